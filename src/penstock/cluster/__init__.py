@@ -1,0 +1,1 @@
+"""Replicas: the controller, placement, in-sync sets and the high watermark."""

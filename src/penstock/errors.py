@@ -1,0 +1,307 @@
+"""One tree of exceptions. Each class that may reach a client carries Kafka's error code.
+
+    PenstockError
+    ├── UsageError                    a person gave a wrong option, address or file: one sentence, exit code 2, no traceback
+    │   └── StartupError              the broker cannot start here (port taken, directory in use ...): exit code 1
+    ├── MalformedFrame                bytes that are not Kafka's protocol: the connection is closed, nothing is answered
+    └── KafkaError                    becomes the `error_code` (and `error_message`, where there is one) of an answer
+        ├── batches    CorruptMessage, InvalidRecord, MessageTooLarge, InvalidTimestamp, UnsupportedCompressionType,
+        │              UnsupportedForMessageFormat, RecordListTooLarge
+        ├── producers  OutOfOrderSequenceNumber, DuplicateSequenceNumber, InvalidProducerEpoch, UnknownProducerId,
+        │              InvalidTransactionState, InvalidTransactionTimeout
+        ├── places     UnknownTopicOrPartition, UnknownTopicId, InconsistentTopicId, OffsetOutOfRange, OffsetNotAvailable,
+        │              NotLeaderOrFollower, LeaderNotAvailable, FencedLeaderEpoch, UnknownLeaderEpoch,
+        │              NotEnoughReplicas, NotEnoughReplicasAfterAppend, StorageError, LogDirectoryNotFound
+        ├── requests   InvalidRequest, UnsupportedVersion, RequestTimedOut, InvalidRequiredAcks, FetchSessionIdNotFound,
+        │              InvalidFetchSessionEpoch, FetchSessionTopicIdError, CoordinatorNotAvailable, UnknownServerError
+        └── topics     InvalidTopic, TopicAlreadyExists, TopicDeletionDisabled, InvalidPartitions, InvalidReplicationFactor,
+                       InvalidReplicaAssignment, InvalidConfig, PolicyViolation, NotController
+
+Code that decides raises; the handlers turn the error of one partition or topic into fields of the answer.
+"""
+
+from typing import ClassVar
+
+
+class PenstockError(Exception):
+    """Anything Penstock itself complains about."""
+
+
+class UsageError(PenstockError):
+    """A person asked for something that cannot be done; the message says what, where and what to do."""
+
+
+class StartupError(UsageError):
+    """The broker cannot start with what it was given."""
+
+
+class MalformedFrame(PenstockError):
+    """The peer does not speak Kafka's protocol, or broke it; the connection has to be closed."""
+
+
+class KafkaError(PenstockError):
+    """An error that has a code in Kafka's protocol."""
+
+    code: ClassVar[int] = -1
+
+
+class UnknownServerError(KafkaError):
+    """A mistake of the broker's own, or one without a code."""
+
+
+class OffsetOutOfRange(KafkaError):
+    """The offset is below the log's start or above its end."""
+
+    code = 1
+
+
+class CorruptMessage(KafkaError):
+    """A batch whose CRC, size or fields contradict its bytes."""
+
+    code = 2
+
+
+class UnknownTopicOrPartition(KafkaError):
+    """No such topic or partition here."""
+
+    code = 3
+
+
+class LeaderNotAvailable(KafkaError):
+    """The partition has no leader at the moment."""
+
+    code = 5
+
+
+class NotLeaderOrFollower(KafkaError):
+    """This broker does not lead the partition."""
+
+    code = 6
+
+
+class RequestTimedOut(KafkaError):
+    """The deadline given by the client passed."""
+
+    code = 7
+
+
+class MessageTooLarge(KafkaError):
+    """The batch is bigger than `max.message.bytes`."""
+
+    code = 10
+
+
+class CoordinatorNotAvailable(KafkaError):
+    """There is no coordinator of that kind."""
+
+    code = 15
+
+
+class InvalidTopic(KafkaError):
+    """A topic name that is not allowed, or an operation that this topic does not allow."""
+
+    code = 17
+
+
+class RecordListTooLarge(KafkaError):
+    """The batch is bigger than a whole segment."""
+
+    code = 18
+
+
+class NotEnoughReplicas(KafkaError):
+    """Fewer in-sync replicas than `min.insync.replicas`; nothing was written."""
+
+    code = 19
+
+
+class NotEnoughReplicasAfterAppend(KafkaError):
+    """Written, but the in-sync set shrank below `min.insync.replicas` before it was replicated."""
+
+    code = 20
+
+
+class InvalidRequiredAcks(KafkaError):
+    """acks other than -1, 0 and 1."""
+
+    code = 21
+
+
+class InvalidTimestamp(KafkaError):
+    """A timestamp outside the bounds of the topic."""
+
+    code = 32
+
+
+class UnsupportedVersion(KafkaError):
+    """The broker does not answer this version of the API."""
+
+    code = 35
+
+
+class TopicAlreadyExists(KafkaError):
+    """There is a topic of that name."""
+
+    code = 36
+
+
+class InvalidPartitions(KafkaError):
+    """A number of partitions that cannot be."""
+
+    code = 37
+
+
+class InvalidReplicationFactor(KafkaError):
+    """More replicas than brokers, or fewer than one."""
+
+    code = 38
+
+
+class InvalidReplicaAssignment(KafkaError):
+    """An assignment with gaps, unknown brokers or the same broker twice."""
+
+    code = 39
+
+
+class InvalidConfig(KafkaError):
+    """An option that does not exist here, or a value it does not take."""
+
+    code = 40
+
+
+class NotController(KafkaError):
+    """Another broker is the controller."""
+
+    code = 41
+
+
+class InvalidRequest(KafkaError):
+    """A request that contradicts itself."""
+
+    code = 42
+
+
+class UnsupportedForMessageFormat(KafkaError):
+    """A record batch older than format 2."""
+
+    code = 43
+
+
+class PolicyViolation(KafkaError):
+    """Allowed by the protocol, refused by a limit of this broker."""
+
+    code = 44
+
+
+class OutOfOrderSequenceNumber(KafkaError):
+    """A gap in the sequence of an idempotent producer."""
+
+    code = 45
+
+
+class DuplicateSequenceNumber(KafkaError):
+    """A batch that was written so long ago that its offset is no longer remembered."""
+
+    code = 46
+
+
+class InvalidProducerEpoch(KafkaError):
+    """A producer epoch older than the one the log knows."""
+
+    code = 47
+
+
+class InvalidTransactionState(KafkaError):
+    """A transactional request that does not fit the state of the transaction."""
+
+    code = 48
+
+
+class InvalidTransactionTimeout(KafkaError):
+    """A transaction timeout above the broker's maximum, or not positive."""
+
+    code = 50
+
+
+class StorageError(KafkaError):
+    """The log directory is offline: a disk error, a failed fsync or a full disk."""
+
+    code = 56
+
+
+class LogDirectoryNotFound(KafkaError):
+    """No log directory of that name is configured."""
+
+    code = 57
+
+
+class UnknownProducerId(KafkaError):
+    """The log knows nothing of this producer any more."""
+
+    code = 59
+
+
+class FetchSessionIdNotFound(KafkaError):
+    """The fetch session was evicted or never existed."""
+
+    code = 70
+
+
+class InvalidFetchSessionEpoch(KafkaError):
+    """A fetch session request out of turn."""
+
+    code = 71
+
+
+class TopicDeletionDisabled(KafkaError):
+    """`delete.topic.enable` is off."""
+
+    code = 73
+
+
+class FencedLeaderEpoch(KafkaError):
+    """The client's leader epoch is older than the partition's."""
+
+    code = 74
+
+
+class UnknownLeaderEpoch(KafkaError):
+    """The client's leader epoch is newer than the partition's."""
+
+    code = 75
+
+
+class UnsupportedCompressionType(KafkaError):
+    """A codec that this version of the API must not carry."""
+
+    code = 76
+
+
+class OffsetNotAvailable(KafkaError):
+    """The high watermark of a new leader has not caught up yet."""
+
+    code = 78
+
+
+class InvalidRecord(KafkaError):
+    """A record or batch that breaks the rules of the topic."""
+
+    code = 87
+
+
+class UnknownTopicId(KafkaError):
+    """No topic has this id."""
+
+    code = 100
+
+
+class InconsistentTopicId(KafkaError):
+    """The log on disk belongs to another topic of the same name."""
+
+    code = 103
+
+
+class FetchSessionTopicIdError(KafkaError):
+    """A fetch session that mixes topic names and topic ids."""
+
+    code = 106
