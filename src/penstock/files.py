@@ -10,9 +10,11 @@ Rules that hold everywhere:
 - a failed `fsync` is never retried: Linux may have marked the dirty pages clean.
 """
 
+import fcntl
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 Buffer = bytes | bytearray | memoryview
 
@@ -39,6 +41,13 @@ class FileHandle:
         return f"FileHandle({self.path.name}, fd={self.fd})"
 
 
+class FileStatus(NamedTuple):
+    """What the directory knows about a file."""
+
+    size_bytes: int
+    modified_ms: int
+
+
 class Files:
     """The real file system."""
 
@@ -60,6 +69,19 @@ class Files:
     def size(self, handle: FileHandle) -> int:
         """Size of the open file in bytes."""
         return os.fstat(handle.fd).st_size
+
+    def status(self, path: Path) -> FileStatus:
+        """Size and time of the last change of the file at `path`."""
+        status = os.stat(path)
+        return FileStatus(status.st_size, status.st_mtime_ns // 1_000_000)
+
+    def lock(self, handle: FileHandle) -> bool:
+        """Lock the open file for this process until the handle is gone; False if another holder has it."""
+        try:
+            fcntl.flock(handle.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
 
     def truncate(self, handle: FileHandle, size: int) -> None:
         """Cut (or extend with zeros) the file to `size` bytes."""
