@@ -1,0 +1,236 @@
+"""Produce, versions 3 to 13: the request read and the answer written by hand, because this is the hottest path of the broker.
+
+    request                              answer
+      transactional id                     topics: name, or topic id from 13 on
+      acks, timeout                          partitions: index, error, base offset, log append time
+      topics: name, or topic id from 13 on                 log start offset               from 5 on
+        partitions: index, records                         record errors, error message   from 8 on
+                                                           current leader (tag 0)         from 10 on
+                                           throttle time, node endpoints (tag 0) from 10 on
+
+Versions 9 and up are flexible. The records stay what they are, a view into the request: whoever keeps them past the life of the receive
+buffer copies them. `tests/properties/test_wire_produce.py` holds both directions equal to kio at every version. What is inside the records
+is not looked at here (`wire.batch`, `log`), nor is any rule of Kafka's about acks, topics or partitions.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from penstock.errors import MalformedFrame
+from penstock.wire.endpoints import NodeEndpoint, encode_node_endpoints
+from penstock.wire.primitives import (
+    INT32,
+    UUID_SIZE,
+    ZERO_UUID,
+    compact_string,
+    nullable_string,
+    read_count,
+    read_nullable_string,
+    read_string,
+    read_unsigned_varint,
+    skip_tags,
+    unsigned_varint,
+)
+
+LOWEST_VERSION: Final = 3
+HIGHEST_VERSION: Final = 13
+MAX_PARTITIONS: Final = 100_000
+"""Most partitions in one request: an entry may be as small as five bytes, what is made of it is not."""
+
+_FIRST_FLEXIBLE: Final = 9
+_FIRST_WITH_LEADER: Final = 10
+_FIRST_WITH_TOPIC_ID: Final = 13
+
+_ACKS_AND_TIMEOUT: Final = struct.Struct(">hi")
+_INDEX_AND_SIZE: Final = struct.Struct(">ii")
+_HEADER: Final = struct.Struct(">ii")
+_FLEXIBLE_HEADER: Final = struct.Struct(">iib")
+_UNTIL_TIME: Final = struct.Struct(">ihqq")
+_UNTIL_START: Final = struct.Struct(">ihqqq")
+_WITHOUT_ERRORS: Final = struct.Struct(">ihqqqih")
+_FLEXIBLE_WITHOUT_ERRORS: Final = struct.Struct(">ihqqqbbb")
+_LEADER: Final = struct.Struct(">bbbiib")
+_THROTTLE_AND_NO_TAGS: Final = struct.Struct(">ib")
+
+
+class ProduceTopic(NamedTuple):
+    """Records for one topic, which is known by its name before version 13 and by its id from then on."""
+
+    name: str | None
+    topic_id: bytes | None
+    partitions: list[tuple[int, memoryview | None]]
+    """Partition and the records for it."""
+
+
+class ProduceRequest(NamedTuple):
+    """A Produce request of any version."""
+
+    transactional_id: str | None
+    acks: int
+    timeout_ms: int
+    topics: list[ProduceTopic]
+
+
+class RecordError(NamedTuple):
+    """Which record of a refused batch was to blame, and why."""
+
+    batch_index: int
+    message: str | None = None
+
+
+class PartitionProduced(NamedTuple):
+    """The answer for one partition."""
+
+    partition: int
+    error_code: int = 0
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    record_errors: Sequence[RecordError] = ()
+    error_message: str | None = None
+    leader: tuple[int, int] | None = None
+    """Id and epoch of the leader that the client should turn to instead."""
+
+
+class TopicProduced(NamedTuple):
+    """The answers for the partitions of one topic; the name or the id goes out, as the version wants."""
+
+    name: str | None
+    topic_id: bytes | None
+    partitions: Sequence[PartitionProduced]
+
+
+def decode_request(body: memoryview, version: int, *, start: int = 0) -> ProduceRequest:
+    """The request whose body begins at `start`; the records are views into `body`."""
+    try:
+        if version >= _FIRST_FLEXIBLE:
+            return _decode_flexible(body, start, has_topic_id=version >= _FIRST_WITH_TOPIC_ID)
+        return _decode_legacy(body, start)
+    except (IndexError, struct.error):
+        raise MalformedFrame("a Produce request ends in the middle of a field") from None
+
+
+def _decode_flexible(body: memoryview, position: int, *, has_topic_id: bool) -> ProduceRequest:
+    transactional_id = None
+    if body[position] == 0:
+        position += 1
+    else:
+        transactional_id, position = read_nullable_string(body, position, flexible=True)
+    acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(body, position)
+    topic_count, position = read_count(body, position + 6, flexible=True, element_size=3)
+    topics = []
+    partitions_left = MAX_PARTITIONS
+    for _ in range(topic_count):
+        name = topic_id = None
+        if has_topic_id:
+            topic_id = bytes(body[position : position + UUID_SIZE])
+            position += UUID_SIZE
+        else:
+            name, position = read_string(body, position, flexible=True)
+        count, position = read_count(body, position, flexible=True, element_size=6)
+        partitions_left = _spend(partitions_left, count)
+        partitions: list[tuple[int, memoryview | None]] = []
+        for _ in range(count):
+            index = INT32.unpack_from(body, position)[0]
+            size, position = read_unsigned_varint(body, position + 4)
+            if size:
+                end = position + size - 1
+                partitions.append((index, body[position:end]))
+                position = end
+            else:
+                partitions.append((index, None))
+            # Where the records reach past the end there is no byte left for the tags, so this is also their bounds check.
+            position = position + 1 if body[position] == 0 else skip_tags(body, position)
+        topics.append(ProduceTopic(name, topic_id, partitions))
+        position = position + 1 if body[position] == 0 else skip_tags(body, position)
+    skip_tags(body, position)
+    return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+
+
+def _decode_legacy(body: memoryview, position: int) -> ProduceRequest:
+    transactional_id, position = read_nullable_string(body, position, flexible=False)
+    acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(body, position)
+    topic_count, position = read_count(body, position + 6, flexible=False, element_size=6)
+    topics = []
+    partitions_left = MAX_PARTITIONS
+    for _ in range(topic_count):
+        name, position = read_string(body, position, flexible=False)
+        count, position = read_count(body, position, flexible=False, element_size=8)
+        partitions_left = _spend(partitions_left, count)
+        partitions: list[tuple[int, memoryview | None]] = []
+        for _ in range(count):
+            index, size = _INDEX_AND_SIZE.unpack_from(body, position)
+            position += 8
+            if size >= 0:
+                end = position + size
+                if end > len(body):
+                    raise MalformedFrame(f"{size} bytes of records do not fit into the {len(body) - position} bytes left of the request")
+                partitions.append((index, body[position:end]))
+                position = end
+            elif size == -1:
+                partitions.append((index, None))
+            else:
+                raise MalformedFrame(f"records cannot have {size} bytes")
+        topics.append(ProduceTopic(name, None, partitions))
+    return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+
+
+def _spend(partitions_left: int, count: int) -> int:
+    if count > partitions_left:
+        raise MalformedFrame(f"a Produce request with more than {MAX_PARTITIONS} partitions")
+    return partitions_left - count
+
+
+def encode_response(
+    version: int,
+    correlation_id: int,
+    *,
+    topics: Sequence[TopicProduced],
+    throttle_time_ms: int = 0,
+    node_endpoints: Sequence[NodeEndpoint] = (),
+) -> bytes:
+    """The whole answer with its size and header."""
+    is_flexible = version >= _FIRST_FLEXIBLE
+    parts = [b"", unsigned_varint(len(topics) + 1) if is_flexible else INT32.pack(len(topics))]
+    for name, topic_id, partitions in topics:
+        if version >= _FIRST_WITH_TOPIC_ID:
+            parts.append(topic_id or ZERO_UUID)
+        else:
+            assert name is not None
+            parts.append(compact_string(name) if is_flexible else nullable_string(name))
+        parts.append(unsigned_varint(len(partitions) + 1) if is_flexible else INT32.pack(len(partitions)))
+        for partition in partitions:
+            parts.append(_encode_partition(version, partition))
+        if is_flexible:
+            parts.append(b"\x00")
+    if node_endpoints and version >= _FIRST_WITH_LEADER:
+        parts += (INT32.pack(throttle_time_ms), encode_node_endpoints(node_endpoints))
+    elif is_flexible:
+        parts.append(_THROTTLE_AND_NO_TAGS.pack(throttle_time_ms, 0))
+    else:
+        parts.append(INT32.pack(throttle_time_ms))
+    body = b"".join(parts)
+    if is_flexible:
+        return _FLEXIBLE_HEADER.pack(len(body) + 5, correlation_id, 0) + body
+    return _HEADER.pack(len(body) + 4, correlation_id) + body
+
+
+def _encode_partition(version: int, partition: PartitionProduced) -> bytes:
+    index, error_code, base_offset, time_ms, start_offset, record_errors, message, leader = partition
+    if version < 8:
+        if version < 5:
+            return _UNTIL_TIME.pack(index, error_code, base_offset, time_ms)
+        return _UNTIL_START.pack(index, error_code, base_offset, time_ms, start_offset)
+    is_flexible = version >= _FIRST_FLEXIBLE
+    if not record_errors and message is None and leader is None:
+        if is_flexible:
+            return _FLEXIBLE_WITHOUT_ERRORS.pack(index, error_code, base_offset, time_ms, start_offset, 1, 0, 0)
+        return _WITHOUT_ERRORS.pack(index, error_code, base_offset, time_ms, start_offset, 0, -1)
+    fixed = _UNTIL_START.pack(index, error_code, base_offset, time_ms, start_offset)
+    if is_flexible:
+        errors = b"".join(INT32.pack(error.batch_index) + compact_string(error.message) + b"\x00" for error in record_errors)
+        tags = _LEADER.pack(1, 0, 9, *leader, 0) if leader is not None and version >= _FIRST_WITH_LEADER else b"\x00"
+        return fixed + unsigned_varint(len(record_errors) + 1) + errors + compact_string(message) + tags
+    errors = b"".join(INT32.pack(error.batch_index) + nullable_string(error.message) for error in record_errors)
+    return fixed + INT32.pack(len(record_errors)) + errors + nullable_string(message)
