@@ -1,0 +1,184 @@
+"""The options of a broker: those of Kafka 4.2 that Penstock obeys, and those it knows and keeps at their default.
+
+Addresses are not here: `--listen`, `--advertise` and `--coordination` give them. Options that set the default of a topic option are built
+from that topic option, so type, default and limits cannot differ. What Kafka has beyond this list stands in `foreign`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from penstock.options.option import MAX_INT, Option, OptionType, at_least, unlimited_or_at_least
+from penstock.options.topic import TOPIC_OPTIONS
+
+_STATIC_TOPIC_DEFAULTS = frozenset(
+    {
+        "log.flush.scheduler.interval.ms",
+        "log.retention.hours",
+        "log.retention.minutes",
+        "log.roll.hours",
+        "log.roll.jitter.hours",
+    }
+)
+"""Kafka takes these only from the file at start; their siblings in milliseconds can be changed while the broker runs."""
+
+_TOPIC_DEFAULT_OVERRIDES: Mapping[str, tuple[OptionType, str | None]] = {
+    "log.flush.interval.ms": (OptionType.LONG, None),
+    "log.retention.ms": (OptionType.LONG, None),
+    "log.retention.minutes": (OptionType.INT, None),
+    "log.retention.hours": (OptionType.INT, "168"),
+    "log.roll.ms": (OptionType.LONG, None),
+    "log.roll.hours": (OptionType.INT, "168"),
+    "log.roll.jitter.ms": (OptionType.LONG, None),
+    "log.roll.jitter.hours": (OptionType.INT, "0"),
+}
+"""Where several broker options stand for one topic option, the last one carries the default, in its own unit."""
+
+
+def _topic_defaults() -> list[Option]:
+    options = []
+    for topic_option in TOPIC_OPTIONS.values():
+        for name in topic_option.synonyms:
+            option_type, default = _TOPIC_DEFAULT_OVERRIDES.get(name, (topic_option.type, topic_option.default))
+            options.append(
+                replace(
+                    topic_option,
+                    name=name,
+                    type=option_type,
+                    default=default,
+                    check=unlimited_or_at_least(1)
+                    if name.startswith("log.retention.") and name != "log.retention.bytes"
+                    else topic_option.check,
+                    documentation=f"Default of the topic option `{topic_option.name}`. {topic_option.documentation}",
+                    synonyms=tuple(sibling for sibling in topic_option.synonyms if sibling != name),
+                    is_read_only=name in _STATIC_TOPIC_DEFAULTS,
+                )
+            )
+    return options
+
+
+def _option(name: str, option_type: OptionType, default: str | int | None, documentation: str, *, minimum: int | None = None) -> Option:
+    """An option that is set when the broker starts."""
+    return Option(
+        name,
+        option_type,
+        None if default is None else str(default),
+        documentation,
+        None if minimum is None else at_least(minimum),
+        is_read_only=True,
+    )
+
+
+def _dynamic(option: Option) -> Option:
+    return replace(option, is_read_only=False)
+
+
+def _fixed(name: str, option_type: OptionType, default: str | int, documentation: str) -> Option:
+    return Option(name, option_type, str(default), documentation, is_read_only=True, is_fixed=True)
+
+
+_BROKER = (
+    _option("node.id", OptionType.INT, 1, "Number of this broker, unique in its cluster.", minimum=0),
+    _option("broker.rack", OptionType.STRING, None, "Where this broker stands; told to clients, which may prefer near replicas."),
+    _option("log.dir", OptionType.LIST, "penstock-data", "Directory of the data, if `log.dirs` is not set; `--data` sets it."),
+    _option("log.dirs", OptionType.LIST, None, "Directories of the data; partitions are spread over them."),
+    _option("log.retention.check.interval.ms", OptionType.LONG, 300_000, "How often old segments are looked for and deleted.", minimum=1),
+    _option(
+        "log.flush.offset.checkpoint.interval.ms",
+        OptionType.INT,
+        60_000,
+        "How often the recovery points are written: what lies behind them is not read again after a crash.",
+        minimum=0,
+    ),
+    _option(
+        "log.flush.start.offset.checkpoint.interval.ms",
+        OptionType.INT,
+        60_000,
+        "How often the start offsets of the logs are written.",
+        minimum=0,
+    ),
+    _option("producer.id.expiration.ms", OptionType.INT, 86_400_000, "How long a silent idempotent producer is remembered.", minimum=1),
+    _option(
+        "producer.id.expiration.check.interval.ms",
+        OptionType.INT,
+        600_000,
+        "How often producers that have been silent too long are forgotten.",
+        minimum=1,
+    ),
+)
+
+_TOPICS = (
+    _option("auto.create.topics.enable", OptionType.BOOLEAN, "true", "Whether asking for a topic that does not exist may create it."),
+    _option("num.partitions", OptionType.INT, 1, "Partitions of a topic that is created without saying how many.", minimum=1),
+    _option("default.replication.factor", OptionType.INT, 1, "Replicas of a topic that is created without saying how many.", minimum=1),
+    _option("delete.topic.enable", OptionType.BOOLEAN, "true", "Whether topics can be deleted."),
+)
+
+_NETWORK = (
+    _dynamic(_option("max.connections", OptionType.INT, MAX_INT, "Connections the broker accepts in all.", minimum=0)),
+    _dynamic(_option("max.connections.per.ip", OptionType.INT, MAX_INT, "Connections the broker accepts from one address.", minimum=0)),
+    _option("connections.max.idle.ms", OptionType.LONG, 600_000, "Time without a request after which a connection is closed."),
+    _option("socket.request.max.bytes", OptionType.INT, 100 * 1024 * 1024, "The biggest request that is read.", minimum=1),
+    _option("socket.listen.backlog.size", OptionType.INT, 50, "Connections that may wait to be accepted.", minimum=1),
+    _option("socket.receive.buffer.bytes", OptionType.INT, 102_400, "Receive buffer of the sockets; -1 leaves it to the system."),
+    _option("socket.send.buffer.bytes", OptionType.INT, 102_400, "Send buffer of the sockets; -1 leaves it to the system."),
+    _option(
+        "queued.max.request.bytes",
+        OptionType.LONG,
+        -1,
+        "Bytes of requests that may be unanswered at once, after which the broker stops reading; not positive means no limit.",
+    ),
+    _option("fetch.max.bytes", OptionType.INT, 55 * 1024 * 1024, "The most that one fetch is answered with.", minimum=1024),
+    _option(
+        "max.incremental.fetch.session.cache.slots",
+        OptionType.INT,
+        1000,
+        "Fetch sessions that are remembered, so that consumers only send what changed.",
+        minimum=0,
+    ),
+    _option("max.request.partition.size.limit", OptionType.INT, 2000, "The most partitions that one answer describes.", minimum=1),
+    _option("transaction.max.timeout.ms", OptionType.INT, 900_000, "The longest timeout a producer may ask for.", minimum=1),
+)
+
+_REPLICATION = (
+    _fixed("num.replica.fetchers", OptionType.INT, 1, "Connections over which a follower fetches from one leader."),
+    _fixed("replica.lag.time.max.ms", OptionType.LONG, 30_000, "Time after which a follower that lags leaves the in-sync set."),
+    _fixed("replica.fetch.max.bytes", OptionType.INT, 1024 * 1024, "Bytes a follower asks for per partition."),
+    _fixed("replica.fetch.min.bytes", OptionType.INT, 1, "Bytes a follower's fetch waits for."),
+    _fixed("replica.fetch.response.max.bytes", OptionType.INT, 10 * 1024 * 1024, "Bytes a follower asks for in all."),
+    _fixed("replica.fetch.wait.max.ms", OptionType.INT, 500, "How long a follower's fetch may wait."),
+    _fixed("replica.fetch.backoff.ms", OptionType.INT, 1000, "Pause of a follower after a failed fetch."),
+    _fixed("replica.high.watermark.checkpoint.interval.ms", OptionType.LONG, 5000, "How often the high watermarks are written."),
+    _fixed("auto.leader.rebalance.enable", OptionType.BOOLEAN, "true", "Whether leadership goes back to the preferred replica by itself."),
+    _fixed("log.cleaner.enable", OptionType.BOOLEAN, "true", "Whether compacted topics are compacted."),
+)
+
+_GROUPS = (
+    _fixed("group.initial.rebalance.delay.ms", OptionType.INT, 3000, "Wait for further members before a new group's first rebalance."),
+    _fixed("group.min.session.timeout.ms", OptionType.INT, 6000, "The shortest session timeout a member may ask for."),
+    _fixed("group.max.session.timeout.ms", OptionType.INT, 1_800_000, "The longest session timeout a member may ask for."),
+    _fixed("group.max.size", OptionType.INT, MAX_INT, "Members a group may have."),
+    _fixed("offset.metadata.max.bytes", OptionType.INT, 4096, "Text that may be committed with an offset."),
+    _fixed("offsets.retention.minutes", OptionType.INT, 10_080, "How long the offsets of an empty group are kept."),
+    _fixed("offsets.retention.check.interval.ms", OptionType.LONG, 600_000, "How often expired offsets are looked for."),
+    _fixed("offsets.topic.num.partitions", OptionType.INT, 50, "Partitions of the topic of committed offsets."),
+    _fixed("offsets.topic.replication.factor", OptionType.SHORT, 3, "Replicas of the topic of committed offsets, brokers permitting."),
+    _fixed("offsets.topic.segment.bytes", OptionType.INT, 100 * 1024 * 1024, "Segment size of the topic of committed offsets."),
+    _fixed("transaction.state.log.num.partitions", OptionType.INT, 50, "Partitions of the topic of transactions."),
+    _fixed("transaction.state.log.replication.factor", OptionType.SHORT, 3, "Replicas of the topic of transactions, brokers permitting."),
+    _fixed("transactional.id.expiration.ms", OptionType.INT, 604_800_000, "How long a silent transactional id is remembered."),
+)
+
+BROKER_OPTIONS: Mapping[str, Option] = MappingProxyType(
+    {
+        option.name: option
+        for option in sorted(
+            (*_BROKER, *_TOPICS, *_NETWORK, *_REPLICATION, *_GROUPS, *_topic_defaults()),
+            key=lambda option: option.name,
+        )
+    }
+)
+"""Every option of a broker, by name, in alphabetical order."""
+
+TOPIC_DEFAULTS = frozenset(name for option in TOPIC_OPTIONS.values() for name in option.synonyms)
+"""Broker options whose only effect is the default of a topic option."""
