@@ -43,19 +43,21 @@ def apply_incremental(
         if alteration.name in seen:
             raise InvalidRequest(f"{alteration.name} is changed twice in one request")
         seen.add(alteration.name)
-        _apply(changed, alteration, option=find_option(options, alteration.name), inherited=inherited)
+        _apply(changed, alteration, options=options, inherited=inherited)
     return changed
 
 
-def _apply(changed: dict[str, str], alteration: Alteration, *, option: Option, inherited: Mapping[str, str]) -> None:
+def _apply(changed: dict[str, str], alteration: Alteration, *, options: Mapping[str, Option], inherited: Mapping[str, str]) -> None:
     name, value = alteration.name, alteration.value
     try:
         operation = AlterOperation(alteration.operation)
     except ValueError:
         raise InvalidRequest(f"unknown operation {alteration.operation} for {name}") from None
     if operation is AlterOperation.DELETE:
+        # Also of a name that is not known (any more): Kafka does not mind, and it is the way to get rid of one.
         changed.pop(name, None)
         return
+    option = find_option(options, name)
     if value is None:
         raise InvalidRequest(f"{operation.name} of {name} needs a value")
     if operation is AlterOperation.SET:

@@ -78,7 +78,7 @@ def _fixed(name: str, option_type: OptionType, default: str | int, documentation
 
 
 _BROKER = (
-    _option("node.id", OptionType.INT, 1, "Number of this broker, unique in its cluster.", minimum=0),
+    _option("node.id", OptionType.INT, 0, "Number of this broker, unique in its cluster.", minimum=0),
     _option("broker.rack", OptionType.STRING, None, "Where this broker stands; told to clients, which may prefer near replicas."),
     _option("log.dir", OptionType.LIST, "penstock-data", "Directory of the data, if `log.dirs` is not set; `--data` sets it."),
     _option("log.dirs", OptionType.LIST, None, "Directories of the data; partitions are spread over them."),

@@ -210,7 +210,7 @@ _RECORDS = (
         is_fixed=True,
     ),
     Option(
-        "penstock.check.records",
+        "check.records",
         OptionType.BOOLEAN,
         "false",
         "Decode and check every record of a batch before it is stored, not only the batch header (Penstock's own option).",
