@@ -64,7 +64,7 @@ class BrokerSettings:
     def integer(self, name: str) -> int:
         """The value of a number option."""
         value = self.value(name)
-        assert isinstance(value, int) and not isinstance(value, bool), f"{name} is not a whole number"
+        assert type(value) is int, f"{name} is not a whole number"
         return value
 
     def boolean(self, name: str) -> bool:
