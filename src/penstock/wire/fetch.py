@@ -19,7 +19,7 @@
 Versions 12 and up are flexible. Record bytes never pass through here: a partition of the answer carries a region, of which only the length
 is asked, and the answer is a list in which the regions stand between the bytes, ready to be sent one after the other. Null records are
 written as empty ones, as Kafka does. `tests/properties/test_wire_fetch.py` holds both directions equal to kio at every version.
-Fetch sessions, limits and offsets are the broker's business, not this module's. The tag `snapshot id` (2) belongs to KRaft and is not written.
+Fetch sessions, limits and offsets are the broker's business, not this module's. The tag `snapshot id` (2) belongs to KRaft: not written.
 """
 
 import struct

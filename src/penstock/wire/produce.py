@@ -200,8 +200,7 @@ def encode_response(
             assert name is not None
             parts.append(compact_string(name) if is_flexible else nullable_string(name))
         parts.append(unsigned_varint(len(partitions) + 1) if is_flexible else INT32.pack(len(partitions)))
-        for partition in partitions:
-            parts.append(_encode_partition(version, partition))
+        parts += [_encode_partition(version, partition) for partition in partitions]
         if is_flexible:
             parts.append(b"\x00")
     if node_endpoints and version >= _FIRST_WITH_LEADER:
