@@ -1,0 +1,139 @@
+"""The command `python -m bench`: chooses cases and peers, runs them, prints and saves the table.
+
+python -m bench single --quick          small sizes, one round: does everything work?
+python -m bench single                  the core table, three rounds: figures to quote
+python -m bench scaling --only log      only cases whose name begins with "log"
+python -m bench all --no-kafka          everything, Penstock alone
+"""
+
+import os
+import platform
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+from datetime import UTC, datetime
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from bench.case import BenchError, Case
+from bench.peers.broker import Peer
+from bench.peers.kafka import Kafka, find_jars
+from bench.peers.penstock import Penstock
+from bench.runner import Runner
+from bench.suites import FULL, QUICK, SUITES
+from bench.table import build_rows, render, save
+
+RESULTS = Path(__file__).parent / "results"
+# Wide enough for the table also where output is not a terminal.
+console = Console(width=None if Console().is_terminal else 150, highlight=False)
+app = typer.Typer(help="Benchmarks of Penstock beside Apache Kafka: ratios in one run.", no_args_is_help=True, add_completion=False)
+
+Quick = Annotated[bool, typer.Option("--quick", help="Small sizes and one round: to see that it works, not for figures.")]
+WithKafka = Annotated[bool, typer.Option("--kafka/--no-kafka", help="Run Apache Kafka beside Penstock.")]
+WithPenstock = Annotated[bool, typer.Option("--penstock/--no-penstock", help="Run Penstock.")]
+Only = Annotated[list[str] | None, typer.Option("--only", help="Cases by name, its beginning or a pattern; may be repeated.")]
+Rounds = Annotated[int, typer.Option("--rounds", min=0, max=20, help="Rounds per case; 0 means 3, or 1 with --quick.")]
+Option = Annotated[list[str] | None, typer.Option("-X", help="A Penstock option, name=value; may be repeated.")]
+Scratch = Annotated[Path | None, typer.Option("--directory", help="Where the brokers keep their data while the benchmark runs.")]
+
+
+@app.command()
+def single(*, quick: Quick = False, kafka: WithKafka = True, penstock: WithPenstock = True, only: Only = None, rounds: Rounds = 0,
+           option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
+    """The core table: start-up, produce, consume, latency, memory with one broker and one partition."""
+    _run(["single"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, penstock, options=option), directory=directory)
+
+
+@app.command()
+def scaling(*, quick: Quick = False, kafka: WithKafka = True, penstock: WithPenstock = True, only: Only = None, rounds: Rounds = 0,
+            option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
+    """How cost grows: connections, size of the log, partitions, restarts."""
+    _run(["scaling"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, penstock, options=option), directory=directory)
+
+
+@app.command("all")
+def run_all(*, quick: Quick = False, kafka: WithKafka = True, penstock: WithPenstock = True, only: Only = None, rounds: Rounds = 0,
+            option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
+    """Every suite, one after the other."""
+    _run(list(SUITES), quick=quick, only=only, rounds=rounds, peers=_peers(kafka, penstock, options=option), directory=directory)
+
+
+@app.command("list")
+def list_cases() -> None:
+    """The names of all cases, for --only."""
+    for suite, cases in SUITES.items():
+        for case in cases(FULL):
+            console.print(f"{suite:10} {case.name:24} {case.title}")
+
+
+def _peers(kafka: bool, penstock: bool, *, options: list[str] | None) -> list[Peer]:
+    peers: list[Peer] = [Penstock(options or ())] if penstock else []
+    if kafka:
+        try:
+            peers.append(Kafka(find_jars()))
+        except BenchError as error:
+            console.print(f"without Apache Kafka: {error}")
+    if not peers:
+        raise typer.BadParameter("there is no broker left to measure")
+    return peers
+
+
+def _run(suites: list[str], *, quick: bool, only: list[str] | None, rounds: int, peers: list[Peer], directory: Path | None) -> None:
+    rounds = rounds or (1 if quick else 3)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    chosen = {suite: _choose(SUITES[suite](QUICK if quick else FULL), only) for suite in suites}
+    if not any(chosen.values()):
+        raise typer.BadParameter(f"no case matches {only}; see `python -m bench list`")
+    # SIGTERM must unwind as Ctrl-C does, or the brokers would outlive the benchmark.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    about = _about()
+    failed = False
+    for suite, cases in chosen.items():
+        if not cases:
+            continue
+        with tempfile.TemporaryDirectory(prefix="penstock-bench-", dir=directory, ignore_cleanup_errors=True) as scratch:
+            results = Runner(peers, directory=Path(scratch), rounds=rounds, say=console.print).run(cases)
+        rows = build_rows(cases, results, is_quick=quick)
+        title = f"bench {suite}{', quick sizes' if quick else ''}, {rounds} rounds"
+        console.print(render(rows, title=title))
+        name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{suite}{'-quick' if quick else ''}"
+        path = save(rows, RESULTS, name=name, title=title, about=about, results=results)
+        console.print(f"saved as {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path} and .json")
+        failed = failed or bool(results.failures)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _choose(cases: list[Case], only: list[str] | None) -> list[Case]:
+    if not only:
+        return cases
+    exact = [case for case in cases if case.name in only]
+    patterns = [pattern for pattern in only if pattern not in {case.name for case in exact}]
+    return [case for case in cases if case in exact or any(fnmatch(case.name, f"{pattern}*") for pattern in patterns)]
+
+
+def _about() -> dict[str, str]:
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], check=False, capture_output=True, text=True, cwd=RESULTS.parent
+    ).stdout.strip()
+    model = next(
+        (line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("model name")), ""
+    )
+    return {
+        "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        "commit": commit or "unknown",
+        "machine": f"{os.cpu_count()} cores, {model or platform.machine()}",
+        "load before the run": f"{os.getloadavg()[0]:.1f} (figures from a busy machine are only good as ratios)",
+        "python": platform.python_version(),
+        "summary": "rates are the best round, costs the median; ratio is Penstock / Kafka",
+    }
+
+
+if __name__ == "__main__":
+    app(prog_name="python -m bench")

@@ -1,0 +1,70 @@
+"""Consume a whole partition from its beginning with confluent-kafka, assigned directly and without commits."""
+
+from time import monotonic
+
+from confluent_kafka import Consumer, TopicPartition
+
+from bench.case import Bar, BenchError, Case, Context, Metric, Values
+from bench.measure import Stopwatch
+from bench.peers.broker import Broker
+from bench.produce import Workload, produce
+from bench.topics import create_topic
+
+CONSUME_TIMEOUT_SECONDS = 180.0
+
+
+class Consume(Case):
+    """Read what one producer with big batches wrote."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.name = "consume"
+        self.title = "consume from the beginning"
+        self.metrics = (
+            Metric("throughput", "msg/s", Bar(1.0, "at least", "kafka"), summary="max"),
+            Metric("broker CPU", "s per M", Bar(1.0, "at most", "kafka")),
+        )
+
+    def prepare(self, context: Context) -> None:
+        create_topic(context.broker, "consume")
+        produce(context.broker, "consume", Workload(self.count, 10_000))
+        consume(context.broker, "consume", start=0, count=self.count)
+
+    def run(self, context: Context) -> Values:
+        watch = consume(context.broker, "consume", start=0, count=self.count)
+        return {"throughput": watch.rate(self.count), "broker CPU": watch.cpu_per_million(self.count)}
+
+
+def consume(broker: Broker, topic: str, *, start: int, count: int) -> Stopwatch:
+    """Read `count` messages of partition 0 from offset `start`; the time and CPU this took."""
+    consumer = make_consumer(broker)
+    try:
+        deadline = monotonic() + CONSUME_TIMEOUT_SECONDS
+        received = 0
+        with Stopwatch(broker.pid) as watch:
+            consumer.assign([TopicPartition(topic, 0, start)])
+            while received < count:
+                for_check = consumer.consume(10_000, 1)
+                received += len(for_check)
+                if monotonic() > deadline:
+                    raise BenchError(f"only {received} of {count} messages came within {CONSUME_TIMEOUT_SECONDS:g} s")
+        error = for_check[-1].error()
+        if error is not None:
+            raise BenchError(f"the consumer got an error: {error}")
+        if for_check[-1].offset() != start + received - 1:
+            raise BenchError(f"message {received} has offset {for_check[-1].offset()}: some were lost or came twice")
+        return watch
+    finally:
+        consumer.close()
+
+
+def make_consumer(broker: Broker) -> Consumer:
+    """A consumer for `assign`: no commits, big fetches."""
+    return Consumer({
+        "bootstrap.servers": broker.bootstrap_servers,
+        "group.id": "bench",
+        "enable.auto.commit": False,
+        "auto.offset.reset": "error",
+        "fetch.message.max.bytes": 4_000_000,
+        "socket.nagle.disable": True,
+    })  # fmt: skip

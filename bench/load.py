@@ -1,0 +1,51 @@
+"""Load that costs the client almost nothing: prebuilt Produce requests, pipelined over one raw connection.
+
+librdkafka walks all its partitions each time it wakes, so with 1 000 of them it measures itself. Here the frames are built
+before the clock starts and the client only sends and counts answers; what is measured is the broker.
+"""
+
+import time
+from collections.abc import Sequence
+from itertools import cycle, islice
+
+from bench.case import BenchError
+from bench.peers.broker import Broker
+from bench.raw import produce_error, produce_request, record_batch
+
+VALUE = bytes(range(200))
+WINDOW = 32
+"""Requests unanswered at a time: enough to keep a broker busy, and their answers always fit into the socket's buffer, so nobody blocks."""
+
+
+def build_frames(topic: str, *, partitions: int, records: int) -> list[bytes]:
+    """One Produce request per partition, each with one batch of `records` 200-byte messages."""
+    batch = record_batch(records, value=VALUE, timestamp_ms=time.time_ns() // 1_000_000)
+    return [produce_request(topic, partition, batch=batch) for partition in range(partitions)]
+
+
+def pump(broker: Broker, frames: Sequence[bytes], *, requests: int) -> None:
+    """Send `requests` frames round robin and see every one answered without an error."""
+    with broker.connect() as connection:
+        source = islice(cycle(frames), requests)
+        in_flight = 0
+        for frame in source:
+            connection.socket.sendall(frame)
+            in_flight += 1
+            if in_flight == WINDOW:
+                _check(connection.read_answer())
+                in_flight -= 1
+        for _ in range(in_flight):
+            _check(connection.read_answer())
+
+
+def fill(broker: Broker, topic: str, *, size_bytes: int) -> int:
+    """Write about `size_bytes` in batches of 200 messages; how many messages that were."""
+    frames = build_frames(topic, partitions=1, records=200)
+    requests = max(1, size_bytes // len(frames[0]))
+    pump(broker, frames, requests=requests)
+    return requests * 200
+
+
+def _check(answer: bytes) -> None:
+    if error := produce_error(answer):
+        raise BenchError(f"Produce answered error {error}")

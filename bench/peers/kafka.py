@@ -1,0 +1,113 @@
+"""Apache Kafka 4.2: KRaft, broker and controller in one process, with the heap and collector flags of Kafka's own start script.
+
+The jars come from Maven once, into a git-ignored cache. Without Java, or without Maven and a filled cache, there is no Kafka to
+compare with, and the benchmark says so instead of failing.
+"""
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from bench.case import BenchError
+from bench.peers.broker import Peer, free_port
+
+VERSION = "4.2.0"
+CACHE = Path(__file__).parents[2] / ".cache" / f"kafka-{VERSION}"
+FETCH_TIMEOUT_SECONDS = 600.0
+CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
+
+POM = f"""\
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>penstock.bench</groupId><artifactId>kafka</artifactId><version>1</version>
+  <dependencies>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version></dependency>
+    <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{VERSION}</version></dependency>
+  </dependencies>
+</project>
+"""
+
+PROPERTIES = """\
+process.roles=broker,controller
+node.id=1
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+controller.quorum.voters=1@127.0.0.1:{controller_port}
+log.dirs={directory}
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+"""
+
+JVM_FLAGS = (
+    "-Xmx1G",
+    "-Xms1G",
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
+
+
+class Kafka(Peer):
+    """Kafka from a directory of jars."""
+
+    name = "kafka"
+
+    def __init__(self, jars: Path) -> None:
+        self.jars = jars
+
+    def format(self, directory: Path, port: int) -> None:
+        super().format(directory, port)
+        properties = PROPERTIES.format(port=port, controller_port=free_port(), directory=directory)
+        _properties_of(directory).write_text(properties)
+        tool = self._java("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(_properties_of(directory)))
+        finished = subprocess.run(tool, check=False, capture_output=True, text=True, timeout=120)
+        if finished.returncode != 0:
+            raise BenchError(f"Kafka's storage could not be formatted: {finished.stdout[-500:]} {finished.stderr[-500:]}")
+
+    def command(self, directory: Path, port: int) -> Sequence[str]:
+        return self._java("kafka.Kafka", str(_properties_of(directory)), "--override", f"listeners={self._listeners(directory, port)}",
+                          "--override", f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}")  # fmt: skip
+
+    def _listeners(self, directory: Path, port: int) -> str:
+        """The properties' listeners with the client port replaced: a restart may use another port, the controller's stays."""
+        lines = dict(line.split("=", 1) for line in _properties_of(directory).read_text().splitlines())
+        return f"PLAINTEXT://127.0.0.1:{port},{lines['listeners'].split(',')[1]}"
+
+    def _java(self, main_class: str, *arguments: str) -> list[str]:
+        return ["java", *JVM_FLAGS, "-cp", f"{self.jars}/*", main_class, *arguments]
+
+
+def _properties_of(directory: Path) -> Path:
+    return directory.with_suffix(".properties")
+
+
+def find_jars(cache: Path = CACHE) -> Path:
+    """Kafka's jars, fetched through Maven unless the cache has them; BenchError says why not."""
+    if shutil.which("java") is None:
+        raise BenchError("there is no java command: install a Java runtime, 17 or newer")
+    jars = cache / "libs"
+    if (jars / f"kafka_2.13-{VERSION}.jar").exists():
+        return jars
+    if shutil.which("mvn") is None:
+        raise BenchError(f"there is no mvn command and {jars.name} of the cache is empty: install Maven")
+    # Renamed when complete, so that an interrupted fetch is never taken for a whole one.
+    fetched = cache / "libs.fetching"
+    cache.mkdir(parents=True, exist_ok=True)
+    (cache / "pom.xml").write_text(POM)
+    command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={fetched}", "-DincludeScope=runtime"]
+    try:
+        finished = subprocess.run(command, check=False, cwd=cache, capture_output=True, text=True, timeout=FETCH_TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise BenchError(f"Maven did not fetch Kafka within {FETCH_TIMEOUT_SECONDS:g} s") from None
+    if finished.returncode != 0:
+        raise BenchError(f"Maven could not fetch Kafka: {finished.stdout[-500:]}")
+    return fetched.rename(jars)

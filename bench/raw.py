@@ -1,0 +1,123 @@
+"""A Kafka connection of a few plain requests, blocking, over one socket: for what a full client hides or would dominate.
+
+Old, non-flexible versions that every Kafka 4 broker still answers: Metadata 1, ListOffsets 1, Produce 3, Fetch 4, ApiVersions
+0. Record batches are uncompressed and from no producer id, so one prebuilt batch may be sent any number of times: offsets are
+the broker's to give.
+"""
+
+import socket
+import struct
+from types import TracebackType
+from typing import Self
+
+from crc32c import crc32c
+
+from bench.case import BenchError
+
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS = 0, 1, 2, 3, 18
+LATEST = -1
+
+
+class RawConnection:
+    """One socket to a broker on loopback."""
+
+    def __init__(self, port: int, *, timeout_seconds: float = 60.0) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_seconds)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def call(self, frame: bytes) -> bytes:
+        """Send one request, wait for its answer (without the size)."""
+        self.socket.sendall(frame)
+        return self.read_answer()
+
+    def read_answer(self) -> bytes:
+        (size,) = struct.unpack(">i", self._read_exactly(4))
+        return self._read_exactly(size)
+
+    def broker_count(self) -> int:
+        """How many brokers a Metadata answer names."""
+        (count,) = struct.unpack_from(">i", self.call(request(METADATA, 1, struct.pack(">i", 0))), 4)
+        return int(count)
+
+    def end_offset(self, topic: str, partition: int) -> int:
+        """The partition's end by ListOffsets; BenchError while the broker cannot say."""
+        body = struct.pack(">ii", -1, 1) + _string(topic) + struct.pack(">iiq", 1, partition, LATEST)
+        answer = self.call(request(LIST_OFFSETS, 1, body))
+        error, _, offset = struct.unpack_from(">hqq", answer, 4 + 4 + len(_string(topic)) + 4 + 4)
+        if error:
+            raise BenchError(f"ListOffsets of {topic}-{partition} answered error {error}")
+        return int(offset)
+
+    def fetch_size(self, topic: str, partition: int, *, offset: int, max_bytes: int) -> int:
+        """Fetch once without waiting; the number of record bytes that came."""
+        body = struct.pack(">iiiib", -1, 0, 0, max_bytes, 0) + struct.pack(">i", 1) + _string(topic)
+        answer = self.call(request(FETCH, 4, body + struct.pack(">iiqi", 1, partition, offset, max_bytes)))
+        position = 4 + 4 + 4 + len(_string(topic)) + 4 + 4
+        error, _, _, aborted = struct.unpack_from(">hqqi", answer, position)
+        if error:
+            raise BenchError(f"Fetch of {topic}-{partition} at {offset} answered error {error}")
+        (size,) = struct.unpack_from(">i", answer, position + 22 + max(aborted, 0) * 16)
+        return int(size)
+
+    def _read_exactly(self, size: int) -> bytes:
+        parts = bytearray()
+        while len(parts) < size:
+            received = self.socket.recv(size - len(parts))
+            if not received:
+                raise ConnectionResetError("the broker closed the connection")
+            parts += received
+        return bytes(parts)
+
+
+def request(api_key: int, version: int, body: bytes) -> bytes:
+    """A whole frame with header version 1."""
+    message = struct.pack(">hhi", api_key, version, 1) + _string("bench") + body
+    return struct.pack(">i", len(message)) + message
+
+
+def produce_request(topic: str, partition: int, *, batch: bytes, acks: int = 1) -> bytes:
+    """A whole Produce frame with one batch for one partition."""
+    body = struct.pack(">hhii", -1, acks, 30_000, 1) + _string(topic) + struct.pack(">iii", 1, partition, len(batch))
+    return request(PRODUCE, 3, body + batch)
+
+
+def produce_error(answer: bytes) -> int:
+    """The error code of the only partition in a Produce answer."""
+    (name_length,) = struct.unpack_from(">h", answer, 8)
+    (error,) = struct.unpack_from(">h", answer, 8 + 2 + name_length + 4 + 4)
+    return int(error)
+
+
+def record_batch(count: int, *, value: bytes, timestamp_ms: int) -> bytes:
+    """A v2 batch of `count` records with the same value and no key."""
+    records = b"".join(_record(delta, value) for delta in range(count))
+    tail = struct.pack(">hiqqqhii", 0, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count) + records
+    return struct.pack(">qiibI", 0, 4 + 1 + 4 + len(tail), -1, 2, crc32c(tail)) + tail
+
+
+def _record(offset_delta: int, value: bytes) -> bytes:
+    body = b"\x00\x00" + _varint(offset_delta) + _varint(-1) + _varint(len(value)) + value + _varint(0)
+    return _varint(len(body)) + body
+
+
+def _varint(number: int) -> bytes:
+    rest = (number << 1) ^ (number >> 63)
+    encoded = bytearray()
+    while rest > 0x7F:
+        encoded.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    encoded.append(rest)
+    return bytes(encoded)
+
+
+def _string(text: str) -> bytes:
+    return struct.pack(">h", len(text.encode())) + text.encode()

@@ -1,0 +1,66 @@
+"""Which cases there are: the one list to extend when a benchmark is added, in the order in which they run.
+
+Isolated cases stand first or last, since shared brokers are down while they run.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench.case import Case
+from bench.connections import Connections
+from bench.consume import Consume
+from bench.latency import Latency
+from bench.log_sizes import LogSize
+from bench.memory import Memory
+from bench.partitions import Partitions
+from bench.produce import Produce, Workload
+from bench.restart import Restart
+from bench.startup import Startup
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much of everything. The quick sizes show that the machinery works; only the full ones are figures to quote."""
+
+    messages_big_batches: int
+    messages_small_batches: int
+    messages_single: int
+    latency_seconds: int
+    scaling_messages: int
+    partitions: tuple[int, ...]
+    log_megabytes: tuple[int, ...]
+    fetches: int
+    connections: tuple[int, ...]
+    idle_seconds: float
+
+
+FULL = Sizes(2_000_000, 1_000_000, 50_000, 10, 500_000, (1, 100, 1000), (100, 2000), 1000, (1, 100, 1000), 5.0)
+QUICK = Sizes(200_000, 100_000, 10_000, 3, 100_000, (1, 100), (10, 100), 200, (1, 100), 1.0)
+
+
+def single(sizes: Sizes) -> list[Case]:
+    """The core table: one broker, one partition, one client."""
+    counts = {10_000: sizes.messages_big_batches, 50: sizes.messages_small_batches, 1: sizes.messages_single}
+    return [
+        Startup(),
+        *(Produce(Workload(count, batch)) for batch, count in counts.items()),
+        *(Produce(Workload(count, batch, "all")) for batch, count in counts.items()),
+        Consume(sizes.messages_big_batches),
+        Latency(sizes.latency_seconds),
+        Latency(sizes.latency_seconds, acks="all"),
+        Memory(),
+    ]
+
+
+def scaling(sizes: Sizes) -> list[Case]:
+    """How cost grows. Partitions come after what should not feel them."""
+    smallest = sizes.log_megabytes[0]
+    return [
+        *(Connections(number, count=sizes.scaling_messages, idle_seconds=sizes.idle_seconds) for number in sizes.connections),
+        *(LogSize(size, read_count=sizes.scaling_messages, fetches=sizes.fetches) for size in sizes.log_megabytes),
+        *(Partitions(number, count=sizes.scaling_messages) for number in sizes.partitions),
+        *(Restart(size, partitions=10, max_rounds=3 if size == smallest else 1) for size in sizes.log_megabytes),
+    ]
+
+
+SUITES: dict[str, Callable[[Sizes], list[Case]]] = {"single": single, "scaling": scaling}
