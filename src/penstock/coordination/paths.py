@@ -1,0 +1,66 @@
+"""Where things are in the tree of znodes: the paper's registries, as Kafka 0.8 refined them.
+
+    /brokers/ids/<id>                       ephemeral: host, port, epoch
+    /brokers/topics/<topic>                 topic id, configs; per partition: replicas, leader, leader epoch, ISR, eligible leaders
+    /controller                             ephemeral: the broker that leads the cluster
+    /controller_epoch                       decimal; its version fences the writes of older controllers
+    /config/brokers/<id>                    configs of one broker; `<default>` for all
+    /config/topics/<topic>                  reserved; topic configs live in the topic's own znode
+    /producer_ids                           the next block of producer ids
+    /cluster_id                             the name of the cluster, made once
+    /consumers/<group>/ids/<consumer>       ephemeral: subscription
+    /consumers/<group>/owners/<topic>/<p>   ephemeral: which consumer owns the partition
+    /consumers/<group>/offsets/<topic>/<p>  persistent: next offset to read, decimal ASCII
+
+Only places are named here; what the data means belongs to the code that writes it.
+"""
+
+BROKERS = "/brokers"
+BROKER_IDS = "/brokers/ids"
+TOPICS = "/brokers/topics"
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+CONFIG = "/config"
+BROKER_CONFIGS = "/config/brokers"
+TOPIC_CONFIGS = "/config/topics"
+PRODUCER_IDS = "/producer_ids"
+CLUSTER_ID = "/cluster_id"
+CONSUMERS = "/consumers"
+
+PERSISTENT_PARENTS = (BROKERS, BROKER_IDS, TOPICS, CONFIG, BROKER_CONFIGS, TOPIC_CONFIGS, CONSUMERS)
+"""What the first broker creates, parents first, before anything else is written."""
+
+
+def broker(broker_id: int) -> str:
+    """The registration of a live broker."""
+    return f"{BROKER_IDS}/{broker_id}"
+
+
+def topic(name: str) -> str:
+    """The state of a topic and its partitions."""
+    return f"{TOPICS}/{name}"
+
+
+def broker_config(broker_id: int | str) -> str:
+    """Configs of one broker, or of all where the id is `<default>`."""
+    return f"{BROKER_CONFIGS}/{broker_id}"
+
+
+def consumer_ids(group: str) -> str:
+    """The live consumers of a group."""
+    return f"{CONSUMERS}/{group}/ids"
+
+
+def consumer(group: str, consumer_id: str) -> str:
+    """The registration of one consumer: what it subscribes to."""
+    return f"{consumer_ids(group)}/{consumer_id}"
+
+
+def partition_owner(group: str, *, topic_name: str, partition: int) -> str:
+    """Which consumer of the group owns the partition."""
+    return f"{CONSUMERS}/{group}/owners/{topic_name}/{partition}"
+
+
+def committed_offset(group: str, *, topic_name: str, partition: int) -> str:
+    """The next offset the group reads from the partition."""
+    return f"{CONSUMERS}/{group}/offsets/{topic_name}/{partition}"
