@@ -141,5 +141,14 @@ def _default(field: DataclassField[Any], *, kind: str, tag: int | None) -> Any:
     if field.default is not MISSING:
         return field.default
     if tag is not None:
-        return _IMPLICIT.get(kind, 0)
+        return _implicit_default(field)
     return _OMISSIBLE.get(field.name, REQUIRED)
+
+
+def _implicit_default(field: DataclassField[Any]) -> Any:
+    """Kafka's default of a tagged field that declares none: nothing, zero, or a structure of such."""
+    if field.default is not MISSING:
+        return field.default
+    if is_dataclass(field.type) and isinstance(field.type, type):
+        return field.type(**{nested.name: _implicit_default(nested) for nested in fields(field.type)})
+    return _IMPLICIT.get(field.metadata["kafka_type"], 0)
