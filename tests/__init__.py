@@ -1,0 +1,1 @@
+"""Penstock's tests; a package so that tests can share `tests.brokers` and its neighbours."""

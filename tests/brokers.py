@@ -1,0 +1,254 @@
+"""Real broker processes for tests: started, stopped, killed and started again on the same data and port.
+
+The broker is Penstock, or Apache Kafka 4.2 when the environment says `PENSTOCK_TEST_PEER=kafka`. A client test that fails against Kafka is
+wrong; one that passes there and fails here shows a difference that a client can see.
+
+A broker's output goes to files beside its data directory. Processes are ended by their own id, and a fixture ends what a test left running.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from tests.connection import METADATA, Connection, ConnectionEnded
+from tests.java import java_command
+from tests.waiting import wait_until
+
+IS_KAFKA = os.environ.get("PENSTOCK_TEST_PEER") == "kafka"
+"""Whether the tests run against Apache Kafka instead of Penstock."""
+
+Options = Mapping[str, object]
+
+
+class Broker(ABC):
+    """One broker process on one data directory."""
+
+    def __init__(self, directory: Path, options: Options) -> None:
+        self.directory = directory
+        self.data = directory / "data"
+        self.options = {name: str(value) for name, value in options.items()}
+        self.host = "127.0.0.1"
+        self.port = 0
+        self.lives = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        return self.host, self.port
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where it listens, as clients write it."""
+        return f"{self.host}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        """Process id of the running broker."""
+        assert self._process is not None, "the broker is not running"
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process lives."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def output(self) -> str:
+        """What the present or last process printed, on both streams."""
+        return self._stdout().read_text(errors="replace") + self._stderr().read_text(errors="replace")
+
+    def connect(self, *, timeout_s: float = 30.0) -> Connection:
+        """A raw connection to it."""
+        return Connection(self.address, timeout_s=timeout_s)
+
+    def start(self) -> None:
+        """Start the process and wait until it serves clients."""
+        assert not self.is_running
+        self.lives += 1
+        with self._stdout().open("wb") as stdout, self._stderr().open("wb") as stderr:
+            self._process = subprocess.Popen(self._command(), stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
+        wait_until(self._is_ready_or_dead, f"ready: {self._command()}", deadline_s=60)
+        if not self.is_running:
+            raise AssertionError(f"the broker ended with {self.wait()} before it was ready:\n{self.output}")
+
+    def stop(self) -> int:
+        """Clean shutdown; returns the exit code."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """The end without warning."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        """Start again on the same data and port, stopping cleanly first if it still runs."""
+        if self.is_running:
+            self.stop()
+        self.start()
+
+    def wait(self) -> int:
+        """Wait for the process to end by itself; returns the exit code."""
+        assert self._process is not None
+        return self._process.wait(timeout=60)
+
+    def partition_directory(self, topic: str, partition: int = 0) -> Path:
+        """Where a partition's files are."""
+        return self.data / f"{topic}-{partition}"
+
+    def resident_bytes(self) -> int:
+        """Resident memory of the process."""
+        fields = Path(f"/proc/{self.pid}/statm").read_text().split()
+        return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def _end(self, number: signal.Signals) -> int:
+        if self._process is None:
+            return 0
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+        try:
+            return self._process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise AssertionError(f"the broker did not end within 60 s of {number.name}:\n{self.output}") from None
+
+    def _stdout(self) -> Path:
+        return self.directory / f"stdout-{self.lives}.txt"
+
+    def _stderr(self) -> Path:
+        return self.directory / f"stderr-{self.lives}.txt"
+
+    def _is_ready_or_dead(self) -> bool:
+        return not self.is_running or self._is_ready()
+
+    @abstractmethod
+    def _command(self) -> list[str]: ...
+
+    @abstractmethod
+    def _is_ready(self) -> bool: ...
+
+
+class PenstockBroker(Broker):
+    """`penstock serve` on free ports of the loopback."""
+
+    coordination: str = ""
+
+    def _command(self) -> list[str]:
+        command = [str(Path(sys.executable).with_name("penstock")), "serve", "--data", str(self.data)]
+        command += ["--listen", f"{self.host}:{self.port}", "--coordination", self.coordination or f"{self.host}:0"]
+        for name, value in self.options.items():
+            command += ["-X", f"{name}={value}"]
+        return command
+
+    def _is_ready(self) -> bool:
+        for line in self._stdout().read_text(errors="replace").splitlines(keepends=True):
+            if line.startswith("ready:") and line.endswith("\n"):
+                words = line.removeprefix("ready:").split()
+                places = dict(zip(words[::2], words[1::2], strict=True))
+                self.port = int(places["broker"].rpartition(":")[2])
+                self.coordination = places["coordination"]
+                return True
+        return False
+
+
+class KafkaBroker(Broker):
+    """Apache Kafka in KRaft mode, broker and controller in one process."""
+
+    def start(self) -> None:
+        """Format the data directory when it is new, then start."""
+        if self.port == 0:
+            self.port, controller_port = _free_ports(2)
+            self._write_properties(controller_port)
+        if not (self.data / "meta.properties").exists():
+            format_command = java_command("kafka.tools.StorageTool", "format", "-t", "cGVuc3RvY2stdGVzdHMtMQ", "-c", str(self._properties()))
+            subprocess.run(format_command, check=True, capture_output=True, timeout=60)
+        super().start()
+
+    def _properties(self) -> Path:
+        return self.directory / "server.properties"
+
+    def _write_properties(self, controller_port: int) -> None:
+        properties = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "listeners": f"PLAINTEXT://{self.host}:{self.port},CONTROLLER://{self.host}:{controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": f"1@{self.host}:{controller_port}",
+            "log.dirs": str(self.data),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            "offsets.topic.num.partitions": "1",
+        }
+        lines = [f"{name}={value}\n" for name, value in (properties | self.options).items()]
+        self._properties().write_text("".join(lines))
+
+    def _command(self) -> list[str]:
+        return java_command("kafka.Kafka", str(self._properties()))
+
+    def _is_ready(self) -> bool:
+        try:
+            with self.connect() as connection:
+                return len(connection.ask(METADATA, 12, {"topics": []}).brokers) == 1
+        except (OSError, ConnectionEnded):
+            return False
+
+
+class StartBroker(Protocol):
+    """What the fixture `start_broker` hands to a test."""
+
+    def __call__(self, *, data: Path | None = None, start: bool = True, **options: object) -> Broker:
+        """Start a broker with options written as keyword arguments: `segment_bytes=1000` sets `segment.bytes`."""
+
+
+def make_broker(directory: Path, options: Options) -> Broker:
+    """A broker that is not started yet; its data goes below `directory`."""
+    directory.mkdir(parents=True, exist_ok=True)
+    return KafkaBroker(directory, options) if IS_KAFKA else PenstockBroker(directory, options)
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One broker for all tests of a folder that do not disturb each other: each uses topics of its own."""
+    shared = make_broker(tmp_path_factory.mktemp("broker"), {})
+    shared.start()
+    yield shared
+    shared.stop()
+
+
+@pytest.fixture
+def start_broker(tmp_path: Path) -> Iterator[StartBroker]:
+    """Starts brokers that belong to one test; whatever still runs at its end is killed."""
+    started: list[Broker] = []
+
+    def start(*, data: Path | None = None, start: bool = True, **options: object) -> Broker:
+        named = {name.replace("_", "."): value for name, value in options.items()}
+        own = make_broker(tmp_path / f"broker{len(started)}", named)
+        if data is not None:
+            own.data = data
+        started.append(own)
+        if start:
+            own.start()
+        return own
+
+    yield start
+    for own in started:
+        own.kill()
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [int(one.getsockname()[1]) for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()

@@ -1,0 +1,1 @@
+"""Real Kafka clients, and raw requests, against a real broker process."""

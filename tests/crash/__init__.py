@@ -1,0 +1,1 @@
+"""What is left after a crash: killed processes, torn tails, full disks, forgotten writes."""

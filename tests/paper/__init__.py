@@ -1,0 +1,1 @@
+"""The claims of the 2011 paper, one test each."""

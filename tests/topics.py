@@ -1,0 +1,126 @@
+"""Topics for tests, made and used over raw requests, so that a test of one client rests on no other."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from tests.batches import Record, decode_records, encode_batch
+from tests.brokers import Broker
+from tests.connection import CREATE_TOPICS, DELETE_TOPICS, FETCH, LIST_OFFSETS, METADATA, PRODUCE, Connection
+from tests.waiting import wait_until
+
+EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3
+
+
+@pytest.fixture
+def topic(broker: Broker) -> str:
+    """A fresh topic with one partition on the shared broker."""
+    return create_topic(broker)
+
+
+def fresh_name(stem: str = "topic") -> str:
+    """A topic name that no other test uses."""
+    return f"{stem}-{uuid4().hex[:12]}"
+
+
+def create_topic(broker: Broker, *, name: str | None = None, partitions: int = 1, configs: Mapping[str, object] | None = None) -> str:
+    """Create a topic and wait until its partitions have leaders."""
+    name = name or fresh_name()
+    with broker.connect() as connection:
+        entry = {
+            "name": name,
+            "num_partitions": partitions,
+            "replication_factor": 1,
+            "configs": [{"name": key, "value": str(value)} for key, value in (configs or {}).items()],
+        }
+        answer = connection.ask(CREATE_TOPICS, 7, {"topics": [entry], "timeout_ms": 30000})
+        assert answer.topics[0].error_code == 0, answer.topics[0]
+        wait_until(lambda: _has_leaders(connection, name, partitions), f"leaders of {name}")
+    return name
+
+
+def delete_topic(broker: Broker, name: str) -> None:
+    """Delete a topic by name."""
+    with broker.connect() as connection:
+        answer = connection.ask(DELETE_TOPICS, 6, {"topics": [{"name": name, "topic_id": None}], "timeout_ms": 30000})
+        assert answer.responses[0].error_code == 0, answer.responses[0]
+
+
+def topic_id(broker: Broker, name: str) -> UUID:
+    """The id of a topic, as Metadata tells it."""
+    with broker.connect() as connection:
+        answer = connection.ask(METADATA, 12, {"topics": [{"name": name, "topic_id": None}], "allow_auto_topic_creation": False})
+        found = answer.topics[0].topic_id
+        assert isinstance(found, UUID)
+        return found
+
+
+def produce(connection: Connection, topic: str, batch: bytes | None, *, partition: int = 0, acks: int = -1, version: int = 9) -> Any:
+    """Send one batch; returns the partition's answer."""
+    answer = connection.ask(PRODUCE, version, produce_fields(topic, batch, partition=partition, acks=acks))
+    return answer.responses[0].partition_responses[0]
+
+
+def produce_fields(topic: str, batch: bytes | None, *, partition: int = 0, acks: int = -1) -> dict[str, object]:
+    """The request of `produce`, by topic name."""
+    return {
+        "transactional_id": None,
+        "acks": acks,
+        "timeout_ms": 30000,
+        "topic_data": [{"name": topic, "partition_data": [{"index": partition, "records": batch}]}],
+    }
+
+
+def produce_values(broker: Broker, topic: str, values: Sequence[bytes | None], *, partition: int = 0, batch_size: int = 1000) -> None:
+    """Produce the values in order, `batch_size` in a batch."""
+    with broker.connect() as connection:
+        for start in range(0, len(values), batch_size):
+            answer = produce(connection, topic, encode_batch(list(values[start : start + batch_size])), partition=partition)
+            assert answer.error_code == 0, answer
+
+
+def fetch_fields(topic: str, offset: int, *, partition: int = 0, max_bytes: int = 1 << 20, max_wait_ms: int = 500, min_bytes: int = 1) -> dict[str, object]:
+    """A fetch of one partition by topic name (up to version 12), without a session."""
+    wanted = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": max_bytes}
+    return {
+        "replica_id": -1,
+        "max_wait_ms": max_wait_ms,
+        "min_bytes": min_bytes,
+        "max_bytes": 1 << 26,
+        "topics": [{"topic": topic, "partitions": [wanted]}],
+    }
+
+
+def fetch(connection: Connection, topic: str, offset: int, *, partition: int = 0, version: int = 12, **limits: int) -> Any:
+    """Fetch once; returns the partition's answer."""
+    answer = connection.ask(FETCH, version, fetch_fields(topic, offset, partition=partition, **limits))
+    return answer.responses[0].partitions[0]
+
+
+def read_all(broker: Broker, topic: str, *, partition: int = 0, offset: int = 0) -> list[Record]:
+    """Every record from `offset` to the end of the partition."""
+    records: list[Record] = []
+    with broker.connect() as connection:
+        end = list_offset(connection, topic, LATEST, partition=partition).offset
+        while offset < end:
+            answer = fetch(connection, topic, offset, partition=partition)
+            assert answer.error_code == 0, answer
+            new = [record for record in decode_records(answer.records) if record.offset >= offset]
+            records += new
+            offset = new[-1].offset + 1
+    return records
+
+
+def list_offset(connection: Connection, topic: str, timestamp: int, *, partition: int = 0, version: int = 7) -> Any:
+    """ListOffsets for one partition; returns the partition's answer."""
+    wanted = {"partition_index": partition, "timestamp": timestamp}
+    fields = {"replica_id": -1, "isolation_level": 0, "topics": [{"name": topic, "partitions": [wanted]}]}
+    return connection.ask(LIST_OFFSETS, version, fields).topics[0].partitions[0]
+
+
+def _has_leaders(connection: Connection, name: str, partitions: int) -> bool:
+    answer = connection.ask(METADATA, 12, {"topics": [{"name": name, "topic_id": None}], "allow_auto_topic_creation": False})
+    found = answer.topics[0]
+    return found.error_code == 0 and len(found.partitions) == partitions and all(one.leader_id >= 0 for one in found.partitions)

@@ -1,0 +1,24 @@
+"""Waiting in tests: for a condition, with a deadline, never for a while.
+
+The deadline is generous because it only costs time when a test fails.
+"""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+DEADLINE_S = 30.0
+
+
+def wait_until(condition: Callable[[], T], what: str, *, deadline_s: float = DEADLINE_S) -> T:
+    """Ask again and again until the condition is true; returns what it returned."""
+    end = time.monotonic() + deadline_s
+    while True:
+        result = condition()
+        if result:
+            return result
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {deadline_s:g} s: {what}")
+        time.sleep(0.005)
