@@ -3,6 +3,7 @@
     PenstockError
     ├── UsageError                    a person gave a wrong option, address or file: one sentence, exit code 2, no traceback
     │   └── StartupError              the broker cannot start here (port taken, directory in use ...): exit code 1
+    ├── CommandFailed                 a command could not do its work (no broker there, no such topic ...): one sentence, exit code 1
     ├── MalformedFrame                bytes that are not Kafka's protocol: the connection is closed, nothing is answered
     └── KafkaError                    becomes the `error_code` (and `error_message`, where there is one) of an answer
         ├── batches    CorruptMessage, InvalidRecord, MessageTooLarge, InvalidTimestamp, UnsupportedCompressionType,
@@ -33,6 +34,10 @@ class UsageError(PenstockError):
 
 class StartupError(UsageError):
     """The broker cannot start with what it was given."""
+
+
+class CommandFailed(PenstockError):
+    """A command of the command line was asked rightly and could not be done; the message says what, where and what to do."""
 
 
 class MalformedFrame(PenstockError):

@@ -1,0 +1,34 @@
+"""A network address as a person types it: `HOST:PORT`, `[IPv6]:PORT`, or `:PORT` for every interface.
+
+Only syntax: nothing is resolved here, and port 0 ("pick a free one") is a matter of whoever listens.
+"""
+
+from typing import NamedTuple
+
+from penstock.errors import UsageError
+
+EVERY_INTERFACE = "0.0.0.0"  # noqa: S104 - only used where a person left the host out on purpose
+
+
+class Address(NamedTuple):
+    """Host and port."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_address(text: str, source: str) -> Address:
+    """The address in `text`; `source` names the flag or option it came from, for the error message."""
+    host, separator, port = text.strip().rpartition(":")
+    if not separator:
+        raise UsageError(f"{source} needs HOST:PORT, for example 127.0.0.1:9092, and got {text!r}.")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise UsageError(f"{source} got {text!r}: write an IPv6 address in brackets, for example [::1]:9092.")
+    if not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise UsageError(f"{source} got {text!r}: the port must be a number from 0 to 65535.")
+    return Address(host or EVERY_INTERFACE, int(port))

@@ -1,0 +1,181 @@
+"""`penstock serve`: run a broker until it is told to stop.
+
+The command that has to be fast: it imports neither Typer, rich nor a client (about 0.1 s together), so it reads its flags with argparse,
+and `main` comes here before it builds the Typer app. This is the only definition of the flags; `penstock --help` lists the command and
+hands its arguments to the same `serve`.
+
+The ready line is a contract: `ready:` and then pairs of a name and an address, on stdout, flushed, when clients are accepted. All the rest
+goes to stderr, one line per event. SIGTERM and Ctrl-C stop cleanly; a second one does not wait for the end of the clean stop.
+"""
+
+import argparse
+import asyncio
+import difflib
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+from penstock.cli.address import Address, parse_address
+from penstock.errors import UsageError
+from penstock.options.properties import parse_assignments, read_properties
+
+if TYPE_CHECKING:
+    from penstock.broker.server_options import ServerOptions
+
+SUMMARY = "Run a broker: the log, its coordination and its clients' port in one process."
+DEFAULT_LISTEN = "127.0.0.1:9092"
+DEFAULT_COORDINATION = "127.0.0.1:2181"
+DEFAULT_DATA = "penstock-data"
+DEFAULT_NODE_ID = "1"
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+EXAMPLES = """\
+examples:
+  penstock serve
+  penstock serve --listen 127.0.0.1:0 --data /tmp/throwaway
+  penstock serve --listen 0.0.0.0:9092 --advertise broker1.example:9092
+  penstock serve -X num.partitions=3 -X log.retention.hours=24
+  penstock serve --config server.properties --data /disk1/penstock --data /disk2/penstock
+
+When clients are accepted, one line goes to stdout:
+  ready: broker HOST:PORT coordination HOST:PORT
+"""
+
+
+def serve(arguments: Sequence[str]) -> None:
+    """Run a broker as the arguments say; returns after a clean stop."""
+    flags = _parse_flags(arguments)
+    options = server_options(flags)
+    _log_to_stderr(flags.log_level)
+    asyncio.run(_serve(options))
+
+
+def server_options(flags: argparse.Namespace) -> "ServerOptions":
+    """What the flags and the options file say together: a flag wins over `-X`, `-X` over the file, the file over the default."""
+    from penstock.broker.server_options import ServerOptions
+
+    options = read_properties(flags.config) if flags.config else {}
+    options |= parse_assignments(flags.options)
+    listen = parse_address(flags.listen, "--listen")
+    coordination = parse_address(flags.coordination or DEFAULT_COORDINATION, "--coordination")
+    return ServerOptions(
+        listen_host=listen.host,
+        listen_port=listen.port,
+        advertise=_advertised_address(flags.advertise),
+        coordination_host=coordination.host,
+        coordination_port=coordination.port,
+        coordination_port_required=flags.coordination is not None,
+        data=_data_directories(flags.data, options),
+        node_id=_node_id(flags.node_id, options),
+        options=options,
+    )
+
+
+def _advertised_address(flag: str | None) -> Address | None:
+    if flag is None:
+        return None
+    address = parse_address(flag, "--advertise")
+    if address.port == 0:
+        raise UsageError(f"--advertise {flag} has port 0: clients need the port that they can really connect to.")
+    return address
+
+
+def _data_directories(flags: list[Path], options: dict[str, str]) -> tuple[Path, ...]:
+    one, several = options.pop("log.dir", ""), options.pop("log.dirs", "")
+    named = flags or [Path(name.strip()) for name in (several or one or DEFAULT_DATA).split(",") if name.strip()]
+    if len({path.resolve() for path in named}) < len(named):
+        raise UsageError("The same data directory is given twice: name each only once.")
+    return tuple(named)
+
+
+def _node_id(flag: int | None, options: dict[str, str]) -> int:
+    text = options.pop("node.id", DEFAULT_NODE_ID) if flag is None else str(flag)
+    if not (text.isascii() and text.isdigit()) or int(text) >= 2**31:
+        raise UsageError(f"The node id must be a number from 0 to {2**31 - 1}, and is {text!r}.")
+    options.pop("node.id", None)
+    return int(text)
+
+
+async def _serve(options: "ServerOptions") -> None:
+    """Start, announce, wait for a signal or the server's own end, stop."""
+    from penstock.broker.server import BrokerServer
+
+    loop = asyncio.get_running_loop()
+    asked_to_stop = asyncio.Event()
+
+    def stop() -> None:
+        asked_to_stop.set()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    async with BrokerServer(options) as server:
+        pairs = [("broker", server.address), ("coordination", server.coordination_address)]
+        print("ready:", *(f"{name} {Address(*address)}" for name, address in pairs), flush=True)
+        asked = asyncio.create_task(asked_to_stop.wait())
+        stopped = asyncio.create_task(server.stopped())
+        await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        asked.cancel()
+        if stopped.done():
+            stopped.result()
+        stopped.cancel()
+
+
+class _FlagParser(argparse.ArgumentParser):
+    """Raises instead of printing the usage and exiting, so that every mistake is told in the same way."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}. See `penstock serve --help`.")
+
+
+def _parse_flags(arguments: Sequence[str]) -> argparse.Namespace:
+    """The flags; an unknown one is refused with the name that was probably meant."""
+    parser = _flag_parser()
+    flags, unknown = parser.parse_known_args(list(arguments))
+    if unknown:
+        known = [name for action in parser._actions for name in action.option_strings]
+        near = difflib.get_close_matches(unknown[0].partition("=")[0], known, n=1)
+        advice = f"did you mean {near[0]}?" if near else "see `penstock serve --help`."
+        raise UsageError(f"serve does not know {unknown[0]}: {advice}")
+    return flags
+
+
+def _flag_parser() -> argparse.ArgumentParser:
+    parser = _FlagParser(
+        prog="penstock serve",
+        description=SUMMARY,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    listen_help = f"where clients connect; port 0 picks a free one (default {DEFAULT_LISTEN})"
+    add("--listen", metavar="HOST:PORT", default=DEFAULT_LISTEN, help=listen_help)
+    add("--advertise", metavar="HOST:PORT", help="the address that clients are told (default: where it listens)")
+    coordination_help = f"where the embedded coordination listens (default {DEFAULT_COORDINATION}, or a free port if that one is taken)"
+    add("--coordination", metavar="HOST:PORT", help=coordination_help)
+    data_help = f"where the logs are kept; repeat it to use several disks (default ./{DEFAULT_DATA})"
+    add("--data", metavar="DIR", type=Path, action="append", default=[], help=data_help)
+    add("--node-id", metavar="N", type=int, help=f"this broker's number in its cluster (default {DEFAULT_NODE_ID})")
+    option_help = "set any broker option by Kafka's own name; may be repeated"
+    add("-X", metavar="NAME=VALUE", dest="options", action="append", default=[], help=option_help)
+    add("--config", metavar="FILE", type=Path, help="read options from a file of NAME=VALUE lines, as Kafka's server.properties")
+    add("--log-level", choices=LOG_LEVELS, default="info", help="how much to tell on stderr (default info)")
+    return parser
+
+
+class _OneLine(logging.Formatter):
+    """One line per event, whatever the message or a traceback contains, so that lines can be counted and searched."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return super().format(record).replace("\n", " | ")
+
+
+def _log_to_stderr(level: str) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=level.upper(), handlers=[handler])
