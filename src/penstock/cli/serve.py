@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from penstock.cli.address import Address, parse_address
+from penstock.cli.properties import parse_assignments, read_properties
 from penstock.errors import UsageError
-from penstock.options.properties import parse_assignments, read_properties
 
 if TYPE_CHECKING:
     from penstock.broker.server_options import ServerOptions

@@ -13,6 +13,7 @@ from penstock.errors import CommandFailed
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from confluent_kafka import Node, TopicPartitionInfo
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.admin._topic import TopicDescription
 
@@ -142,7 +143,7 @@ def _description(admin: "AdminClient", topic: "TopicDescription") -> dict[str, o
     partitions = [
         {
             "partition": partition.id,
-            "leader": partition.leader.id if partition.leader is not None else None,
+            "leader": _leader(partition),
             "replicas": [node.id for node in partition.replicas],
             "in_sync_replicas": [node.id for node in partition.isr],
             "earliest_offset": earliest.get(partition.id),
@@ -159,13 +160,19 @@ def _description(admin: "AdminClient", topic: "TopicDescription") -> dict[str, o
     }
 
 
+def _leader(partition: "TopicPartitionInfo") -> int | None:
+    """The leader's node id, or None while there is no leader (which their types do not know)."""
+    node: Node | None = partition.leader
+    return None if node is None else node.id
+
+
 def _offsets(admin: "AdminClient", topic: "TopicDescription", *, at_end: bool) -> dict[int, int]:
     """First or next offset of each partition that has a leader to ask."""
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined] # their types do not list what they re-export
 
-    spec = OffsetSpec.latest() if at_end else OffsetSpec.earliest()
-    asked = {TopicPartition(topic.name, partition.id): spec for partition in topic.partitions if partition.leader is not None}
+    spec: OffsetSpec = (OffsetSpec.latest if at_end else OffsetSpec.earliest)()  # type: ignore[no-untyped-call] # theirs has no types
+    asked = {TopicPartition(topic.name, partition.id): spec for partition in topic.partitions if _leader(partition) is not None}
     if not asked:
         return {}
     futures = admin.list_offsets(asked, request_timeout=REQUEST_SECONDS)
