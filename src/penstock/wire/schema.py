@@ -125,7 +125,7 @@ def _describe_field(field: DataclassField[Any]) -> Field:
         is_array=is_array,
         is_nullable=is_nullable,
         tag=tag,
-        default=_default(field, kind=kind, tag=tag),
+        default=_default(field, tag=tag),
         nested=nested,
     )
 
@@ -137,7 +137,7 @@ def _without_none(annotation: Any) -> tuple[Any, bool]:
     return value_type, True
 
 
-def _default(field: DataclassField[Any], *, kind: str, tag: int | None) -> Any:
+def _default(field: DataclassField[Any], *, tag: int | None) -> Any:
     if field.default is not MISSING:
         return field.default
     if tag is not None:

@@ -1,0 +1,181 @@
+"""The codecs of record batches, in the very forms that Kafka's clients write and read.
+
+    gzip     a gzip stream
+    snappy   xerial's frame (a 16-byte header, then blocks: int32 size, raw snappy) as Java writes it, or one raw block as librdkafka does
+    lz4      an LZ4 frame; what we write has independent blocks of 64 KiB, because Java's reader refuses linked ones
+    zstd     a zstd frame
+
+Decompressing is bounded: whoever asks says how much may come out, and a batch that wants more is a `CorruptMessage` before the memory is
+taken. Output grows by quadrupling where a format does not tell its size, so a small batch never costs the bound. cramjam is imported at
+first use.
+"""
+
+import zlib
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import Any, Final
+
+from penstock.errors import CorruptMessage, UnsupportedCompressionType
+from penstock.files import Buffer
+from penstock.wire.primitives import INT32
+
+MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
+"""Most that one batch may unfold to."""
+
+_XERIAL_HEADER: Final = b"\x82SNAPPY\x00" + INT32.pack(1) + INT32.pack(1)
+_XERIAL_MAGIC: Final = _XERIAL_HEADER[:8]
+_XERIAL_BLOCK: Final = 32 * 1024
+_LZ4_HEADER: Final = bytes.fromhex("04224d18 60 40 82")
+"""Magic, version 1 with independent blocks and no checksums, blocks of 64 KiB, and the checksum of these two bytes."""
+_LZ4_BLOCK: Final = 64 * 1024
+_LZ4_STORED: Final = 0x80000000
+_GZIP_WINDOW: Final = 31
+"""zlib's way of saying: a gzip header and the largest window."""
+_FIRST_GUESS: Final = 64 * 1024
+_OUTPUT_FULL: Final = "failed to write whole buffer"
+_ZSTD_LEVEL: Final = 3
+
+
+class Codec(IntEnum):
+    """Kafka's number for each way to compress a batch."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+def codec_of(number: int) -> Codec:
+    """The codec of that number; complains about 5 to 7, which the attributes of a batch could also hold."""
+    try:
+        return Codec(number)
+    except ValueError:
+        raise UnsupportedCompressionType(f"there is no compression codec {number}") from None
+
+
+def compress(data: Buffer, codec: Codec, *, level: int | None = None) -> bytes:
+    """`data` in the form of `codec`; `level` is for gzip and zstd, with Kafka's defaults."""
+    match codec:
+        case Codec.NONE:
+            return bytes(data)
+        case Codec.GZIP:
+            compressor = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, _GZIP_WINDOW)
+            return compressor.compress(data) + compressor.flush()
+        case Codec.SNAPPY:
+            return _XERIAL_HEADER + b"".join(_snappy_blocks(memoryview(data)))
+        case Codec.LZ4:
+            return _LZ4_HEADER + b"".join(_lz4_blocks(memoryview(data))) + bytes(4)
+        case Codec.ZSTD:
+            return bytes(_cramjam().zstd.compress(data, level=_ZSTD_LEVEL if level is None else level))
+
+
+def decompress(data: Buffer, codec: Codec, *, limit: int = MAX_DECOMPRESSED_BYTES) -> Buffer:
+    """What was compressed; more than `limit` bytes of it, or damage, is a `CorruptMessage`."""
+    match codec:
+        case Codec.NONE:
+            return data
+        case Codec.GZIP:
+            return _gunzip(data, limit=limit)
+        case Codec.SNAPPY:
+            return _unsnap(memoryview(data), limit=limit)
+        case Codec.LZ4:
+            return _decompress_growing(_cramjam().lz4, data, limit=limit)
+        case Codec.ZSTD:
+            return _decompress_growing(_cramjam().zstd, data, limit=limit)
+
+
+def _snappy_blocks(data: memoryview) -> Iterator[bytes]:
+    compress_raw = _cramjam().snappy.compress_raw
+    for start in range(0, len(data), _XERIAL_BLOCK):
+        block = bytes(compress_raw(data[start : start + _XERIAL_BLOCK]))
+        yield INT32.pack(len(block))
+        yield block
+
+
+def _lz4_blocks(data: memoryview) -> Iterator[bytes]:
+    compress_block = _cramjam().lz4.compress_block
+    for start in range(0, len(data), _LZ4_BLOCK):
+        plain = data[start : start + _LZ4_BLOCK]
+        block = bytes(compress_block(plain, store_size=False))
+        if len(block) < len(plain):
+            yield len(block).to_bytes(4, "little")
+            yield block
+        else:
+            yield (len(plain) | _LZ4_STORED).to_bytes(4, "little")
+            yield bytes(plain)
+
+
+def _gunzip(data: Buffer, *, limit: int) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    rest: Buffer = data
+    try:
+        while rest:
+            stream = zlib.decompressobj(_GZIP_WINDOW)
+            parts.append(stream.decompress(rest, limit - size + 1))
+            size += len(parts[-1])
+            if size > limit:
+                raise _bomb("gzip", limit)
+            if not stream.eof:
+                raise CorruptMessage("a gzip batch ends too early")
+            # A gzip file may consist of several streams, and Java's reader goes on to the next one.
+            rest = stream.unused_data
+    except zlib.error as error:
+        raise CorruptMessage(f"a gzip batch is damaged: {error}") from None
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _unsnap(data: memoryview, *, limit: int) -> bytes:
+    if data[:8] != _XERIAL_MAGIC:
+        return _unsnap_block(data, limit=limit)
+    parts = []
+    size = 0
+    position = len(_XERIAL_HEADER)
+    while position < len(data):
+        if position + 4 > len(data):
+            raise CorruptMessage("a snappy batch ends inside the size of a block")
+        (length,) = INT32.unpack_from(data, position)
+        position += 4
+        if not 0 < length <= len(data) - position:
+            raise CorruptMessage(f"a snappy block of {length} bytes in the {len(data) - position} bytes left of the batch")
+        parts.append(_unsnap_block(data[position : position + length], limit=limit - size))
+        size += len(parts[-1])
+        position += length
+    return b"".join(parts)
+
+
+def _unsnap_block(block: memoryview, *, limit: int) -> bytes:
+    cramjam = _cramjam()
+    try:
+        if cramjam.snappy.decompress_raw_len(block) > limit:
+            raise _bomb("snappy", limit)
+        return bytes(cramjam.snappy.decompress_raw(block))
+    except (cramjam.DecompressionError, OSError, ValueError) as error:
+        raise CorruptMessage(f"a snappy batch is damaged: {error}") from None
+
+
+def _decompress_growing(module: Any, data: Buffer, *, limit: int) -> Buffer:
+    name = module.__name__.rpartition(".")[2]
+    error_types = (_cramjam().DecompressionError, OSError, ValueError)
+    size = min(max(4 * len(data), _FIRST_GUESS), limit)
+    while True:
+        output = bytearray(size)
+        try:
+            return memoryview(output)[: module.decompress_into(data, output)]
+        except error_types as error:
+            if _OUTPUT_FULL not in str(error):
+                raise CorruptMessage(f"a {name} batch is damaged: {error}") from None
+        if size >= limit:
+            raise _bomb(name, limit)
+        size = min(4 * size, limit)
+
+
+def _bomb(name: str, limit: int) -> CorruptMessage:
+    return CorruptMessage(f"a {name} batch unfolds to more than {limit} bytes")
+
+
+def _cramjam() -> Any:
+    import cramjam  # a broker that never recompresses need not load it
+
+    return cramjam
