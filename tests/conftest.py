@@ -1,0 +1,17 @@
+"""What all tests share: how hypothesis draws, and the clock that tests move by hand."""
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from penstock.clock import ManualClock
+
+# The same examples in every run: a test that fails on one machine fails on all of them. New examples are drawn on purpose, with
+# `--hypothesis-profile=explore`. Two cores are shared with brokers, so no example has a deadline of its own; pytest-timeout has one.
+settings.register_profile("deterministic", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("explore", deadline=None, max_examples=2_000, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("deterministic")
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
