@@ -72,7 +72,7 @@ def _consumer(cluster: Cluster) -> Iterator["Consumer"]:
 
 
 def _chosen_partitions(cluster: Cluster, consumer: "Consumer", *, topic: str, chosen: list[int] | None) -> list[int]:
-    existing = cluster.topic(consumer, topic).partitions
+    existing = cluster.existing_topic(consumer, topic).partitions
     missing = set(chosen or []) - set(existing)
     if missing:
         raise CommandFailed(f"The topic {topic!r} has no partition {min(missing)}: it has {len(existing)}, from 0 to {len(existing) - 1}.")

@@ -25,7 +25,7 @@ SUFFIXES = (".log", ".index", ".timeindex", ".snapshot")
 
 
 def dump_log(
-    paths: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Files, or directories of partitions.", show_default=False)],
+    paths: Annotated[list[Path], typer.Argument(metavar="FILE", help="Files, or directories of partitions.", show_default=False)],
     records: Annotated[bool, typer.Option("--records", help="Also every record of the batches.")] = False,
     output: OutputFormat = Output.TABLE,
 ) -> None:

@@ -1,9 +1,9 @@
 """What a person sees when a command fails: one sentence on stderr and an exit code, never a traceback.
 
     0    done
-    1    could not be done: the broker cannot start, does not answer or refuses; a file is damaged
+    1    could not be done: the broker cannot start, does not answer or refuses; a file is damaged; the reader of our output went away
     2    asked wrongly: an unknown flag, option or value
-    130  interrupted (Ctrl-C)            141  the reader of our output went away (`penstock consume ... | head`)
+    130  interrupted (Ctrl-C)
 
 A mistake of Penstock's own is not caught: there the traceback is what helps.
 """
@@ -17,7 +17,6 @@ from penstock.errors import PenstockError, StartupError, UsageError
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
-EXIT_BROKEN_PIPE = 141
 
 
 def run_command(command: Callable[[], None]) -> int:
@@ -35,7 +34,7 @@ def run_command(command: Callable[[], None]) -> int:
     except BrokenPipeError:
         # The interpreter flushes stdout once more at exit; let that go nowhere instead of complaining.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_BROKEN_PIPE
+        return EXIT_FAILED
     return 0
 
 

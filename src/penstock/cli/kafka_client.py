@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 ANSWER_SLICES_SECONDS = (0.5, 1.5, 3.0)
 """How long to wait for the first answer; between the slices we look whether every broker has already refused."""
-TOPIC_APPEARS_SECONDS = 5.0
+TOPIC_APPEARS_SECONDS = 3.0
+APPEARANCE_POLL_SECONDS = 0.05
 REQUEST_SECONDS = 30.0
 
 
@@ -89,23 +90,32 @@ class Cluster:
         self._await_answer(client, complaints)
         return client
 
-    def topic(self, client: _Client, name: str) -> "TopicMetadata":
-        """What the cluster says about a topic that must exist; a producer's question may create it, so it gets a moment to appear."""
+    def existing_topic(self, client: _Client, name: str) -> "TopicMetadata":
+        """What the cluster says about a topic that must exist; asked so that it is not created by the question."""
+        with self.told_plainly():
+            metadata = client.list_topics(timeout=REQUEST_SECONDS).topics.get(name)
+        if metadata is None or metadata.error is not None:
+            raise CommandFailed(self._missing_topic(name, metadata))
+        return metadata
+
+    def topic_to_write(self, client: "Producer", name: str) -> "TopicMetadata":
+        """What the cluster says about a topic that is created by asking, if the brokers allow that; then it takes a moment to appear."""
         deadline = time.monotonic() + TOPIC_APPEARS_SECONDS
         while True:
             with self.told_plainly():
-                metadata = client.list_topics(name, timeout=REQUEST_SECONDS).topics[name]
+                metadata: TopicMetadata = client.list_topics(name, timeout=REQUEST_SECONDS).topics[name]
             if metadata.error is None and metadata.partitions:
                 return metadata
-            is_creatable = _is_producer(client) and (metadata.error is None or metadata.error.retriable())
-            if not is_creatable or time.monotonic() > deadline:
+            is_appearing = metadata.error is None or metadata.error.name() in ("UNKNOWN_TOPIC_OR_PART", "LEADER_NOT_AVAILABLE")
+            if not is_appearing or time.monotonic() > deadline:
                 raise CommandFailed(self._missing_topic(name, metadata))
-            time.sleep(0.05)
+            time.sleep(APPEARANCE_POLL_SECONDS)
 
-    def _missing_topic(self, name: str, metadata: "TopicMetadata") -> str:
-        if metadata.error is None or metadata.error.name() == "UNKNOWN_TOPIC_OR_PART":
+    def _missing_topic(self, name: str, metadata: "TopicMetadata | None") -> str:
+        error = None if metadata is None else metadata.error
+        if error is None or error.name() == "UNKNOWN_TOPIC_OR_PART":
             return f"There is no topic {name!r} at {self.brokers}: create it with `penstock topic create {name}`."
-        return f"The topic {name!r} at {self.brokers} cannot be used: {plain(metadata.error)}."
+        return f"The topic {name!r} at {self.brokers} cannot be used: {plain(error)}."
 
     @contextmanager
     def told_plainly(self, doing: str = "the request") -> Iterator[None]:
@@ -145,12 +155,6 @@ def plain(error: "KafkaError") -> str:
     for prefix in ("Broker: ", "Local: "):
         text = text.removeprefix(prefix)
     return text.rstrip(".")
-
-
-def _is_producer(client: object) -> bool:
-    from confluent_kafka import Producer
-
-    return isinstance(client, Producer)
 
 
 def _without_statistics(text: str) -> str:

@@ -103,7 +103,7 @@ class Deliveries:
 
 def produce(
     topic: TopicName,
-    values: Annotated[list[str] | None, typer.Argument(metavar="[VALUE]...", help="Values to send; without any, lines of stdin.")] = None,
+    values: Annotated[list[str] | None, typer.Argument(metavar="VALUE", help="Values to send; without any, lines of stdin.")] = None,
     *,
     key: Annotated[str | None, typer.Option("-k", "--key", help="Key of every record.")] = None,
     key_separator: Annotated[str | None, typer.Option("-K", "--key-separator", help="Each value is KEY, this text, VALUE.")] = None,
@@ -161,7 +161,7 @@ def _hand_over(producer: "Producer", line: bytes, *, form: RecordForm, deliverie
 
 
 def _check_partition(cluster: Cluster, producer: "Producer", *, topic: str, partition: int) -> None:
-    partitions = cluster.topic(producer, topic).partitions
+    partitions = cluster.topic_to_write(producer, topic).partitions
     if partition != ANY_PARTITION and partition not in partitions:
         raise CommandFailed(f"The topic {topic!r} has no partition {partition}: it has {len(partitions)}, from 0 to {len(partitions) - 1}.")
 

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="List, create, describe and delete topics.", no_args_is_help=True)
 
-TopicNames = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Names of the topics.", show_default=False)]
+TopicNames = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Names of the topics.", show_default=False)]
 BROKER_DECIDES = -1
+URL_SAFE = str.maketrans("+/", "-_")
+"""Kafka's tools write topic ids in the URL-safe alphabet of base64, librdkafka in the other."""
 
 
 @app.command("list")
@@ -56,11 +58,11 @@ def create_topics(
     names: TopicNames,
     *,
     partitions: Annotated[
-        int, typer.Option("-p", "--partitions", min=1, help="Number of partitions.", show_default="the broker's")
-    ] = BROKER_DECIDES,
+        int | None, typer.Option("-p", "--partitions", min=1, help="Number of partitions.", show_default="the broker's")
+    ] = None,
     replicas: Annotated[
-        int, typer.Option("-r", "--replicas", min=1, help="Copies of each partition.", show_default="the broker's")
-    ] = BROKER_DECIDES,
+        int | None, typer.Option("-r", "--replicas", min=1, help="Copies of each partition.", show_default="the broker's")
+    ] = None,
     config: Annotated[
         list[str] | None, typer.Option("-c", "--config", metavar="NAME=VALUE", help="An option of the topic, e.g. retention.ms=60000.")
     ] = None,
@@ -74,7 +76,7 @@ def create_topics(
     cluster = Cluster.of(brokers, client_options)
     configs = dict(parse_assignment(text, "--config") for text in config or [])
     admin = cluster.admin()
-    new = [NewTopic(name, num_partitions=partitions, replication_factor=replicas, config=configs) for name in names]
+    new = [NewTopic(name, partitions or BROKER_DECIDES, replicas or BROKER_DECIDES, config=configs) for name in names]
     with cluster.told_plainly("creating topics"):
         futures = admin.create_topics(new, operation_timeout=REQUEST_SECONDS)
         _report(cluster, futures, done="created", fine="TOPIC_ALREADY_EXISTS" if if_not_exists else None)
@@ -126,7 +128,7 @@ def describe_topics(
     cluster = Cluster.of(brokers, client_options)
     admin = cluster.admin()
     for name in names:
-        cluster.topic(admin, name)
+        cluster.existing_topic(admin, name)
     with cluster.told_plainly("describing topics"):
         futures = admin.describe_topics(TopicCollection(list(names)), request_timeout=REQUEST_SECONDS)
         described = [_description(admin, future.result()) for future in futures.values()]
@@ -153,7 +155,7 @@ def _description(admin: "AdminClient", topic: "TopicDescription") -> dict[str, o
     ]
     return {
         "topic": topic.name,
-        "topic_id": str(topic.topic_id),
+        "topic_id": str(topic.topic_id).translate(URL_SAFE),
         "is_internal": topic.is_internal,
         "options": _options_that_were_set(admin, topic.name),
         "partitions": partitions,
