@@ -63,9 +63,11 @@ def encode_batch(
     """A batch with the given values; `fields` overrides fields of the header, `crc` among them (otherwise it is right)."""
     first = now_ms() if timestamp is None else timestamp
     records = b"".join(
-        encode_record(index, value, key=keys[index] if keys else None, timestamp_delta=index * timestamp_step) for index, value in enumerate(values)
+        encode_record(index, value, key=keys[index] if keys else None, timestamp_delta=index * timestamp_step)
+        for index, value in enumerate(values)
     )
-    return encode_block(records, len(values), timestamp=first, max_timestamp=first + timestamp_step * (len(values) - 1), base_offset=base_offset, **fields)
+    last = first + timestamp_step * (len(values) - 1)
+    return encode_block(records, len(values), timestamp=first, max_timestamp=last, base_offset=base_offset, **fields)
 
 
 def encode_block(records: bytes, count: int, *, timestamp: int, max_timestamp: int, base_offset: int = 0, **fields: int) -> bytes:

@@ -168,8 +168,8 @@ class KafkaBroker(Broker):
             self.port, controller_port = _free_ports(2)
             self._write_properties(controller_port)
         if not (self.data / "meta.properties").exists():
-            format_command = java_command("kafka.tools.StorageTool", "format", "-t", "cGVuc3RvY2stdGVzdHMtMQ", "-c", str(self._properties()))
-            subprocess.run(format_command, check=True, capture_output=True, timeout=60)
+            arguments = ["format", "-t", "cGVuc3RvY2stdGVzdHMtMQ", "-c", str(self._properties())]
+            subprocess.run(java_command("kafka.tools.StorageTool", *arguments), check=True, capture_output=True, timeout=60)
         super().start()
 
     def _properties(self) -> Path:

@@ -96,7 +96,7 @@ class Connection:
 def encode_request(api_key: int, version: int, fields: Mapping[str, object], *, correlation_id: int = 1, client_id: str = "tests") -> bytes:
     """A whole frame, size included."""
     schema = load_request_schema(api_key, version)
-    header = schema.__header_schema__  # type: ignore[misc]  # declared as a property for instances, set on the class
+    header: Any = schema.__header_schema__
     buffer = io.BytesIO()
     header_fields = {
         "request_api_key": api_key,
@@ -113,9 +113,12 @@ def encode_request(api_key: int, version: int, fields: Mapping[str, object], *, 
 def decode_response(api_key: int, version: int, frame: bytes) -> tuple[int, Any]:
     """Correlation id and body of a frame without its size."""
     schema = load_response_schema(api_key, version)
-    header, header_size = _reader(schema.__header_schema__)(frame, 0)  # type: ignore[misc]  # as above
+    header_schema: Any = schema.__header_schema__
+    header, header_size = _reader(header_schema)(frame, 0)
     body, body_size = _reader(schema)(frame, header_size)
-    assert header_size + body_size == len(frame), f"{len(frame) - header_size - body_size} bytes left over in the answer to {api_key} v{version}"
+    assert header_size + body_size == len(frame), (
+        f"{len(frame) - header_size - body_size} bytes left over in the answer to {api_key} v{version}"
+    )
     return header.correlation_id, body
 
 

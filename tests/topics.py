@@ -26,7 +26,7 @@ def fresh_name(stem: str = "topic") -> str:
 
 
 def create_topic(broker: Broker, *, name: str | None = None, partitions: int = 1, configs: Mapping[str, object] | None = None) -> str:
-    """Create a topic and wait until its partitions have leaders."""
+    """Create a topic and wait until its partitions can be used."""
     name = name or fresh_name()
     with broker.connect() as connection:
         entry = {
@@ -37,7 +37,7 @@ def create_topic(broker: Broker, *, name: str | None = None, partitions: int = 1
         }
         answer = connection.ask(CREATE_TOPICS, 7, {"topics": [entry], "timeout_ms": 30000})
         assert answer.topics[0].error_code == 0, answer.topics[0]
-        wait_until(lambda: _has_leaders(connection, name, partitions), f"leaders of {name}")
+        wait_until(lambda: _is_ready(connection, name, partitions), f"leaders of {name}")
     return name
 
 
@@ -81,7 +81,9 @@ def produce_values(broker: Broker, topic: str, values: Sequence[bytes | None], *
             assert answer.error_code == 0, answer
 
 
-def fetch_fields(topic: str, offset: int, *, partition: int = 0, max_bytes: int = 1 << 20, max_wait_ms: int = 500, min_bytes: int = 1) -> dict[str, object]:
+def fetch_fields(
+    topic: str, offset: int, *, partition: int = 0, max_bytes: int = 1 << 20, max_wait_ms: int = 500, min_bytes: int = 1
+) -> dict[str, object]:
     """A fetch of one partition by topic name (up to version 12), without a session."""
     wanted = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": max_bytes}
     return {
@@ -120,7 +122,6 @@ def list_offset(connection: Connection, topic: str, timestamp: int, *, partition
     return connection.ask(LIST_OFFSETS, version, fields).topics[0].partitions[0]
 
 
-def _has_leaders(connection: Connection, name: str, partitions: int) -> bool:
-    answer = connection.ask(METADATA, 12, {"topics": [{"name": name, "topic_id": None}], "allow_auto_topic_creation": False})
-    found = answer.topics[0]
-    return found.error_code == 0 and len(found.partitions) == partitions and all(one.leader_id >= 0 for one in found.partitions)
+def _is_ready(connection: Connection, name: str, partitions: int) -> bool:
+    """Whether each partition answers; Kafka tells of a leader a moment before the leader has its log."""
+    return all(list_offset(connection, name, LATEST, partition=partition).error_code == 0 for partition in range(partitions))

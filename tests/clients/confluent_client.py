@@ -4,7 +4,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, TIMESTAMP_NOT_AVAILABLE, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 
 from tests.brokers import Broker
 from tests.clients.client import Message, Refused, Start
@@ -29,7 +38,7 @@ class ConfluentWriter:
                 else:
                     offsets[index] = -1 if done.offset() is None or done.offset() < 0 else done.offset()
 
-            extra = {} if message.timestamp is None else {"timestamp": message.timestamp}
+            extra: dict[str, Any] = {} if message.timestamp is None else {"timestamp": message.timestamp}
             self.producer.produce(
                 topic,
                 value=message.value,
@@ -115,7 +124,7 @@ class ConfluentClient:
     ) -> Iterator[ConfluentReader]:
         """A consumer in a group of its own name, which it never joins."""
         consumer = Consumer(consumer_settings(broker) | {"max.partition.fetch.bytes": max_bytes})
-        offset = {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}.get(start, start) if isinstance(start, str) else start
+        offset = {"earliest": OFFSET_BEGINNING, "latest": OFFSET_END}[start] if isinstance(start, str) else start
         try:
             consumer.assign([TopicPartition(topic, partition, offset)])
             yield ConfluentReader(consumer, topic, partition)

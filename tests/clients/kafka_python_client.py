@@ -11,9 +11,9 @@ from tests.waiting import DEADLINE_S, wait_until
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # it reads its schemas with importlib.resources.read_text
-    from kafka import KafkaConsumer, KafkaProducer, TopicPartition  # type: ignore[import-untyped]
+    from kafka import KafkaConsumer, KafkaProducer, TopicPartition
     from kafka import errors as kafka_errors
-    from kafka.codec import has_lz4, has_snappy, has_zstd  # type: ignore[import-untyped]
+    from kafka.codec import has_lz4, has_snappy, has_zstd
 
 _CODECS = {"none": True, "gzip": True, "snappy": has_snappy(), "lz4": has_lz4(), "zstd": has_zstd()}
 
