@@ -128,7 +128,7 @@ def _gunzip(data: Buffer, *, limit: int) -> bytes:
 
 def _unsnap(data: memoryview, *, limit: int) -> bytes:
     if data[:8] != _XERIAL_MAGIC:
-        return _unsnap_block(data, limit=limit)
+        return _unsnap_block(data, before=0, limit=limit)
     parts = []
     size = 0
     position = len(_XERIAL_HEADER)
@@ -139,16 +139,16 @@ def _unsnap(data: memoryview, *, limit: int) -> bytes:
         position += 4
         if not 0 < length <= len(data) - position:
             raise CorruptMessage(f"a snappy block of {length} bytes in the {len(data) - position} bytes left of the batch")
-        parts.append(_unsnap_block(data[position : position + length], limit=limit - size))
+        parts.append(_unsnap_block(data[position : position + length], before=size, limit=limit))
         size += len(parts[-1])
         position += length
     return b"".join(parts)
 
 
-def _unsnap_block(block: memoryview, *, limit: int) -> bytes:
+def _unsnap_block(block: memoryview, *, before: int, limit: int) -> bytes:
     cramjam = _cramjam()
     try:
-        if cramjam.snappy.decompress_raw_len(block) > limit:
+        if before + cramjam.snappy.decompress_raw_len(block) > limit:
             raise _bomb("snappy", limit)
         return bytes(cramjam.snappy.decompress_raw(block))
     except (cramjam.DecompressionError, OSError, ValueError) as error:

@@ -25,36 +25,43 @@ UUID_SIZE: Final = 16
 ZERO_UUID: Final = bytes(UUID_SIZE)
 
 _ONE_BYTE: Final = tuple(bytes((value,)) for value in range(128))
-_MAX_VARINT_SHIFT: Final = 28
 
 
 def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """An unsigned varint of at most five bytes."""
-    value = shift = 0
+    """An unsigned varint of at most five bytes; most have one or two."""
     try:
-        while True:
-            byte = buffer[position]
-            position += 1
+        value = buffer[position]
+        if value < 0x80:
+            return value, position + 1
+        byte = buffer[position + 1]
+        value = value & 0x7F | byte << 7
+        if byte < 0x80:
+            return value, position + 2
+        value &= 0x3FFF
+        for shift in (14, 21, 28):
+            byte = buffer[position + shift // 7]
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
-                return value, position
-            shift += 7
-            if shift > _MAX_VARINT_SHIFT:
-                raise MalformedFrame("a varint is longer than five bytes")
+                return value, position + shift // 7 + 1
     except IndexError:
         raise MalformedFrame("the message ends inside a varint") from None
+    raise MalformedFrame("a varint is longer than five bytes")
 
 
 def read_int16(buffer: Buffer, position: int) -> tuple[int, int]:
     """A signed 16-bit number."""
-    check_left(buffer, position, size=2)
-    return INT16.unpack_from(buffer, position)[0], position + 2
+    try:
+        return INT16.unpack_from(buffer, position)[0], position + 2
+    except struct.error:
+        raise MalformedFrame("the message ends inside a number") from None
 
 
 def read_int32(buffer: Buffer, position: int) -> tuple[int, int]:
     """A signed 32-bit number."""
-    check_left(buffer, position, size=4)
-    return INT32.unpack_from(buffer, position)[0], position + 4
+    try:
+        return INT32.unpack_from(buffer, position)[0], position + 4
+    except struct.error:
+        raise MalformedFrame("the message ends inside a number") from None
 
 
 def check_left(buffer: Buffer, position: int, *, size: int) -> None:
@@ -82,6 +89,8 @@ def read_nullable_string(buffer: Buffer, position: int, *, flexible: bool) -> tu
         size, position = read_int16(buffer, position)
     if size == -1:
         return None, position
+    if size == 0:
+        return "", position
     return read_text(buffer, position, size=size)
 
 

@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 from penstock.errors import MalformedFrame
 from penstock.wire.endpoints import NodeEndpoint, encode_node_endpoints
 from penstock.wire.primitives import (
+    INT16,
     INT32,
     UUID_SIZE,
     ZERO_UUID,
@@ -43,6 +44,7 @@ _FIRST_WITH_LEADER: Final = 10
 _FIRST_WITH_TOPIC_ID: Final = 13
 
 _ACKS_AND_TIMEOUT: Final = struct.Struct(">hi")
+_ACKS_TIMEOUT_AND_COUNT: Final = struct.Struct(">hii")
 _INDEX_AND_SIZE: Final = struct.Struct(">ii")
 _HEADER: Final = struct.Struct(">ii")
 _FLEXIBLE_HEADER: Final = struct.Struct(">iib")
@@ -105,13 +107,19 @@ def decode_request(body: memoryview, version: int, *, start: int = 0) -> Produce
     """The request whose body begins at `start`; the records are views into `body`."""
     try:
         if version >= _FIRST_FLEXIBLE:
-            return _decode_flexible(body, start, has_topic_id=version >= _FIRST_WITH_TOPIC_ID)
+            return _decode_flexible(body, start, version)
         return _decode_legacy(body, start)
     except (IndexError, struct.error):
         raise MalformedFrame("a Produce request ends in the middle of a field") from None
+    except UnicodeDecodeError:
+        raise MalformedFrame("a topic name is not valid UTF-8") from None
 
 
-def _decode_flexible(body: memoryview, position: int, *, has_topic_id: bool) -> ProduceRequest:
+# In both decoders a slice that reaches past the end of the body is caught one step later, by the next field, for which nothing is left:
+# checking each slice as well would cost more than the rest of the decoding. Where no field has to follow, the end is checked.
+
+
+def _decode_flexible(body: memoryview, position: int, version: int) -> ProduceRequest:
     transactional_id = None
     if body[position] == 0:
         position += 1
@@ -123,16 +131,19 @@ def _decode_flexible(body: memoryview, position: int, *, has_topic_id: bool) -> 
     partitions_left = MAX_PARTITIONS
     for _ in range(topic_count):
         name = topic_id = None
-        if has_topic_id:
+        if version >= _FIRST_WITH_TOPIC_ID:
             topic_id = bytes(body[position : position + UUID_SIZE])
             position += UUID_SIZE
+        elif 0 < (size := body[position]) < 0x80:
+            name = str(body[position + 1 : position + size], "utf-8")
+            position += size
         else:
             name, position = read_string(body, position, flexible=True)
         count, position = read_count(body, position, flexible=True, element_size=6)
         partitions_left = _spend(partitions_left, count)
         partitions: list[tuple[int, memoryview | None]] = []
         for _ in range(count):
-            index = INT32.unpack_from(body, position)[0]
+            (index,) = INT32.unpack_from(body, position)
             size, position = read_unsigned_varint(body, position + 4)
             if size:
                 end = position + size - 1
@@ -140,23 +151,30 @@ def _decode_flexible(body: memoryview, position: int, *, has_topic_id: bool) -> 
                 position = end
             else:
                 partitions.append((index, None))
-            # Where the records reach past the end there is no byte left for the tags, so this is also their bounds check.
             position = position + 1 if body[position] == 0 else skip_tags(body, position)
         topics.append(ProduceTopic(name, topic_id, partitions))
         position = position + 1 if body[position] == 0 else skip_tags(body, position)
-    skip_tags(body, position)
+    if body[position]:
+        skip_tags(body, position)
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
 
 
 def _decode_legacy(body: memoryview, position: int) -> ProduceRequest:
     transactional_id, position = read_nullable_string(body, position, flexible=False)
-    acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(body, position)
-    topic_count, position = read_count(body, position + 6, flexible=False, element_size=6)
+    acks, timeout_ms, topic_count = _ACKS_TIMEOUT_AND_COUNT.unpack_from(body, position)
+    position += 10
+    _check_count(topic_count, left=len(body) - position, element_size=6)
     topics = []
     partitions_left = MAX_PARTITIONS
     for _ in range(topic_count):
-        name, position = read_string(body, position, flexible=False)
-        count, position = read_count(body, position, flexible=False, element_size=8)
+        (size,) = INT16.unpack_from(body, position)
+        if size < 0:
+            raise MalformedFrame("a topic name is null")
+        end = position + 2 + size
+        name = str(body[position + 2 : end], "utf-8")
+        (count,) = INT32.unpack_from(body, end)
+        position = end + 4
+        _check_count(count, left=len(body) - position, element_size=8)
         partitions_left = _spend(partitions_left, count)
         partitions: list[tuple[int, memoryview | None]] = []
         for _ in range(count):
@@ -174,6 +192,11 @@ def _decode_legacy(body: memoryview, position: int) -> ProduceRequest:
                 raise MalformedFrame(f"records cannot have {size} bytes")
         topics.append(ProduceTopic(name, None, partitions))
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+
+
+def _check_count(count: int, *, left: int, element_size: int) -> None:
+    if count < 0 or count * element_size > left:
+        raise MalformedFrame(f"an array of {count} elements does not fit into the {left} bytes left of the request")
 
 
 def _spend(partitions_left: int, count: int) -> int:
