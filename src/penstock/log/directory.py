@@ -1,0 +1,169 @@
+"""One log directory: a disk, or a part of one, that holds logs and fails as a whole.
+
+    .lock                                held by the broker that runs here
+    meta.properties                      version=1, node.id, cluster.id, directory.id
+    .kafka_cleanshutdown                 {"version":0,"brokerEpoch":N}: written at a clean stop, gone while running
+    recovery-point-offset-checkpoint     see checkpoints
+    log-start-offset-checkpoint
+    replication-offset-checkpoint
+    cleaner-offset-checkpoint
+    <topic>-<partition>/                 one log each
+    <topic>-<partition>.<uuid>-delete/   a deleted one, until its files are gone
+
+A disk error takes the whole directory offline, once: from then on every operation on its logs raises `StorageError`, the recovery points
+stay where they are, and no marker of a clean stop is written. It comes back by a restart, through recovery.
+"""
+
+import errno
+import json
+import logging
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from penstock.errors import StartupError, StorageError
+from penstock.files import FileHandle, Files
+from penstock.log import checkpoints
+from penstock.log.checkpoints import TopicPartition, read_checkpoint, write_checkpoint
+from penstock.log.partition_metadata import id_from_text, id_to_text
+
+LOCK = ".lock"
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+DELETE_SUFFIX = "-delete"
+_NOT_THE_DISK = (errno.EMFILE, errno.ENFILE)
+_MAX_NAME = 255
+_logger = logging.getLogger(__name__)
+
+
+class LogDirectory:
+    """A directory with logs; `on_offline` is called once, when it fails."""
+
+    def __init__(self, files: Files, path: Path, *, on_offline: Callable[["LogDirectory", OSError], None]) -> None:
+        self.files = files
+        self.path = path
+        self.offline: str | None = None
+        """Why the directory is offline; None while it works."""
+        self.was_clean = False
+        self.previous_broker_epoch = -1
+        self.directory_id = uuid.uuid4()
+        self.cluster_id: str | None = None
+        self.recovery_points: dict[TopicPartition, int] = {}
+        """What the recovery point checkpoint on disk says."""
+        self._on_offline = on_offline
+        self._lock: FileHandle | None = None
+
+    def acquire(self) -> None:
+        """Make this directory ours, or say in one sentence why that cannot be."""
+        try:
+            self.files.make_directory(self.path)
+            self._lock = self.files.open(self.path / LOCK, create=True)
+        except OSError as error:
+            raise StartupError(f"the data directory {self.path} cannot be used: {error.strerror or error}") from error
+        if not self.files.lock(self._lock):
+            self._lock = None
+            raise StartupError(f"the data directory {self.path} is in use by another broker; stop it or choose another directory")
+
+    def identify(self, *, node_id: int, cluster_id: str | None) -> None:
+        """Compare meta.properties with who we are, or write it in a new directory."""
+        path = self.path / META_PROPERTIES
+        try:
+            found = _parse_properties(self.files.read_bytes(path))
+        except FileNotFoundError:
+            found = {}
+        if found.get("node.id", str(node_id)) != str(node_id):
+            raise StartupError(f"the data directory {self.path} belongs to node {found['node.id']}, this is node {node_id}")
+        self.cluster_id = found.get("cluster.id", cluster_id)
+        if cluster_id is not None and self.cluster_id != cluster_id:
+            raise StartupError(f"the data directory {self.path} belongs to cluster {self.cluster_id}, this is cluster {cluster_id}")
+        if "directory.id" in found:
+            self.directory_id = id_from_text(found["directory.id"])
+        wanted = {"version": "1", "node.id": str(node_id), "directory.id": id_to_text(self.directory_id)}
+        if self.cluster_id is not None:
+            wanted["cluster.id"] = self.cluster_id
+        if wanted != found:
+            content = "".join(f"{name}={value}\n" for name, value in sorted(wanted.items()))
+            self.files.write_atomically(path, f"#\n{content}".encode())
+
+    def begin(self) -> None:
+        """Look for the marker of a clean stop and take it away; read the recovery points."""
+        path = self.path / CLEAN_SHUTDOWN
+        self.recovery_points = self.read_offsets(checkpoints.RECOVERY_POINT)
+        try:
+            content = self.files.read_bytes(path)
+        except FileNotFoundError:
+            return
+        self.was_clean = True
+        try:
+            self.previous_broker_epoch = int(json.loads(content)["brokerEpoch"])
+        except (ValueError, KeyError, TypeError):
+            self.previous_broker_epoch = -1
+        self.files.unlink(path)
+        self.files.fsync_directory(self.path)
+
+    def mark_clean(self, *, broker_epoch: int) -> None:
+        """Leave the marker of a clean stop; only after every log is closed and every checkpoint written."""
+        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+        self.files.write_atomically(self.path / CLEAN_SHUTDOWN, content.encode())
+
+    def release(self) -> None:
+        """Give the lock back."""
+        self._lock = None
+
+    def read_offsets(self, name: str) -> dict[TopicPartition, int]:
+        """One of the four checkpoints."""
+        return read_checkpoint(self.files, self.path / name)
+
+    def write_offsets(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Replace one of the four checkpoints."""
+        self.check_online()
+        try:
+            write_checkpoint(self.files, self.path / name, offsets)
+        except OSError as error:
+            raise self.fail(f"writing {name}", error) from error
+        if name == checkpoints.RECOVERY_POINT:
+            self.recovery_points = dict(offsets)
+
+    def lower_recovery_point(self, topic_partition: TopicPartition, offset: int) -> None:
+        """Make sure that recovery after a crash would start at or before `offset`; called before a log is truncated."""
+        if self.recovery_points.get(topic_partition, 0) > offset:
+            self.write_offsets(checkpoints.RECOVERY_POINT, {**self.recovery_points, topic_partition: offset})
+
+    def check_online(self) -> None:
+        """Raise if the directory is offline."""
+        if self.offline is not None:
+            raise StorageError(self.offline)
+
+    def fail(self, action: str, error: OSError) -> StorageError:
+        """Go offline because of a disk error; the exception to raise. Too many open files is no disk error."""
+        message = f"{action} in {self.path} failed: {error.strerror or error}"
+        if error.errno in _NOT_THE_DISK:
+            return StorageError(message)
+        if self.offline is None:
+            self.offline = message
+            _logger.error("log directory %s is offline: %s", self.path, message)
+            self._on_offline(self, error)
+        return StorageError(message)
+
+
+def log_directory_name(topic: str, partition: int) -> str:
+    """Name of the directory of one log."""
+    return f"{topic}-{partition}"
+
+
+def deleted_directory_name(topic: str, partition: int) -> str:
+    """A name, never given before, for the directory of a deleted log; no longer than a file name may be."""
+    suffix = f".{uuid.uuid4().hex}{DELETE_SUFFIX}"
+    return log_directory_name(topic, partition)[: _MAX_NAME - len(suffix)] + suffix
+
+
+def parse_directory_name(name: str) -> TopicPartition | None:
+    """Topic and partition of a log's directory; None if the name is not one of a log."""
+    topic, dash, partition = name.rpartition("-")
+    return (topic, int(partition)) if topic and dash and partition.isascii() and partition.isdigit() else None
+
+
+def _parse_properties(content: bytes) -> dict[str, str]:
+    lines = (line.strip() for line in content.decode(errors="replace").splitlines())
+    pairs = (line.partition("=") for line in lines if line and not line.startswith(("#", "!")))
+    return {name.strip(): value.strip() for name, _, value in pairs}

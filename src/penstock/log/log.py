@@ -1,0 +1,514 @@
+"""One partition: an append-only sequence of record batches, numbered record by record, kept in segments.
+
+    log_start_offset  <=  log_end_offset           offset of the first readable record, offset of the next record to be written
+    durable_end       <=  log_end_offset           everything below is on the disk: the recovery point
+
+Invariants:
+- the log is used from one thread; only `Flush.run` and the unlinking of files happen elsewhere;
+- the batch is the unit: it is checked by its header, stamped with offset and leader epoch, written by one call from where it was received,
+  and sent to consumers from the file. No record is looked at, no message is kept;
+- an append either happened whole or not at all: a failed one is cut off again and takes the directory offline;
+- producers, epochs and indexes say nothing of batches that are not in the log.
+
+Not here: who leads, what is committed (the high watermark is the caller's), waiting, compaction, transactions. For the last, the first
+offset of the oldest open transaction will hold back `last_stable_offset`, and `.txnindex` files will stand beside the segments.
+"""
+
+import random
+import uuid
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from penstock.errors import OffsetOutOfRange, StorageError
+from penstock.files import Buffer, FileHandle
+from penstock.log import leader_epochs, partition_metadata, record_check
+from penstock.log.batch_check import check_batch
+from penstock.log.checkpoints import TopicPartition
+from penstock.log.config import LogConfig
+from penstock.log.directory import LogDirectory
+from penstock.log.flush import Flush
+from penstock.log.follower_batches import split_batches
+from penstock.log.leader_epochs import EpochEnd
+from penstock.log.loading import LoadOrder, load_log
+from penstock.log.producer_state import ProducerEntry
+from penstock.log.recovery import end_of
+from penstock.log.region import FileRegion
+from penstock.log.retention import RetentionBounds, SegmentFacts, count_to_delete
+from penstock.log.segment import MAX_RELATIVE_OFFSET, Segment
+from penstock.log.timestamp_search import TimestampedOffset, find_largest_timestamp, find_timestamp
+from penstock.wire.batch import STAMPED_SIZE, BatchHeader, read_header, stamp, with_log_append_time
+
+NO_TIME = -1
+
+
+class AppendResult(NamedTuple):
+    """Where a batch is now; `log_append_time_ms` is -1 when the producer's own times are kept."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+    is_duplicate: bool
+
+
+class Log:
+    """The log of one partition. Opened by `LogManager`."""
+
+    def __init__(self, directory: LogDirectory, topic_partition: TopicPartition, path: Path, order: LoadOrder) -> None:
+        loaded = load_log(directory.files, path, order)
+        self.topic, self.partition = topic_partition
+        self.path = path
+        self.directory = directory
+        self.topic_id: uuid.UUID | None = None
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.durable_end = loaded.durable_end
+        self.last_flush_ms = order.now_ms
+        self._files = directory.files
+        self._segments = loaded.segments
+        self._active = loaded.segments.active
+        self._producers = loaded.producers
+        self._epochs = loaded.epochs
+        self._snapshots = loaded.snapshots
+        self._flush: Flush | None = None
+        # After a crash it is not known which names and small files had reached the disk.
+        self._unsynced_directories: set[Path] = set() if order.is_clean else {path, path.parent}
+        self._unsynced_paths: list[Path] = [] if order.is_clean else [path / partition_metadata.FILE_NAME]
+        self._closed_end = loaded.log_end_offset if order.is_clean else -1
+        self._is_closed = False
+        self.update_config(order.config)
+
+    # -- what it is now
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Topic and partition number."""
+        return (self.topic, self.partition)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of batches on disk."""
+        return self._segments.size_bytes
+
+    @property
+    def latest_epoch(self) -> int:
+        """The latest leader epoch the log knows; -1 for none."""
+        return self._epochs.latest
+
+    @property
+    def active_producers(self) -> list[ProducerEntry]:
+        """The idempotent producers the log remembers."""
+        return list(self._producers)
+
+    @property
+    def segment_base_offsets(self) -> list[int]:
+        """Where the segments start, oldest first."""
+        return [segment.base_offset for segment in self._segments]
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """The end of what a reader of committed transactions may see: without transactions, the high watermark."""
+        return high_watermark
+
+    def update_config(self, config: LogConfig) -> None:
+        """Use other options from now on."""
+        self.config = config
+        self._is_rewriting = config.is_log_append_time or record_check.is_needed(config)
+        self._active.index_capacity_bytes = config.segment_index_bytes
+        jitter = min(config.segment_jitter_ms, config.segment_ms)
+        self._roll_after_ms = config.segment_ms - (random.randrange(jitter) if jitter > 0 else 0)  # noqa: S311 -- spreads load, hides nothing
+
+    def write_topic_id(self, topic_id: uuid.UUID) -> None:
+        """Note in a new directory which topic it belongs to."""
+        self.topic_id = topic_id
+        path = self.path / partition_metadata.FILE_NAME
+        self._files.write_all(self._files.open(path, create=True), [partition_metadata.render(topic_id)], 0)
+        self._unsynced_paths.append(path)
+        self._unsynced_directories |= {self.path, self.path.parent}
+
+    # -- appending
+
+    def append_as_leader(self, batch: Buffer, *, leader_epoch: int, now_ms: int, produce_version: int = 13) -> AppendResult:
+        """Check and write a producer's batch at the end of the log."""
+        if self._is_closed or self.directory.offline is not None:
+            raise self._unusable()
+        header = check_batch(batch, self.config, now_ms=now_ms, produce_version=produce_version)
+        if header.producer_id >= 0:
+            written = self._producers.check(header)
+            if written is not None:
+                time_ms = written.timestamp if self.config.is_log_append_time else NO_TIME
+                return AppendResult(written.base_offset, written.last_offset, time_ms, self.log_start_offset, True)
+        append_time_ms = NO_TIME
+        if self._is_rewriting:
+            batch, header, append_time_ms = self._rewritten(batch, header, now_ms=now_ms)
+        base_offset = self.log_end_offset
+        last_offset = base_offset + header.last_offset_delta
+        prefix = stamp(header, base_offset=base_offset, leader_epoch=leader_epoch)
+        self._make_room(len(batch), last_offset=last_offset, timestamp=header.max_timestamp, now_ms=now_ms)
+        try:
+            self._active.append(
+                [prefix, memoryview(batch)[STAMPED_SIZE:]],
+                size=len(batch),
+                last_offset=last_offset,
+                max_timestamp=header.max_timestamp,
+                index_interval_bytes=self.config.index_interval_bytes,
+            )
+        except OSError as error:
+            raise self._cut_back(error) from error
+        self.log_end_offset = last_offset + 1
+        if leader_epoch != self._epochs.latest:
+            self._epochs.assign(leader_epoch, base_offset)
+        if header.producer_id >= 0:
+            self._producers.record(header, base_offset=base_offset)
+        return AppendResult(base_offset, last_offset, append_time_ms, self.log_start_offset, False)
+
+    def append_as_follower(self, batches: Buffer, *, now_ms: int) -> int:
+        """Write what the leader sent, offsets and epochs as they are; the new log end offset."""
+        self._check_usable()
+        headers = split_batches(batches, log_end_offset=self.log_end_offset)
+        view, position = memoryview(batches), 0
+        for header in headers:
+            size = header.size_bytes
+            self._make_room(size, last_offset=header.last_offset, timestamp=header.max_timestamp, now_ms=now_ms)
+            try:
+                self._active.append(
+                    [view[position : position + size]],
+                    size=size,
+                    last_offset=header.last_offset,
+                    max_timestamp=header.max_timestamp,
+                    index_interval_bytes=self.config.index_interval_bytes,
+                )
+            except OSError as error:
+                raise self._cut_back(error) from error
+            position += size
+            self.log_end_offset = header.next_offset
+            if header.leader_epoch > self._epochs.latest:
+                self._epochs.assign(header.leader_epoch, header.base_offset)
+            if header.producer_id >= 0 and not header.is_control:
+                self._producers.record(header, base_offset=header.base_offset)
+        return self.log_end_offset
+
+    def assign_leader_epoch(self, epoch: int) -> None:
+        """This broker leads from the end of the log on."""
+        self._check_usable()
+        if epoch > self._epochs.latest:
+            self._epochs.assign(epoch, self.log_end_offset)
+
+    def roll(self, *, now_ms: int) -> None:
+        """Seal the active segment and start a new one at the end of the log; nothing happens if it is empty."""
+        self._check_usable()
+        if self._active.size_bytes == 0:
+            return
+        try:
+            self._active.seal()
+            self._snapshot_producers()
+            self._start_segment(self.log_end_offset, now_ms=now_ms)
+        except OSError as error:
+            raise self.directory.fail("rolling a log", error) from error
+
+    def maybe_roll_by_time(self, now_ms: int) -> bool:
+        """Roll if the active segment is older than `segment.ms`."""
+        if self._active.size_bytes == 0 or self._age_of_active(now_ms, now_ms) <= self._roll_after_ms:
+            return False
+        self.roll(now_ms=now_ms)
+        return True
+
+    # -- reading
+
+    def read(self, offset: int, *, max_bytes: int, limit_offset: int, min_one_batch: bool = True) -> FileRegion | None:
+        """The piece of a segment from the batch that holds `offset` on, below `limit_offset`; None when there is nothing yet."""
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise OffsetOutOfRange(f"offset {offset} is not between {self.log_start_offset} and {self.log_end_offset}")
+        if self._is_closed or self.directory.offline is not None:
+            raise self._unusable()
+        if offset >= limit_offset:
+            return None
+        try:
+            return self._region(offset, max_bytes=max_bytes, limit_offset=limit_offset, min_one_batch=min_one_batch)
+        except OSError as error:
+            raise self.directory.fail("reading a log", error) from error
+
+    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampedOffset | None:
+        """The first record at or after the time."""
+        self._check_usable()
+        try:
+            return find_timestamp(self._segments, timestamp_ms, log_start_offset=self.log_start_offset)
+        except OSError as error:
+            raise self.directory.fail("reading a log", error) from error
+
+    def offset_of_max_timestamp(self) -> TimestampedOffset | None:
+        """The record with the largest time."""
+        self._check_usable()
+        try:
+            return find_largest_timestamp(self._segments, log_start_offset=self.log_start_offset)
+        except OSError as error:
+            raise self.directory.fail("reading a log", error) from error
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
+        """The largest epoch not above the one asked for, and where it ended (KIP-279)."""
+        return self._epochs.end_of(epoch, log_end_offset=self.log_end_offset)
+
+    def epoch_of(self, offset: int) -> int:
+        """The leader epoch in which the record was written; -1 when it is not known."""
+        return self._epochs.epoch_of(offset)
+
+    # -- making it durable
+
+    @property
+    def unflushed_messages(self) -> int:
+        """Records that a power cut could take."""
+        return self.log_end_offset - self.durable_end
+
+    @property
+    def is_flush_required(self) -> bool:
+        """Whether `flush.messages` wants a sync before anything above `durable_end` is acknowledged."""
+        return self.log_end_offset - self.durable_end >= self.config.flush_messages
+
+    def is_flush_due(self, now_ms: int) -> bool:
+        """Whether it is time to sync: by count, by `flush.ms`, or because a segment was sealed."""
+        unflushed = self.log_end_offset - self.durable_end
+        if unflushed == 0:
+            return False
+        is_late = now_ms - self.last_flush_ms >= self.config.flush_ms
+        return is_late or unflushed >= self.config.flush_messages or self._active.base_offset > self.durable_end
+
+    def begin_flush(self) -> Flush | None:
+        """What has to be synced so that everything written by now is durable; None if nothing is, or a flush is under way."""
+        if self._flush is not None or self.log_end_offset == self.durable_end or self._is_closed or self.directory.offline is not None:
+            return None
+        try:
+            self._flush = self._collect_flush(self._segments.from_offset(self.durable_end))
+        except OSError as error:
+            raise self.directory.fail("flushing a log", error) from error
+        return self._flush
+
+    def complete_flush(self, flush: Flush, *, now_ms: int) -> None:
+        """The flush has run: everything below its end is durable."""
+        if flush is self._flush:
+            self._flush = None
+            self.durable_end = max(self.durable_end, flush.end_offset)
+            self.last_flush_ms = now_ms
+
+    def fail_flush(self, flush: Flush, error: OSError) -> None:
+        """The flush failed. It is not tried again: the directory goes offline. If the log was deleted meanwhile, no harm is done."""
+        if flush is self._flush:
+            self._flush = None
+            self.directory.fail("fsync", error)
+
+    def close(self) -> None:
+        """Make everything durable, complete the indexes and leave a producer snapshot; a log that did not change is left as it is.
+
+        No flush may be under way in a thread.
+        """
+        if self._is_closed:
+            return
+        if self.directory.offline is None and self._closed_end != self.log_end_offset:
+            try:
+                self._active.write_indexes()
+                self._snapshot_producers()
+                flush = self._collect_flush(self._segments.from_offset(self.durable_end), is_closing=True)
+                flush.run()
+            except OSError as error:
+                raise self.directory.fail("closing a log", error) from error
+            self.durable_end = self.log_end_offset
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the files as they are; the log can no longer be used."""
+        self._is_closed = True
+        self._flush = None
+        self.release()
+
+    def release(self) -> None:
+        """Close the files until they are needed again."""
+        for segment in self._segments:
+            segment.release()
+
+    # -- making it shorter
+
+    def delete_records_before(self, offset: int) -> int:
+        """Move the start of the log up to `offset`; the new start. Segments before it go when retention is applied."""
+        self._check_usable()
+        if offset > self.log_end_offset or offset < 0:
+            raise OffsetOutOfRange(f"records before {offset} cannot be deleted: the log ends at {self.log_end_offset}")
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self._epochs.truncate_from_start(offset)
+        return self.log_start_offset
+
+    def apply_retention(self, now_ms: int, *, high_watermark: int) -> list[Path]:
+        """Drop segments that are too old, too many or before the start; the renamed files, to be unlinked later."""
+        self._check_usable()
+        try:
+            facts = [self._facts(number) for number in range(len(self._segments))]
+            bounds = RetentionBounds(now_ms, self.log_start_offset, high_watermark, self.size_bytes)
+            count = count_to_delete(facts, self.config, bounds)
+            if count == len(self._segments):
+                self.roll(now_ms=now_ms)
+            return self._drop_first(count)
+        except OSError as error:
+            raise self.directory.fail("deleting old segments", error) from error
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop everything from `offset` on; a batch that holds it goes as a whole, and the log ends before it."""
+        self._check_usable()
+        if offset >= self.log_end_offset:
+            return
+        if offset < self._segments.first.base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return
+        self.directory.lower_recovery_point(self.topic_partition, offset)
+        try:
+            for segment in reversed(self._segments.remove_above(offset)):
+                segment.unlink()
+            self._active = self._segments.active
+            self._active.index_capacity_bytes = self.config.segment_index_bytes
+            self._active.truncate_to(offset)
+            end = end_of(self._files, self._active)
+            assert end is not None, "a segment that was cut at a batch boundary ends there"
+            self._end_at(end)
+            self._producers = self._snapshots.load(self._segments, end=end)
+        except OSError as error:
+            raise self.directory.fail("truncating a log", error) from error
+
+    def truncate_fully_and_start_at(self, offset: int, *, now_ms: int = NO_TIME) -> None:
+        """Drop everything and go on at `offset`."""
+        self._check_usable()
+        self.directory.lower_recovery_point(self.topic_partition, min(offset, self._segments.first.base_offset))
+        try:
+            for segment in reversed(self._segments.remove_above(-1)):
+                segment.unlink()
+            self._end_at(-1)
+            self._start_segment(offset, now_ms=now_ms)
+        except OSError as error:
+            raise self.directory.fail("truncating a log", error) from error
+        self._epochs.clear()
+        self._producers.clear()
+        self.log_start_offset = self.log_end_offset = self.durable_end = offset
+
+    def expire_producers(self, *, older_than_ms: int) -> int:
+        """Forget the producers that wrote nothing since; how many that were."""
+        return self._producers.expire(older_than_ms=older_than_ms)
+
+    # -- inside
+
+    def _check_usable(self) -> None:
+        if self._is_closed or self.directory.offline is not None:
+            raise self._unusable()
+
+    def _unusable(self) -> StorageError:
+        return StorageError(self.directory.offline or f"the log of {self.topic}-{self.partition} is closed")
+
+    def _rewritten(self, batch: Buffer, header: BatchHeader, *, now_ms: int) -> tuple[Buffer, BatchHeader, int]:
+        """The batch as the topic wants it stored, where that is not how it came."""
+        batch, header = record_check.checked(batch, header, config=self.config)
+        if not self.config.is_log_append_time:
+            return batch, header, NO_TIME
+        batch = with_log_append_time(batch, now_ms=now_ms)
+        return batch, read_header(batch), now_ms
+
+    def _make_room(self, size: int, *, last_offset: int, timestamp: int, now_ms: int) -> None:
+        """Roll if the next batch does not belong into the active segment any more."""
+        segment = self._active
+        if segment.size_bytes == 0:
+            return
+        if (
+            segment.size_bytes > self.config.segment_bytes - size
+            or segment.is_index_full
+            or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
+            or self._age_of_active(now_ms, timestamp) > self._roll_after_ms
+        ):
+            self.roll(now_ms=now_ms)
+
+    def _age_of_active(self, now_ms: int, timestamp: int) -> int:
+        """Time since the first batch, as the batches tell it; since the segment was made, if they tell none."""
+        first = self._active.first_timestamp
+        return timestamp - first if first >= 0 else now_ms - self._active.created_ms
+
+    def _cut_back(self, error: OSError) -> StorageError:
+        """A write failed: cut the file back to the last whole batch and take the directory offline."""
+        # If not even that works, recovery will do it: the directory is offline from here on and is not marked clean.
+        with suppress(OSError):
+            self._active.cut(self._active.size_bytes)
+        return self.directory.fail("appending to a log", error)
+
+    def _start_segment(self, base_offset: int, *, now_ms: int) -> None:
+        size = self.config.segment_bytes if self.config.preallocate else 0
+        self._active = Segment.create(self._files, self.path, base_offset, created_ms=now_ms, preallocate_bytes=size)
+        self._segments.add(self._active)
+        self._unsynced_directories.add(self.path)
+        self.update_config(self.config)
+
+    def _snapshot_producers(self) -> None:
+        self._snapshots.write(self.log_end_offset, self._producers, segments=self._segments)
+        self._unsynced_directories.add(self.path)
+
+    def _region(self, offset: int, *, max_bytes: int, limit_offset: int, min_one_batch: bool) -> FileRegion | None:
+        segments = self._segments
+        number = segments.number_holding(offset)
+        segment = segments[number]
+        position = segment.find(offset)
+        while position >= segment.size_bytes:
+            number += 1
+            if number == len(segments):
+                return None
+            segment = segments[number]
+            position = segment.find(offset)
+        segment_end = segments[number + 1].base_offset if number + 1 < len(segments) else self.log_end_offset
+        end = segment.size_bytes if limit_offset >= segment_end else segment.find(limit_offset)
+        length = end - position
+        if length > max_bytes:
+            length = max(max_bytes, segment.end_of_batch_at(position) - position) if min_one_batch else max_bytes
+        return FileRegion(segment.handle(), position, length) if length > 0 else None
+
+    def _collect_flush(self, segments: list[Segment], *, is_closing: bool = False) -> Flush:
+        handles: list[FileHandle] = []
+        for segment in segments:
+            handles.append(segment.handle())
+            if segment.size_bytes and (is_closing or segment is not self._active):
+                segment.write_indexes()
+                handles += (segment.offset_index.handle(), segment.time_index.handle())
+        unsynced = self._unsynced_paths + self._snapshots.unsynced
+        handles += [self._files.open(path) for path in unsynced if self._files.exists(path)]
+        replacements = []
+        if self._epochs.is_dirty:
+            replacements.append((self.path / leader_epochs.FILE_NAME, self._epochs.render()))
+            self._epochs.is_dirty = False
+        directories = sorted(self._unsynced_directories)
+        self._unsynced_directories.clear()
+        self._unsynced_paths.clear()
+        self._snapshots.unsynced.clear()
+        return Flush(self._files, self.log_end_offset, handles, replacements, directories)
+
+    def _facts(self, number: int) -> SegmentFacts:
+        segment = self._segments[number]
+        is_last = number == len(self._segments) - 1
+        end_offset = self.log_end_offset if is_last else self._segments[number + 1].base_offset
+        timestamp = segment.largest.timestamp
+        if timestamp < 0:
+            timestamp = self._files.status(segment.path()).modified_ms
+        return SegmentFacts(end_offset, segment.size_bytes, timestamp)
+
+    def _drop_first(self, count: int) -> list[Path]:
+        if count == 0:
+            return []
+        dropped = self._segments.remove_first(count)
+        marked = [path for segment in dropped for path in segment.mark_deleted()]
+        first = self._segments.first.base_offset
+        self._snapshots.remove_below(first)
+        self.log_start_offset = max(self.log_start_offset, first)
+        self.durable_end = max(self.durable_end, first)
+        self._epochs.truncate_from_start(self.log_start_offset)
+        return marked
+
+    def _end_at(self, end: int) -> None:
+        """The log was cut: nothing that is remembered may lie at or behind `end`."""
+        self._snapshots.remove_above(end)
+        self._epochs.truncate_from_end(end)
+        self._closed_end = -1
+        if self._flush is not None:
+            self._flush.end_offset = min(self._flush.end_offset, end)
+        self._unsynced_directories.add(self.path)
+        self.log_end_offset = end
+        self.log_start_offset = min(self.log_start_offset, end)
+        self.durable_end = min(self.durable_end, end)

@@ -1,0 +1,255 @@
+"""All logs of a broker, in one or several log directories.
+
+    start(...)        locks the directories, checks whose they are, finds out whether the last stop was clean
+    load(...)         opens every log; leftovers of deleted topics and directories nobody wants are reported
+    create / delete   a log in the directory with the fewest logs; a deleted one is renamed at once, its files go later, in a thread
+    apply_retention, write_checkpoints, expire_producers, release_idle
+                      housekeeping: plain functions that the broker's shell calls from time to time
+    close(...)        closes the logs, writes the checkpoints, leaves the marker of a clean stop
+
+A directory that fails goes offline with its logs; the others go on. With no directory left the broker has to stop: that is for
+`on_offline` to decide. High watermarks are not known here: who keeps them hands them in when checkpoints are written.
+"""
+
+import logging
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from penstock.clock import Clock
+from penstock.errors import StartupError, StorageError
+from penstock.files import Files
+from penstock.log import checkpoints, partition_metadata
+from penstock.log.checkpoints import TopicPartition
+from penstock.log.config import LogConfig
+from penstock.log.directory import (
+    DELETE_SUFFIX,
+    LogDirectory,
+    deleted_directory_name,
+    log_directory_name,
+    parse_directory_name,
+)
+from penstock.log.loading import LoadOrder
+from penstock.log.log import Log
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class LoadReport:
+    """What was found in the log directories besides the logs that were opened."""
+
+    strays: list[Path] = field(default_factory=list)
+    """Directories of logs that nobody wants: the topic is gone, or has another id. They are left alone."""
+    deleted: list[Path] = field(default_factory=list)
+    """Directories of deleted logs, to be handed to `remove_directory`."""
+
+
+class LogManager:
+    """Opens, creates, deletes and closes logs."""
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        *,
+        clock: Clock,
+        files: Files | None = None,
+        on_offline: Callable[[LogDirectory, OSError], None] = lambda _directory, _error: None,
+    ) -> None:
+        self._files = files or Files()
+        self._clock = clock
+        self._logs: dict[TopicPartition, Log] = {}
+        self._on_offline = on_offline
+        self.directories = [LogDirectory(self._files, path.absolute(), on_offline=self._directory_failed) for path in paths]
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        """The high watermarks as they were checkpointed before this start."""
+
+    def __len__(self) -> int:
+        return len(self._logs)
+
+    def __iter__(self) -> Iterator[Log]:
+        return iter(list(self._logs.values()))
+
+    @property
+    def online_directories(self) -> list[LogDirectory]:
+        """The directories that work."""
+        return [directory for directory in self.directories if directory.offline is None]
+
+    @property
+    def previous_broker_epoch(self) -> int:
+        """The broker epoch of the last clean stop; -1 if the last stop was not clean everywhere (KIP-966)."""
+        epochs = {directory.previous_broker_epoch if directory.was_clean else -1 for directory in self.directories}
+        return epochs.pop() if len(epochs) == 1 else -1
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The cluster the directories belong to; None in new ones."""
+        return next((directory.cluster_id for directory in self.directories if directory.cluster_id is not None), None)
+
+    def start(self, *, node_id: int, cluster_id: str | None) -> None:
+        """Lock the directories and find out how they were left; StartupError with one sentence if one cannot be used."""
+        for directory in self.directories:
+            directory.acquire()
+        for directory in self.directories:
+            try:
+                directory.identify(node_id=node_id, cluster_id=cluster_id)
+                directory.begin()
+                self.high_watermarks |= directory.read_offsets(checkpoints.HIGH_WATERMARK)
+            except OSError as error:
+                raise StartupError(f"the data directory {directory.path} cannot be used: {error.strerror or error}") from error
+
+    def load(self, config_of: Callable[[str], LogConfig], *, topic_ids: Mapping[str, uuid.UUID] | None = None) -> LoadReport:
+        """Open every log; where `topic_ids` is given, a log of another topic (by id) is reported as a stray instead."""
+        report = LoadReport()
+        for directory in self.online_directories:
+            try:
+                self._load_directory(directory, config_of, topic_ids, report=report)
+            except OSError as error:
+                directory.fail("opening logs", error)
+        return report
+
+    def get(self, topic: str, partition: int) -> Log | None:
+        """The log, if it is here."""
+        return self._logs.get((topic, partition))
+
+    def create(self, topic: str, partition: int, *, topic_id: uuid.UUID, config: LogConfig) -> Log:
+        """The log of the partition, made new if there is none; StorageError if no directory works."""
+        log = self._logs.get((topic, partition))
+        if log is not None:
+            return log
+        directory = self._emptiest()
+        path = directory.path / log_directory_name(topic, partition)
+        try:
+            self._files.make_directory(path)
+            log = Log(directory, (topic, partition), path, LoadOrder(config, self._clock.now_ms()))
+            log.write_topic_id(topic_id)
+        except OSError as error:
+            raise directory.fail(f"creating {path.name}", error) from error
+        self._logs[topic, partition] = log
+        return log
+
+    def delete(self, topic: str, partition: int) -> Path | None:
+        """Drop the log; its renamed directory, to be handed to `remove_directory` after `file.delete.delay.ms`."""
+        log = self._logs.pop((topic, partition), None)
+        if log is None:
+            return None
+        log.abandon()
+        target = log.path.with_name(deleted_directory_name(topic, partition))
+        try:
+            log.directory.check_online()
+            self._files.rename(log.path, target)
+            self._files.fsync_directory(log.directory.path)
+        except OSError as error:
+            raise log.directory.fail(f"deleting {log.path.name}", error) from error
+        return target
+
+    def remove_directory(self, path: Path) -> None:
+        """Remove the files of a deleted log and its directory. For a thread."""
+        for name in self._files.list_directory(path):
+            self._files.unlink(path / name)
+        self._files.remove_directory(path)
+
+    def unlink(self, paths: Sequence[Path]) -> None:
+        """Remove files that retention gave up. For a thread."""
+        for path in paths:
+            self._files.unlink(path)
+
+    def apply_retention(self, high_watermark_of: Callable[[Log], int]) -> list[Path]:
+        """Drop old segments of every log; the renamed files, to be handed to `unlink` later."""
+        now_ms = self._clock.now_ms()
+        dropped: list[Path] = []
+        for log in self:
+            if log.directory.offline is None:
+                try:
+                    dropped += log.apply_retention(now_ms, high_watermark=high_watermark_of(log))
+                except StorageError as error:
+                    _logger.warning("retention of %s stopped: %s", log.path, error)
+        return dropped
+
+    def expire_producers(self, *, expiration_ms: int) -> None:
+        """Forget the idempotent producers that wrote nothing for so long."""
+        older_than_ms = self._clock.now_ms() - expiration_ms
+        for log in self:
+            log.expire_producers(older_than_ms=older_than_ms)
+
+    def write_checkpoints(self, high_watermark_of: Callable[[Log], int] | None = None) -> None:
+        """Write recovery points and start offsets, and high watermarks if somebody knows them."""
+        for directory in self.online_directories:
+            logs = [log for log in self if log.directory is directory]
+            points = {log.topic_partition: log.durable_end for log in logs}
+            starts = {log.topic_partition: log.log_start_offset for log in logs if log.log_start_offset > log.segment_base_offsets[0]}
+            try:
+                directory.write_offsets(checkpoints.RECOVERY_POINT, points)
+                directory.write_offsets(checkpoints.LOG_START_OFFSET, starts)
+                if high_watermark_of is not None:
+                    marks = {log.topic_partition: high_watermark_of(log) for log in logs}
+                    directory.write_offsets(checkpoints.HIGH_WATERMARK, marks)
+            except StorageError as error:
+                _logger.warning("checkpoints were not written: %s", error)
+
+    def close(self, *, broker_epoch: int = -1, high_watermark_of: Callable[[Log], int] | None = None) -> None:
+        """Close every log, write the checkpoints, mark the directories that are whole as cleanly stopped, give back the locks."""
+        for log in self:
+            try:
+                log.close()
+            except StorageError as error:
+                _logger.warning("%s was not closed cleanly: %s", log.path, error)
+        self.write_checkpoints(high_watermark_of)
+        for directory in self.online_directories:
+            try:
+                directory.mark_clean(broker_epoch=broker_epoch)
+            except OSError as error:
+                directory.fail("marking a clean stop", error)
+        self._logs.clear()
+        for directory in self.directories:
+            directory.release()
+
+    def _directory_failed(self, directory: LogDirectory, error: OSError) -> None:
+        self._on_offline(directory, error)
+
+    def _emptiest(self) -> LogDirectory:
+        online = self.online_directories
+        if not online:
+            raise StorageError("no log directory is online")
+        counts = dict.fromkeys((directory.path for directory in online), 0)
+        for log in self._logs.values():
+            if log.directory.path in counts:
+                counts[log.directory.path] += 1
+        return min(online, key=lambda directory: counts[directory.path])
+
+    def _load_directory(
+        self,
+        directory: LogDirectory,
+        config_of: Callable[[str], LogConfig],
+        topic_ids: Mapping[str, uuid.UUID] | None,
+        *,
+        report: LoadReport,
+    ) -> None:
+        starts = directory.read_offsets(checkpoints.LOG_START_OFFSET)
+        now_ms = self._clock.now_ms()
+        for name in self._files.list_directory(directory.path):
+            path = directory.path / name
+            topic_partition = parse_directory_name(name)
+            if name.endswith(DELETE_SUFFIX):
+                report.deleted.append(path)
+            elif topic_partition is not None and path.is_dir():
+                topic_id = partition_metadata.read_topic_id(self._files, path)
+                if topic_ids is not None and not _is_wanted(topic_partition[0], topic_id, topic_ids):
+                    report.strays.append(path)
+                    continue
+                order = LoadOrder(
+                    config_of(topic_partition[0]),
+                    now_ms,
+                    is_clean=directory.was_clean,
+                    recovery_point=directory.recovery_points.get(topic_partition, 0),
+                    log_start_offset=starts.get(topic_partition, 0),
+                )
+                log = Log(directory, topic_partition, path, order)
+                log.topic_id = topic_id
+                self._logs[topic_partition] = log
+
+
+def _is_wanted(topic: str, topic_id: uuid.UUID | None, topic_ids: Mapping[str, uuid.UUID]) -> bool:
+    """Whether the topic exists and the directory is its own; one that was not labelled before a crash is taken for it."""
+    return topic in topic_ids and topic_id in (None, topic_ids[topic])

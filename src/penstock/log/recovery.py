@@ -1,0 +1,129 @@
+"""Reading segments batch by batch: to repair them after a crash, to rebuild indexes, to learn producers and epochs again.
+
+After a crash a segment that may hold unsynced data is read whole. A batch counts if its header makes sense, its offsets go on where the
+last one ended, all its bytes are there and its CRC is right; at the first that does not, the segment is cut. Indexes are rebuilt on the
+way, leader epochs and producer sequences are learned from the headers.
+
+Reads are chunks of a few MiB; the loop over batches does as little as it can, because it may run over gigabytes.
+"""
+
+from collections.abc import Iterator
+
+from crc32c import crc32c
+
+from penstock.files import Files
+from penstock.log.leader_epochs import LeaderEpochs
+from penstock.log.producer_state import ProducerState
+from penstock.log.segment import MAX_RELATIVE_OFFSET, Segment
+from penstock.wire.batch import CRC_START, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, BatchHeader, read_header
+
+CHUNK_BYTES = 4 << 20
+
+
+def batches(files: Files, segment: Segment, *, position: int = 0) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """Position, header and bytes of each batch from `position` on; ends at the end or where the sizes stop making sense."""
+    handle = segment.handle()
+    end = segment.size_bytes
+    while position <= end - HEADER_SIZE:
+        chunk = memoryview(files.pread(handle, min(CHUNK_BYTES, end - position), position))
+        at = 0
+        while at <= len(chunk) - HEADER_SIZE:
+            header = read_header(chunk, at)
+            size = header.length + LENGTH_OVERHEAD
+            if size < HEADER_SIZE or header.magic != MAGIC or position + at + size > end:
+                return
+            if at + size > len(chunk):
+                break
+            yield position + at, header, chunk[at : at + size]
+            at += size
+        position += at
+        if at == 0:
+            # One batch is larger than a chunk.
+            if len(chunk) < HEADER_SIZE or size <= len(chunk):
+                return
+            whole = memoryview(files.pread(handle, size, position))
+            if len(whole) < size:
+                return
+            yield position, header, whole
+            position += size
+
+
+def recover_segment(
+    files: Files,
+    segment: Segment,
+    *,
+    epochs: LeaderEpochs,
+    producers: ProducerState,
+    index_interval_bytes: int,
+) -> int:
+    """Cut the segment at its first bad batch, rebuild its indexes, learn epochs and producers; the offset after its last record."""
+    segment.forget_indexes()
+    next_offset = base_offset = segment.base_offset
+    valid = 0
+    for position, header, batch in batches(files, segment):
+        last_offset = header.base_offset + header.last_offset_delta
+        if header.base_offset < next_offset or header.last_offset_delta < 0 or last_offset - base_offset > MAX_RELATIVE_OFFSET:
+            break
+        if crc32c(batch[CRC_START:]) != header.crc:
+            break
+        size = len(batch)
+        segment.account(
+            position, size=size, last_offset=last_offset, max_timestamp=header.max_timestamp, index_interval_bytes=index_interval_bytes
+        )
+        if header.leader_epoch > epochs.latest:
+            epochs.assign(header.leader_epoch, header.base_offset)
+        if header.producer_id >= 0 and not header.is_control:
+            producers.record(header, base_offset=header.base_offset)
+        next_offset = last_offset + 1
+        valid = position + size
+    if valid < segment.size_bytes:
+        segment.cut(valid)
+    return next_offset
+
+
+def rebuild_indexes(files: Files, segment: Segment, *, index_interval_bytes: int) -> None:
+    """Make the indexes of a sealed segment anew, from its headers, and sync them; the segment itself is left as it is."""
+    segment.forget_indexes()
+    for position, header, batch in batches(files, segment):
+        segment.account(
+            position,
+            size=len(batch),
+            last_offset=header.last_offset,
+            max_timestamp=header.max_timestamp,
+            index_interval_bytes=index_interval_bytes,
+        )
+    segment.seal()
+    files.fsync(segment.offset_index.handle())
+    files.fsync(segment.time_index.handle())
+    segment.release()
+
+
+def replay_producers(files: Files, segment: Segment, producers: ProducerState, *, from_offset: int, to_offset: int) -> None:
+    """Learn producers from the headers of the batches in [from_offset, to_offset)."""
+    position = segment.find(from_offset)
+    for _, header, _ in batches(files, segment, position=position):
+        if header.base_offset >= to_offset:
+            return
+        if header.producer_id >= 0 and header.base_offset >= from_offset and not header.is_control:
+            producers.record(header, base_offset=header.base_offset)
+
+
+def replay_epochs(files: Files, segment: Segment, epochs: LeaderEpochs) -> None:
+    """Learn leader epochs from the headers of a whole segment."""
+    for _, header, _ in batches(files, segment):
+        if header.leader_epoch > epochs.latest:
+            epochs.assign(header.leader_epoch, header.base_offset)
+
+
+def end_of(files: Files, segment: Segment) -> int | None:
+    """The offset after the last record of a segment that was closed cleanly; None if its end makes no sense after all."""
+    if segment.size_bytes == 0:
+        return segment.base_offset
+    index = segment.offset_index
+    start = index.entry(len(index) - 1)[1] if len(index) else 0
+    if start >= segment.size_bytes:
+        return None
+    next_offset, valid = segment.base_offset, start
+    for position, header, batch in batches(files, segment, position=start):
+        next_offset, valid = header.next_offset, position + len(batch)
+    return next_offset if valid == segment.size_bytes else None
