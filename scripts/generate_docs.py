@@ -1,0 +1,177 @@
+"""Writes the documents that are derived from the code: docs/configuration.md from the options, docs/protocol.md from the handlers.
+
+    .venv/bin/python scripts/generate_docs.py            write what is not up to date
+    .venv/bin/python scripts/generate_docs.py --check    only say what is not up to date, exit code 1 if something is
+
+`tests/test_project.py` runs the check, so a document cannot fall behind.
+"""
+
+import importlib
+import inspect
+import pkgutil
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
+
+from penstock.broker import handlers
+from penstock.broker.api import Api
+from penstock.options.broker import BROKER_OPTIONS, TOPIC_DEFAULTS
+from penstock.options.option import Option
+from penstock.options.topic import TOPIC_OPTIONS
+from penstock.wire.api import API_VERSIONS, ApiKey
+
+DOCS = Path(__file__).parent.parent / "docs"
+NOTICE = "<!-- Written by scripts/generate_docs.py: change the code, then run scripts/check --fix. -->"
+
+CONFIGURATION_OPENING = f"""\
+# Options
+
+{NOTICE}
+
+Options have Kafka's names, types and defaults (those of Kafka 4.2), and every option that can be set is obeyed. An option that Kafka has
+and Penstock has no use for can only be set to the value it already has; these stand at the end of each part. Everything else is refused
+with a sentence that says what to do.
+
+- For a broker: `penstock serve -X num.partitions=3 -X log.retention.hours=24`, or `--config FILE` with one `name=value` per line.
+- For a topic: `penstock topic create clicks --config retention.ms=60000`, or any Kafka client's CreateTopics and AlterConfigs.
+- While a broker runs, those marked *dynamic* can be changed with any Kafka client's AlterConfigs, for one broker or for all.
+
+A value is looked for on the topic, then on the broker (changed while it runs, for it alone or for all; given at start), then in the
+defaults. DescribeConfigs shows the whole chain.
+"""
+
+PROTOCOL_OPENING = f"""\
+# Protocol
+
+{NOTICE}
+
+Penstock speaks Apache Kafka's wire protocol. These are the APIs and versions that it answers; ApiVersions tells clients the same.
+A request for another API or version closes the connection, as in Kafka, except that ApiVersions is answered in any version.
+"""
+
+RowMaker = Callable[[Option], tuple[str, ...]]
+
+
+class Route(NamedTuple):
+    """A handler, as the documents show it."""
+
+    api: Api
+    summary: str
+    module: ModuleType
+
+
+def main() -> int:
+    """Write or check all documents; returns the exit code."""
+    is_check = "--check" in sys.argv[1:]
+    stale = []
+    for name, lines in (("configuration.md", configuration()), ("protocol.md", protocol())):
+        path, content = DOCS / name, "\n".join(lines) + "\n"
+        if path.exists() and path.read_text() == content:
+            continue
+        stale.append(f"docs/{name}")
+        if not is_check:
+            path.write_text(content)
+    if stale:
+        print(("not up to date, run scripts/check --fix: " if is_check else "written: ") + ", ".join(stale))
+    return 1 if stale and is_check else 0
+
+
+def configuration() -> Iterator[str]:
+    """docs/configuration.md."""
+    yield CONFIGURATION_OPENING
+    yield from _options_part("Topics", TOPIC_OPTIONS.values(), _topic_row, ("option", "type", "default", "takes", "what it does"))
+    yield ""
+    own = [option for option in BROKER_OPTIONS.values() if option.name not in TOPIC_DEFAULTS]
+    columns = ("option", "type", "default", "changes", "takes", "what it does")
+    yield from _options_part("Brokers", own, _broker_row, columns)
+    yield ""
+    yield from ("## Defaults of topics, set on brokers", "")
+    yield "What a topic has that does not set the option itself."
+    yield ""
+    defaults = [option for option in BROKER_OPTIONS.values() if option.name in TOPIC_DEFAULTS and not option.is_fixed]
+    yield from _table(("option", "default of", "default", "changes"), map(_topic_default_row, defaults))
+
+
+def _options_part(title: str, options: Iterable[Option], row: RowMaker, columns: tuple[str, ...]) -> Iterator[str]:
+    listed = list(options)
+    yield from (f"## {title}", "")
+    yield from _table(columns, (row(option) for option in listed if not option.is_fixed))
+    yield from ("", f"### {title}: known, without effect", "")
+    without_effect = ((f"`{option.name}`", _shown(option.default), option.documentation) for option in listed if option.is_fixed)
+    yield from _table(("option", "value", "what it does in Kafka"), without_effect)
+
+
+def _topic_row(option: Option) -> tuple[str, ...]:
+    return (f"`{option.name}`", option.type.name.lower(), _shown(option.default), option.allows, option.documentation)
+
+
+def _broker_row(option: Option) -> tuple[str, ...]:
+    changes = "at start" if option.is_read_only else "dynamic"
+    return (f"`{option.name}`", option.type.name.lower(), _shown(option.default), changes, option.allows, option.documentation)
+
+
+def _topic_default_row(option: Option) -> tuple[str, ...]:
+    of = next(name for name, topic_option in TOPIC_OPTIONS.items() if option.name in topic_option.synonyms)
+    return (f"`{option.name}`", f"`{of}`", _shown(option.default), "at start" if option.is_read_only else "dynamic")
+
+
+def _shown(default: str | None) -> str:
+    if default is None:
+        return "-"
+    return f"`{default}`" if default else "(empty)"
+
+
+def protocol() -> Iterator[str]:
+    """docs/protocol.md."""
+    routes = sorted(_routes(), key=lambda route: route.api.key)
+    answered = {route.api.key for route in routes}
+    yield PROTOCOL_OPENING
+    yield from _table(("key", "API", "versions", "what it does"), (_route_row(route) for route in routes))
+    yield ""
+    yield from ("## Notes per family", "")
+    modules = {route.module.__name__: route.module for route in routes}
+    for name, module in sorted(modules.items()):
+        yield from (f"### `{name.removeprefix('penstock.broker.handlers.')}`", "")
+        yield from inspect.cleandoc(module.__doc__ or "").splitlines()
+        yield ""
+    yield from ("## Known to Kafka 4.2, not answered", "")
+    unanswered = (ApiKey(key) for key in API_VERSIONS if key not in answered)
+    yield from _table(("key", "API"), ((str(int(key)), _api_name(key.name)) for key in unanswered))
+
+
+def _routes() -> Iterator[Route]:
+    """Every function of the handlers that is marked with an API."""
+    for found in pkgutil.walk_packages(handlers.__path__, handlers.__name__ + "."):
+        module = importlib.import_module(found.name)
+        for _, family in inspect.getmembers(module, inspect.isclass):
+            if family.__module__ != module.__name__:
+                continue
+            for _, function in inspect.getmembers(family, inspect.isfunction):
+                marked = getattr(function, "api", None)
+                if isinstance(marked, Api):
+                    yield Route(marked, (inspect.getdoc(function) or "").partition("\n")[0], module)
+
+
+def _route_row(route: Route) -> tuple[str, ...]:
+    api = route.api
+    versions = f"{api.lowest}-{api.highest}"
+    if api.advertised_lowest != api.lowest:
+        versions += f" (told as {api.advertised_lowest}-{api.highest})"
+    return (str(int(api.key)), _api_name(api.key.name), versions, route.summary)
+
+
+def _api_name(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("_"))
+
+
+def _table(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    yield "| " + " | ".join(columns) + " |"
+    yield "|" + "---|" * len(columns)
+    for row in rows:
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,161 @@
+"""The rules of the house that no other tool checks."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.options.broker import BROKER_OPTIONS, TOPIC_DEFAULTS
+from penstock.options.topic import TOPIC_OPTIONS
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+PYTHON_FILES = sorted([*SOURCES, *(ROOT / "tests").rglob("*.py"), *(ROOT / "bench").rglob("*.py"), *(ROOT / "scripts").rglob("*.py")])
+MAX_FILE_LINES = 500
+MAX_FUNCTION_LINES = 70
+VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "base", "core", "manager_utils"}
+DOORS = {"kio": "src/penstock/wire", "kazoo": "src/penstock/coordination/kazoo_adapter.py", "confluent_kafka": "src/penstock/cli"}
+"""Where a library may be named at all: kio's modules are imported by name there, which import-linter cannot see."""
+# Assembled, so that this file does not contain what it looks for.
+MACHINE_PATHS = re.compile("|".join(["/ro" + "ot/", "/ho" + "me/", "/wo" + "rk/", "/Us" + "ers/", r"C:\\"]))
+REGISTRY_ADDRESSES = re.compile("|".join([r"https?://\S*py" + "pi", r"https?://files\.python" + "hosted", "repo1\\.mav" + "en"]))
+
+
+VACUOUSLY_OBEYED = {
+    "delete.retention.ms",
+    "max.compaction.lag.ms",
+    "min.cleanable.dirty.ratio",
+    "min.compaction.lag.ms",
+    "unclean.leader.election.enable",
+}
+"""Topic options whose subject does not exist yet (compaction, a second replica): applications set them, so they are taken and kept."""
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def tracked_files() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout: " + listed.stderr.strip())
+    return [path for name in listed.stdout.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def functions_of(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+@pytest.mark.parametrize("path", PYTHON_FILES, ids=relative)
+def test_no_file_is_too_long_to_read(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= MAX_FILE_LINES
+
+
+@pytest.mark.parametrize("path", PYTHON_FILES, ids=relative)
+def test_no_function_is_too_long_to_read(path: Path) -> None:
+    too_long = {
+        function.name: length
+        for function in functions_of(path)
+        if (length := (function.end_lineno or function.lineno) - function.lineno + 1) > MAX_FUNCTION_LINES
+    }
+    assert too_long == {}
+
+
+def test_every_file_is_named_after_its_noun() -> None:
+    assert [relative(path) for path in PYTHON_FILES if path.stem in VAGUE_NAMES] == []
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if path.name == "__init__.py"], ids=relative)
+def test_a_package_file_holds_its_docstring_and_nothing_else(path: Path) -> None:
+    tree = ast.parse(path.read_text())
+    assert ast.get_docstring(tree)
+    if path.parent.name != "penstock":  # the root offers the client's public names, lazily
+        assert len(tree.body) == 1
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if path.name != "__init__.py"], ids=relative)
+def test_a_module_opens_with_what_it_is(path: Path) -> None:
+    assert len(ast.get_docstring(ast.parse(path.read_text())) or "") > 40
+
+
+@pytest.mark.parametrize("library", DOORS)
+def test_a_library_enters_through_its_door(library: str) -> None:
+    # Both `import kio` and `import_module("kio...")`.
+    named = re.compile(rf"""^\s*(?:from|import)\s+{library}\b|["']{library}\.""", re.MULTILINE)
+    outside = [relative(path) for path in SOURCES if named.search(path.read_text()) and not relative(path).startswith(DOORS[library])]
+    assert outside == []
+
+
+def test_every_broker_option_that_can_be_set_is_read_somewhere() -> None:
+    code = "\n".join(path.read_text() for path in SOURCES if "options" not in path.parts)
+    own = {name for name, option in BROKER_OPTIONS.items() if not option.is_fixed} - TOPIC_DEFAULTS
+    assert sorted(name for name in own if f'"{name}"' not in code) == []
+
+
+def test_every_topic_option_that_can_be_set_is_read_somewhere() -> None:
+    fields = (ROOT / "src/penstock/log/config.py").read_text()
+    code = "\n".join(path.read_text() for path in SOURCES if "options" not in path.parts and path.name != "config.py")
+    unread = [
+        name
+        for name, option in TOPIC_OPTIONS.items()
+        if not option.is_fixed
+        and not option.is_internal
+        and name not in VACUOUSLY_OBEYED
+        and f".{name.replace('.', '_')}" not in code + fields.partition("@property")[2]
+    ]
+    assert unread == []
+
+
+def test_generated_documents_are_up_to_date() -> None:
+    checked = subprocess.run(
+        [sys.executable, "scripts/generate_docs.py", "--check"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+def test_every_script_can_be_executed() -> None:
+    scripts = [path for path in tracked_files() if path.read_bytes()[:2] == b"#!"]
+    assert scripts
+    assert [relative(path) for path in scripts if not os.access(path, os.X_OK)] == []
+
+
+def test_nothing_names_a_directory_of_somebodys_machine() -> None:
+    assert matching_lines(MACHINE_PATHS) == []
+
+
+def test_nothing_records_where_packages_were_downloaded_from() -> None:
+    assert matching_lines(REGISTRY_ADDRESSES) == []
+
+
+def matching_lines(pattern: re.Pattern[str]) -> list[str]:
+    found = []
+    for path in tracked_files():
+        try:
+            lines = path.read_text().splitlines()
+        except UnicodeDecodeError:
+            continue
+        found += [f"{relative(path)}:{number}: {line.strip()}" for number, line in enumerate(lines, 1) if pattern.search(line)]
+    return found
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    broken = [
+        f"{relative(document)}: {target}"
+        for document in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", document.read_text())
+        if "://" not in target and not (document.parent / target).exists()
+    ]
+    assert broken == []
+
+
+def test_every_pinned_version_is_exact_and_without_an_address() -> None:
+    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if not line.startswith("#")]
+    assert lines
+    assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.]+", line)] == []
