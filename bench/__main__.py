@@ -87,7 +87,8 @@ def _peers(kafka: bool, penstock: bool, *, options: list[str] | None) -> list[Pe
 def _run(suites: list[str], *, quick: bool, only: list[str] | None, rounds: int, peers: list[Peer], directory: Path | None) -> None:
     rounds = rounds or (1 if quick else 3)
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    chosen = {suite: _choose(SUITES[suite](QUICK if quick else FULL), only) for suite in suites}
+    sizes = QUICK if quick else FULL
+    chosen = {suite: _choose(SUITES[suite](sizes), only) for suite in suites}
     if not any(chosen.values()):
         raise typer.BadParameter(f"no case matches {only}; see `python -m bench list`")
     # SIGTERM must unwind as Ctrl-C does, or the brokers would outlive the benchmark.
@@ -98,7 +99,8 @@ def _run(suites: list[str], *, quick: bool, only: list[str] | None, rounds: int,
         if not cases:
             continue
         with tempfile.TemporaryDirectory(prefix="penstock-bench-", dir=directory, ignore_cleanup_errors=True) as scratch:
-            results = Runner(peers, directory=Path(scratch), rounds=rounds, say=console.print).run(cases)
+            runner = Runner(peers, directory=Path(scratch), rounds=rounds, say=console.print)
+            results = runner.run(cases)
         rows = build_rows(cases, results, is_quick=quick)
         title = f"bench {suite}{', quick sizes' if quick else ''}, {rounds} rounds"
         console.print(render(rows, title=title))

@@ -9,6 +9,7 @@ from bench.measure import Stopwatch
 from bench.peers.broker import Broker
 from bench.produce import Workload, produce
 from bench.topics import create_topic
+from bench.warmup import until_steady
 
 CONSUME_TIMEOUT_SECONDS = 180.0
 
@@ -28,7 +29,7 @@ class Consume(Case):
     def prepare(self, context: Context) -> None:
         create_topic(context.broker, "consume")
         produce(context.broker, "consume", Workload(self.count, 10_000))
-        consume(context.broker, "consume", start=0, count=self.count)
+        until_steady(lambda number: consume(context.broker, "consume", start=0, count=self.count).cpu)
 
     def run(self, context: Context) -> Values:
         watch = consume(context.broker, "consume", start=0, count=self.count)
@@ -44,15 +45,16 @@ def consume(broker: Broker, topic: str, *, start: int, count: int) -> Stopwatch:
         with Stopwatch(broker.pid) as watch:
             consumer.assign([TopicPartition(topic, 0, start)])
             while received < count:
-                for_check = consumer.consume(10_000, 1)
-                received += len(for_check)
+                # Never more than are due: the call would wait its whole second for messages that do not exist.
+                if chunk := consumer.consume(min(10_000, count - received), 1):
+                    last = chunk[-1]
+                received += len(chunk)
                 if monotonic() > deadline:
                     raise BenchError(f"only {received} of {count} messages came within {CONSUME_TIMEOUT_SECONDS:g} s")
-        error = for_check[-1].error()
-        if error is not None:
+        if (error := last.error()) is not None:
             raise BenchError(f"the consumer got an error: {error}")
-        if for_check[-1].offset() != start + received - 1:
-            raise BenchError(f"message {received} has offset {for_check[-1].offset()}: some were lost or came twice")
+        if last.offset() != start + count - 1:
+            raise BenchError(f"message {count} has offset {last.offset()}: some were lost or came twice")
         return watch
     finally:
         consumer.close()

@@ -40,6 +40,7 @@ class LogSize(Case):
         with context.broker.connect() as connection:
             if (end := connection.end_offset(self.name, 0)) != count:
                 raise BenchError(f"{count} messages were acknowledged, but the log ends at {end}")
+        self.run(context)
 
     def run(self, context: Context) -> Values:
         broker = context.broker

@@ -14,6 +14,7 @@ from bench.load import VALUE
 from bench.measure import Stopwatch
 from bench.peers.broker import Broker
 from bench.topics import create_topic
+from bench.warmup import until_steady
 
 FLUSH_TIMEOUT_SECONDS = 180.0
 THROUGHPUT_BARS = {10_000: 1.2, 50: 1.5, 1: 4.0}
@@ -45,17 +46,15 @@ class Produce(Case):
         )
 
     def prepare(self, context: Context) -> None:
-        """A whole round, so that a JVM has compiled what it runs: cold, Kafka costs several times as much and ratios would flatter us."""
-        self._produce(context, self.workload.count)
+        until_steady(lambda number: self._produce(context, f"{context.topic(self)}-{number}").cpu)
 
     def run(self, context: Context) -> Values:
-        watch = self._produce(context, self.workload.count)
+        watch = self._produce(context, context.topic(self))
         return {"throughput": watch.rate(self.workload.count), "broker CPU": watch.cpu_per_million(self.workload.count)}
 
-    def _produce(self, context: Context, count: int) -> Stopwatch:
-        topic = context.topic(self)
+    def _produce(self, context: Context, topic: str) -> Stopwatch:
         create_topic(context.broker, topic)
-        return produce(context.broker, topic, Workload(count, self.workload.batch, self.workload.acks))
+        return produce(context.broker, topic, self.workload)
 
 
 def produce(broker: Broker, topic: str, workload: Workload) -> Stopwatch:

@@ -8,23 +8,28 @@ from confluent_kafka.cimpl import NewTopic
 
 from bench.case import BenchError
 from bench.peers.broker import Broker
+from bench.raw import RawConnection
 
 CREATE_TIMEOUT_SECONDS = 60.0
 
 
 def create_topic(broker: Broker, topic: str, *, partitions: int = 1, config: Mapping[str, str] | None = None) -> None:
-    """Create a topic and wait until its last partition has a leader that answers."""
+    """Create a topic and wait until every partition has a leader that answers."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     futures = admin.create_topics([NewTopic(topic, partitions, 1, config=dict(config or {}))], operation_timeout=30, request_timeout=60)
     futures[topic].result(CREATE_TIMEOUT_SECONDS)
     deadline = monotonic() + CREATE_TIMEOUT_SECONDS
     with broker.connect() as connection:
-        while True:
-            try:
-                connection.end_offset(topic, partitions - 1)
-                connection.end_offset(topic, 0)
-                return
-            except BenchError:
+        for partition in range(partitions):
+            while not _is_led(connection, topic, partition=partition):
                 if monotonic() > deadline:
-                    raise
-                sleep(0.02)
+                    raise BenchError(f"{topic}-{partition} has no leader {CREATE_TIMEOUT_SECONDS:g} s after its creation")
+                sleep(0.005)
+
+
+def _is_led(connection: RawConnection, topic: str, *, partition: int) -> bool:
+    try:
+        connection.end_offset(topic, partition)
+    except BenchError:
+        return False
+    return True
