@@ -18,7 +18,7 @@ class NodeCreated(NamedTuple):
     """A znode came to be; `owner` is a session, 0, or the mark of a container."""
 
     path: str
-    data: bytes
+    data: bytes | None
     acl: Acl
     owner: int
 
@@ -27,7 +27,7 @@ class DataChanged(NamedTuple):
     """A znode got new data."""
 
     path: str
-    data: bytes
+    data: bytes | None
 
 
 class NodeDeleted(NamedTuple):
@@ -122,9 +122,9 @@ def _encode_change(change: Change) -> bytes:
 def _decode_change(reader: JuteReader) -> Change:
     kind = bytes(reader.read_struct(_KIND))
     if kind == _NODE_CREATED:
-        return NodeCreated(reader.read_string(), reader.read_buffer() or b"", decode_acl(reader) or OPEN_TO_ALL, reader.read_long())
+        return NodeCreated(reader.read_string(), reader.read_buffer(), decode_acl(reader) or OPEN_TO_ALL, reader.read_long())
     if kind == _DATA_CHANGED:
-        return DataChanged(reader.read_string(), reader.read_buffer() or b"")
+        return DataChanged(reader.read_string(), reader.read_buffer())
     if kind == _NODE_DELETED:
         return NodeDeleted(reader.read_string())
     if kind == _ACL_CHANGED:

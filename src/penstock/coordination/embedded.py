@@ -79,7 +79,7 @@ class EmbeddedCoordination:
         node = self.keeper.tree.node(path)
         if watch is not None:
             self.keeper.watches.add_data_watch(path, _Registration(watch, self._loop))
-        return node.data, node.stat()
+        return node.data or b"", node.stat()
 
     async def set(self, path: str, data: bytes, *, version: int = ANY_VERSION) -> ZnodeStat:
         stat = self._execute(SetData(path, data, version))[1]

@@ -1,7 +1,7 @@
 """The operations that change the tree, as values: what a caller asks for, alone or several together in a multi.
 
 A `version` of -1 means "whatever version it has". Access lists and containers are there for ZooKeeper's own clients; Penstock itself uses
-neither.
+neither. Nor does it write null data, which ZooKeeper tells from empty data and which its clients get back as they wrote it.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ class Create(NamedTuple):
     """Create a znode; `sequential` appends a ten-digit number that grows with every create under the same parent."""
 
     path: str
-    data: bytes = b""
+    data: bytes | None = b""
     ephemeral: bool = False
     sequential: bool = False
     acl: Acl = OPEN_TO_ALL
@@ -26,7 +26,7 @@ class SetData(NamedTuple):
     """Replace the data of a znode."""
 
     path: str
-    data: bytes
+    data: bytes | None
     version: int = ANY_VERSION
 
 

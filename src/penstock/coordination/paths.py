@@ -41,9 +41,9 @@ def topic(name: str) -> str:
     return f"{TOPICS}/{name}"
 
 
-def broker_config(broker_id: int | str) -> str:
-    """Configs of one broker, or of all where the id is `<default>`."""
-    return f"{BROKER_CONFIGS}/{broker_id}"
+def broker_config(broker_id: int | None) -> str:
+    """Configs of one broker, or of all where `broker_id` is None."""
+    return f"{BROKER_CONFIGS}/{'<default>' if broker_id is None else broker_id}"
 
 
 def consumer_ids(group: str) -> str:

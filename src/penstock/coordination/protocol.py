@@ -141,7 +141,7 @@ def read_operation(reader: JuteReader, opcode: int) -> TreeOperation:
         case Opcode.DELETE:
             return Delete(reader.read_string(), reader.read_int())
         case Opcode.SET_DATA:
-            return SetData(reader.read_string(), reader.read_buffer() or b"", reader.read_int())
+            return SetData(reader.read_string(), reader.read_buffer(), reader.read_int())
         case Opcode.CHECK:
             return Check(reader.read_string(), reader.read_int())
     raise Unimplemented(f"opcode {opcode} cannot be part of a multi")
@@ -183,7 +183,7 @@ def encode_failed_multi(errors: list[int]) -> bytes:
 
 def _read_create(reader: JuteReader, *, is_container: bool) -> Create:
     path = reader.read_string()
-    data = reader.read_buffer() or b""
+    data = reader.read_buffer()
     requested = decode_acl(reader)
     flags = reader.read_int()
     if is_container:

@@ -75,7 +75,7 @@ def _encode_znode(path: str, node: Znode) -> tuple[bytes, bytes, bytes, bytes]:
 
 def _decode_znode(reader: JuteReader) -> tuple[str, Znode]:
     path = reader.read_string()
-    node = Znode(reader.read_buffer() or b"", decode_acl(reader) or OPEN_TO_ALL, owner=0, zxid=0, time_ms=0)
+    node = Znode(reader.read_buffer(), decode_acl(reader) or OPEN_TO_ALL, owner=0, zxid=0, time_ms=0)
     (
         node.owner,
         node.czxid,

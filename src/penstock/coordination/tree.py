@@ -268,7 +268,7 @@ class Tree:
 
         return undo
 
-    def _set_data(self, path: str, data: bytes, zxid: int, time_ms: int, events: list[WatchEvent]) -> Undo:
+    def _set_data(self, path: str, data: bytes | None, zxid: int, time_ms: int, events: list[WatchEvent]) -> Undo:
         node = self.nodes[path]
         before = (node.data, node.version, node.mzxid, node.mtime_ms)
         node.data, node.version, node.mzxid, node.mtime_ms = data, node.version + 1, zxid, time_ms

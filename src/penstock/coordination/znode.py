@@ -17,7 +17,7 @@ class Znode:
 
     __slots__ = ("acl", "aversion", "children", "creates", "ctime_ms", "czxid", "data", "mtime_ms", "mzxid", "owner", "pzxid", "version")
 
-    def __init__(self, data: bytes, acl: Acl, *, owner: int, zxid: int, time_ms: int) -> None:
+    def __init__(self, data: bytes | None, acl: Acl, *, owner: int, zxid: int, time_ms: int) -> None:
         self.data = data
         self.acl = acl
         self.owner = owner
@@ -43,7 +43,7 @@ class Znode:
             2 * self.creates - children_count,
             self.aversion,
             self.owner,
-            len(self.data),
+            len(self.data or b""),
             children_count,
             self.pzxid,
         )
