@@ -34,6 +34,8 @@ def dump_log(
     for path in _files_of(paths):
         try:
             problems = _dump_file(path, records=records, output=output)
+        except BrokenPipeError:
+            raise  # the reader of our output, not the file
         except OSError as error:
             raise CommandFailed(f"Cannot read {path}: {error.strerror}.") from error
         if problems:
@@ -47,7 +49,7 @@ def _files_of(paths: list[Path]) -> list[Path]:
     found = []
     for path in paths:
         if path.is_dir():
-            inside = sorted(child for child in path.iterdir() if child.suffix in SUFFIXES)
+            inside = sorted(child for child in path.iterdir() if child.suffix in SUFFIXES and child.stem.isdigit())
             if not inside:
                 raise UsageError(f"There are no log files in {path}: give the directory of a partition, as DATA/TOPIC-0.")
             found += inside
@@ -91,16 +93,16 @@ def _line(row: Row) -> str:
 def _text(value: object) -> str:
     if value is None or isinstance(value, bytes):
         return readable(value)
-    if isinstance(value, dict):
-        return " ".join(f"{name}={_text(content)}" for name, content in value.items())
+    if isinstance(value, tuple):
+        return " ".join(f"{name}={_text(content)}" for name, content in value)
     return str(value)
 
 
 def _json(value: object) -> object:
     if isinstance(value, bytes):
         return json_value(value)
-    if isinstance(value, dict):
-        return {name: _json(content) for name, content in value.items()}
+    if isinstance(value, tuple):
+        return [[name, _json(content)] for name, content in value]
     return value
 
 
@@ -134,7 +136,7 @@ def _batch_row(batch: InspectedBatch) -> Row:
         "max_timestamp": format_timestamp(header.max_timestamp),
         **producer,
         **{name: True for name, is_set in flags.items() if is_set},
-        "crc": "ok" if batch.problem is None else "not trusted",
+        "crc": "ok" if batch.has_right_crc else "wrong",
         **problem,
     }
 
@@ -145,7 +147,7 @@ def _record_rows(batch: bytes) -> Iterator[Row]:
     try:
         for record in decode_records(batch):
             row: Row = {"offset": record.offset, "timestamp": format_timestamp(record.timestamp), "key": record.key, "value": record.value}
-            yield row | ({"headers": dict(record.headers)} if record.headers else {})
+            yield row | ({"headers": record.headers} if record.headers else {})
     except KafkaError as error:
         yield {PROBLEM: f"the records of this batch cannot be read: {error}"}
 

@@ -26,6 +26,7 @@ class InspectedBatch:
 
     position: int
     header: BatchHeader | None
+    has_right_crc: bool = False
     problem: str | None = None
 
 
@@ -54,11 +55,14 @@ class SegmentFile:
             header = self.header_at(position)
             lost = self._why_lost(header, position)
             if header is None or lost is not None:
-                yield InspectedBatch(position, header, lost)
+                is_batch = header is not None and header.magic == MAGIC
+                yield InspectedBatch(position, header if is_batch else None, problem=lost)
                 return
-            yield InspectedBatch(position, header, self._problem(header, position, next_offset=next_offset))
+            inspected = self._inspect(header, position, next_offset=next_offset)
+            yield inspected
             position += header.size_bytes
-            next_offset = max(next_offset, header.next_offset)
+            if inspected.has_right_crc:  # a damaged batch must not make the next ones look wrong
+                next_offset = max(next_offset, header.next_offset)
 
     def header_at(self, position: int) -> BatchHeader | None:
         """The header at this position, or None if the file ends before that."""
@@ -83,15 +87,17 @@ class SegmentFile:
             return f"the file ends in the middle of a batch ({left} of {header.size_bytes} bytes)"
         return None
 
-    def _problem(self, header: BatchHeader, position: int, *, next_offset: int) -> str | None:
+    def _inspect(self, header: BatchHeader, position: int, *, next_offset: int) -> InspectedBatch:
+        """The verdict on a batch that is there as a whole."""
         computed = self._crc(position + CRC_START, position + header.size_bytes)
+        problem = None
         if computed != header.crc:
-            return f"wrong CRC: stored {header.crc:#010x}, computed {computed:#010x}"
-        if header.base_offset < next_offset:
-            return f"base offset {header.base_offset} where at least {next_offset} has to follow"
-        if header.last_offset_delta < 0 or not 0 <= header.record_count <= header.last_offset_delta + 1:
-            return f"{header.record_count} records cannot end at offset {header.last_offset}"
-        return None
+            problem = f"wrong CRC: stored {header.crc:#010x}, computed {computed:#010x}"
+        elif header.base_offset < next_offset:
+            problem = f"base offset {header.base_offset} where at least {next_offset} has to follow"
+        elif header.last_offset_delta < 0 or not 0 <= header.record_count <= header.last_offset_delta + 1:
+            problem = f"{header.record_count} records cannot end at offset {header.last_offset}"
+        return InspectedBatch(position, header, computed == header.crc, problem)
 
     def _crc(self, position: int, end: int) -> int:
         """CRC-32C of a stretch of the file, in pieces, so that a big batch costs no memory."""
@@ -138,13 +144,14 @@ def base_offset_of(path: Path) -> int:
 
 
 def _entries(path: Path, entry: Struct, *, check: Callable[[int, int], str | None]) -> Iterator[tuple[int, int, str | None]]:
-    """Entries in order, up to the zeros that Kafka puts at the end of the index of an open segment."""
+    """Entries in order, up to the zeros that Kafka puts at the end of the index of an open segment (no entry is all zeros)."""
     content = Files().read_bytes(path)
     whole = len(content) - len(content) % entry.size
+    zeros_from = len(content.rstrip(b"\0"))
     previous = (-1, -1)
     for number, (key, value) in enumerate(entry.iter_unpack(content[:whole])):
-        if number > 0 and not any(content[number * entry.size :]):
-            return
+        if number * entry.size >= zeros_from:
+            break
         grows = key > previous[0] and value > previous[1]
         yield key, value, check(key, value) if grows else f"the entry does not follow {previous}"
         previous = (key, value)

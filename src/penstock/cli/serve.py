@@ -47,7 +47,7 @@ When clients are accepted, one line goes to stdout:
 
 def serve(arguments: Sequence[str]) -> None:
     """Run a broker as the arguments say; returns after a clean stop."""
-    flags = _parse_flags(arguments)
+    flags = parse_flags(arguments)
     options = server_options(flags)
     _log_to_stderr(flags.log_level)
     asyncio.run(_serve(options))
@@ -132,7 +132,7 @@ class _FlagParser(argparse.ArgumentParser):
         raise UsageError(f"{message}. See `penstock serve --help`.")
 
 
-def _parse_flags(arguments: Sequence[str]) -> argparse.Namespace:
+def parse_flags(arguments: Sequence[str]) -> argparse.Namespace:
     """The flags; an unknown one is refused with the name that was probably meant."""
     parser = _flag_parser()
     flags, unknown = parser.parse_known_args(list(arguments))

@@ -1,0 +1,30 @@
+import pytest
+
+from penstock.cli.failures import run_command
+from penstock.errors import CommandFailed, MalformedFrame, PenstockError, StartupError, UsageError
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(UsageError("x"), 2), (StartupError("x"), 1), (CommandFailed("x"), 1), (MalformedFrame("x"), 1)]
+)
+def test_an_error_becomes_one_line_on_stderr_and_an_exit_code(error: PenstockError, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    def command() -> None:
+        raise error
+
+    assert run_command(command) == code
+    assert capsys.readouterr() == ("", "penstock: x\n")
+
+
+def test_a_mistake_of_our_own_keeps_its_traceback() -> None:
+    def command() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run_command(command)
+
+
+def test_an_interrupted_command_ends_as_shells_expect() -> None:
+    def command() -> None:
+        raise KeyboardInterrupt
+
+    assert run_command(command) == 130

@@ -1,0 +1,45 @@
+import subprocess
+import sys
+
+import pytest
+
+from tests.unit.cli.conftest import Penstock
+
+COMMANDS = ["serve", "topic", "produce", "consume", "dump-log", "version"]
+
+
+def test_help_lists_every_command(penstock: Penstock) -> None:
+    outcome = penstock("--help")
+    assert outcome.code == 0
+    assert all(command in outcome.out for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(penstock: Penstock, command: str) -> None:
+    outcome = penstock(command, "--help")
+    assert outcome.code == 0
+    assert f"penstock {command}" in outcome.out
+    assert "--help" in outcome.out
+
+
+def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(penstock: Penstock) -> None:
+    outcome = penstock("topc")
+    assert outcome.code == 2
+    assert "topic" in outcome.err
+
+
+def test_starting_a_broker_loads_no_client_and_no_decoration() -> None:
+    dear = ("typer", "rich", "confluent_kafka", "kio", "kazoo", "click")
+    program = f"""
+import sys
+from penstock.cli.main import main
+sys.argv = ["penstock", "serve", "--help"]
+try:
+    main()
+except SystemExit:
+    pass
+loaded = [name for name in {dear!r} if name in sys.modules]
+sys.exit(f"loaded {{loaded}}" if loaded else 0)
+"""
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr

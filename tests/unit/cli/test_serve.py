@@ -1,0 +1,156 @@
+"""The flags of `serve`, and the running command as a process: its ready line, its stop, its refusals."""
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.broker.server_options import ServerOptions
+from penstock.cli.serve import parse_flags, server_options
+from penstock.errors import UsageError
+from tests.unit.cli.conftest import Penstock
+
+
+def options_of(*arguments: str) -> ServerOptions:
+    return server_options(parse_flags(arguments))
+
+
+def test_without_flags_it_listens_on_loopback_and_keeps_its_data_here() -> None:
+    options = options_of()
+    assert (options.listen_host, options.listen_port) == ("127.0.0.1", 9092)
+    assert (options.coordination_host, options.coordination_port, options.coordination_port_required) == ("127.0.0.1", 2181, False)
+    assert options.data == (Path("penstock-data"),)
+    assert options.advertise is None
+    assert options.options == {}
+
+
+def test_flags_say_where_it_listens_and_what_it_tells_clients() -> None:
+    options = options_of("--listen", "0.0.0.0:0", "--advertise", "broker1.example:9092", "--coordination", "127.0.0.1:0", "--node-id", "7")
+    assert (options.listen_host, options.listen_port) == ("0.0.0.0", 0)
+    assert options.advertise == ("broker1.example", 9092)
+    assert (options.coordination_port, options.coordination_port_required) == (0, True)
+    assert options.node_id == 7
+
+
+def test_several_data_directories_can_be_given() -> None:
+    assert options_of("--data", "a", "--data", "b").data == (Path("a"), Path("b"))
+
+
+def test_the_same_data_directory_twice_is_refused() -> None:
+    with pytest.raises(UsageError, match="twice"):
+        options_of("--data", "a", "--data", "./a")
+
+
+def test_a_flag_wins_over_x_and_x_over_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=2\nlog.retention.hours=1\nnode.id=5\nlog.dirs=/x,/y\n")
+    options = options_of("--config", str(file), "-X", "num.partitions=3", "--node-id", "6")
+    assert options.options == {"num.partitions": "3", "log.retention.hours": "1"}
+    assert options.node_id == 6
+    assert options.data == (Path("/x"), Path("/y"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["--lisen", "127.0.0.1:0"], "did you mean --listen"),
+        (["--listen=nowhere"], "HOST:PORT"),
+        (["--advertise", "here:0"], "port 0"),
+        (["-X", "num.partitions"], "name=value"),
+        (["--node-id", "-1"], "node id"),
+        (["--node-id", "one"], "--node-id"),
+        (["-X", "node.id=one"], "node id"),
+        (["--config", "/nowhere/server.properties"], "/nowhere/server.properties"),
+        (["--log-level", "loud"], "--log-level"),
+        (["--listen"], "--listen"),
+        (["extra"], "extra"),
+    ],
+)
+def test_a_wrong_flag_is_told_in_one_line(penstock: Penstock, arguments: list[str], hint: str) -> None:
+    outcome = penstock("serve", *arguments)
+    assert outcome.code == 2
+    assert outcome.out == ""
+    assert outcome.err.count("\n") == 1
+    assert hint in outcome.err
+
+
+Starter = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Starter]:
+    """Starts `penstock serve` on free ports and a directory of the test's own."""
+    processes = []
+
+    def run(*arguments: str) -> subprocess.Popen[str]:
+        flags = ["--listen", "127.0.0.1:0", "--coordination", "127.0.0.1:0", *arguments]
+        flags += [] if "--data" in arguments else ["--data", str(tmp_path / "data")]
+        command = [sys.executable, "-m", "penstock.cli.main", "serve", *flags]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        processes.append(process)
+        return process
+
+    yield run
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def ready_line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_says_where_it_is_ready_and_a_signal_stops_it_cleanly(start: Starter, number: signal.Signals) -> None:
+    process = start()
+    assert re.fullmatch(r"ready: broker 127\.0\.0\.1:\d+ coordination 127\.0\.0\.1:\d+( \S+ \S+)*\n", ready_line(process))
+    process.send_signal(number)
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (0, ""), err
+    assert "Traceback" not in err
+
+
+def refusal(process: subprocess.Popen[str]) -> str:
+    """The last line of a broker that did not start."""
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (1, ""), err
+    assert "Traceback" not in err
+    return err.splitlines()[-1]
+
+
+def test_a_taken_port_is_told(start: Starter) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert address in refusal(start("--listen", address))
+
+
+def test_a_taken_coordination_port_is_told_when_it_was_asked_for(start: Starter) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert address in refusal(start("--coordination", address))
+
+
+def test_a_data_directory_in_use_is_told(start: Starter, tmp_path: Path) -> None:
+    first = start()
+    assert ready_line(first)
+    assert str(tmp_path / "data") in refusal(start())
+    assert first.poll() is None
+
+
+def test_a_data_directory_that_cannot_be_made_is_told(start: Starter, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a directory")
+    assert str(tmp_path / "file") in refusal(start("--data", str(tmp_path / "file" / "data")))
+
+
+def test_an_unknown_option_is_told_with_the_one_that_was_probably_meant(start: Starter) -> None:
+    process = start("-X", "log.retention.hour=1")
+    out, err = process.communicate(timeout=20)
+    assert (process.returncode, out) == (2, ""), err
+    assert "log.retention.hours" in err.splitlines()[-1]
+    assert "Traceback" not in err

@@ -1,0 +1,121 @@
+"""A broker inside the test's process, the fixture that offers it, and the examples that use both."""
+
+import asyncio
+import runpy
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from penstock.errors import StartupError, UsageError
+from penstock.testing import Broker
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def send(broker: Broker, value: str) -> None:
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer.produce("t", value)
+    assert producer.flush(10) == 0
+
+
+def read(broker: Broker, count: int) -> list[bytes | None]:
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", "enable.auto.commit": False})
+    consumer.assign([TopicPartition("t", 0, 0)])
+    try:
+        return [message.value() for message in consumer.consume(count, timeout=10)]
+    finally:
+        consumer.close()
+
+
+def test_a_broker_serves_clients_and_is_gone_afterwards() -> None:
+    threads = threading.active_count()
+    with Broker() as broker:
+        send(broker, "v")
+        assert read(broker, 1) == [b"v"]
+        port = int(broker.bootstrap_servers.rpartition(":")[2])
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=5)
+    assert threading.active_count() <= threads
+
+
+def test_two_brokers_do_not_know_each_other() -> None:
+    with Broker() as one, Broker() as other:
+        send(one, "one")
+        send(other, "other")
+        assert read(one, 1) == [b"one"]
+        assert read(other, 1) == [b"other"]
+
+
+async def test_a_broker_runs_beside_an_event_loop() -> None:
+    async with Broker() as broker:
+        await asyncio.to_thread(send, broker, "v")
+        assert await asyncio.to_thread(read, broker, 1) == [b"v"]
+
+
+def test_a_given_directory_keeps_the_data_for_the_next_broker(tmp_path: Path) -> None:
+    with Broker(data=tmp_path) as first:
+        send(first, "kept")
+    with Broker(data=tmp_path) as second:
+        assert read(second, 1) == [b"kept"]
+
+
+def test_options_have_kafkas_names_and_pythons_values() -> None:
+    with Broker({"num.partitions": 3, "auto.create.topics.enable": True}) as broker:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        producer.produce("three", "v")
+        assert producer.flush(10) == 0
+        assert len(producer.list_topics("three", timeout=10).topics["three"].partitions) == 3
+
+
+def test_its_coordination_can_be_reached() -> None:
+    from kazoo.client import KazooClient
+
+    with Broker() as broker:
+        client = KazooClient(broker.coordination)
+        client.start(timeout=10)
+        assert client.get_children("/brokers/ids") == ["1"]
+        client.stop()
+        client.close()
+
+
+def test_what_keeps_it_from_starting_is_raised() -> None:
+    with pytest.raises(UsageError), Broker({"no.such.option": 1}):
+        pass
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(StartupError), Broker(port=taken.getsockname()[1]):
+        pass
+
+
+def test_a_broker_that_does_not_run_has_no_address() -> None:
+    with pytest.raises(RuntimeError, match="with"):
+        _ = Broker().bootstrap_servers
+
+
+def test_stopping_twice_is_fine() -> None:
+    broker = Broker().start()
+    broker.stop()
+    broker.stop()
+
+
+def test_the_plugin_costs_nothing_until_its_fixture_is_used() -> None:
+    program = "import sys, penstock.pytest_plugin; print([name for name in sys.modules if name.startswith('penstock')])"
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert finished.stdout == "['penstock', 'penstock.pytest_plugin']\n"
+
+
+def test_the_hello_example_reads_what_it_sent(
+    penstock_broker: Broker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["hello", penstock_broker.bootstrap_servers])
+    runpy.run_path(str(EXAMPLES / "hello_producer_consumer.py"), run_name="__main__")
+    assert capsys.readouterr().out == "hello\nbonjour\nguten Tag\n"
+
+
+def test_the_pytest_example_passes() -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(EXAMPLES / "pytest_example.py")]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
