@@ -6,17 +6,18 @@ of Kafka. Exit code 0: everything is sound; 1: something is damaged, and which f
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from penstock.cli.output import format_timestamp, print_json
 from penstock.cli.parameters import Output, OutputFormat
 from penstock.cli.record_output import json_value, readable
-from penstock.cli.segment_inspection import InspectedBatch, SegmentFile, inspect_offset_index, inspect_time_index
 from penstock.errors import CommandFailed, KafkaError, UsageError
 from penstock.files import Files
-from penstock.log.producer_snapshot import parse as parse_snapshot
+
+if TYPE_CHECKING:
+    from penstock.cli.segment_inspection import InspectedBatch
 
 Row = dict[str, object]
 PROBLEM = "problem"
@@ -107,6 +108,8 @@ def _json(value: object) -> object:
 
 
 def _segment_rows(path: Path, *, records: bool) -> Iterator[Row]:
+    from penstock.cli.segment_inspection import SegmentFile
+
     segment = SegmentFile(path)
     for batch in segment.batches():
         yield _batch_row(batch)
@@ -114,7 +117,7 @@ def _segment_rows(path: Path, *, records: bool) -> Iterator[Row]:
             yield from _record_rows(segment.batch_bytes(batch))
 
 
-def _batch_row(batch: InspectedBatch) -> Row:
+def _batch_row(batch: "InspectedBatch") -> Row:
     header = batch.header
     problem: Row = {} if batch.problem is None else {PROBLEM: batch.problem}
     if header is None:
@@ -153,6 +156,8 @@ def _record_rows(batch: bytes) -> Iterator[Row]:
 
 
 def _index_rows(path: Path) -> Iterator[Row]:
+    from penstock.cli.segment_inspection import inspect_offset_index, inspect_time_index
+
     is_time_index = path.suffix == ".timeindex"
     for entry in inspect_time_index(path) if is_time_index else inspect_offset_index(path):
         if is_time_index:
@@ -163,6 +168,8 @@ def _index_rows(path: Path) -> Iterator[Row]:
 
 
 def _snapshot_rows(path: Path) -> Iterator[Row]:
+    from penstock.log.producer_snapshot import parse as parse_snapshot
+
     try:
         producers = parse_snapshot(Files().read_bytes(path))
     except ValueError as error:
