@@ -144,10 +144,8 @@ class _RunningBroker:
             asked = asyncio.create_task(self._stop.wait())
             stopped = asyncio.create_task(server.stopped())
             await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
-            asked.cancel()
             if stopped.done():
                 stopped.result()
-            stopped.cancel()
 
 
 def _text(value: OptionText) -> str:

@@ -119,10 +119,8 @@ async def _serve(options: "ServerOptions") -> None:
         asked = asyncio.create_task(asked_to_stop.wait())
         stopped = asyncio.create_task(server.stopped())
         await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        asked.cancel()
         if stopped.done():
             stopped.result()
-        stopped.cancel()
 
 
 class _FlagParser(argparse.ArgumentParser):
