@@ -8,12 +8,14 @@
     close(...)        closes the logs, writes the checkpoints, leaves the marker of a clean stop
 
 A directory that fails goes offline with its logs; the others go on. With no directory left the broker has to stop: that is for
-`on_offline` to decide. High watermarks are not known here: who keeps them hands them in when checkpoints are written.
+`on_offline` to decide. It is called in whatever thread the failure came up: the loop's, or one that writes checkpoints. High watermarks
+are not known here: who keeps them hands them in when checkpoints are written.
 """
 
 import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,14 +27,18 @@ from penstock.log.checkpoints import TopicPartition
 from penstock.log.config import LogConfig
 from penstock.log.directory import (
     DELETE_SUFFIX,
+    STRAY_SUFFIX,
     LogDirectory,
     deleted_directory_name,
     log_directory_name,
     parse_directory_name,
 )
+from penstock.log.flush import Flush
 from penstock.log.loading import LoadOrder
 from penstock.log.log import Log
 
+CLOSING_THREADS = 8
+"""The journal of the file system takes the syncs of several logs together."""
 _logger = logging.getLogger(__name__)
 
 
@@ -60,8 +66,8 @@ class LogManager:
         self._files = files or Files()
         self._clock = clock
         self._logs: dict[TopicPartition, Log] = {}
-        self._on_offline = on_offline
-        self.directories = [LogDirectory(self._files, path.absolute(), on_offline=self._directory_failed) for path in paths]
+        self.is_loaded = False
+        self.directories = [LogDirectory(self._files, path.absolute(), on_offline=on_offline) for path in paths]
         self.high_watermarks: dict[TopicPartition, int] = {}
         """The high watermarks as they were checkpointed before this start."""
 
@@ -99,15 +105,28 @@ class LogManager:
             except OSError as error:
                 raise StartupError(f"the data directory {directory.path} cannot be used: {error.strerror or error}") from error
 
+    def identify(self, *, node_id: int, cluster_id: str) -> None:
+        """Write down, or check, which cluster the directories belong to; StartupError if it is another one."""
+        for directory in self.online_directories:
+            directory.identify(node_id=node_id, cluster_id=cluster_id)
+
     def load(self, config_of: Callable[[str], LogConfig], *, topic_ids: Mapping[str, uuid.UUID] | None = None) -> LoadReport:
         """Open every log; where `topic_ids` is given, a log of another topic (by id) is reported as a stray instead."""
         report = LoadReport()
+        self.is_loaded = True
         for directory in self.online_directories:
             try:
                 self._load_directory(directory, config_of, topic_ids, report=report)
             except OSError as error:
                 directory.fail("opening logs", error)
         return report
+
+    def set_aside(self, stray: Path) -> Path:
+        """Rename the directory of a log that nobody wants, so that it is in nobody's way; a person decides what becomes of it."""
+        target = stray.with_name(f"{stray.name}.{uuid.uuid4().hex}{STRAY_SUFFIX}")
+        self._files.rename(stray, target)
+        self._files.fsync_directory(stray.parent)
+        return target
 
     def get(self, topic: str, partition: int) -> Log | None:
         """The log, if it is here."""
@@ -117,10 +136,13 @@ class LogManager:
         """The log of the partition, made new if there is none; StorageError if no directory works."""
         log = self._logs.get((topic, partition))
         if log is not None:
+            if log.topic_id is None:
+                log.write_topic_id(topic_id)
             return log
         directory = self._emptiest()
         path = directory.path / log_directory_name(topic, partition)
         try:
+            self._set_older_topic_aside(path, topic_id)
             self._files.make_directory(path)
             log = Log(directory, (topic, partition), path, LoadOrder(config, self._clock.now_ms()))
             log.write_topic_id(topic_id)
@@ -138,8 +160,8 @@ class LogManager:
         target = log.path.with_name(deleted_directory_name(topic, partition))
         try:
             log.directory.check_online()
+            # Not synced: if the rename is lost in a crash, the next start reports the directory as a stray.
             self._files.rename(log.path, target)
-            self._files.fsync_directory(log.directory.path)
         except OSError as error:
             raise log.directory.fail(f"deleting {log.path.name}", error) from error
         return target
@@ -173,28 +195,34 @@ class LogManager:
         for log in self:
             log.expire_producers(older_than_ms=older_than_ms)
 
-    def write_checkpoints(self, high_watermark_of: Callable[[Log], int] | None = None) -> None:
-        """Write recovery points and start offsets, and high watermarks if somebody knows them."""
+    def prepare_checkpoints(self, high_watermark_of: Callable[[Log], int] | None = None) -> Callable[[], None]:
+        """The checkpoints as they are now, with high watermarks if somebody knows them; call the result to write them, in a thread."""
+        offsets: list[tuple[LogDirectory, str, dict[TopicPartition, int]]] = []
         for directory in self.online_directories:
             logs = [log for log in self if log.directory is directory]
-            points = {log.topic_partition: log.durable_end for log in logs}
             starts = {log.topic_partition: log.log_start_offset for log in logs if log.log_start_offset > log.segment_base_offsets[0]}
-            try:
-                directory.write_offsets(checkpoints.RECOVERY_POINT, points)
-                directory.write_offsets(checkpoints.LOG_START_OFFSET, starts)
-                if high_watermark_of is not None:
-                    marks = {log.topic_partition: high_watermark_of(log) for log in logs}
-                    directory.write_offsets(checkpoints.HIGH_WATERMARK, marks)
-            except StorageError as error:
-                _logger.warning("checkpoints were not written: %s", error)
+            points = directory.capture_recovery_points({log.topic_partition: log.durable_end for log in logs})
+            offsets.append((directory, checkpoints.RECOVERY_POINT, points))
+            offsets.append((directory, checkpoints.LOG_START_OFFSET, starts))
+            if high_watermark_of is not None:
+                offsets.append((directory, checkpoints.HIGH_WATERMARK, {log.topic_partition: high_watermark_of(log) for log in logs}))
+        return lambda: _write_all(offsets)
+
+    def release_idle(self) -> None:
+        """Close the files of sealed segments; whoever reads them opens them again."""
+        for log in self:
+            log.release_sealed()
+
+    def write_checkpoints(self, high_watermark_of: Callable[[Log], int] | None = None) -> None:
+        """Write the checkpoints here and now."""
+        self.prepare_checkpoints(high_watermark_of)()
 
     def close(self, *, broker_epoch: int = -1, high_watermark_of: Callable[[Log], int] | None = None) -> None:
         """Close every log, write the checkpoints, mark the directories that are whole as cleanly stopped, give back the locks."""
+        with ThreadPoolExecutor(max_workers=CLOSING_THREADS) as pool:
+            list(pool.map(_run_flush, [(log, flush) for log in self if (flush := _begin_close(log)) is not None]))
         for log in self:
-            try:
-                log.close()
-            except StorageError as error:
-                _logger.warning("%s was not closed cleanly: %s", log.path, error)
+            log.abandon(is_durable=log.directory.offline is None)
         self.write_checkpoints(high_watermark_of)
         for directory in self.online_directories:
             try:
@@ -205,8 +233,11 @@ class LogManager:
         for directory in self.directories:
             directory.release()
 
-    def _directory_failed(self, directory: LogDirectory, error: OSError) -> None:
-        self._on_offline(directory, error)
+    def _set_older_topic_aside(self, path: Path, topic_id: uuid.UUID) -> None:
+        """A new log must not begin with the records of an older topic of the same name."""
+        found = partition_metadata.read_topic_id(self._files, path)
+        if found is not None and found != topic_id:
+            _logger.warning("%s belongs to an older topic of that name and is kept as %s", path, self.set_aside(path).name)
 
     def _emptiest(self) -> LogDirectory:
         online = self.online_directories
@@ -250,6 +281,30 @@ class LogManager:
                 self._logs[topic_partition] = log
 
 
+def _begin_close(log: Log) -> Flush | None:
+    try:
+        return log.begin_close()
+    except StorageError as error:
+        _logger.warning("%s was not closed cleanly: %s", log.path, error)
+        return None
+
+
+def _run_flush(closing: tuple[Log, Flush]) -> None:
+    log, flush = closing
+    try:
+        flush.run()
+    except OSError as error:
+        log.directory.fail("closing a log", error)
+
+
 def _is_wanted(topic: str, topic_id: uuid.UUID | None, topic_ids: Mapping[str, uuid.UUID]) -> bool:
     """Whether the topic exists and the directory is its own; one that was not labelled before a crash is taken for it."""
     return topic in topic_ids and topic_id in (None, topic_ids[topic])
+
+
+def _write_all(offsets: Sequence[tuple[LogDirectory, str, Mapping[TopicPartition, int]]]) -> None:
+    for directory, name, values in offsets:
+        try:
+            directory.write_offsets(name, values)
+        except StorageError as error:
+            _logger.warning("%s was not written: %s", name, error)

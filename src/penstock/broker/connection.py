@@ -1,0 +1,192 @@
+"""One client's connection: a socket on the event loop, frames in, answers out.
+
+A connection is a plain non-blocking socket with a reader callback, not an asyncio transport: receiving into a shared buffer, answering in
+the same callback and `sendfile` need no task, no future and no second copy (docs/adr/0004). Requests start in the order in which they came
+and are answered in that order. An answer that has to wait holds a place in the queue (`PendingReply`); later requests are begun, but
+their answers wait behind it.
+
+Bounds: a connection with too many unanswered requests, or whose peer does not read what it asked for, is not read from until that changes.
+The sweep of the listener closes connections that are idle, or stuck in the middle of a frame.
+"""
+
+import asyncio
+import logging
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from penstock.broker.frame_reader import FrameReader, ReceiveBuffers
+from penstock.broker.outbox import Chunk, Outbox
+from penstock.errors import MalformedFrame
+
+logger = logging.getLogger(__name__)
+
+MAX_UNANSWERED: Final = 64
+MAX_QUEUED_BYTES: Final = 8 * 1024 * 1024
+"""Queued regions cost no memory but descriptors and time; bytes cost memory."""
+
+
+class FrameHandler(Protocol):
+    """Who understands the frames: the router."""
+
+    def handle(self, connection: "Connection", frame: memoryview) -> None:
+        """Handle one request; the frame is good only until this returns."""
+        ...
+
+
+class PendingReply:
+    """The place of an answer that is not ready yet."""
+
+    __slots__ = ("_connection", "chunks", "on_abandon")
+
+    def __init__(self, connection: "Connection", chunks: Sequence[Chunk] | None = None) -> None:
+        self._connection = connection
+        self.chunks = chunks
+        self.on_abandon: Callable[[], None] | None = None
+        """Called when the peer goes before the answer was ready, so that nothing waits for nobody."""
+
+    def complete(self, chunks: Sequence[Chunk]) -> None:
+        """Here it is; it leaves as soon as the answers before it have left. An empty one leaves nothing."""
+        self.chunks = chunks
+        self._connection.send_completed()
+
+
+class Connection:
+    """A connected client."""
+
+    # Per server: _loop, _handler. Per connection: the rest.
+    def __init__(
+        self,
+        connected: socket.socket,
+        *,
+        peer: str,
+        handler: FrameHandler,
+        buffers: ReceiveBuffers,
+        max_frame_size: int,
+        on_close: Callable[["Connection"], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._handler = handler
+        self._socket = connected
+        self._reader = FrameReader(buffers, max_frame_size=max_frame_size)
+        self._outbox = Outbox(connected)
+        self._unanswered: deque[PendingReply] = deque()
+        self._on_close = on_close
+        self._is_handling = False
+        self._is_reading = False
+        self._is_writing = False
+        self.peer = peer
+        self.is_closed = False
+        self.client_software = ""
+        self.requests = 0
+        self.bytes_received = 0
+        self._seen: tuple[int, int] = (0, 0)
+        self._resume_reading()
+
+    def __repr__(self) -> str:
+        return f"Connection({self.peer})"
+
+    def reply(self, chunks: Sequence[Chunk]) -> None:
+        """Answer the request being handled."""
+        if self._unanswered:
+            self._unanswered.append(PendingReply(self, chunks))
+        else:
+            self._outbox.extend(chunks)
+
+    def defer(self) -> PendingReply:
+        """Keep a place for the answer of the request being handled."""
+        pending = PendingReply(self)
+        self._unanswered.append(pending)
+        return pending
+
+    def send_completed(self) -> None:
+        """Send the answers at the front of the queue that are ready."""
+        if self.is_closed:
+            return
+        unanswered = self._unanswered
+        while unanswered and unanswered[0].chunks is not None:
+            self._outbox.extend(unanswered.popleft().chunks or ())
+        if not self._is_handling:
+            self._drain()
+
+    def close(self, reason: str | None = None) -> None:
+        """Close the socket and forget the peer; a reason is worth a line in the log."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        if reason is not None:
+            logger.warning("closed the connection from %s: %s", self.peer, reason)
+        descriptor = self._socket.fileno()
+        self._loop.remove_reader(descriptor)
+        self._loop.remove_writer(descriptor)
+        self._socket.close()
+        self._reader.release()
+        self._outbox.clear()
+        unanswered, self._unanswered = self._unanswered, deque()
+        for pending in unanswered:
+            if pending.on_abandon is not None:
+                pending.on_abandon()
+        self._on_close(self)
+
+    def has_moved(self) -> bool:
+        """Whether bytes came or an answer is awaited since the last time this was asked; the sweep's question."""
+        seen, self._seen = self._seen, (self.requests, self.bytes_received)
+        return seen != self._seen or bool(self._unanswered)
+
+    @property
+    def is_inside_frame(self) -> bool:
+        """Whether the peer has sent the beginning of a frame and not its end."""
+        return self._reader.is_inside_frame
+
+    def _readable(self) -> None:
+        try:
+            count = self._socket.recv_into(self._reader.target())
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            count = 0
+        if count == 0:
+            self.close()
+            return
+        self.bytes_received += count
+        self._is_handling = True
+        try:
+            for frame in self._reader.received(count):
+                self.requests += 1
+                self._handler.handle(self, frame)
+                if self.is_closed:
+                    return
+        except MalformedFrame as error:
+            self.close(str(error))
+            return
+        finally:
+            self._is_handling = False
+        self._drain()
+
+    def _drain(self) -> None:
+        try:
+            is_drained = self._outbox.drain()
+        except OSError:
+            self.close()
+            return
+        if is_drained:
+            if self._is_writing:
+                self._loop.remove_writer(self._socket.fileno())
+                self._is_writing = False
+        elif not self._is_writing:
+            self._loop.add_writer(self._socket.fileno(), self._drain)
+            self._is_writing = True
+        self._balance()
+
+    def _balance(self) -> None:
+        is_full = len(self._unanswered) >= MAX_UNANSWERED or self._outbox.queued_bytes >= MAX_QUEUED_BYTES
+        if is_full and self._is_reading:
+            self._loop.remove_reader(self._socket.fileno())
+            self._is_reading = False
+        elif not is_full and not self._is_reading:
+            self._resume_reading()
+
+    def _resume_reading(self) -> None:
+        self._loop.add_reader(self._socket.fileno(), self._readable)
+        self._is_reading = True

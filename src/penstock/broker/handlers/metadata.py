@@ -1,0 +1,137 @@
+"""Metadata (3), DescribeTopicPartitions (75), DescribeCluster (60): where everything is.
+
+Metadata 0-13. 0: an empty list means all topics; from 1 on null does. 4: the client says whether topics may be created. 5: offline
+replicas. 7: leader epoch. 8-10: authorized operations of the cluster. 10: topic ids. 12: topics asked for by id. 13: top-level error.
+DescribeTopicPartitions 0 (KIP-966): eligible leaders, in pages. DescribeCluster 0-2. 1: endpoint type (KIP-919). 2: fenced brokers.
+
+A topic that is created because somebody asked for it is answered once it is there: clients need not ask again.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+from uuid import UUID
+
+from penstock.broker.api import Fields, Request, api
+from penstock.broker.failures import as_kafka_error, error_fields
+from penstock.broker.topic_creation import TopicCreation
+from penstock.coordination.cluster_view import NO_LEADER, ClusterView, PartitionState, TopicState
+from penstock.errors import InvalidRequest, KafkaError, LeaderNotAvailable, UnknownTopicId, UnknownTopicOrPartition
+from penstock.wire.api import ApiKey
+
+MAX_PARTITIONS_PER_PAGE = 2000
+BROKER_ENDPOINTS = 1
+CREATION_TIMEOUT_MS = 5_000
+
+
+class MetadataFamily:
+    """Answers from the current view."""
+
+    def __init__(self, view: Callable[[], ClusterView], creation: TopicCreation) -> None:
+        self._view = view
+        self._creation = creation
+
+    @api(ApiKey.METADATA, 0, 13)
+    def metadata(self, request: Request) -> Any:
+        """Brokers, controller and the topics asked for."""
+        message = request.decode()
+        asked = message.topics
+        if asked is None or (request.api_version == 0 and not asked):
+            topics = [_describe_topic(topic) for topic in self._view().topics.values()]
+            return self._reply(topics)
+        names = [topic.name for topic in asked if topic.name is not None and topic.name not in self._view().topics]
+        if names and getattr(message, "allow_auto_topic_creation", True) and self._creation.is_automatic:
+            return self._create_and_describe(asked, names)
+        return self._reply([self._look_up(topic) for topic in asked])
+
+    async def _create_and_describe(self, asked: Sequence[Any], names: Iterable[str]) -> Fields:
+        errors: dict[str, KafkaError] = {}
+        for name in dict.fromkeys(names):
+            try:
+                await self._creation.create_automatically(name, timeout_ms=CREATION_TIMEOUT_MS)
+            except Exception as error:
+                errors[name] = as_kafka_error(error)
+        return self._reply([self._look_up(topic, errors.get(topic.name)) for topic in asked])
+
+    def _look_up(self, asked: Any, error: KafkaError | None = None) -> dict[str, object]:
+        topic_id: UUID | None = getattr(asked, "topic_id", None)
+        view = self._view()
+        topic = view.topics.get(asked.name) if asked.name is not None else view.topics_by_id.get(topic_id or UUID(int=0))
+        if topic is not None:
+            return _describe_topic(topic)
+        if error is None:
+            error = UnknownTopicOrPartition() if asked.name is not None else UnknownTopicId()
+        return {"error_code": error.code, "name": asked.name, "topic_id": topic_id, "partitions": []}
+
+    def _reply(self, topics: list[dict[str, object]]) -> Fields:
+        view = self._view()
+        brokers = [{"node_id": one.node_id, "host": one.host, "port": one.port, "rack": one.rack} for one in view.brokers.values()]
+        return {"brokers": brokers, "cluster_id": view.cluster_id, "controller_id": view.controller_id, "topics": topics}
+
+    @api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
+    def describe_topic_partitions(self, request: Request) -> Fields:
+        """Topics in the order of their names, a page at a time."""
+        message = request.decode()
+        view = self._view()
+        names = sorted({topic.name for topic in message.topics} or set(view.topics))
+        cursor = message.cursor
+        first_partition = 0
+        if cursor is not None:
+            names = [name for name in names if name >= cursor.topic_name]
+            first_partition = max(0, cursor.partition_index) if names and names[0] == cursor.topic_name else 0
+        return _describe_page(view, names, first_partition, max(1, min(message.response_partition_limit, MAX_PARTITIONS_PER_PAGE)))
+
+    @api(ApiKey.DESCRIBE_CLUSTER, 0, 2)
+    def describe_cluster(self, request: Request) -> Fields:
+        """The brokers that are alive."""
+        endpoint_type = getattr(request.decode(), "endpoint_type", BROKER_ENDPOINTS)
+        view = self._view()
+        if endpoint_type != BROKER_ENDPOINTS:
+            error = InvalidRequest("only the addresses of brokers (endpoint type 1) can be asked for here")
+            return {**error_fields(error), "endpoint_type": endpoint_type, "cluster_id": view.cluster_id, "brokers": []}
+        brokers = [
+            {"broker_id": one.node_id, "host": one.host, "port": one.port, "rack": one.rack, "is_fenced": False}
+            for one in view.brokers.values()
+        ]
+        return {**error_fields(None), "cluster_id": view.cluster_id, "controller_id": view.controller_id, "brokers": brokers}
+
+
+def _describe_page(view: ClusterView, names: Sequence[str], first_partition: int, limit: int) -> Fields:
+    topics: list[dict[str, object]] = []
+    for name in names:
+        topic = view.topics.get(name)
+        if topic is None:
+            topics.append({"error_code": UnknownTopicOrPartition.code, "name": name, "topic_id": None, "partitions": []})
+            continue
+        end = min(len(topic.partitions), first_partition + limit)
+        if limit:
+            topics.append(_describe_topic(topic, partitions=range(first_partition, end)))
+        if end < len(topic.partitions):
+            return {"topics": topics, "next_cursor": {"topic_name": name, "partition_index": end}}
+        limit -= end - first_partition
+        first_partition = 0
+    return {"topics": topics, "next_cursor": None}
+
+
+def _describe_topic(topic: TopicState, *, partitions: Iterable[int] | None = None) -> dict[str, object]:
+    indexes = range(len(topic.partitions)) if partitions is None else partitions
+    return {
+        "error_code": 0,
+        "name": topic.name,
+        "topic_id": topic.topic_id,
+        "is_internal": topic.is_internal,
+        "partitions": [_describe_partition(index, topic.partitions[index]) for index in indexes],
+    }
+
+
+def _describe_partition(index: int, state: PartitionState) -> dict[str, object]:
+    return {
+        "error_code": LeaderNotAvailable.code if state.leader == NO_LEADER else 0,
+        "partition_index": index,
+        "leader_id": state.leader,
+        "leader_epoch": state.leader_epoch,
+        "replica_nodes": state.replicas,
+        "isr_nodes": state.in_sync_replicas,
+        "eligible_leader_replicas": state.eligible_leaders,
+        "last_known_elr": (),
+        "offline_replicas": (),
+    }

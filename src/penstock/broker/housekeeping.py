@@ -1,0 +1,89 @@
+"""What a broker does on its own: flush what is due, forget what is old, write down how far it is.
+
+Each chore is a short loop of its own. Deciding and renaming happen on the event loop; syncing and unlinking in a thread.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Executor
+from pathlib import Path
+
+from penstock.broker.flusher import Flusher
+from penstock.broker.live_settings import LiveSettings
+from penstock.clock import Clock
+from penstock.cluster.replicas import Replicas
+from penstock.errors import StorageError
+from penstock.log.manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+FLUSH_CHECK_SECONDS = 0.5
+Chore = Callable[[], Awaitable[None]]
+
+
+class Housekeeping:
+    """The chores of one broker."""
+
+    def __init__(
+        self, replicas: Replicas, logs: LogManager, *, flusher: Flusher, settings: LiveSettings, clock: Clock, executor: Executor
+    ) -> None:
+        self._replicas = replicas
+        self._logs = logs
+        self._flusher = flusher
+        self._settings = settings
+        self._clock = clock
+        self._executor = executor
+
+    async def run(self) -> None:
+        """Do all chores until cancelled."""
+        async with asyncio.TaskGroup() as chores:
+            chores.create_task(self._repeat(lambda: FLUSH_CHECK_SECONDS, self._flush))
+            chores.create_task(self._repeat(self._every("log.retention.check.interval.ms"), self._apply_retention))
+            chores.create_task(self._repeat(self._every("log.flush.offset.checkpoint.interval.ms"), self._checkpoint))
+            chores.create_task(self._repeat(self._every("producer.id.expiration.check.interval.ms"), self._expire_producers))
+
+    def remove_later(self, directory: Path) -> None:
+        """Remove the directory of a deleted log after `log.segment.delete.delay.ms`."""
+        self._after_delay(lambda: self._logs.remove_directory(directory))
+
+    def _every(self, option: str) -> Callable[[], float]:
+        return lambda: self._settings.current.integer(option) / 1000
+
+    async def _repeat(self, seconds: Callable[[], float], chore: Chore) -> None:
+        while True:
+            await asyncio.sleep(seconds())
+            try:
+                await chore()
+            except StorageError as error:
+                logger.error("%s", error)
+
+    async def _flush(self) -> None:
+        now_ms = self._clock.now_ms()
+        for partition in self._replicas:
+            if partition.log.is_flush_due(now_ms):
+                self._flusher.request(partition)
+
+    async def _apply_retention(self) -> None:
+        dropped = self._logs.apply_retention(self._replicas.high_watermark_of)
+        if dropped:
+            self._after_delay(lambda: self._logs.unlink(dropped))
+
+    async def _checkpoint(self) -> None:
+        write = self._logs.prepare_checkpoints(self._replicas.high_watermark_of)
+        await asyncio.get_running_loop().run_in_executor(self._executor, write)
+
+    async def _expire_producers(self) -> None:
+        self._logs.expire_producers(expiration_ms=self._settings.current.integer("producer.id.expiration.ms"))
+
+    def _after_delay(self, unlink: Callable[[], None]) -> None:
+        """Give readers that are still sending from the files, and people, a moment before they are gone."""
+        loop = asyncio.get_running_loop()
+        delay = self._settings.current.integer("log.segment.delete.delay.ms") / 1000
+        loop.call_later(delay, lambda: loop.run_in_executor(self._executor, self._remove, unlink))
+
+    def _remove(self, unlink: Callable[[], None]) -> None:
+        try:
+            unlink()
+        except OSError as error:
+            logger.error("deleted files could not be removed, the next start will try again: %s", error)

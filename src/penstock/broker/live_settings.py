@@ -1,0 +1,27 @@
+"""The broker's options as they are now: given at start, changed while it runs; and what they mean for the log of a topic."""
+
+from collections.abc import Mapping
+
+from penstock.coordination.cluster_view import DEFAULT_BROKER, ClusterView, TopicState
+from penstock.log.config import LogConfig
+from penstock.options.resolution import resolve_topic
+from penstock.options.settings import BrokerSettings
+
+
+class LiveSettings:
+    """Holds the current `BrokerSettings`, swapped whole with each view that changes them."""
+
+    def __init__(self, static: Mapping[str, str], *, node_id: int) -> None:
+        self.current = BrokerSettings(static)
+        self._node_id = str(node_id)
+
+    def apply(self, view: ClusterView) -> None:
+        """Take over the dynamic options of a view."""
+        dynamic = view.broker_configs.get(self._node_id, {})
+        dynamic_default = view.broker_configs.get(DEFAULT_BROKER, {})
+        if dynamic != self.current.dynamic or dynamic_default != self.current.dynamic_default:
+            self.current = self.current.with_dynamic(dynamic=dynamic, dynamic_default=dynamic_default)
+
+    def log_config(self, topic: TopicState) -> LogConfig:
+        """How the logs of a topic are kept."""
+        return LogConfig.of(resolve_topic(topic.configs, self.current.texts))

@@ -1,0 +1,35 @@
+"""Every API this broker answers: the one list that the router, ApiVersions and docs/protocol.md are made from."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from penstock.broker.api import Handler
+from penstock.broker.handlers.api_versions import ApiVersionsFamily
+from penstock.broker.handlers.configs import ConfigsFamily
+from penstock.broker.handlers.coordinators import CoordinatorsFamily
+from penstock.broker.handlers.fetch import FetchFamily
+from penstock.broker.handlers.log_directories import LogDirectoriesFamily
+from penstock.broker.handlers.metadata import MetadataFamily
+from penstock.broker.handlers.offsets import OffsetsFamily
+from penstock.broker.handlers.produce import ProduceFamily
+from penstock.broker.handlers.producers import ProducersFamily
+from penstock.broker.handlers.topics import TopicsFamily
+
+ROUTES: dict[type, tuple[Callable[..., Any], ...]] = {
+    ProduceFamily: (ProduceFamily.produce,),
+    FetchFamily: (FetchFamily.fetch,),
+    OffsetsFamily: (OffsetsFamily.list_offsets, OffsetsFamily.offset_for_leader_epoch, OffsetsFamily.delete_records),
+    MetadataFamily: (MetadataFamily.metadata, MetadataFamily.describe_topic_partitions, MetadataFamily.describe_cluster),
+    CoordinatorsFamily: (CoordinatorsFamily.find_coordinator,),
+    ApiVersionsFamily: (ApiVersionsFamily.api_versions,),
+    TopicsFamily: (TopicsFamily.create_topics, TopicsFamily.delete_topics, TopicsFamily.create_partitions),
+    ProducersFamily: (ProducersFamily.init_producer_id, ProducersFamily.describe_producers),
+    ConfigsFamily: (ConfigsFamily.describe_configs, ConfigsFamily.alter_configs, ConfigsFamily.incremental_alter_configs),
+    LogDirectoriesFamily: (LogDirectoriesFamily.describe_log_dirs,),
+}
+
+
+def bind(families: Iterable[object]) -> list[Handler]:
+    """The handlers of the given families, in the order of the list; every family has to be there."""
+    by_type = {type(family): family for family in families}
+    return [function.__get__(by_type[family]) for family, functions in ROUTES.items() for function in functions]

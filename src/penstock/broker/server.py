@@ -1,0 +1,266 @@
+"""The composition root: every object of a broker is made here, in reading order, and taken down in the opposite one.
+
+Start: lock the data directories, open the tree, take the port, register, read the view, open the logs, listen. Stop: no more clients,
+nothing under way, logs flushed and marked clean, the registration and the tree closed. There is no other way in which the parts find
+each other.
+"""
+
+import asyncio
+import errno
+import gc
+import logging
+import socket
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, Self
+
+from penstock.broker.descriptors import max_partitions, raise_descriptor_limit
+from penstock.broker.fetch_sessions import FetchSessions
+from penstock.broker.flusher import Flusher
+from penstock.broker.handlers.api_versions import ApiVersionsFamily
+from penstock.broker.handlers.configs import ConfigsFamily
+from penstock.broker.handlers.coordinators import CoordinatorsFamily
+from penstock.broker.handlers.fetch import FetchFamily
+from penstock.broker.handlers.log_directories import LogDirectoriesFamily
+from penstock.broker.handlers.metadata import MetadataFamily
+from penstock.broker.handlers.offsets import OffsetsFamily
+from penstock.broker.handlers.produce import ProduceFamily
+from penstock.broker.handlers.producers import ProducersFamily
+from penstock.broker.handlers.topics import TopicsFamily
+from penstock.broker.housekeeping import Housekeeping
+from penstock.broker.listener import ConnectionLimits, Listener
+from penstock.broker.live_settings import LiveSettings
+from penstock.broker.region_loader import RegionLoader
+from penstock.broker.registration import prepare_tree, register
+from penstock.broker.router import Router
+from penstock.broker.routes import bind
+from penstock.broker.server_options import ServerOptions
+from penstock.broker.topic_creation import TopicCreation
+from penstock.clock import Clock, SystemClock
+from penstock.cluster.controller import Controller
+from penstock.cluster.replicas import Replicas
+from penstock.coordination.cluster_view import BrokerState, ClusterView
+from penstock.coordination.cluster_watcher import ClusterWatcher
+from penstock.coordination.election import ControllerElection
+from penstock.coordination.embedded import EmbeddedCoordination
+from penstock.coordination.interface import SessionState
+from penstock.coordination.server import CoordinationServer
+from penstock.errors import StartupError, StorageError
+from penstock.files import Files
+from penstock.log.directory import LogDirectory
+from penstock.log.manager import LogManager
+from penstock.options.validation import check_startup_values
+from penstock.transactions.producer_ids import ProducerIds
+
+logger = logging.getLogger(__name__)
+
+COORDINATION_DIRECTORY = "coordination"
+DISK_THREADS = 4
+SESSION_MIN_IDLE_MS = 120_000
+HALF_FRAME_MS = 30_000
+WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 -- to recognise them, not to listen on them
+GARBAGE_THRESHOLDS = (50_000, 20, 20)
+"""Requests make few cycles; looking for them seldom costs less than often."""
+
+
+class BrokerServer:
+    """A broker in this process: `async with BrokerServer(options) as server`."""
+
+    def __init__(self, options: ServerOptions, *, clock: Clock | None = None, files: Files | None = None) -> None:
+        check_startup_values(options.options)
+        self.address: tuple[str, int] = (options.listen_host, options.listen_port)
+        self.coordination_address: tuple[str, int] = (options.coordination_host, options.coordination_port)
+        self._options = options
+        self._clock = clock or SystemClock()
+        self._files = files or Files()
+        self._settings = LiveSettings(options.options, node_id=options.node_id)
+        self._exit = AsyncExitStack()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopped: asyncio.Future[None] | None = None
+        self._broker_epoch = -1
+
+    async def __aenter__(self) -> Self:
+        self._stopped = asyncio.get_running_loop().create_future()
+        try:
+            await self._start()
+        except BaseException:
+            await self._exit.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self._exit.aclose()
+
+    async def stopped(self) -> None:
+        """Wait until the broker cannot go on; raises why."""
+        assert self._stopped is not None
+        await self._stopped
+
+    async def _start(self) -> None:
+        partition_limit = max_partitions(raise_descriptor_limit())
+        self._executor = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
+        self._exit.callback(self._executor.shutdown)
+        await self._open_storage()
+        self._build_handlers(partition_limit)
+        await self._join_cluster()
+        self._spawn(self._watcher.run())
+        self._spawn(self._housekeeping.run())
+        self._exit.push_async_callback(self._stop_tasks)
+        await self._serve_coordination()
+        self._listener.start()
+        gc.set_threshold(*GARBAGE_THRESHOLDS)
+
+    async def _open_storage(self) -> None:
+        options = self._options
+        self._logs = LogManager(options.data, clock=self._clock, files=self._files, on_offline=self._directory_failed)
+        self._logs.start(node_id=options.node_id, cluster_id=None)
+        self._exit.callback(self._close_logs)
+        self._coordination = await EmbeddedCoordination.open(
+            options.data[0] / COORDINATION_DIRECTORY,
+            files=self._files,
+            clock=self._clock,
+            broker_session_name=f"broker-{options.node_id}",
+        )
+        self._exit.push_async_callback(self._coordination.close)
+        self._coordination.add_session_listener(self._session_changed)
+
+    def _build_handlers(self, partition_limit: int) -> None:
+        clock, settings, node_id = self._clock, self._settings, self._options.node_id
+        self._flusher = Flusher(self._executor, clock)
+        self._replicas = Replicas(
+            self._logs,
+            node_id=node_id,
+            log_config=settings.log_config,
+            request_flush=self._flusher.request,
+            remove_later=lambda path: self._housekeeping.remove_later(path),  # noqa: PLW0108 -- made below
+        )
+        self._housekeeping = Housekeeping(
+            self._replicas, self._logs, flusher=self._flusher, settings=settings, clock=clock, executor=self._executor
+        )
+        self._election = ControllerElection(self._coordination, broker_id=node_id, on_elected=lambda _claim: None, on_resigned=lambda: None)
+        self._watcher = ClusterWatcher(self._coordination, on_change=self._view_changed)
+        controller = Controller(self._coordination, self._watcher, claim=lambda: self._election.claim)
+        creation = TopicCreation(controller, lambda: settings.current, max_partitions_in_all=partition_limit)
+        sessions = FetchSessions(
+            max_sessions=settings.current.integer("max.incremental.fetch.session.cache.slots"),
+            min_idle_ms=SESSION_MIN_IDLE_MS,
+        )
+        families = (
+            ProduceFamily(self._replicas, clock),
+            FetchFamily(
+                self._replicas,
+                sessions=sessions,
+                loader=RegionLoader(self._executor),
+                clock=clock,
+                max_bytes=lambda: settings.current.integer("fetch.max.bytes"),
+            ),
+            OffsetsFamily(self._replicas),
+            MetadataFamily(lambda: self._watcher.view, creation),
+            CoordinatorsFamily(lambda: self._watcher.view, node_id=node_id),
+            ApiVersionsFamily(lambda: self._router.apis),
+            TopicsFamily(controller, creation, lambda: settings.current),
+            ProducersFamily(self._replicas, ProducerIds(self._coordination)),
+            ConfigsFamily(controller, settings, node_id=node_id),
+            LogDirectoriesFamily(self._logs, self._replicas),
+        )
+        self._router = Router(bind(families), spawn=self._spawn)
+        self._listener = Listener(self._router, limits=_limits(settings), clock=clock)
+
+    async def _join_cluster(self) -> None:
+        options = self._options
+        cluster_id = await prepare_tree(self._coordination, cluster_id=self._logs.cluster_id)
+        self._logs.identify(node_id=options.node_id, cluster_id=cluster_id)
+        self.address = self._listener.bind(options.listen_host, options.listen_port)
+        self._exit.callback(self._listener.close)
+        host, port = options.advertise or (_advertised_host(self.address[0]), self.address[1])
+        rack = self._settings.current.text("broker.rack")
+        self._broker_epoch = await register(self._coordination, BrokerState(options.node_id, host, port, rack))
+        await self._election.start()
+        self._exit.push_async_callback(self._election.stop)
+        await self._watcher.load()
+
+    async def _serve_coordination(self) -> None:
+        host, port = self.coordination_address
+        server = CoordinationServer(self._coordination.keeper)
+        try:
+            port = await server.start(host, port)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or self._options.coordination_port_required:
+                reason = f"{error.strerror or error}; choose another address with --coordination"
+                raise StartupError(f"the coordination cannot listen on {host}:{port}: {reason}") from None
+            port = await server.start(host, 0)
+        self._exit.push_async_callback(server.close)
+        self.coordination_address = (host, port)
+
+    async def _view_changed(self, view: ClusterView) -> None:
+        self._settings.apply(view)
+        self._listener.limits = _limits(self._settings)
+        if not self._logs.is_loaded:
+            self._load_logs(view)
+        await self._replicas.apply(view)
+
+    def _load_logs(self, view: ClusterView) -> None:
+        report = self._logs.load(
+            lambda topic: self._settings.log_config(view.topics[topic]),
+            topic_ids={topic.name: topic.topic_id for topic in view.topics.values()},
+        )
+        for path in report.deleted:
+            self._housekeeping.remove_later(path)
+        for path in report.strays:
+            logger.warning("%s belongs to no topic that is known; it is kept as %s", path, self._logs.set_aside(path).name)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._fail(task.exception())
+
+    async def _stop_tasks(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _fail(self, error: BaseException | None) -> None:
+        if self._stopped is not None and not self._stopped.done() and error is not None:
+            self._stopped.set_exception(error)
+
+    def _directory_failed(self, directory: LogDirectory, error: OSError) -> None:
+        failure = StorageError(f"log directory {directory.path} is offline: {error.strerror or error}")
+        for partition in self._replicas:
+            if partition.log.directory is directory:
+                partition.fail_waiters(failure)
+        if not self._logs.online_directories:
+            self._fail(failure)
+
+    def _session_changed(self, state: SessionState) -> None:
+        if state is SessionState.LOST:
+            self._fail(StorageError(f"the coordination tree in {self._options.data[0] / COORDINATION_DIRECTORY} failed"))
+
+    def _close_logs(self) -> None:
+        self._logs.close(broker_epoch=self._broker_epoch, high_watermark_of=self._replicas.high_watermark_of)
+
+
+def _limits(settings: LiveSettings) -> ConnectionLimits:
+    current = settings.current
+    return ConnectionLimits(
+        max_frame_size=current.integer("socket.request.max.bytes"),
+        max_connections=current.integer("max.connections"),
+        max_connections_per_address=current.integer("max.connections.per.ip"),
+        max_idle_ms=current.integer("connections.max.idle.ms"),
+        max_half_frame_ms=HALF_FRAME_MS,
+        max_held_bytes=current.integer("queued.max.request.bytes"),
+    )
+
+
+def _advertised_host(listen_host: str) -> str:
+    if listen_host not in WILDCARDS:
+        return listen_host
+    host = socket.gethostname()
+    logger.warning("listening on all addresses and advertising %s: give --advertise HOST:PORT if clients cannot resolve that name", host)
+    return host

@@ -1,0 +1,76 @@
+"""Creating a topic from what a client gave: defaults of the broker filled in, configs checked, limits kept.
+
+Used by CreateTopics and by Metadata, which creates a topic that somebody asks for (`auto.create.topics.enable`).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from penstock.cluster.controller import Controller
+from penstock.coordination.cluster_view import INTERNAL_TOPICS, TopicState
+from penstock.errors import InvalidRequest, InvalidTopic, PolicyViolation, TopicAlreadyExists
+from penstock.options.settings import BrokerSettings
+from penstock.options.validation import validate_topic_overrides
+
+UNSET = -1
+MAX_PARTITIONS = 10_000
+"""Per request, as Kafka's controller has it."""
+
+
+class TopicCreation:
+    """Plans and creates topics."""
+
+    def __init__(self, controller: Controller, settings: Callable[[], BrokerSettings], *, max_partitions_in_all: int) -> None:
+        self._controller = controller
+        self._settings = settings
+        self._max_partitions_in_all = max_partitions_in_all
+
+    @property
+    def is_automatic(self) -> bool:
+        """Whether a topic may be created because it was asked for."""
+        return self._settings().boolean("auto.create.topics.enable")
+
+    def plan(
+        self,
+        name: str,
+        *,
+        partitions: int = UNSET,
+        replication_factor: int = UNSET,
+        configs: Mapping[str, str],
+        assignment: Mapping[int, Sequence[int]] | None = None,
+    ) -> TopicState:
+        """The topic as it would be; raises what stands against it."""
+        settings = self._settings()
+        if assignment and (partitions != UNSET or replication_factor != UNSET):
+            raise InvalidRequest("give either replica assignments or the numbers of partitions and replicas (-1 beside assignments)")
+        count = len(assignment) if assignment else settings.integer("num.partitions") if partitions == UNSET else partitions
+        self.check_partition_count(count)
+        factor = settings.integer("default.replication.factor") if replication_factor == UNSET else replication_factor
+        plan = self._controller.plan_topic(
+            name, partitions=count, replication_factor=factor, configs=configs, assignment=assignment or None
+        )
+        validate_topic_overrides(configs)
+        return plan
+
+    def check_partition_count(self, added: int) -> None:
+        """Raise if so many more partitions are too many at once, or more than this process has descriptors for."""
+        if added > MAX_PARTITIONS:
+            raise PolicyViolation(f"{added} partitions in one request; at most {MAX_PARTITIONS} are allowed")
+        present = sum(len(topic.partitions) for topic in self._controller.view.topics.values())
+        if present + added > self._max_partitions_in_all:
+            raise PolicyViolation(
+                f"{present} partitions exist; {added} more are above the {self._max_partitions_in_all} for which this process has file "
+                "descriptors (raise `ulimit -n` and restart the broker)"
+            )
+
+    async def create(self, topic: TopicState, *, timeout_ms: int) -> None:
+        """Create a planned topic."""
+        await self._controller.create_topic(topic, timeout_ms=timeout_ms)
+
+    async def create_automatically(self, name: str, *, timeout_ms: int) -> None:
+        """Create a topic with the broker's defaults; one that somebody created meanwhile is as good."""
+        if name in INTERNAL_TOPICS:
+            raise InvalidTopic(f"{name} is made by the broker itself, when it is needed")
+        try:
+            await self.create(self.plan(name, configs={}), timeout_ms=timeout_ms)
+        except TopicAlreadyExists:
+            return

@@ -1,0 +1,29 @@
+"""Which names a topic may have. Kafka's rules: the name becomes a directory, and part of a metric's name."""
+
+import re
+from collections.abc import Iterable
+
+from penstock.errors import InvalidTopic
+
+MAX_LENGTH = 249
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def check_name(name: str) -> None:
+    """Raise InvalidTopic, saying why, unless `name` may be a topic's."""
+    if not name:
+        raise InvalidTopic("the topic name is empty")
+    if name in (".", ".."):
+        raise InvalidTopic(f"a topic cannot be called {name!r}")
+    if len(name) > MAX_LENGTH:
+        raise InvalidTopic(f"the topic name has {len(name)} characters, at most {MAX_LENGTH} are allowed")
+    if not _LEGAL.fullmatch(name):
+        raise InvalidTopic(f"topic name {name[:80]!r}: only ASCII letters, digits, '.', '_' and '-' are allowed")
+
+
+def check_collision(name: str, existing: Iterable[str]) -> None:
+    """Raise InvalidTopic if `name` differs from another topic only by '.' against '_', which metrics cannot tell apart."""
+    flattened = name.replace(".", "_")
+    for other in existing:
+        if other != name and other.replace(".", "_") == flattened:
+            raise InvalidTopic(f"topic {name!r} collides with the existing topic {other!r}: '.' and '_' count as the same character")

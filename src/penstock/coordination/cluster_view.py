@@ -1,0 +1,140 @@
+"""What the cluster looks like, as one immutable value: `ClusterView`.
+
+A broker holds exactly one view at a time and swaps it whole, so whoever reads it within one callback sees one consistent picture. The
+truth is in the znodes; the classes here also know how their state is written there (JSON, one znode per broker and per topic):
+
+    /brokers/ids/<id>         {"host": ..., "port": ..., "rack": ...}
+    /brokers/topics/<topic>   {"topic_id": ..., "configs": {...}, "partitions": [{"replicas": [...], "leader": ..., "leader_epoch": ...,
+                               "in_sync_replicas": [...], "eligible_leaders": [...]}, ...]}
+    /config/brokers/<id>      {"option": "value", ...}; the id `<default>` holds for all brokers
+
+A partition with one replica is a partition with one replica: nothing here knows whether there is a cluster.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any, Self
+from uuid import UUID
+
+NO_LEADER = -1
+DEFAULT_BROKER = "<default>"
+"""The broker id under which configs for all brokers are kept, as Kafka names it."""
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """Who keeps a partition and who leads it, as the controller decided."""
+
+    replicas: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    in_sync_replicas: tuple[int, ...]
+    eligible_leaders: tuple[int, ...] = ()
+
+    @classmethod
+    def first(cls, replicas: tuple[int, ...]) -> Self:
+        """The state of a new partition: its first replica leads, all are in sync with the empty log."""
+        return cls(replicas=replicas, leader=replicas[0], leader_epoch=0, in_sync_replicas=replicas)
+
+    def _to_json(self) -> dict[str, object]:
+        return {
+            "replicas": self.replicas,
+            "leader": self.leader,
+            "leader_epoch": self.leader_epoch,
+            "in_sync_replicas": self.in_sync_replicas,
+            "eligible_leaders": self.eligible_leaders,
+        }
+
+    @classmethod
+    def _from_json(cls, value: Mapping[str, Any]) -> Self:
+        return cls(
+            replicas=tuple(value["replicas"]),
+            leader=value["leader"],
+            leader_epoch=value["leader_epoch"],
+            in_sync_replicas=tuple(value["in_sync_replicas"]),
+            eligible_leaders=tuple(value["eligible_leaders"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """A topic: its id, its own configs and its partitions, the index in the tuple being the partition's number."""
+
+    name: str
+    topic_id: UUID
+    partitions: tuple[PartitionState, ...]
+    configs: Mapping[str, str] = field(default_factory=dict)
+    version: int = 0
+    """Version of the znode that this was read from."""
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether the topic belongs to the broker itself."""
+        return self.name in INTERNAL_TOPICS
+
+    def encode(self) -> bytes:
+        """The content of the topic's znode."""
+        partitions = [partition._to_json() for partition in self.partitions]
+        return json.dumps({"topic_id": str(self.topic_id), "configs": dict(self.configs), "partitions": partitions}).encode()
+
+    @classmethod
+    def decode(cls, name: str, data: bytes, *, version: int) -> Self:
+        """The topic whose znode holds `data`."""
+        value = json.loads(data)
+        return cls(
+            name=name,
+            topic_id=UUID(value["topic_id"]),
+            partitions=tuple(PartitionState._from_json(partition) for partition in value["partitions"]),
+            configs=MappingProxyType(value["configs"]),
+            version=version,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerState:
+    """A living broker and where clients reach it."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+    epoch: int = -1
+    """Tells two lives of a broker apart: the transaction that created its znode. Not part of the znode's content."""
+
+    def encode(self) -> bytes:
+        """The content of the broker's znode."""
+        return json.dumps({"host": self.host, "port": self.port, "rack": self.rack}).encode()
+
+    @classmethod
+    def decode(cls, node_id: int, data: bytes, *, epoch: int) -> Self:
+        """The broker whose znode holds `data`."""
+        value = json.loads(data)
+        return cls(node_id=node_id, host=value["host"], port=value["port"], rack=value["rack"], epoch=epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """All of it at one moment."""
+
+    cluster_id: str = ""
+    controller_id: int = -1
+    brokers: Mapping[int, BrokerState] = field(default_factory=dict)
+    topics: Mapping[str, TopicState] = field(default_factory=dict)
+    broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    topics_by_id: Mapping[UUID, TopicState] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "topics_by_id", {topic.topic_id: topic for topic in self.topics.values()})
+
+    def configs_of_broker(self, node_id: int) -> dict[str, str]:
+        """Dynamic broker configs in force on one broker: its own before those of all brokers."""
+        return {**self.broker_configs.get(DEFAULT_BROKER, {}), **self.broker_configs.get(str(node_id), {})}
+
+    def with_topics(self, changed: Mapping[str, TopicState | None]) -> "ClusterView":
+        """The view with some topics replaced, added or (None) removed."""
+        topics = {**self.topics, **changed}
+        return replace(self, topics={name: topic for name, topic in topics.items() if topic is not None})

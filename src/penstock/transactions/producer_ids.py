@@ -1,0 +1,55 @@
+"""Producer ids: numbers that no two producers share, handed out from blocks that a broker reserves in the tree.
+
+    /producer_ids    {"next": <first id of the next block>}
+
+A block is reserved by writing with the version that was read, so two brokers never get the same one; what is left of a block when a
+broker stops is never used again.
+"""
+
+import asyncio
+import json
+
+from penstock.coordination import paths
+from penstock.coordination.errors import BadVersion, NodeExists, NoNode
+from penstock.coordination.interface import Coordination
+
+BLOCK_SIZE = 1000
+
+
+class ProducerIds:
+    """Hands out ids from this broker's current block."""
+
+    def __init__(self, coordination: Coordination) -> None:
+        self._coordination = coordination
+        self._next = 0
+        self._end = 0
+        self._reserving = asyncio.Lock()
+
+    async def take(self) -> int:
+        """An id that nobody else has or will have."""
+        async with self._reserving:
+            if self._next == self._end:
+                self._next = await self._reserve()
+                self._end = self._next + BLOCK_SIZE
+            self._next += 1
+            return self._next - 1
+
+    async def _reserve(self) -> int:
+        while True:
+            try:
+                data, stat = await self._coordination.get(paths.PRODUCER_IDS)
+                first = int(json.loads(data)["next"])
+                await self._coordination.set(paths.PRODUCER_IDS, _encode(first + BLOCK_SIZE), version=stat.version)
+            except NoNode:
+                first = 0
+                try:
+                    await self._coordination.create(paths.PRODUCER_IDS, _encode(BLOCK_SIZE))
+                except NodeExists:
+                    continue
+            except BadVersion:
+                continue
+            return first
+
+
+def _encode(next_block: int) -> bytes:
+    return json.dumps({"next": next_block}).encode()
