@@ -1,0 +1,1 @@
+"""Tests with several processes: the coordination contract, real ZooKeeper, later several brokers."""

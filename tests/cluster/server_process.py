@@ -1,0 +1,108 @@
+"""A coordination server in a process of its own, ours or a real ZooKeeper, on a free loopback port with its own directory.
+
+Real ZooKeeper comes from Debian's package `zookeeper` (`apt-get install -y --no-install-recommends zookeeper`) or from the jars that
+PySpark carries. It is started as a plain Java process and ended by its process id; where Java or the jars are missing,
+`missing_zookeeper` says so.
+"""
+
+import importlib.util
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+_DEBIAN_JAR = Path("/usr/share/java/zookeeper.jar")
+_START_DEADLINE_S = 60.0
+_PROJECT = Path(__file__).parents[2]
+
+
+class ServerProcess:
+    """Starts, stops, kills and starts again, always on the same port and directory."""
+
+    def __init__(self, kind: str, directory: Path) -> None:
+        self.port = free_port()
+        self.address = f"127.0.0.1:{self.port}"
+        self._directory = directory
+        self._command = _real_command(self.port, directory) if kind == "zookeeper" else _embedded_command(self.port, directory)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None
+
+    def start(self) -> None:
+        """Start, and return when it answers `ruok`."""
+        with (self._directory / "server.out").open("ab") as output:
+            self._process = subprocess.Popen(self._command, cwd=_PROJECT, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+        deadline = time.monotonic() + _START_DEADLINE_S
+        while not _is_ok(self.port):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self.kill()
+                raise AssertionError(f"the server did not start:\n{(self._directory / 'server.out').read_text()[-4000:]}")
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        """Ask it to end, and wait."""
+        self._end("terminate")
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self._end("kill")
+
+    def _end(self, how: str) -> None:
+        if self._process is not None:
+            getattr(self._process, how)()
+            self._process.wait(30)
+            self._process = None
+
+
+def missing_zookeeper() -> str | None:
+    """Why there is no real ZooKeeper here, or None."""
+    if shutil.which("java") is None:
+        return "no Java here: a real ZooKeeper needs a JRE (Debian: openjdk-17-jre-headless)"
+    if _classpath() is None:
+        return "no ZooKeeper here: apt-get install -y --no-install-recommends zookeeper (or pip install pyspark)"
+    return None
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+def _classpath() -> str | None:
+    if _DEBIAN_JAR.exists():
+        return str(_DEBIAN_JAR)
+    pyspark = importlib.util.find_spec("pyspark")
+    if pyspark is not None and pyspark.origin is not None:
+        jars = Path(pyspark.origin).parent / "jars"
+        if any(jars.glob("zookeeper-[0-9]*.jar")):
+            return f"{jars}/*"
+    return None
+
+
+def _embedded_command(port: int, directory: Path) -> list[str]:
+    return [sys.executable, "-m", "tests.cluster.embedded_server", str(directory / "data"), str(port)]
+
+
+def _real_command(port: int, directory: Path) -> list[str]:
+    configuration = directory / "zoo.cfg"
+    configuration.write_text(
+        f"tickTime=250\ndataDir={directory / 'data'}\nclientPort={port}\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\n"
+        "minSessionTimeout=500\nmaxSessionTimeout=60000\nadmin.enableServer=false\n4lw.commands.whitelist=*\n"
+    )
+    options = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8"]
+    classpath = _classpath()
+    assert classpath is not None
+    return ["java", *options, "-cp", classpath, "org.apache.zookeeper.server.ZooKeeperServerMain", str(configuration)]
+
+
+def _is_ok(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
+            connection.sendall(b"ruok")
+            return connection.recv(4) == b"imok"
+    except OSError:
+        return False
