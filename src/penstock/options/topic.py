@@ -90,8 +90,8 @@ _RETENTION = (
         "cleanup.policy",
         OptionType.LIST,
         "delete",
-        "What happens to old records: `delete` drops segments by age and size, `compact` keeps the last record of every key"
-        " (records then need a key), both do both, an empty list keeps everything.",
+        "What happens to old records: `delete` drops segments by age and size, `compact` is for topics of which the last"
+        " record of every key counts (records then need a key; compaction itself does not run yet), an empty list keeps everything.",
         some_of(*CLEANUP_POLICIES),
         synonyms=("log.cleanup.policy",),
     ),
