@@ -10,6 +10,8 @@
     <topic>-<partition>/                 one log each
     <topic>-<partition>.<uuid>-delete/   a deleted one, until its files are gone
 
+Checkpoints may be written in a thread, from values taken on the loop; a truncation in between wins (`lower_recovery_point`).
+
 A disk error takes the whole directory offline, once: from then on every operation on its logs raises `StorageError`, the recovery points
 stay where they are, and no marker of a clean stop is written. It comes back by a restart, through recovery.
 """
@@ -18,8 +20,10 @@ import errno
 import json
 import logging
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 
 from penstock.errors import StartupError, StorageError
 from penstock.files import FileHandle, Files
@@ -31,6 +35,7 @@ LOCK = ".lock"
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 DELETE_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
 _NOT_THE_DISK = (errno.EMFILE, errno.ENFILE)
 _MAX_NAME = 255
 _logger = logging.getLogger(__name__)
@@ -50,6 +55,9 @@ class LogDirectory:
         self.cluster_id: str | None = None
         self.recovery_points: dict[TopicPartition, int] = {}
         """What the recovery point checkpoint on disk says."""
+        self._lowered: dict[TopicPartition, int] = {}
+        """Recovery points that truncations lowered after the points to be written next were captured."""
+        self._writing = Lock()
         self._on_offline = on_offline
         self._lock: FileHandle | None = None
 
@@ -77,7 +85,10 @@ class LogDirectory:
         if cluster_id is not None and self.cluster_id != cluster_id:
             raise StartupError(f"the data directory {self.path} belongs to cluster {self.cluster_id}, this is cluster {cluster_id}")
         if "directory.id" in found:
-            self.directory_id = id_from_text(found["directory.id"])
+            try:
+                self.directory_id = id_from_text(found["directory.id"])
+            except ValueError as error:
+                raise StartupError(f"{path} is damaged: directory.id={found['directory.id']} is not an id") from error
         wanted = {"version": "1", "node.id": str(node_id), "directory.id": id_to_text(self.directory_id)}
         if self.cluster_id is not None:
             wanted["cluster.id"] = self.cluster_id
@@ -117,22 +128,40 @@ class LogDirectory:
     def write_offsets(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Replace one of the four checkpoints."""
         self.check_online()
-        try:
-            write_checkpoint(self.files, self.path / name, offsets)
-        except OSError as error:
-            raise self.fail(f"writing {name}", error) from error
-        if name == checkpoints.RECOVERY_POINT:
-            self.recovery_points = dict(offsets)
+        with self._writing:
+            if name == checkpoints.RECOVERY_POINT:
+                lowered = dict(self._lowered)
+                offsets = {key: min(offset, lowered.get(key, offset)) for key, offset in offsets.items()}
+            try:
+                write_checkpoint(self.files, self.path / name, offsets)
+            except OSError as error:
+                raise self.fail(f"writing {name}", error) from error
+            if name == checkpoints.RECOVERY_POINT:
+                self.recovery_points = dict(offsets)
+
+    def capture_recovery_points(self, points: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """These points are as of now: what was lowered before is already in them."""
+        self._lowered.clear()
+        return points
 
     def lower_recovery_point(self, topic_partition: TopicPartition, offset: int) -> None:
         """Make sure that recovery after a crash would start at or before `offset`; called before a log is truncated."""
+        self._lowered[topic_partition] = min(offset, self._lowered.get(topic_partition, offset))
         if self.recovery_points.get(topic_partition, 0) > offset:
-            self.write_offsets(checkpoints.RECOVERY_POINT, {**self.recovery_points, topic_partition: offset})
+            self.write_offsets(checkpoints.RECOVERY_POINT, self.recovery_points)
 
     def check_online(self) -> None:
         """Raise if the directory is offline."""
         if self.offline is not None:
             raise StorageError(self.offline)
+
+    @contextmanager
+    def guarded(self, action: str) -> Iterator[None]:
+        """Go offline if a disk error comes up inside."""
+        try:
+            yield
+        except OSError as error:
+            raise self.fail(action, error) from error
 
     def fail(self, action: str, error: OSError) -> StorageError:
         """Go offline because of a disk error; the exception to raise. Too many open files is no disk error."""

@@ -10,10 +10,36 @@ segments, the leader epochs up to it and the directory entries of all these file
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 
 from penstock.files import FileHandle, Files
+
+
+class Unsynced:
+    """Small files and directories that were changed since the last flush."""
+
+    __slots__ = ("directories", "paths")
+
+    def __init__(self) -> None:
+        self.directories: set[Path] = set()
+        self.paths: set[Path] = set()
+
+    def note(self, path: Path, *directories: Path) -> None:
+        """A file was written, and entries of these directories are new."""
+        self.paths.add(path)
+        self.directories.update(directories)
+
+    def take_directories(self) -> list[Path]:
+        """The directories to sync, from the inside out."""
+        directories, self.directories = self.directories, set()
+        return sorted(directories, reverse=True)
+
+    def take_handles(self, files: Files) -> list[FileHandle]:
+        """The files to sync, opened; some may be gone again."""
+        paths, self.paths = self.paths, set()
+        return [files.open(path) for path in sorted(paths) if files.exists(path)]
 
 
 @dataclass(slots=True)
@@ -26,9 +52,23 @@ class Flush:
     replacements: Sequence[tuple[Path, bytes]]
     """Small files to be replaced whole."""
     directories: Sequence[Path]
+    _running: Lock = field(default_factory=Lock)
+    _is_done: bool = False
+    _error: OSError | None = None
 
     def run(self) -> None:
-        """Put everything on the disk; OSError if that failed."""
+        """Put everything on the disk; OSError if that failed. Once: whoever calls it again waits, and gets the same answer."""
+        with self._running:
+            if not self._is_done:
+                self._is_done = True
+                try:
+                    self._sync()
+                except OSError as error:
+                    self._error = error
+        if self._error is not None:
+            raise self._error
+
+    def _sync(self) -> None:
         for handle in self.handles:
             self.files.fsync(handle)
         for path, content in self.replacements:

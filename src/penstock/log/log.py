@@ -20,21 +20,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock.errors import OffsetOutOfRange, StorageError
+from penstock.errors import MessageTooLarge, OffsetOutOfRange, StorageError
 from penstock.files import Buffer, FileHandle
 from penstock.log import leader_epochs, partition_metadata, record_check
 from penstock.log.batch_check import check_batch
 from penstock.log.checkpoints import TopicPartition
 from penstock.log.config import LogConfig
 from penstock.log.directory import LogDirectory
-from penstock.log.flush import Flush
+from penstock.log.flush import Flush, Unsynced
 from penstock.log.follower_batches import split_batches
 from penstock.log.leader_epochs import EpochEnd
 from penstock.log.loading import LoadOrder, load_log
 from penstock.log.producer_state import ProducerEntry
 from penstock.log.recovery import end_of
-from penstock.log.region import FileRegion
-from penstock.log.retention import RetentionBounds, SegmentFacts, count_to_delete
+from penstock.log.region import FileRegion, find_region
+from penstock.log.retention import RetentionBounds, count_to_delete
 from penstock.log.segment import MAX_RELATIVE_OFFSET, Segment
 from penstock.log.timestamp_search import TimestampedOffset, find_largest_timestamp, find_timestamp
 from penstock.wire.batch import STAMPED_SIZE, BatchHeader, read_header, stamp, with_log_append_time
@@ -72,9 +72,10 @@ class Log:
         self._epochs = loaded.epochs
         self._snapshots = loaded.snapshots
         self._flush: Flush | None = None
-        # After a crash it is not known which names and small files had reached the disk.
-        self._unsynced_directories: set[Path] = set() if order.is_clean else {path, path.parent}
-        self._unsynced_paths: list[Path] = [] if order.is_clean else [path / partition_metadata.FILE_NAME]
+        self._unsynced = Unsynced()
+        if not order.is_clean:
+            # It is not known which names and small files had reached the disk.
+            self._unsynced.note(path / partition_metadata.FILE_NAME, path, path.parent)
         self._closed_end = loaded.log_end_offset if order.is_clean else -1
         self._is_closed = False
         self.update_config(order.config)
@@ -116,15 +117,14 @@ class Log:
         self._is_rewriting = config.is_log_append_time or record_check.is_needed(config)
         self._active.index_capacity_bytes = config.segment_index_bytes
         jitter = min(config.segment_jitter_ms, config.segment_ms)
-        self._roll_after_ms = config.segment_ms - (random.randrange(jitter) if jitter > 0 else 0)  # noqa: S311 -- spreads load, hides nothing
+        self._roll_after_ms = config.segment_ms - (random.randrange(jitter) if jitter > 0 else 0)
 
     def write_topic_id(self, topic_id: uuid.UUID) -> None:
         """Note in a new directory which topic it belongs to."""
         self.topic_id = topic_id
         path = self.path / partition_metadata.FILE_NAME
         self._files.write_all(self._files.open(path, create=True), [partition_metadata.render(topic_id)], 0)
-        self._unsynced_paths.append(path)
-        self._unsynced_directories |= {self.path, self.path.parent}
+        self._unsynced.note(path, self.path, self.path.parent)
 
     # -- appending
 
@@ -199,12 +199,10 @@ class Log:
         self._check_usable()
         if self._active.size_bytes == 0:
             return
-        try:
+        with self.directory.guarded("rolling a log"):
             self._active.seal()
             self._snapshot_producers()
             self._start_segment(self.log_end_offset, now_ms=now_ms)
-        except OSError as error:
-            raise self.directory.fail("rolling a log", error) from error
 
     def maybe_roll_by_time(self, now_ms: int) -> bool:
         """Roll if the active segment is older than `segment.ms`."""
@@ -224,25 +222,28 @@ class Log:
         if offset >= limit_offset:
             return None
         try:
-            return self._region(offset, max_bytes=max_bytes, limit_offset=limit_offset, min_one_batch=min_one_batch)
+            return find_region(
+                self._segments,
+                offset,
+                max_bytes=max_bytes,
+                limit_offset=limit_offset,
+                log_end_offset=self.log_end_offset,
+                min_one_batch=min_one_batch,
+            )
         except OSError as error:
             raise self.directory.fail("reading a log", error) from error
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampedOffset | None:
         """The first record at or after the time."""
         self._check_usable()
-        try:
+        with self.directory.guarded("reading a log"):
             return find_timestamp(self._segments, timestamp_ms, log_start_offset=self.log_start_offset)
-        except OSError as error:
-            raise self.directory.fail("reading a log", error) from error
 
     def offset_of_max_timestamp(self) -> TimestampedOffset | None:
         """The record with the largest time."""
         self._check_usable()
-        try:
+        with self.directory.guarded("reading a log"):
             return find_largest_timestamp(self._segments, log_start_offset=self.log_start_offset)
-        except OSError as error:
-            raise self.directory.fail("reading a log", error) from error
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
         """The largest epoch not above the one asked for, and where it ended (KIP-279)."""
@@ -276,10 +277,8 @@ class Log:
         """What has to be synced so that everything written by now is durable; None if nothing is, or a flush is under way."""
         if self._flush is not None or self.log_end_offset == self.durable_end or self._is_closed or self.directory.offline is not None:
             return None
-        try:
-            self._flush = self._collect_flush(self._segments.from_offset(self.durable_end))
-        except OSError as error:
-            raise self.directory.fail("flushing a log", error) from error
+        with self.directory.guarded("flushing a log"):
+            self._flush = self._collect_flush()
         return self._flush
 
     def complete_flush(self, flush: Flush, *, now_ms: int) -> None:
@@ -295,27 +294,39 @@ class Log:
             self._flush = None
             self.directory.fail("fsync", error)
 
-    def close(self) -> None:
-        """Make everything durable, complete the indexes and leave a producer snapshot; a log that did not change is left as it is.
+    def begin_close(self) -> Flush | None:
+        """Complete the indexes and leave a producer snapshot; what has to be synced then, None if nothing has changed.
 
-        No flush may be under way in a thread.
+        `Flush.run` may be called in a thread, so that many logs are synced at once; then comes `abandon`. A flush under way is waited for.
         """
-        if self._is_closed:
-            return
-        if self.directory.offline is None and self._closed_end != self.log_end_offset:
-            try:
+        if self._is_closed or self.directory.offline is not None:
+            return None
+        if self._flush is not None:
+            self._finish(self._flush)
+        has_records_to_close = self._closed_end != self.log_end_offset
+        if not (has_records_to_close or self._epochs.is_dirty or self._unsynced.directories):
+            return None
+        with self.directory.guarded("closing a log"):
+            if has_records_to_close:
                 self._active.write_indexes()
                 self._snapshot_producers()
-                flush = self._collect_flush(self._segments.from_offset(self.durable_end), is_closing=True)
+            return self._collect_flush(is_closing=True)
+
+    def close(self) -> None:
+        """Make everything durable and let go of the files; a log that did not change is left as it is."""
+        flush = self.begin_close()
+        if flush is not None:
+            try:
                 flush.run()
             except OSError as error:
                 raise self.directory.fail("closing a log", error) from error
-            self.durable_end = self.log_end_offset
-        self.abandon()
+        self.abandon(is_durable=self.directory.offline is None)
 
-    def abandon(self) -> None:
+    def abandon(self, *, is_durable: bool = False) -> None:
         """Let go of the files as they are; the log can no longer be used."""
         self._is_closed = True
+        if is_durable:
+            self.durable_end = self.log_end_offset
         self._flush = None
         self.release()
 
@@ -323,6 +334,17 @@ class Log:
         """Close the files until they are needed again."""
         for segment in self._segments:
             segment.release()
+
+    def release_sealed(self) -> None:
+        """Close the files of all segments but the active one: readers that went by do not come back soon."""
+        for segment in self._segments:
+            if segment is not self._active:
+                segment.release()
+
+    def _finish(self, flush: Flush) -> None:
+        with self.directory.guarded("fsync"):
+            flush.run()
+        self.complete_flush(flush, now_ms=self.last_flush_ms)
 
     # -- making it shorter
 
@@ -339,15 +361,13 @@ class Log:
     def apply_retention(self, now_ms: int, *, high_watermark: int) -> list[Path]:
         """Drop segments that are too old, too many or before the start; the renamed files, to be unlinked later."""
         self._check_usable()
-        try:
-            facts = [self._facts(number) for number in range(len(self._segments))]
+        with self.directory.guarded("deleting old segments"):
+            facts = self._segments.facts(log_end_offset=self.log_end_offset)
             bounds = RetentionBounds(now_ms, self.log_start_offset, high_watermark, self.size_bytes)
             count = count_to_delete(facts, self.config, bounds)
             if count == len(self._segments):
                 self.roll(now_ms=now_ms)
             return self._drop_first(count)
-        except OSError as error:
-            raise self.directory.fail("deleting old segments", error) from error
 
     def truncate_to(self, offset: int) -> None:
         """Drop everything from `offset` on; a batch that holds it goes as a whole, and the log ends before it."""
@@ -358,7 +378,7 @@ class Log:
             self.truncate_fully_and_start_at(offset)
             return
         self.directory.lower_recovery_point(self.topic_partition, offset)
-        try:
+        with self.directory.guarded("truncating a log"):
             for segment in reversed(self._segments.remove_above(offset)):
                 segment.unlink()
             self._active = self._segments.active
@@ -368,20 +388,16 @@ class Log:
             assert end is not None, "a segment that was cut at a batch boundary ends there"
             self._end_at(end)
             self._producers = self._snapshots.load(self._segments, end=end)
-        except OSError as error:
-            raise self.directory.fail("truncating a log", error) from error
 
     def truncate_fully_and_start_at(self, offset: int, *, now_ms: int = NO_TIME) -> None:
         """Drop everything and go on at `offset`."""
         self._check_usable()
         self.directory.lower_recovery_point(self.topic_partition, min(offset, self._segments.first.base_offset))
-        try:
+        with self.directory.guarded("truncating a log"):
             for segment in reversed(self._segments.remove_above(-1)):
                 segment.unlink()
             self._end_at(-1)
             self._start_segment(offset, now_ms=now_ms)
-        except OSError as error:
-            raise self.directory.fail("truncating a log", error) from error
         self._epochs.clear()
         self._producers.clear()
         self.log_start_offset = self.log_end_offset = self.durable_end = offset
@@ -402,6 +418,8 @@ class Log:
     def _rewritten(self, batch: Buffer, header: BatchHeader, *, now_ms: int) -> tuple[Buffer, BatchHeader, int]:
         """The batch as the topic wants it stored, where that is not how it came."""
         batch, header = record_check.checked(batch, header, config=self.config)
+        if len(batch) > self.config.max_message_bytes:
+            raise MessageTooLarge(f"stored as {self.config.compression_type} the batch has {len(batch)} bytes")
         if not self.config.is_log_append_time:
             return batch, header, NO_TIME
         batch = with_log_append_time(batch, now_ms=now_ms)
@@ -436,58 +454,27 @@ class Log:
         size = self.config.segment_bytes if self.config.preallocate else 0
         self._active = Segment.create(self._files, self.path, base_offset, created_ms=now_ms, preallocate_bytes=size)
         self._segments.add(self._active)
-        self._unsynced_directories.add(self.path)
+        self._unsynced.directories.add(self.path)
         self.update_config(self.config)
 
     def _snapshot_producers(self) -> None:
         self._snapshots.write(self.log_end_offset, self._producers, segments=self._segments)
-        self._unsynced_directories.add(self.path)
+        self._unsynced.directories.add(self.path)
 
-    def _region(self, offset: int, *, max_bytes: int, limit_offset: int, min_one_batch: bool) -> FileRegion | None:
-        segments = self._segments
-        number = segments.number_holding(offset)
-        segment = segments[number]
-        position = segment.find(offset)
-        while position >= segment.size_bytes:
-            number += 1
-            if number == len(segments):
-                return None
-            segment = segments[number]
-            position = segment.find(offset)
-        segment_end = segments[number + 1].base_offset if number + 1 < len(segments) else self.log_end_offset
-        end = segment.size_bytes if limit_offset >= segment_end else segment.find(limit_offset)
-        length = end - position
-        if length > max_bytes:
-            length = max(max_bytes, segment.end_of_batch_at(position) - position) if min_one_batch else max_bytes
-        return FileRegion(segment.handle(), position, length) if length > 0 else None
-
-    def _collect_flush(self, segments: list[Segment], *, is_closing: bool = False) -> Flush:
+    def _collect_flush(self, *, is_closing: bool = False) -> Flush:
         handles: list[FileHandle] = []
-        for segment in segments:
+        for segment in self._segments.from_offset(self.durable_end):
             handles.append(segment.handle())
             if segment.size_bytes and (is_closing or segment is not self._active):
                 segment.write_indexes()
                 handles += (segment.offset_index.handle(), segment.time_index.handle())
-        unsynced = self._unsynced_paths + self._snapshots.unsynced
-        handles += [self._files.open(path) for path in unsynced if self._files.exists(path)]
         replacements = []
         if self._epochs.is_dirty:
             replacements.append((self.path / leader_epochs.FILE_NAME, self._epochs.render()))
             self._epochs.is_dirty = False
-        directories = sorted(self._unsynced_directories)
-        self._unsynced_directories.clear()
-        self._unsynced_paths.clear()
-        self._snapshots.unsynced.clear()
-        return Flush(self._files, self.log_end_offset, handles, replacements, directories)
-
-    def _facts(self, number: int) -> SegmentFacts:
-        segment = self._segments[number]
-        is_last = number == len(self._segments) - 1
-        end_offset = self.log_end_offset if is_last else self._segments[number + 1].base_offset
-        timestamp = segment.largest.timestamp
-        if timestamp < 0:
-            timestamp = self._files.status(segment.path()).modified_ms
-        return SegmentFacts(end_offset, segment.size_bytes, timestamp)
+        self._unsynced.paths |= set(self._snapshots.take_unsynced())
+        directories = self._unsynced.take_directories()
+        return Flush(self._files, self.log_end_offset, handles + self._unsynced.take_handles(self._files), replacements, directories)
 
     def _drop_first(self, count: int) -> list[Path]:
         if count == 0:
@@ -508,7 +495,7 @@ class Log:
         self._closed_end = -1
         if self._flush is not None:
             self._flush.end_offset = min(self._flush.end_offset, end)
-        self._unsynced_directories.add(self.path)
+        self._unsynced.directories.add(self.path)
         self.log_end_offset = end
         self.log_start_offset = min(self.log_start_offset, end)
         self.durable_end = min(self.durable_end, end)

@@ -16,19 +16,19 @@ from penstock.log.segments import Segments
 class ProducerSnapshots:
     """Which snapshots there are, by offset."""
 
-    __slots__ = ("_files", "directory", "offsets", "unsynced")
+    __slots__ = ("_files", "_unsynced", "directory", "offsets")
 
     def __init__(self, files: Files, directory: Path, offsets: list[int]) -> None:
         self._files = files
         self.directory = directory
         self.offsets = sorted(offsets)
-        self.unsynced: list[Path] = []
+        self._unsynced: list[Path] = []
 
     def write(self, offset: int, producers: ProducerState, *, segments: Segments) -> None:
         """Write the producers down as of `offset`, the end of the log."""
         bases = {segment.base_offset for segment in segments}
         self._remove([stray for stray in self.offsets if stray not in bases])
-        self.unsynced.append(write_snapshot(self._files, self.directory, offset, producers=producers))
+        self._unsynced.append(write_snapshot(self._files, self.directory, offset, producers=producers))
         if offset not in self.offsets:
             self.offsets.append(offset)
 
@@ -40,6 +40,11 @@ class ProducerSnapshots:
             for segment in segments.from_offset(start):
                 replay_producers(self._files, segment, producers, from_offset=start, to_offset=end)
         return producers
+
+    def take_unsynced(self) -> list[Path]:
+        """The files written since this was asked last."""
+        paths, self._unsynced = self._unsynced, []
+        return paths
 
     def remove_above(self, offset: int) -> None:
         """The log was cut at the offset."""

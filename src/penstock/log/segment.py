@@ -21,13 +21,15 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
+from penstock.errors import CorruptMessage
 from penstock.files import Buffer, FileHandle, Files
+from penstock.log.config import LogConfig
 from penstock.log.offset_index import ENTRY as OFFSET_ENTRY
 from penstock.log.offset_index import OffsetIndex
 from penstock.log.sparse_index import whole_entries
 from penstock.log.time_index import ENTRY as TIME_ENTRY
 from penstock.log.time_index import TimeIndex
-from penstock.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, read_header
+from penstock.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, BatchHeader, read_header
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -39,9 +41,8 @@ MAX_RELATIVE_OFFSET = 2**31 - 1
 
 _WALK_BYTES = 8192
 _REMEMBERED = 64
-_OFFSET_AND_LENGTH = Struct(">qi")
-_LAST_OFFSET_DELTA = Struct(">i")
-_LAST_OFFSET_DELTA_AT = 23
+_WALKED = Struct(">qiibIhi")
+"""The header up to the last offset delta."""
 
 
 class TimestampOffset(NamedTuple):
@@ -60,6 +61,8 @@ class Segment:
         "_files",
         "_first_timestamp",
         "_handle",
+        "_index_capacity_bytes",
+        "_index_interval_bytes",
         "_largest",
         "_offset_index",
         "_preallocated",
@@ -68,16 +71,16 @@ class Segment:
         "_time_index",
         "base_offset",
         "created_ms",
-        "index_capacity_bytes",
         "is_index_full",
         "size_bytes",
     )
 
-    def __init__(self, files: Files, directory: Path, base_offset: int, *, size_bytes: int, created_ms: int) -> None:
+    def __init__(self, files: Files, directory: Path, base_offset: int, *, config: LogConfig, created_ms: int, size_bytes: int = 0) -> None:
         self.base_offset = base_offset
         self.size_bytes = size_bytes
         self.created_ms = created_ms
-        self.index_capacity_bytes = 10 << 20
+        self._index_capacity_bytes = 0
+        self._index_interval_bytes = 0
         self.is_index_full = False
         self._files = files
         self._directory = directory
@@ -90,19 +93,25 @@ class Segment:
         self._preallocated = False
         self._recent_last_offsets: list[int] = []
         self._recent_positions: list[int] = []
+        self.update_config(config)
 
     @classmethod
-    def create(cls, files: Files, directory: Path, base_offset: int, *, created_ms: int, preallocate_bytes: int = 0) -> "Segment":
+    def create(cls, files: Files, directory: Path, base_offset: int, *, config: LogConfig, created_ms: int) -> "Segment":
         """A new, empty segment; what a crash may have left under its name is emptied."""
-        segment = cls(files, directory, base_offset, size_bytes=0, created_ms=created_ms)
+        segment = cls(files, directory, base_offset, config=config, created_ms=created_ms)
         files.truncate(segment.handle(create=True), 0)
-        if preallocate_bytes:
-            files.truncate(segment.handle(), preallocate_bytes)
+        if config.preallocate:
+            files.truncate(segment.handle(), config.segment_bytes)
             segment._preallocated = True
         for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
             if files.exists(segment.path(suffix)):
                 files.unlink(segment.path(suffix))
         return segment
+
+    def update_config(self, config: LogConfig) -> None:
+        """Use other options for index entries from now on."""
+        self._index_capacity_bytes = config.segment_index_bytes
+        self._index_interval_bytes = config.index_interval_bytes
 
     def path(self, suffix: str = LOG_SUFFIX) -> Path:
         """Where the segment's file with this suffix is."""
@@ -143,6 +152,12 @@ class Segment:
         return self._largest
 
     @property
+    def age_timestamp(self) -> int:
+        """The time retention counts from: the largest timestamp, or the last change of the file if no record has a time."""
+        timestamp = self.largest.timestamp
+        return timestamp if timestamp >= 0 else self._files.status(self.path()).modified_ms
+
+    @property
     def first_timestamp(self) -> int:
         """The largest timestamp of the first batch, from which `segment.ms` counts; -1 when there is none."""
         if self._first_timestamp is None:
@@ -151,23 +166,23 @@ class Segment:
             self._first_timestamp = self.header_at(0).max_timestamp
         return self._first_timestamp
 
-    def append(self, buffers: list[Buffer], *, size: int, last_offset: int, max_timestamp: int, index_interval_bytes: int) -> None:
+    def append(self, buffers: list[Buffer], *, size: int, last_offset: int, max_timestamp: int) -> None:
         """Write one batch at the end. On an error nothing has changed that a reader could see."""
         position = self.size_bytes
         handle = self._handle or self.handle()
         written = self._files.pwritev(handle, buffers, position)
         if written != size:
             self._files.write_all(handle, [memoryview(b"".join(buffers))[written:]], position + written)
-        self.account(position, size=size, last_offset=last_offset, max_timestamp=max_timestamp, index_interval_bytes=index_interval_bytes)
+        self.account(position, size=size, last_offset=last_offset, max_timestamp=max_timestamp)
         self.size_bytes = position + size
 
-    def account(self, position: int, *, size: int, last_offset: int, max_timestamp: int, index_interval_bytes: int) -> None:
+    def account(self, position: int, *, size: int, last_offset: int, max_timestamp: int) -> None:
         """Take note of a batch that is in the file: timestamps, sparse indexes, where the last batches start."""
         if max_timestamp > (self._largest or self.largest).timestamp:
             self._largest = TimestampOffset(max_timestamp, last_offset)
         if position == 0:
             self._first_timestamp = max_timestamp
-        if self._bytes_since_index > index_interval_bytes:
+        if self._bytes_since_index > self._index_interval_bytes:
             self._add_index_entries(last_offset, position)
         self._bytes_since_index += size
         recent = self._recent_last_offsets
@@ -181,7 +196,7 @@ class Segment:
         """Position of the first batch that ends at or after `offset`; `size_bytes` when there is none."""
         recent = self._recent_last_offsets
         number = bisect_left(recent, offset)
-        if number > 0:
+        if number > 0 or (recent and self._recent_positions[0] == 0):
             return self._recent_positions[number] if number < len(recent) else self.size_bytes
         return self._walk(offset, self.offset_index.position_for(offset - self.base_offset))
 
@@ -191,12 +206,17 @@ class Segment:
         number = bisect_left(positions, position + 1)
         if number and positions[number - 1] == position:
             return positions[number] if number < len(positions) else self.size_bytes
-        length: int = _OFFSET_AND_LENGTH.unpack(self._files.pread(self.handle(), _OFFSET_AND_LENGTH.size, position))[1]
-        return position + LENGTH_OVERHEAD + length
+        return position + self.header_at(position).size_bytes
 
     def header_at(self, position: int) -> BatchHeader:
         """The header of the batch that starts at `position`."""
-        return read_header(self._files.pread(self.handle(), HEADER_SIZE, position))
+        found = self._files.pread(self.handle(), HEADER_SIZE, position)
+        if len(found) < HEADER_SIZE:
+            raise self._damaged(position)
+        header = read_header(found)
+        if header.magic != MAGIC or header.size_bytes < HEADER_SIZE or position + header.size_bytes > self.size_bytes:
+            raise self._damaged(position)
+        return header
 
     def read_batch(self, position: int) -> bytes:
         """The whole batch that starts at `position`."""
@@ -281,26 +301,36 @@ class Segment:
         self._bytes_since_index = 0
         # Room for the entry that sealing adds to the time index has to be left.
         next_size = max(self.offset_index.size_bytes + OFFSET_ENTRY.size, self.time_index.size_bytes + 2 * TIME_ENTRY.size)
-        self.is_index_full = next_size > self.index_capacity_bytes
+        self.is_index_full = next_size > self._index_capacity_bytes
 
     def _walk(self, offset: int, position: int) -> int:
-        """Go from batch to batch until one ends at or after `offset`."""
+        """Go from batch to batch until one ends at or after `offset`.
+
+        Bytes that rotted must not make a reader skip records without notice: whatever is not a header that goes on where the last batch
+        ended is reported.
+        """
         end = self.size_bytes
         handle = self.handle()
+        next_offset = self.base_offset
         while position < end:
             chunk = self._files.pread(handle, min(_WALK_BYTES, end - position), position)
-            if len(chunk) < HEADER_SIZE:
-                raise OSError(f"{self.path()} ends inside a batch at position {position}")
             at, last = 0, len(chunk) - HEADER_SIZE
             while at <= last:
-                base_offset, length = _OFFSET_AND_LENGTH.unpack_from(chunk, at)
-                if base_offset + _LAST_OFFSET_DELTA.unpack_from(chunk, at + _LAST_OFFSET_DELTA_AT)[0] >= offset:
+                base_offset, length, _, magic, _, _, delta = _WALKED.unpack_from(chunk, at)
+                size = length + LENGTH_OVERHEAD
+                if magic != MAGIC or base_offset < next_offset or delta < 0 or not HEADER_SIZE <= size <= end - position - at:
+                    raise self._damaged(position + at)
+                next_offset = base_offset + delta + 1
+                if next_offset > offset:
                     return position + at
-                if length < HEADER_SIZE - LENGTH_OVERHEAD:
-                    raise OSError(f"{self.path()} has no batch at position {position + at}")
-                at += length + LENGTH_OVERHEAD
+                at += size
+            if at == 0:
+                raise self._damaged(position)
             position += at
         return end
+
+    def _damaged(self, position: int) -> CorruptMessage:
+        return CorruptMessage(f"{self.path()} is damaged: no batch at position {position}")
 
     def _reload_largest(self) -> None:
         """After a cut: the last time index entry, or something younger behind it."""

@@ -6,6 +6,7 @@ Never empty once the log is open; the last one is the active segment.
 from bisect import bisect_right
 from collections.abc import Iterator
 
+from penstock.log.retention import SegmentFacts
 from penstock.log.segment import Segment
 
 
@@ -49,6 +50,11 @@ class Segments:
     def from_offset(self, offset: int) -> list[Segment]:
         """The segment that holds the offset and all after it."""
         return self._segments[max(0, self.number_holding(offset)) :]
+
+    def facts(self, *, log_end_offset: int) -> list[SegmentFacts]:
+        """What retention wants to know of each segment."""
+        ends = [*self._base_offsets[1:], log_end_offset]
+        return [SegmentFacts(end, segment.size_bytes, segment.age_timestamp) for end, segment in zip(ends, self._segments, strict=True)]
 
     def add(self, segment: Segment) -> None:
         """Append the new active segment."""
