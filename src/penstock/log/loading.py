@@ -70,7 +70,7 @@ def load_log(files: Files, directory: Path, order: LoadOrder) -> LoadedLog:
     if log_end_offset < log_start_offset:
         # Deleted records were lost in a crash before they were synced: their offsets must not be given away again.
         _remove(segments.remove_above(-1))
-        segments.add(Segment.create(files, directory, log_start_offset, created_ms=order.now_ms))
+        segments.add(Segment.create(files, directory, log_start_offset, config=order.config, created_ms=order.now_ms))
         log_end_offset = durable_end = log_start_offset
     epochs.truncate_from_end(log_end_offset)
     epochs.truncate_from_start(log_start_offset)
@@ -99,16 +99,16 @@ def _collect(files: Files, directory: Path, names: list[str], order: LoadOrder) 
             snapshot_offsets.append(int(stem))
         elif dot + suffix == LOG_SUFFIX:
             size = files.status(directory / name).size_bytes
-            segments.add(Segment(files, directory, int(stem), size_bytes=size, created_ms=order.now_ms))
+            segments.add(Segment(files, directory, int(stem), config=order.config, created_ms=order.now_ms, size_bytes=size))
         elif dot + suffix in SEGMENT_SUFFIXES and stem + LOG_SUFFIX not in present:
             files.unlink(directory / name)
     if not len(segments):
-        segments.add(Segment.create(files, directory, order.log_start_offset, created_ms=order.now_ms))
+        segments.add(Segment.create(files, directory, order.log_start_offset, config=order.config, created_ms=order.now_ms))
     trusted = list(segments)[:-1] if order.is_clean else _before(segments, order.recovery_point)
     for segment in trusted:
         if not _has_sound_indexes(files, segment, present, order):
             _logger.warning("the indexes of %s are missing or damaged and are rebuilt", segment.path())
-            rebuild_indexes(files, segment, index_interval_bytes=order.config.index_interval_bytes)
+            rebuild_indexes(files, segment)
     return segments, ProducerSnapshots(files, directory, snapshot_offsets)
 
 
@@ -185,7 +185,7 @@ def _recover(
             _remove(segments.remove_above(doubtful[number - 1].base_offset))
             break
         size = segment.size_bytes
-        end = recover_segment(files, segment, epochs=epochs, producers=producers, index_interval_bytes=order.config.index_interval_bytes)
+        end = recover_segment(files, segment, epochs=epochs, producers=producers)
         if segment.size_bytes < size:
             _logger.warning("%s was cut from %d to %d bytes: no intact batch at offset %d", segment.path(), size, segment.size_bytes, end)
             _remove(segments.remove_above(segment.base_offset))

@@ -115,7 +115,7 @@ class Log:
         """Use other options from now on."""
         self.config = config
         self._is_rewriting = config.is_log_append_time or record_check.is_needed(config)
-        self._active.index_capacity_bytes = config.segment_index_bytes
+        self._active.update_config(config)
         jitter = min(config.segment_jitter_ms, config.segment_ms)
         self._roll_after_ms = config.segment_ms - (random.randrange(jitter) if jitter > 0 else 0)
 
@@ -147,11 +147,7 @@ class Log:
         self._make_room(len(batch), last_offset=last_offset, timestamp=header.max_timestamp, now_ms=now_ms)
         try:
             self._active.append(
-                [prefix, memoryview(batch)[STAMPED_SIZE:]],
-                size=len(batch),
-                last_offset=last_offset,
-                max_timestamp=header.max_timestamp,
-                index_interval_bytes=self.config.index_interval_bytes,
+                [prefix, memoryview(batch)[STAMPED_SIZE:]], size=len(batch), last_offset=last_offset, max_timestamp=header.max_timestamp
             )
         except OSError as error:
             raise self._cut_back(error) from error
@@ -172,11 +168,7 @@ class Log:
             self._make_room(size, last_offset=header.last_offset, timestamp=header.max_timestamp, now_ms=now_ms)
             try:
                 self._active.append(
-                    [view[position : position + size]],
-                    size=size,
-                    last_offset=header.last_offset,
-                    max_timestamp=header.max_timestamp,
-                    index_interval_bytes=self.config.index_interval_bytes,
+                    [view[position : position + size]], size=size, last_offset=header.last_offset, max_timestamp=header.max_timestamp
                 )
             except OSError as error:
                 raise self._cut_back(error) from error
@@ -382,7 +374,7 @@ class Log:
             for segment in reversed(self._segments.remove_above(offset)):
                 segment.unlink()
             self._active = self._segments.active
-            self._active.index_capacity_bytes = self.config.segment_index_bytes
+            self._active.update_config(self.config)
             self._active.truncate_to(offset)
             end = end_of(self._files, self._active)
             assert end is not None, "a segment that was cut at a batch boundary ends there"
@@ -451,8 +443,7 @@ class Log:
         return self.directory.fail("appending to a log", error)
 
     def _start_segment(self, base_offset: int, *, now_ms: int) -> None:
-        size = self.config.segment_bytes if self.config.preallocate else 0
-        self._active = Segment.create(self._files, self.path, base_offset, created_ms=now_ms, preallocate_bytes=size)
+        self._active = Segment.create(self._files, self.path, base_offset, config=self.config, created_ms=now_ms)
         self._segments.add(self._active)
         self._unsynced.directories.add(self.path)
         self.update_config(self.config)

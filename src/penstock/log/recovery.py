@@ -60,9 +60,7 @@ def recover_segment(files: Files, segment: Segment, *, epochs: LeaderEpochs, pro
         if crc32c(batch[CRC_START:]) != header.crc:
             break
         size = len(batch)
-        segment.account(
-            position, size=size, last_offset=last_offset, max_timestamp=header.max_timestamp, index_interval_bytes=index_interval_bytes
-        )
+        segment.account(position, size=size, last_offset=last_offset, max_timestamp=header.max_timestamp)
         if header.leader_epoch > epochs.latest:
             epochs.assign(header.leader_epoch, header.base_offset)
         if header.producer_id >= 0 and not header.is_control:
@@ -74,17 +72,11 @@ def recover_segment(files: Files, segment: Segment, *, epochs: LeaderEpochs, pro
     return next_offset
 
 
-def rebuild_indexes(files: Files, segment: Segment, *, index_interval_bytes: int) -> None:
+def rebuild_indexes(files: Files, segment: Segment) -> None:
     """Make the indexes of a sealed segment anew, from its headers, and sync them; the segment itself is left as it is."""
     segment.forget_indexes()
     for position, header, batch in batches(files, segment):
-        segment.account(
-            position,
-            size=len(batch),
-            last_offset=header.last_offset,
-            max_timestamp=header.max_timestamp,
-            index_interval_bytes=index_interval_bytes,
-        )
+        segment.account(position, size=len(batch), last_offset=header.last_offset, max_timestamp=header.max_timestamp)
     segment.seal()
     files.fsync(segment.offset_index.handle())
     files.fsync(segment.time_index.handle())
