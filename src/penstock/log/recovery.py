@@ -48,7 +48,7 @@ def batches(files: Files, segment: Segment, *, position: int = 0) -> Iterator[tu
             position += size
 
 
-def recover_segment(files: Files, segment: Segment, *, epochs: LeaderEpochs, producers: ProducerState, index_interval_bytes: int) -> int:
+def recover_segment(files: Files, segment: Segment, *, epochs: LeaderEpochs, producers: ProducerState) -> int:
     """Cut the segment at its first bad batch, rebuild its indexes, learn epochs and producers; the offset after its last record."""
     segment.forget_indexes()
     next_offset = base_offset = segment.base_offset
