@@ -1,3 +1,5 @@
+from contextlib import suppress
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,22 +24,16 @@ def test_a_request_header_survives_the_journey(data: st.DataObject, correlation_
 @settings(max_examples=300)
 @given(frame=st.binary(max_size=60))
 def test_garbage_in_place_of_a_header_is_only_ever_malformed(frame: bytes) -> None:
-    try:
+    with suppress(MalformedFrame):
         assert read_request_header(frame).body_start <= len(frame)
-    except MalformedFrame as error:
-        assert str(error)
-    try:
+    with suppress(MalformedFrame):
         assert read_response_header(frame, api_key=3, version=12)[1] <= len(frame)
-    except MalformedFrame as error:
-        assert str(error)
 
 
 @given(start=st.binary(min_size=4, max_size=4))
 def test_four_bytes_are_a_size_within_the_limit_or_malformed(start: bytes) -> None:
-    try:
+    with suppress(MalformedFrame):
         assert 4 <= read_size(start) <= MAX_FRAME_BYTES
-    except MalformedFrame as error:
-        assert str(error)
 
 
 @given(value=st.integers(0, 2**35 - 1), before=st.binary(max_size=2))

@@ -1,3 +1,5 @@
+from contextlib import suppress
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -52,10 +54,8 @@ def test_unknown_tagged_fields_of_a_message_are_skipped(api_key: int, data: st.D
 def test_garbage_in_place_of_a_request_is_only_ever_malformed(api_key: int, data: st.DataObject) -> None:
     versions = API_VERSIONS[api_key]
     version = data.draw(st.integers(versions.lowest, versions.highest))
-    try:
+    with suppress(MalformedFrame):
         messages.decode_request(api_key, version, body=data.draw(st.binary(max_size=60)))
-    except MalformedFrame as error:
-        assert str(error)
 
 
 @settings(max_examples=200)
@@ -68,7 +68,5 @@ def test_a_damaged_request_is_read_or_malformed(data: st.DataObject) -> None:
         if damaged:
             damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
     cut = data.draw(st.integers(0, len(damaged)))
-    try:
+    with suppress(MalformedFrame):
         message_reader(schema)(memoryview(damaged)[:cut], 0, Budget(ELEMENTS))
-    except MalformedFrame as error:
-        assert str(error)

@@ -1,3 +1,4 @@
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -109,10 +110,8 @@ def test_a_damaged_produce_request_is_read_or_malformed(version: int, data: st.D
     body = bytearray(kio_bytes(data.draw(entities(schema_of(ApiKey.PRODUCE, version, "request")))))
     body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     body = body[: data.draw(st.integers(0, len(body)))] + data.draw(st.binary(max_size=10))
-    try:
+    with suppress(MalformedFrame):
         decode_request(memoryview(body), version)
-    except MalformedFrame as error:
-        assert str(error)
 
 
 @every_version

@@ -1,3 +1,5 @@
+from contextlib import suppress
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -54,10 +56,8 @@ def test_a_batch_with_a_right_crc_and_a_wrong_inside_is_only_ever_a_kafka_error(
     for _ in range(data.draw(st.integers(1, 3))):
         batch[data.draw(st.integers(CRC_START, len(batch) - 1))] = data.draw(st.integers(0, 255))
     batch[17:21] = compute_crc(batch).to_bytes(4, "big")
-    try:
+    with suppress(KafkaError):
         list(decode_records(batch, limit=100_000))
-    except KafkaError as error:
-        assert str(error)
 
 
 @settings(max_examples=100)
@@ -72,12 +72,10 @@ def test_any_changed_byte_under_the_crc_is_corruption(records: list[Record], dat
 @settings(max_examples=200)
 @given(garbage=st.binary(max_size=200))
 def test_garbage_in_place_of_a_batch_is_only_ever_a_kafka_error(garbage: bytes) -> None:
-    try:
+    with suppress(KafkaError):
         for batch in split_batches(garbage):
             list(decode_records(batch))
         list(decode_records(garbage))
-    except KafkaError as error:
-        assert str(error)
 
 
 @settings(max_examples=200)
@@ -86,7 +84,5 @@ def test_damaged_compressed_bytes_never_yield_more_than_the_limit(codec: Codec, 
     compressed = compress(content * 10, codec)
     position = data.draw(st.integers(0, len(compressed)))
     damaged = compressed[:position] + damage + compressed[position + len(damage) :]
-    try:
+    with suppress(KafkaError):
         assert len(decompress(damaged, codec, limit=5_000)) <= max(5_000, len(damaged))
-    except KafkaError as error:
-        assert str(error)

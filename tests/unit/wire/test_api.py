@@ -1,0 +1,48 @@
+import subprocess
+import sys
+
+from kio.schema.index import api_key_map, schema_name_map
+
+from penstock.wire.api import API_VERSIONS, NEVER, ApiKey, has_flexible_response_header, is_flexible
+from penstock.wire.messages import entity_class
+
+
+def test_the_table_of_keys_and_versions_is_kios() -> None:
+    assert {key.value: key.name.lower() for key in ApiKey} == dict(api_key_map)
+    for key, name in api_key_map.items():
+        versions = schema_name_map[name]
+        assert (API_VERSIONS[key].lowest, API_VERSIONS[key].highest) == (min(versions), max(versions)), name
+        for version in versions:
+            request, response = entity_class(key, version, "request"), entity_class(key, version, "response")
+            assert is_flexible(key, version) is request.__flexible__ is response.__flexible__, (name, version)
+            assert has_flexible_response_header(key, version) is (response.__header_schema__.__version__ == 1), (name, version)
+
+
+def test_an_api_without_flexible_versions_never_has_any() -> None:
+    assert API_VERSIONS[ApiKey.SASL_HANDSHAKE].first_flexible == NEVER
+    assert not is_flexible(ApiKey.SASL_HANDSHAKE, 1)
+
+
+def test_an_unknown_key_is_not_flexible() -> None:
+    assert not is_flexible(32_000, 5)
+
+
+def test_the_answer_to_api_versions_has_the_old_header_whatever_its_version() -> None:
+    assert is_flexible(ApiKey.API_VERSIONS, 3)
+    assert not has_flexible_response_header(ApiKey.API_VERSIONS, 3)
+
+
+def test_the_wire_loads_neither_kio_nor_the_compressors_until_they_are_needed() -> None:
+    modules = "batch api frames produce fetch messages compression records"
+    imports = "; ".join(f"import penstock.wire.{module}" for module in modules.split())
+    script = (
+        f"import sys; {imports}; sys.exit(any(name.split('.')[0] in ('kio', 'cramjam', 'asyncio', 'hypothesis') for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_using_kio_does_not_load_hypothesis() -> None:
+    script = (
+        "import sys; from penstock.wire import messages; messages.entity_class(3, 12, 'request'); sys.exit('hypothesis' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -1,0 +1,73 @@
+import os
+
+import cramjam
+import pytest
+
+from penstock.errors import CorruptMessage, UnsupportedCompressionType
+from penstock.wire.compression import Codec, codec_of, compress, decompress
+
+REAL_CODECS = [codec for codec in Codec if codec is not Codec.NONE]
+TEXT = b"the quick brown fox jumps over the lazy dog " * 5_000
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("data", [b"", b"x", TEXT, os.urandom(200_000)], ids=["empty", "one byte", "text", "noise"])
+def test_every_codec_gives_back_what_it_was_given(codec: Codec, data: bytes) -> None:
+    for given in (data, bytearray(data), memoryview(data)):
+        assert bytes(decompress(compress(given, codec), codec)) == data
+
+
+@pytest.mark.parametrize("codec", REAL_CODECS)
+def test_a_bomb_is_defused_at_the_limit(codec: Codec) -> None:
+    bomb = compress(bytes(10_000_000), codec)
+    with pytest.raises(CorruptMessage, match="unfolds to more than 1000000 bytes"):
+        decompress(bomb, codec, limit=1_000_000)
+    assert len(decompress(bomb, codec, limit=10_000_000)) == 10_000_000
+
+
+@pytest.mark.parametrize("codec", REAL_CODECS)
+@pytest.mark.parametrize("cut", [1, 10, 100])
+def test_compressed_bytes_that_were_cut_off_are_corrupt(codec: Codec, cut: int) -> None:
+    with pytest.raises(CorruptMessage):
+        decompress(compress(TEXT, codec)[:-cut], codec)
+
+
+@pytest.mark.parametrize("codec", REAL_CODECS)
+def test_bytes_that_were_never_compressed_are_corrupt(codec: Codec) -> None:
+    with pytest.raises(CorruptMessage):
+        decompress(b"these are not the bytes you are looking for", codec)
+
+
+def test_snappy_is_read_raw_as_librdkafka_writes_it() -> None:
+    assert decompress(bytes(cramjam.snappy.compress_raw(TEXT)), Codec.SNAPPY) == TEXT
+
+
+def test_snappy_is_written_in_xerials_frame_as_java_reads_it() -> None:
+    assert compress(TEXT, Codec.SNAPPY).startswith(b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01")
+
+
+def test_a_raw_snappy_block_that_announces_too_much_is_refused_before_it_is_unfolded() -> None:
+    with pytest.raises(CorruptMessage, match="unfolds to more"):
+        decompress(b"\xff\xff\xff\xff\x0f", Codec.SNAPPY)
+
+
+@pytest.mark.parametrize("size", [b"\xff\xff\xff\xff", b"\x00\x00\x00\x00", b"\x00\x00\x00\x09", b"\x00"])
+def test_a_xerial_block_that_cannot_be_is_corrupt(size: bytes) -> None:
+    with pytest.raises(CorruptMessage):
+        decompress(compress(b"", Codec.SNAPPY) + size, Codec.SNAPPY)
+
+
+def test_lz4_frames_have_independent_blocks_and_a_right_header_checksum() -> None:
+    frame = compress(TEXT, Codec.LZ4)
+    assert frame[4] & 0x20
+    assert bytes(cramjam.lz4.decompress(frame)) == TEXT
+
+
+def test_several_gzip_streams_are_one() -> None:
+    assert decompress(compress(b"one ", Codec.GZIP) + compress(b"two", Codec.GZIP), Codec.GZIP) == b"one two"
+
+
+@pytest.mark.parametrize("number", [5, 6, 7])
+def test_an_unknown_codec_is_refused(number: int) -> None:
+    with pytest.raises(UnsupportedCompressionType):
+        codec_of(number)
