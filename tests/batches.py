@@ -66,8 +66,8 @@ def encode_batch(
         encode_record(index, value, key=keys[index] if keys else None, timestamp_delta=index * timestamp_step)
         for index, value in enumerate(values)
     )
-    last = first + timestamp_step * (len(values) - 1)
-    return encode_block(records, len(values), timestamp=first, max_timestamp=last, base_offset=base_offset, **fields)
+    fields = {"max_timestamp": first + timestamp_step * (len(values) - 1), "base_offset": base_offset} | fields
+    return encode_block(records, len(values), timestamp=first, **fields)
 
 
 def encode_block(records: bytes, count: int, *, timestamp: int, max_timestamp: int, base_offset: int = 0, **fields: int) -> bytes:

@@ -1,15 +1,19 @@
 """Fixtures for tests with real clients: the broker of `tests.brokers`, topics of a test's own, and the three Python clients."""
 
+from collections.abc import Iterator
+
 import pytest
 
-from tests.brokers import broker, start_broker
+from tests.batches import encode_batch
+from tests.brokers import Broker, broker, start_broker
 from tests.clients.aiokafka_client import AiokafkaClient
 from tests.clients.client import Client
 from tests.clients.confluent_client import ConfluentClient
 from tests.clients.kafka_python_client import KafkaPythonClient
-from tests.topics import topic
+from tests.connection import Connection
+from tests.topics import create_topic, produce, topic
 
-__all__ = ["broker", "client", "start_broker", "topic"]
+__all__ = ["broker", "client", "start_broker", "topic", "unbothered"]
 
 
 @pytest.fixture(params=[ConfluentClient, KafkaPythonClient, AiokafkaClient], ids=lambda kind: str(kind.name))
@@ -17,3 +21,15 @@ def client(request: pytest.FixtureRequest) -> Client:
     """The test runs once with each of the clients."""
     made: Client = request.param()
     return made
+
+
+@pytest.fixture
+def unbothered(broker: Broker) -> Iterator[Connection]:
+    """A client that has nothing to do with the test and must not notice it: its connection and the process outlive the test."""
+    name, process = create_topic(broker), broker.pid
+    with broker.connect() as connection:
+        assert produce(connection, name, encode_batch([b"before"])).base_offset == 0
+        yield connection
+        assert produce(connection, name, encode_batch([b"after"])).base_offset == 1
+    assert broker.is_running
+    assert broker.pid == process

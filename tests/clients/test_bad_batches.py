@@ -1,0 +1,168 @@
+"""Produce requests that are well formed around batches that are not: the right error code, nothing stored, the connection goes on."""
+
+from collections.abc import Callable
+from typing import Any
+
+import cramjam
+import pytest
+from kio.schema.errors import ErrorCode
+
+from tests.batches import encode_batch, encode_block, encode_record, now_ms
+from tests.brokers import Broker
+from tests.connection import PRODUCE, Connection
+from tests.topics import create_topic, fresh_name, list_offset, produce, produce_fields, read_all
+
+GOOD = encode_batch([b"a", b"b"])
+HOUR_MS = 3_600_000
+
+
+def batch(**fields: Any) -> bytes:
+    """Two records with some fields of the header changed, and the CRC right unless it is one of them."""
+    return encode_batch([b"a", b"b"], **fields)
+
+
+CORRUPT, INVALID = ErrorCode.corrupt_message, ErrorCode.invalid_record
+REFUSED: dict[str, tuple[bytes, set[int]]] = {
+    "wrong CRC": (batch(crc=1), {CORRUPT}),
+    "length too short": (batch(length=40), {CORRUPT}),
+    "length beyond the bytes given": (batch(length=1000), {INVALID, CORRUPT}),
+    "negative length": (batch(length=-5), {CORRUPT}),
+    "length 0": (batch(length=0), {CORRUPT}),
+    "magic 0": (batch(magic=0), {INVALID, ErrorCode.unsupported_for_message_format}),
+    "magic 1": (batch(magic=1), {INVALID, ErrorCode.unsupported_for_message_format}),
+    "magic 3": (batch(magic=3), {CORRUPT}),
+    "more records claimed": (batch(record_count=3), {INVALID}),
+    "fewer records claimed": (batch(record_count=1), {INVALID}),
+    "no records": (encode_block(b"", 0, timestamp=now_ms(), max_timestamp=now_ms()), {INVALID}),
+    "negative count": (batch(record_count=-5, last_offset_delta=-6), {INVALID}),
+    "last offset delta": (batch(last_offset_delta=9), {INVALID}),
+    "base offset": (batch(base_offset=5), {INVALID}),
+    "control batch": (batch(attributes=0x20), {INVALID}),
+    "two batches": (GOOD + GOOD, {INVALID}),
+    "no bytes": (b"", {INVALID}),
+    "half a batch": (GOOD[:40], {INVALID, CORRUPT}),
+    "garbage": (b"\xff" * 100, {CORRUPT}),
+    "time in the future": (batch(timestamp=now_ms() + 100 * HOUR_MS), {ErrorCode.invalid_timestamp}),
+    "bigger than max.message.bytes": (encode_batch([bytes(1_100_000)]), {ErrorCode.message_too_large}),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_bad_batch_is_refused_with_its_code_and_the_next_one_is_not(broker: Broker, topic: str, case: str) -> None:
+    bad, codes = REFUSED[case]
+    with broker.connect() as connection:
+        answer = produce(connection, topic, bad)
+        assert (answer.error_code in codes, answer.base_offset) == (True, -1), answer
+        assert produce(connection, topic, GOOD).base_offset == 0
+    assert [record.value for record in read_all(broker, topic)] == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_unknown_codec_is_refused(broker: Broker, topic: str, codec: int) -> None:
+    with broker.connect() as connection:
+        assert produce(connection, topic, batch(attributes=codec)).error_code != ErrorCode.none
+        assert list_offset(connection, topic, -1).offset == 0
+
+
+def test_transactional_batch_outside_a_transaction_is_refused(broker: Broker, topic: str) -> None:
+    transactional = batch(attributes=0x10, producer_id=1, producer_epoch=0, base_sequence=0)
+    with broker.connect() as connection:
+        assert produce(connection, topic, transactional).error_code != ErrorCode.none
+        assert list_offset(connection, topic, -1).offset == 0
+
+
+@pytest.mark.parametrize("version", [3, 6])
+def test_zstd_is_refused_before_produce_7(broker: Broker, topic: str, version: int) -> None:
+    with broker.connect() as connection:
+        assert produce(connection, topic, zstd_batch([b"a"]), version=version).error_code == ErrorCode.unsupported_compression_type
+        assert produce(connection, topic, zstd_batch([b"a"]), version=7).error_code == ErrorCode.none
+
+
+def zstd_batch(values: list[bytes]) -> bytes:
+    block = bytes(cramjam.zstd.compress(b"".join(encode_record(index, value, key=b"k") for index, value in enumerate(values))))
+    return encode_block(block, len(values), timestamp=now_ms(), max_timestamp=now_ms(), attributes=4)
+
+
+@pytest.mark.parametrize("acks", [2, -2, 127])
+def test_acks_that_do_not_exist_are_refused(broker: Broker, topic: str, acks: int) -> None:
+    with broker.connect() as connection:
+        assert produce(connection, topic, GOOD, acks=acks).error_code == ErrorCode.invalid_required_acks
+        assert list_offset(connection, topic, -1).offset == 0
+
+
+def test_unknown_topics_and_partitions_are_told_one_by_one(broker: Broker, topic: str) -> None:
+    with broker.connect() as connection:
+        unknown = ErrorCode.unknown_topic_or_partition
+        assert produce(connection, fresh_name(), GOOD).error_code == unknown
+        assert produce(connection, "not allowed!", GOOD).error_code == unknown
+        for partition in (1, -1, 2**31 - 1):
+            assert produce(connection, topic, GOOD, partition=partition).error_code == unknown
+        partitions = [{"index": index, "records": GOOD} for index in (0, 5)]
+        fields = produce_fields(topic, None) | {"topic_data": [{"name": topic, "partition_data": partitions}]}
+        answer = connection.ask(PRODUCE, 9, fields).responses[0].partition_responses
+        assert {one.index: one.error_code for one in answer} == {0: ErrorCode.none, 5: unknown}
+
+
+@pytest.mark.parametrize("bad", ["wrong CRC", "unknown topic"])
+def test_error_without_acks_closes_the_connection(broker: Broker, topic: str, bad: str) -> None:
+    """The only way to tell a producer that asked for no answer."""
+    fields = produce_fields(topic, batch(crc=1), acks=0) if bad == "wrong CRC" else produce_fields(fresh_name(), GOOD, acks=0)
+    with broker.connect() as connection:
+        connection.send(PRODUCE, 9, fields)
+        assert connection.is_ended_by_peer()
+
+
+def test_record_without_a_key_is_refused_on_a_compacted_topic(broker: Broker) -> None:
+    topic = create_topic(broker, configs={"cleanup.policy": "compact"})
+    with broker.connect() as connection:
+        answer = produce(connection, topic, encode_batch([b"a", b"b"], keys=[b"k", None]))
+        assert answer.error_code == ErrorCode.invalid_record
+        assert produce(connection, topic, zstd_batch([b"a"])).error_code == ErrorCode.none
+        assert list_offset(connection, topic, -1).offset == 1
+
+
+def test_batch_bigger_than_a_segment_is_refused(broker: Broker) -> None:
+    topic = create_topic(broker, configs={"segment.bytes": 1 << 20, "max.message.bytes": 5_000_000})
+    with broker.connect() as connection:
+        assert produce(connection, topic, encode_batch([bytes(2_000_000)])).error_code == ErrorCode.record_list_too_large
+
+
+def test_max_message_bytes_is_obeyed_as_soon_as_it_is_changed(broker: Broker) -> None:
+    topic = create_topic(broker, configs={"max.message.bytes": len(GOOD)})
+    with broker.connect() as connection:
+        assert produce(connection, topic, GOOD).error_code == ErrorCode.none
+        assert produce(connection, topic, encode_batch([b"a", b"bc"])).error_code == ErrorCode.message_too_large
+
+
+def damaged_inside() -> bytes:
+    return encode_block(b"\xff" * 30, 2, timestamp=now_ms(), max_timestamp=now_ms())
+
+
+def compressed_garbage(codec: int) -> bytes:
+    return encode_block(b"\xff" * 300, 2, timestamp=now_ms(), max_timestamp=now_ms(), attributes=codec)
+
+
+def bomb() -> bytes:
+    block = bytes(cramjam.zstd.compress(encode_record(0, bytes(300 << 20), key=b"k")))
+    return encode_block(block, 1, timestamp=now_ms(), max_timestamp=now_ms(), attributes=4)
+
+
+@pytest.mark.parametrize("config", [{}, {"cleanup.policy": "compact"}, {"compression.type": "lz4"}], ids=str)
+@pytest.mark.parametrize("make", [damaged_inside, *(lambda codec=codec: compressed_garbage(codec) for codec in range(1, 5))])
+def test_batch_that_is_wrong_only_inside_harms_nobody(broker: Broker, config: dict[str, object], make: Callable[[], bytes]) -> None:
+    """Whether it is refused (Kafka reads every record) or stored as its producer made it, the partition goes on."""
+    topic = create_topic(broker, configs=config)
+    with broker.connect() as connection:
+        first = produce(connection, topic, make())
+        assert produce(connection, topic, encode_batch([b"good"], keys=[b"k"])).base_offset == (2 if first.error_code == 0 else 0)
+        if config:
+            assert first.error_code != ErrorCode.none
+
+
+def test_batch_that_grows_without_bound_when_decompressed_is_refused(broker: Broker, unbothered: Connection) -> None:
+    topic = create_topic(broker, configs={"cleanup.policy": "compact"})
+    before = broker.resident_bytes()
+    with broker.connect() as connection:
+        produce(connection, topic, bomb())
+        assert produce(connection, topic, encode_batch([b"good"], keys=[b"k"])).error_code == ErrorCode.none
+    assert broker.resident_bytes() - before < 200 << 20
