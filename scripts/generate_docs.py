@@ -6,17 +6,14 @@
 `tests/test_project.py` runs the check, so a document cannot fall behind.
 """
 
-import importlib
 import inspect
-import pkgutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import NamedTuple
 
-from penstock.broker import handlers
-from penstock.broker.api import Api
+from penstock.broker.api import Api, api_of
+from penstock.broker.routes import ROUTES
 from penstock.options.broker import BROKER_OPTIONS, TOPIC_DEFAULTS
 from penstock.options.option import Option
 from penstock.options.topic import TOPIC_OPTIONS
@@ -59,7 +56,7 @@ class Route(NamedTuple):
 
     api: Api
     summary: str
-    module: ModuleType
+    module: str
 
 
 def main() -> int:
@@ -131,10 +128,9 @@ def protocol() -> Iterator[str]:
     yield from _table(("key", "API", "versions", "what it does"), (_route_row(route) for route in routes))
     yield ""
     yield from ("## Notes per family", "")
-    modules = {route.module.__name__: route.module for route in routes}
-    for name, module in sorted(modules.items()):
+    for name in sorted({route.module for route in routes}):
         yield from (f"### `{name.removeprefix('penstock.broker.handlers.')}`", "")
-        yield from inspect.cleandoc(module.__doc__ or "").splitlines()
+        yield from inspect.cleandoc(sys.modules[name].__doc__ or "").splitlines()
         yield ""
     yield from ("## Known to Kafka 4.2, not answered", "")
     unanswered = (ApiKey(key) for key in API_VERSIONS if key not in answered)
@@ -142,16 +138,9 @@ def protocol() -> Iterator[str]:
 
 
 def _routes() -> Iterator[Route]:
-    """Every function of the handlers that is marked with an API."""
-    for found in pkgutil.walk_packages(handlers.__path__, handlers.__name__ + "."):
-        module = importlib.import_module(found.name)
-        for _, family in inspect.getmembers(module, inspect.isclass):
-            if family.__module__ != module.__name__:
-                continue
-            for _, function in inspect.getmembers(family, inspect.isfunction):
-                marked = getattr(function, "api", None)
-                if isinstance(marked, Api):
-                    yield Route(marked, (inspect.getdoc(function) or "").partition("\n")[0], module)
+    for functions in ROUTES.values():
+        for function in functions:
+            yield Route(api_of(function), (inspect.getdoc(function) or "").partition("\n")[0], function.__module__)
 
 
 def _route_row(route: Route) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ def _fixed(name: str, option_type: OptionType, default: str | int, documentation
 
 
 _BROKER = (
-    _option("node.id", OptionType.INT, 0, "Number of this broker, unique in its cluster.", minimum=0),
+    _option("node.id", OptionType.INT, 1, "Number of this broker, unique in its cluster.", minimum=0),
     _option("broker.rack", OptionType.STRING, None, "Where this broker stands; told to clients, which may prefer near replicas."),
     _option("log.dir", OptionType.LIST, "penstock-data", "Directory of the data, if `log.dirs` is not set; `--data` sets it."),
     _option("log.dirs", OptionType.LIST, None, "Directories of the data; partitions are spread over them."),
@@ -87,15 +87,8 @@ _BROKER = (
         "log.flush.offset.checkpoint.interval.ms",
         OptionType.INT,
         60_000,
-        "How often the recovery points are written: what lies behind them is not read again after a crash.",
-        minimum=0,
-    ),
-    _option(
-        "log.flush.start.offset.checkpoint.interval.ms",
-        OptionType.INT,
-        60_000,
-        "How often the start offsets of the logs are written.",
-        minimum=0,
+        "How often recovery points, start offsets and high watermarks are written: what lies behind them is not read again after a crash.",
+        minimum=1,
     ),
     _option("producer.id.expiration.ms", OptionType.INT, 86_400_000, "How long a silent idempotent producer is remembered.", minimum=1),
     _option(
@@ -119,9 +112,6 @@ _NETWORK = (
     _dynamic(_option("max.connections.per.ip", OptionType.INT, MAX_INT, "Connections the broker accepts from one address.", minimum=0)),
     _option("connections.max.idle.ms", OptionType.LONG, 600_000, "Time without a request after which a connection is closed."),
     _option("socket.request.max.bytes", OptionType.INT, 100 * 1024 * 1024, "The biggest request that is read.", minimum=1),
-    _option("socket.listen.backlog.size", OptionType.INT, 50, "Connections that may wait to be accepted.", minimum=1),
-    _option("socket.receive.buffer.bytes", OptionType.INT, 102_400, "Receive buffer of the sockets; -1 leaves it to the system."),
-    _option("socket.send.buffer.bytes", OptionType.INT, 102_400, "Send buffer of the sockets; -1 leaves it to the system."),
     _option(
         "queued.max.request.bytes",
         OptionType.LONG,
@@ -136,8 +126,11 @@ _NETWORK = (
         "Fetch sessions that are remembered, so that consumers only send what changed.",
         minimum=0,
     ),
-    _option("max.request.partition.size.limit", OptionType.INT, 2000, "The most partitions that one answer describes.", minimum=1),
-    _option("transaction.max.timeout.ms", OptionType.INT, 900_000, "The longest timeout a producer may ask for.", minimum=1),
+)
+
+_KEPT_AT_KAFKAS_DEFAULT = (
+    _fixed("max.request.partition.size.limit", OptionType.INT, 2000, "The most partitions that one answer describes."),
+    _fixed("transaction.max.timeout.ms", OptionType.INT, 900_000, "The longest timeout a transactional producer may ask for."),
 )
 
 _REPLICATION = (
@@ -173,7 +166,7 @@ BROKER_OPTIONS: Mapping[str, Option] = MappingProxyType(
     {
         option.name: option
         for option in sorted(
-            (*_BROKER, *_TOPICS, *_NETWORK, *_REPLICATION, *_GROUPS, *_topic_defaults()),
+            (*_BROKER, *_TOPICS, *_NETWORK, *_KEPT_AT_KAFKAS_DEFAULT, *_REPLICATION, *_GROUPS, *_topic_defaults()),
             key=lambda option: option.name,
         )
     }

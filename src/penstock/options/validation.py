@@ -42,7 +42,15 @@ def validate_dynamic_broker_values(values: Mapping[str, str]) -> None:
 
 
 def check_startup_values(values: Mapping[str, str]) -> None:
-    """Check what a person gave at start; raises `UsageError`."""
+    """Check what a person gave at start; raises one `UsageError` that names everything that is wrong."""
+    mistakes = []
+    for name, text in values.items():
+        try:
+            parse_value(find_option(BROKER_OPTIONS, name), text)
+        except InvalidConfig as error:
+            mistakes.append(str(error))
+    if mistakes:
+        raise UsageError("; ".join(mistakes))
     try:
         validate_broker_values(values)
     except InvalidConfig as error:

@@ -56,6 +56,16 @@ def test_what_was_typed_at_start_is_refused_as_a_mistake_of_usage() -> None:
         check_startup_values({"num.partitions": "0"})
 
 
+def test_everything_that_is_wrong_at_start_is_told_at_once() -> None:
+    with pytest.raises(UsageError, match=r"one event loop.*; .*num\.partitions.*; unknown broker option 'xyzzy'"):
+        check_startup_values({"num.io.threads": "8", "num.partitions": "0", "xyzzy": "1", "node.id": "3"})
+
+
+def test_options_that_do_not_fit_together_are_refused_at_start() -> None:
+    with pytest.raises(UsageError, match="is above"):
+        check_startup_values({"log.cleaner.min.compaction.lag.ms": "6", "log.cleaner.max.compaction.lag.ms": "5"})
+
+
 def test_the_compaction_lags_must_be_in_order() -> None:
     validate_topic_overrides({"min.compaction.lag.ms": "5", "max.compaction.lag.ms": "5"})
     with pytest.raises(InvalidConfig, match=r"min\.compaction\.lag\.ms=6 is above max\.compaction\.lag\.ms=5"):
