@@ -159,7 +159,7 @@ class Connection(asyncio.Protocol):
             raise ConnectionLost(f"it has seen zxid {request.last_zxid_seen:#x}, this tree is at {keeper.tree.last_zxid:#x}")
         self._cancel_handshake_timer()
         if request.session_id == 0:
-            session = keeper.open_session(self._server.negotiate(request.timeout_ms))
+            session = self._server.open_session(request.timeout_ms)
         else:
             found = keeper.tree.sessions.get(request.session_id)
             if found is None or found.name or not hmac.compare_digest(found.password, request.password):
@@ -168,7 +168,8 @@ class Connection(asyncio.Protocol):
                 return
             session = found
             keeper.touch(session)
-        self._requester = Requester(keeper, session, frozenset({Identity("ip", self.peer.rpartition(":")[0])}), self.deliver)
+        address = Identity("ip", self.peer.rpartition(":")[0])
+        self._requester = Requester(keeper, session, identities=frozenset({address}), watcher=self.deliver)
         self._server.attach(self)
         self._send_durably(
             encode_connected(

@@ -5,6 +5,7 @@ from then on the tree is offline, whoever waits is woken with `TreeOffline`, and
 """
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -86,15 +87,12 @@ class Durability:
                 listener()
 
     async def close(self) -> None:
-        """Sync what is left and end the thread."""
-        try:
-            flush = self._journal.begin_flush() if self.failure is None else None
-            if flush is not None:
-                await self._loop.run_in_executor(self._thread, flush.run)
-                self._journal.complete_flush(flush)
-        finally:
-            await asyncio.to_thread(self._thread.shutdown)
-            self._journal.close()
+        """Sync what is left and end the thread; a disk that fails now has been reported by `fail`."""
+        self._is_synced = True
+        with contextlib.suppress(TreeOffline):
+            await self.wait()
+        await asyncio.to_thread(self._thread.shutdown)
+        self._journal.close()
 
     def _flush(self) -> None:
         if self._is_flushing or self.failure is not None:

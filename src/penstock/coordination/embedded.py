@@ -78,7 +78,7 @@ class EmbeddedCoordination:
         self._require_open()
         node = self.keeper.tree.node(path)
         if watch is not None:
-            self.keeper.watches.add_data_watch(path, _Registration(watch, self._loop))
+            self.keeper.watches.add_data_watch(path, _Registration(watch, self))
         return node.data or b"", node.stat()
 
     async def set(self, path: str, data: bytes, *, version: int = ANY_VERSION) -> ZnodeStat:
@@ -97,14 +97,14 @@ class EmbeddedCoordination:
         if node is None:
             check_path(path)
         if watch is not None:
-            self.keeper.watches.add_data_watch(path, _Registration(watch, self._loop))
+            self.keeper.watches.add_data_watch(path, _Registration(watch, self))
         return None if node is None else node.stat()
 
     async def children(self, path: str, *, watch: WatchCallback | None = None) -> list[str]:
         self._require_open()
         node = self.keeper.tree.node(path)
         if watch is not None:
-            self.keeper.watches.add_child_watch(path, _Registration(watch, self._loop))
+            self.keeper.watches.add_child_watch(path, _Registration(watch, self))
         return sorted(node.children)
 
     async def multi(self, operations: Sequence[Operation]) -> list[OperationResult]:
@@ -120,11 +120,13 @@ class EmbeddedCoordination:
         if self._is_closed:
             return
         self._is_closed = True
-        if self.keeper.durability.failure is None:
-            self.keeper.close_session(self.session_id)
-            await self.keeper.durability.wait()
-        if self._is_owner:
-            await self.keeper.close()
+        try:
+            if self.keeper.durability.failure is None:
+                self.keeper.close_session(self.session_id)
+                await self.keeper.durability.wait()
+        finally:
+            if self._is_owner:
+                await self.keeper.close()
 
     def _require_open(self) -> None:
         if self._is_closed:
@@ -144,6 +146,11 @@ class EmbeddedCoordination:
         for ancestor in reversed(missing):
             self._execute(Create(ancestor))
 
+    def deliver(self, callback: WatchCallback, event: WatchEvent) -> None:
+        """Call a watch soon, unless this session is over by now."""
+        if not self._is_closed:
+            self._loop.call_soon(callback, event)
+
     def _on_failure(self) -> None:
         for listener in self._listeners:
             self._loop.call_soon(listener, SessionState.LOST)
@@ -152,11 +159,11 @@ class EmbeddedCoordination:
 class _Registration:
     """One registered watch; by its identity, so that the same function registered twice is called twice."""
 
-    __slots__ = ("_callback", "_loop")
+    __slots__ = ("_callback", "_coordination")
 
-    def __init__(self, callback: WatchCallback, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, callback: WatchCallback, coordination: EmbeddedCoordination) -> None:
         self._callback = callback
-        self._loop = loop
+        self._coordination = coordination
 
     def __call__(self, event: WatchEvent) -> None:
-        self._loop.call_soon(self._callback, event)
+        self._coordination.deliver(self._callback, event)

@@ -6,7 +6,6 @@ ZooKeeper does where they are switched off.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from penstock.coordination import acl
 from penstock.coordination.acl import AclEntry, Identity
@@ -32,14 +31,16 @@ from penstock.coordination.watches import Watcher
 from penstock.coordination.znode import check_path
 
 
-@dataclass(slots=True)
 class Requester:
     """Who asks: a client's session, what it has proved to be, and where its watch events go."""
 
-    keeper: TreeKeeper
-    session: Session
-    identities: frozenset[Identity]
-    watcher: Watcher
+    __slots__ = ("identities", "keeper", "session", "watcher")
+
+    def __init__(self, keeper: TreeKeeper, session: Session, *, identities: frozenset[Identity], watcher: Watcher) -> None:
+        self.keeper = keeper
+        self.session = session
+        self.identities = identities
+        self.watcher = watcher
 
 
 Handler = Callable[[Requester, JuteReader, int], bytes]

@@ -7,8 +7,10 @@ obeyed. The server does not own the tree: closing it drops the connections and l
 import asyncio
 
 from penstock.coordination.connection import Connection
+from penstock.coordination.errors import ConnectionLost
 from penstock.coordination.four_letter_words import ServerStatus, answer
 from penstock.coordination.keeper import TreeKeeper
+from penstock.coordination.tree import Session
 
 MEBIBYTE = 1024 * 1024
 
@@ -24,6 +26,7 @@ class CoordinationServer:
         max_session_timeout_ms: int = 60_000,
         max_frame_bytes: int = MEBIBYTE,
         max_connections: int = 1_000,
+        max_sessions: int = 10_000,
     ) -> None:
         self.keeper = keeper
         self.max_frame_bytes = max_frame_bytes
@@ -31,6 +34,7 @@ class CoordinationServer:
         self.sent = 0
         self._session_timeouts_ms = (min_session_timeout_ms, max_session_timeout_ms)
         self._max_connections = max_connections
+        self._max_sessions = max_sessions
         self._connections: set[Connection] = set()
         self._by_session: dict[int, Connection] = {}
         self._server: asyncio.Server | None = None
@@ -74,6 +78,12 @@ class CoordinationServer:
         self._connections.discard(connection)
         if self._by_session.get(connection.session_id) is connection:
             del self._by_session[connection.session_id]
+
+    def open_session(self, requested_timeout_ms: int) -> Session:
+        """A new session for a client, unless too many wait for their timeouts."""
+        if len(self.keeper.tree.sessions) >= self._max_sessions:
+            raise ConnectionLost(f"there are {self._max_sessions} sessions already")
+        return self.keeper.open_session(self.negotiate(requested_timeout_ms))
 
     def negotiate(self, requested_ms: int) -> int:
         """The session timeout a client gets."""
