@@ -18,6 +18,8 @@ SOURCES = sorted((ROOT / "src").rglob("*.py"))
 PYTHON_FILES = sorted([*SOURCES, *(ROOT / "tests").rglob("*.py"), *(ROOT / "bench").rglob("*.py"), *(ROOT / "scripts").rglob("*.py")])
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 70
+MAX_MODULES_AT_READY = 420
+MAX_KIO_MODULES_AT_READY = 40
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "base", "core", "manager_utils"}
 DOORS = {"kio": "src/penstock/wire", "kazoo": "src/penstock/coordination/kazoo_adapter.py", "confluent_kafka": "src/penstock/cli"}
 """Where a library may be named at all: kio's modules are imported by name there, which import-linter cannot see."""
@@ -118,6 +120,33 @@ def test_generated_documents_are_up_to_date() -> None:
         [sys.executable, "scripts/generate_docs.py", "--check"], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
+
+
+MODULES_AT_READY = """
+import asyncio, sys
+from pathlib import Path
+from penstock.broker.server import BrokerServer
+from penstock.broker.server_options import ServerOptions
+
+async def main():
+    async with BrokerServer(ServerOptions(listen_port=0, coordination_port=0, data=(Path(sys.argv[1]),))):
+        print(*sys.modules)
+
+asyncio.run(main())
+"""
+
+
+def test_a_broker_that_is_ready_has_loaded_little(tmp_path: Path) -> None:
+    """Start-up time and memory are mostly imports: kio's, above all, are loaded per API and version when first asked for."""
+    started = subprocess.run(
+        [sys.executable, "-c", MODULES_AT_READY, str(tmp_path / "data")], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert started.returncode == 0, started.stderr
+    modules = started.stdout.split()
+    dear = {"aiokafka", "confluent_kafka", "kafka", "kazoo", "pydantic", "pytest", "rich", "typer"}
+    assert sorted(dear.intersection(modules)) == []
+    assert len([name for name in modules if name.startswith("kio")]) <= MAX_KIO_MODULES_AT_READY
+    assert len(modules) <= MAX_MODULES_AT_READY
 
 
 def test_every_script_can_be_executed() -> None:
