@@ -20,8 +20,8 @@ from penstock.errors import CommandFailed, UsageError
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
-POLL_SECONDS = 0.2
-RECORDS_PER_POLL = 500
+POLL_SECONDS = 0.1
+RECORDS_PER_POLL = 1_000
 SETTINGS = {
     "auto.offset.reset": "error",
     "enable.partition.eof": "true",
@@ -103,7 +103,7 @@ def _start_offsets(consumer: "Consumer", topic: str, *, ranges: Mapping[int, Off
 def _records(
     cluster: Cluster, consumer: "Consumer", *, topic: str, starts: Mapping[int, int], ends: Mapping[int, int] | None
 ) -> Iterator[ShownRecord | None]:
-    """Records of the partitions from their starts to their ends (or forever); None whenever there is nothing to wait for right now."""
+    """Records of the partitions from their starts to their ends (or forever); None after each poll."""
     from confluent_kafka import TopicPartition
 
     open_partitions = {number for number in starts if ends is None or starts[number] < ends[number]}
@@ -150,15 +150,18 @@ def _headers(message: "Message") -> list[tuple[str, bytes | None]]:
 
 
 def _write(records: Iterator[ShownRecord | None], formatter: RecordFormatter, *, count: int | None, out: BinaryIO) -> None:
-    """Write up to `count` records; what was written is flushed whenever the next has to be waited for."""
-    out.write(formatter.heading)
-    written = 0
+    """Write up to `count` records, those of one poll at once, so that nothing lies in a buffer while we wait for the next."""
+    lines = [formatter.heading]
+    seen = 0
     for record in records:
         if record is None:
+            out.write(b"".join(lines))
             out.flush()
+            lines.clear()
             continue
-        out.write(formatter(record))
-        written += 1
-        if written == count:
+        lines.append(formatter(record))
+        seen += 1
+        if seen == count:
             break
+    out.write(b"".join(lines))
     out.flush()
