@@ -115,8 +115,9 @@ _NETWORK = (
     _option(
         "queued.max.request.bytes",
         OptionType.LONG,
-        -1,
-        "Bytes of requests that may be unanswered at once, after which the broker stops reading; not positive means no limit.",
+        512 * 1024 * 1024,
+        "Memory for large requests that have begun to come in, over all connections; one that would go past it is closed.",
+        minimum=16 * 1024 * 1024,
     ),
     _option("fetch.max.bytes", OptionType.INT, 55 * 1024 * 1024, "The most that one fetch is answered with.", minimum=1024),
     _option(
