@@ -26,6 +26,7 @@ SETTINGS = {
     "auto.offset.reset": "error",
     "enable.partition.eof": "true",
     "fetch.wait.max.ms": "100",
+    "fetch.queue.backoff.ms": "10",  # librdkafka would rest a whole second whenever its queue is full
     "allow.auto.create.topics": "false",
 }
 
