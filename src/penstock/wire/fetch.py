@@ -188,7 +188,10 @@ def _decode(body: memoryview, position: int, *, version: int) -> FetchRequest:
     forgotten, position = _decode_forgotten(body, position, version=version)
     rack_id, replica_epoch, cluster_id = "", -1, None
     if version >= _FIRST_WITH_RACK:
-        rack_id, position = read_string(body, position, flexible=version >= _FIRST_FLEXIBLE)
+        if version >= _FIRST_FLEXIBLE and body[position] == 1:
+            position += 1
+        else:
+            rack_id, position = read_string(body, position, flexible=version >= _FIRST_FLEXIBLE)
     if version >= _FIRST_FLEXIBLE and body[position] != 0:
         for tag, begin, end in read_tags(body, position)[0]:
             if tag == 0:
@@ -242,6 +245,8 @@ def _read_topic_key(body: memoryview, position: int, *, version: int) -> tuple[s
 
 
 def _decode_partitions(body: memoryview, position: int, *, count: int, version: int) -> tuple[list[FetchPartition], int]:
+    if count == 1 and body[position + _PARTITION_12.size] == 0:
+        return [FetchPartition(*_PARTITION_12.unpack_from(body, position))], position + _PARTITION_12.size + 1
     # Consumers send no tags, so every partition takes the same number of bytes, and the byte that counts its tags is a zero at the end of
     # each. If that holds for all, by induction they are where they seem to be, and can be read at one go.
     size = _PARTITION_12_WITHOUT_TAGS.size

@@ -72,8 +72,9 @@ def check_left(buffer: Buffer, position: int, *, size: int) -> None:
 
 def read_text(buffer: Buffer, position: int, *, size: int) -> tuple[str, int]:
     """`size` bytes of UTF-8."""
-    check_left(buffer, position, size=size)
     end = position + size
+    if size < 0 or end > len(buffer):
+        raise MalformedFrame(f"a string of {size} bytes does not fit into the {len(buffer) - position} bytes left of the message")
     try:
         return str(buffer[position:end], "utf-8"), end
     except UnicodeDecodeError:
@@ -87,19 +88,19 @@ def read_nullable_string(buffer: Buffer, position: int, *, flexible: bool) -> tu
         size -= 1
     else:
         size, position = read_int16(buffer, position)
-    if size == -1:
-        return None, position
-    if size == 0:
-        return "", position
-    return read_text(buffer, position, size=size)
+    return (None, position) if size == -1 else read_text(buffer, position, size=size)
 
 
 def read_string(buffer: Buffer, position: int, *, flexible: bool) -> tuple[str, int]:
     """A string that must not be null, in the compact form if `flexible`."""
-    text, position = read_nullable_string(buffer, position, flexible=flexible)
-    if text is None:
+    if flexible:
+        size, position = read_unsigned_varint(buffer, position)
+        size -= 1
+    else:
+        size, position = read_int16(buffer, position)
+    if size == -1:
         raise MalformedFrame("a string that is required is null")
-    return text, position
+    return read_text(buffer, position, size=size)
 
 
 def read_count(buffer: Buffer, position: int, *, flexible: bool, element_size: int) -> tuple[int, int]:

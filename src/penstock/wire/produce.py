@@ -39,11 +39,16 @@ HIGHEST_VERSION: Final = 13
 MAX_PARTITIONS: Final = 100_000
 """Most partitions in one request: an entry may be as small as five bytes, what is made of it is not."""
 
+_TOO_MANY: Final = f"a Produce request with more than {MAX_PARTITIONS} partitions"
+_ONE_BYTE: Final = 0x7F
+"""Highest varint of one byte."""
+
 _FIRST_FLEXIBLE: Final = 9
 _FIRST_WITH_LEADER: Final = 10
 _FIRST_WITH_TOPIC_ID: Final = 13
 
 _ACKS_AND_TIMEOUT: Final = struct.Struct(">hi")
+_LEGACY_START: Final = struct.Struct(">hhii")
 _ACKS_TIMEOUT_AND_COUNT: Final = struct.Struct(">hii")
 _INDEX_AND_SIZE: Final = struct.Struct(">ii")
 _HEADER: Final = struct.Struct(">ii")
@@ -115,8 +120,9 @@ def decode_request(body: memoryview, version: int, *, start: int = 0) -> Produce
         raise MalformedFrame("a topic name is not valid UTF-8") from None
 
 
-# In both decoders a slice that reaches past the end of the body is caught one step later, by the next field, for which nothing is left:
-# checking each slice as well would cost more than the rest of the decoding. Where no field has to follow, the end is checked.
+# Both decoders are written for the common request, one topic with one partition. A slice that reaches past the end of the body is caught
+# one step later, by the next field, for which nothing is left; where no field has to follow, the end is checked. A count of one byte is at
+# most 126 and needs no check against the bytes left.
 
 
 def _decode_flexible(body: memoryview, position: int, version: int) -> ProduceRequest:
@@ -126,7 +132,11 @@ def _decode_flexible(body: memoryview, position: int, version: int) -> ProduceRe
     else:
         transactional_id, position = read_nullable_string(body, position, flexible=True)
     acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(body, position)
-    topic_count, position = read_count(body, position + 6, flexible=True, element_size=3)
+    position += 6
+    if 0 <= (topic_count := body[position] - 1) < _ONE_BYTE:
+        position += 1
+    else:
+        topic_count, position = read_count(body, position, flexible=True, element_size=3)
     topics = []
     partitions_left = MAX_PARTITIONS
     for _ in range(topic_count):
@@ -134,13 +144,18 @@ def _decode_flexible(body: memoryview, position: int, version: int) -> ProduceRe
         if version >= _FIRST_WITH_TOPIC_ID:
             topic_id = bytes(body[position : position + UUID_SIZE])
             position += UUID_SIZE
-        elif 0 < (size := body[position]) < 0x80:
+        elif 0 < (size := body[position]) <= _ONE_BYTE:
             name = str(body[position + 1 : position + size], "utf-8")
             position += size
         else:
             name, position = read_string(body, position, flexible=True)
-        count, position = read_count(body, position, flexible=True, element_size=6)
-        partitions_left = _spend(partitions_left, count)
+        if 0 <= (count := body[position] - 1) < _ONE_BYTE:
+            position += 1
+        else:
+            count, position = read_count(body, position, flexible=True, element_size=6)
+        partitions_left -= count
+        if partitions_left < 0:
+            raise MalformedFrame(_TOO_MANY)
         partitions: list[tuple[int, memoryview | None]] = []
         for _ in range(count):
             (index,) = INT32.unpack_from(body, position)
@@ -160,9 +175,13 @@ def _decode_flexible(body: memoryview, position: int, version: int) -> ProduceRe
 
 
 def _decode_legacy(body: memoryview, position: int) -> ProduceRequest:
-    transactional_id, position = read_nullable_string(body, position, flexible=False)
-    acks, timeout_ms, topic_count = _ACKS_TIMEOUT_AND_COUNT.unpack_from(body, position)
-    position += 10
+    transactional_id = None
+    size, acks, timeout_ms, topic_count = _LEGACY_START.unpack_from(body, position)
+    position += 12
+    if size != -1:
+        transactional_id, position = read_nullable_string(body, position - 12, flexible=False)
+        acks, timeout_ms, topic_count = _ACKS_TIMEOUT_AND_COUNT.unpack_from(body, position)
+        position += 10
     _check_count(topic_count, left=len(body) - position, element_size=6)
     topics = []
     partitions_left = MAX_PARTITIONS
@@ -175,7 +194,9 @@ def _decode_legacy(body: memoryview, position: int) -> ProduceRequest:
         (count,) = INT32.unpack_from(body, end)
         position = end + 4
         _check_count(count, left=len(body) - position, element_size=8)
-        partitions_left = _spend(partitions_left, count)
+        partitions_left -= count
+        if partitions_left < 0:
+            raise MalformedFrame(_TOO_MANY)
         partitions: list[tuple[int, memoryview | None]] = []
         for _ in range(count):
             index, size = _INDEX_AND_SIZE.unpack_from(body, position)
@@ -197,12 +218,6 @@ def _decode_legacy(body: memoryview, position: int) -> ProduceRequest:
 def _check_count(count: int, *, left: int, element_size: int) -> None:
     if count < 0 or count * element_size > left:
         raise MalformedFrame(f"an array of {count} elements does not fit into the {left} bytes left of the request")
-
-
-def _spend(partitions_left: int, count: int) -> int:
-    if count > partitions_left:
-        raise MalformedFrame(f"a Produce request with more than {MAX_PARTITIONS} partitions")
-    return partitions_left - count
 
 
 def encode_response(

@@ -36,7 +36,7 @@ def test_one_reply_serves_every_version(version: int) -> None:
 
 
 def test_an_error_code_and_a_throttle_time_that_are_not_given_are_zero() -> None:
-    topics = [{"name": "events", "topic_id": None, "is_internal": False, "partitions": []}]
+    topics: list[dict[str, object]] = [{"name": "events", "topic_id": None, "is_internal": False, "partitions": []}]
     reply = metadata(12, {"brokers": [], "topics": topics})
     assert reply.throttle_time == timedelta(0)  # type: ignore[attr-defined]
     assert reply.topics[0].error_code == 0  # type: ignore[attr-defined]
