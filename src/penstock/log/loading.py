@@ -104,7 +104,7 @@ def _collect(files: Files, directory: Path, names: list[str], order: LoadOrder) 
             files.unlink(directory / name)
     if not len(segments):
         segments.add(Segment.create(files, directory, order.log_start_offset, config=order.config, created_ms=order.now_ms))
-    trusted = list(segments)[:-1] if order.is_clean else _before(segments, order.recovery_point)
+    trusted = list(segments) if order.is_clean else _before(segments, order.recovery_point)
     for segment in trusted:
         if not _has_sound_indexes(files, segment, present, order):
             _logger.warning("the indexes of %s are missing or damaged and are rebuilt", segment.path())
@@ -135,13 +135,14 @@ def _has_sound_indexes(files: Files, segment: Segment, present: set[str], order:
 
 
 def _is_long_enough(files: Files, segment: Segment, order: LoadOrder) -> bool:
-    """Whether the offset index has whole entries, and any at all if a batch starts beyond the first interval."""
+    """Whether the indexes have whole entries, and any at all where there must be some."""
     entries = whole_entries(files, segment.path(INDEX_SUFFIX), entry=offset_index.ENTRY)
     times = whole_entries(files, segment.path(TIME_INDEX_SUFFIX), entry=time_index.ENTRY)
-    if entries < 0 or times < 0:
+    if entries < 0 or times < 0 or (times == 0 and segment.first_timestamp >= 0):
         return False
     if entries > 0 or segment.size_bytes <= order.config.index_interval_bytes:
         return True
+    # A batch that starts beyond the first interval has an entry.
     position = 0
     while position <= order.config.index_interval_bytes:
         position = segment.end_of_batch_at(position)

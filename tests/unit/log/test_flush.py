@@ -1,0 +1,60 @@
+from pathlib import Path
+
+import pytest
+
+from penstock.files import FileHandle, Files
+from penstock.log.flush import Flush, Unsynced
+
+
+class CountingFiles(Files):
+    def __init__(self, *, error: OSError | None = None) -> None:
+        self.synced: list[str] = []
+        self._error = error
+
+    def fsync(self, handle: FileHandle) -> None:
+        self.synced.append(handle.path.name)
+        if self._error is not None:
+            raise self._error
+
+    def fsync_directory(self, directory: Path) -> None:
+        self.synced.append(directory.name)
+
+
+def make(files: Files, path: Path) -> Flush:
+    handle = files.open(path / "a.log", create=True)
+    return Flush(files, 10, [handle], [(path / "epochs", b"content")], [path])
+
+
+def test_data_is_synced_before_what_speaks_of_it(tmp_path: Path) -> None:
+    files = CountingFiles()
+    make(files, tmp_path).run()
+    assert files.synced == ["a.log", "epochs.tmp", tmp_path.name, tmp_path.name]
+    assert (tmp_path / "epochs").read_bytes() == b"content"
+
+
+def test_flush_runs_once_however_often_it_is_called(tmp_path: Path) -> None:
+    files = CountingFiles()
+    flush = make(files, tmp_path)
+    flush.run()
+    flush.run()
+    assert files.synced.count("a.log") == 1
+
+
+def test_failed_sync_is_never_tried_again(tmp_path: Path) -> None:
+    files = CountingFiles(error=OSError(5, "Input/output error"))
+    flush = make(files, tmp_path)
+    for _ in range(2):
+        with pytest.raises(OSError, match="Input/output error"):
+            flush.run()
+    assert files.synced == ["a.log"]
+
+
+def test_unsynced_names_are_taken_once_and_missing_files_are_fine(tmp_path: Path) -> None:
+    unsynced = Unsynced()
+    (tmp_path / "there").touch()
+    unsynced.note(tmp_path / "there", tmp_path.parent, tmp_path)
+    unsynced.note(tmp_path / "gone")
+    assert [handle.path.name for handle in unsynced.take_handles(Files())] == ["there"]
+    assert unsynced.take_directories() == [tmp_path, tmp_path.parent]
+    assert unsynced.take_directories() == []
+    assert unsynced.take_handles(Files()) == []

@@ -1,0 +1,230 @@
+import errno
+import uuid
+from pathlib import Path
+
+import pytest
+
+from penstock.clock import ManualClock
+from penstock.errors import StartupError, StorageError
+from penstock.files import FileHandle, Files
+from penstock.log.config import LogConfig
+from penstock.log.directory import LogDirectory
+from penstock.log.log import Log
+from penstock.log.manager import LoadReport, LogManager
+from tests.unit.log.partition import append, append_many, values
+
+ID = uuid.UUID(int=7)
+
+
+def started(*paths: Path, files: Files | None = None, offline: list[Path] | None = None) -> LogManager:
+    def failed(directory: LogDirectory, _error: OSError) -> None:
+        if offline is not None:
+            offline.append(directory.path)
+
+    manager = LogManager(paths, clock=ManualClock(), files=files, on_offline=failed)
+    manager.start(node_id=1, cluster_id="abc")
+    return manager
+
+
+def load(manager: LogManager, **topic_ids: uuid.UUID) -> LoadReport:
+    return manager.load(lambda _topic: LogConfig(), topic_ids=topic_ids or None)
+
+
+def create(manager: LogManager, topic: str, partition: int = 0, *, topic_id: uuid.UUID = ID) -> Log:
+    return manager.create(topic, partition, topic_id=topic_id, config=LogConfig())
+
+
+def test_logs_survive_a_clean_stop(tmp_path: Path) -> None:
+    manager = started(tmp_path)
+    append_many(create(manager, "orders"), 3)
+    create(manager, "empty", 4)
+    manager.close(broker_epoch=9, high_watermark_of=lambda log: log.log_end_offset - 1)
+    again = started(tmp_path)
+    assert again.previous_broker_epoch == 9
+    load(again)
+    log = again.get("orders", 0)
+    assert log is not None
+    assert (len(again), log.log_end_offset, log.durable_end, log.topic_id) == (2, 3, 3, ID)
+    assert again.high_watermarks["orders", 0] == 2
+    assert (tmp_path / "recovery-point-offset-checkpoint").read_bytes() == b"0\n2\nempty 4 0\norders 0 3\n"
+
+
+def test_logs_survive_an_unclean_stop(tmp_path: Path) -> None:
+    manager = started(tmp_path)
+    append_many(create(manager, "orders"), 3)
+    for directory in manager.directories:
+        directory.release()
+    again = started(tmp_path)
+    assert again.previous_broker_epoch == -1
+    load(again)
+    log = again.get("orders", 0)
+    assert log is not None
+    assert len(values(log)) == 3
+
+
+def test_log_that_is_there_is_not_made_again(tmp_path: Path) -> None:
+    manager = started(tmp_path)
+    log = create(manager, "orders")
+    assert create(manager, "orders") is log
+    assert manager.get("orders", 1) is None
+
+
+def test_new_log_goes_where_the_fewest_are(tmp_path: Path) -> None:
+    manager = started(tmp_path / "a", tmp_path / "b")
+    places = [create(manager, "t", number).directory.path.name for number in range(4)]
+    assert sorted(places) == ["a", "a", "b", "b"]
+    manager.delete("t", places.index("b"))
+    assert create(manager, "t", 9).directory.path.name == "b"
+
+
+def test_start_offset_survives(tmp_path: Path) -> None:
+    manager = started(tmp_path)
+    log = create(manager, "orders")
+    append_many(log, 5)
+    log.delete_records_before(2)
+    manager.close()
+    again = started(tmp_path)
+    load(again)
+    log = next(iter(again))
+    assert (log.log_start_offset, len(values(log))) == (2, 3)
+
+
+def test_deleted_log_is_renamed_at_once_and_removed_later(tmp_path: Path) -> None:
+    manager = started(tmp_path)
+    log = create(manager, "orders")
+    append_many(log, 3)
+    region = log.read(0, max_bytes=1000, limit_offset=3)
+    assert region is not None
+    renamed = manager.delete("orders", 0)
+    assert renamed is not None
+    assert not log.path.exists()
+    assert manager.delete("orders", 0) is None
+    assert append(create(manager, "orders", topic_id=uuid.uuid4()), b"x").base_offset == 0
+    manager.remove_directory(renamed)
+    assert not renamed.exists()
+    assert len(Files().pread(region.handle, region.length, region.position)) == region.length
+    with pytest.raises(StorageError):
+        append(log, b"x")
+
+
+def test_leftovers_of_deleted_logs_are_reported_at_start(tmp_path: Path) -> None:
+    manager = started(tmp_path)
+    append_many(create(manager, "orders"), 3)
+    renamed = manager.delete("orders", 0)
+    manager.close()
+    again = started(tmp_path)
+    assert load(again).deleted == [renamed]
+    assert len(again) == 0
+
+
+def test_log_of_an_unknown_topic_is_reported_and_left_alone(tmp_path: Path) -> None:
+    manager = started(tmp_path)
+    for topic in ("known", "gone", "other"):
+        append_many(create(manager, topic), 1)
+    manager.close()
+    again = started(tmp_path)
+    report = load(again, known=ID, other=uuid.UUID(int=8))
+    assert sorted(path.name for path in report.strays) == ["gone-0", "other-0"]
+    assert [log.topic for log in again] == ["known"]
+    assert again.set_aside(tmp_path / "gone-0").name.endswith("-stray")
+
+
+def test_new_topic_does_not_begin_with_the_records_of_an_older_one(tmp_path: Path) -> None:
+    manager = started(tmp_path)
+    append_many(create(manager, "orders"), 3)
+    manager.close()
+    again = started(tmp_path)
+    load(again, orders=uuid.UUID(int=8))
+    log = create(again, "orders", topic_id=uuid.UUID(int=8))
+    assert log.log_end_offset == 0
+    assert len(list(tmp_path.glob("orders-0.*-stray/*.log"))) == 1
+
+
+def test_log_that_lost_its_label_in_a_crash_is_labelled_again(tmp_path: Path) -> None:
+    manager = started(tmp_path)
+    append_many(create(manager, "orders"), 3)
+    manager.close()
+    (tmp_path / "orders-0" / "partition.metadata").write_bytes(b"")
+    again = started(tmp_path)
+    load(again, orders=ID)
+    assert create(again, "orders").log_end_offset == 3
+    assert create(again, "orders").topic_id == ID
+    again.close()
+    last = started(tmp_path)
+    load(last)
+    assert next(iter(last)).topic_id == ID
+
+
+def test_retention_over_all_logs(tmp_path: Path) -> None:
+    manager = started(tmp_path)
+    log = manager.create("orders", 0, topic_id=ID, config=LogConfig(retention_bytes=0))
+    append_many(log, 3)
+    dropped = manager.apply_retention(lambda log: log.log_end_offset)
+    assert log.log_start_offset == 3
+    manager.unlink(dropped)
+    assert not list(log.path.glob("*.deleted"))
+
+
+def test_producers_expire_in_all_logs(tmp_path: Path) -> None:
+    manager = started(tmp_path)
+    log = create(manager, "orders")
+    append(log, b"x", producer_id=1, producer_epoch=0, base_sequence=0)
+    manager.expire_producers(expiration_ms=1)
+    assert len(log.active_producers) == 1
+    manager.expire_producers(expiration_ms=0)
+    assert log.active_producers == []
+
+
+class BadDisk(Files):
+    """Files in one directory cannot be synced."""
+
+    def __init__(self, bad: Path) -> None:
+        self._bad = bad
+
+    def fsync(self, handle: FileHandle) -> None:
+        if handle.path.is_relative_to(self._bad) and handle.path.suffix == ".log":
+            raise OSError(errno.EIO, "Input/output error")
+        super().fsync(handle)
+
+
+def test_bad_disk_goes_offline_and_the_other_goes_on(tmp_path: Path) -> None:
+    offline: list[Path] = []
+    manager = started(tmp_path / "a", tmp_path / "b", files=BadDisk(tmp_path / "a"), offline=offline)
+    logs = {log.directory.path.name: log for log in (create(manager, "t", number) for number in range(2))}
+    for log in logs.values():
+        append_many(log, 1)
+    running = logs["a"].begin_flush()
+    assert running is not None
+    with pytest.raises(OSError, match="Input/output") as failure:
+        running.run()
+    logs["a"].fail_flush(running, failure.value)
+    assert offline == [tmp_path / "a"]
+    append_many(logs["b"], 1)
+    assert create(manager, "new").directory.path.name == "b"
+    manager.close()
+    assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists()
+    assert (tmp_path / "b" / ".kafka_cleanshutdown").exists()
+
+
+def test_disk_that_fails_at_close_is_not_marked_clean(tmp_path: Path) -> None:
+    offline: list[Path] = []
+    manager = started(tmp_path, files=BadDisk(tmp_path), offline=offline)
+    append_many(create(manager, "t"), 1)
+    manager.close()
+    assert offline == [tmp_path]
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_without_a_working_directory_nothing_can_be_made(tmp_path: Path) -> None:
+    manager = started(tmp_path)
+    manager.directories[0].fail("testing", OSError(errno.EIO, "Input/output error"))
+    with pytest.raises(StorageError, match="no log directory is online"):
+        create(manager, "t")
+
+
+def test_second_broker_in_the_same_directory_is_refused(tmp_path: Path) -> None:
+    manager = started(tmp_path)
+    with pytest.raises(StartupError, match="in use"):
+        started(tmp_path)
+    manager.close()
+    started(tmp_path)

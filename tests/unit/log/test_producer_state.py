@@ -1,0 +1,83 @@
+import pytest
+
+from penstock.errors import InvalidProducerEpoch, OutOfOrderSequenceNumber
+from penstock.log.producer_state import ProducerState
+from penstock.wire.batch import BatchHeader, read_header
+from tests.batches import encode_batch
+
+
+def header(sequence: int, *, count: int = 2, epoch: int = 0, producer: int = 7, timestamp: int = 1000) -> BatchHeader:
+    batch = encode_batch([b""] * count, timestamp=timestamp, producer_id=producer, producer_epoch=epoch, base_sequence=sequence)
+    return read_header(batch)
+
+
+def written(*sequences: int, epoch: int = 0) -> ProducerState:
+    state = ProducerState()
+    for number, sequence in enumerate(sequences):
+        state.record(header(sequence, epoch=epoch), base_offset=100 + 2 * number)
+    return state
+
+
+def test_unknown_producer_may_start_anywhere() -> None:
+    assert ProducerState().check(header(55)) is None
+
+
+def test_sequence_has_to_follow() -> None:
+    state = written(0, 2)
+    assert state.check(header(4)) is None
+    for wrong in (3, 5, 100):
+        with pytest.raises(OutOfOrderSequenceNumber):
+            state.check(header(wrong))
+
+
+def test_each_of_the_last_five_batches_is_known_as_a_duplicate() -> None:
+    state = written(0, 2, 4, 6, 8, 10)
+    for sequence in (2, 4, 6, 8, 10):
+        duplicate = state.check(header(sequence))
+        assert duplicate is not None
+        assert (duplicate.base_offset, duplicate.last_offset) == (100 + sequence, 101 + sequence)
+    with pytest.raises(OutOfOrderSequenceNumber):
+        state.check(header(0))
+
+
+def test_same_start_with_another_length_is_no_duplicate() -> None:
+    with pytest.raises(OutOfOrderSequenceNumber):
+        written(0, 2).check(header(2, count=3))
+
+
+def test_new_epoch_starts_at_zero_and_forgets_the_old_batches() -> None:
+    state = written(0, 2)
+    with pytest.raises(OutOfOrderSequenceNumber):
+        state.check(header(4, epoch=1))
+    assert state.check(header(0, epoch=1)) is None
+    state.record(header(0, epoch=1), base_offset=200)
+    with pytest.raises(InvalidProducerEpoch):
+        state.check(header(4, epoch=0))
+    entry = state.get(7)
+    assert entry is not None
+    assert (entry.epoch, entry.last_sequence, len(entry.batches)) == (1, 1, 1)
+
+
+def test_sequences_wrap_around() -> None:
+    state = written(2**31 - 3)
+    assert state.check(header(2**31 - 1)) is None
+    state.record(header(2**31 - 1), base_offset=300)
+    entry = state.get(7)
+    assert entry is not None
+    assert entry.last_sequence == 0
+    assert state.check(header(1)) is None
+    state = written(2**31 - 2)
+    assert state.check(header(0)) is None
+
+
+def test_producers_expire_by_the_time_of_their_last_batch() -> None:
+    state = written(0)
+    assert state.expire(older_than_ms=999) == 0
+    assert state.expire(older_than_ms=1000) == 1
+    assert len(state) == 0
+
+
+def test_open_transaction_does_not_expire() -> None:
+    state = written(0)
+    next(iter(state)).transaction_first_offset = 5
+    assert state.expire(older_than_ms=10**9) == 0

@@ -1,0 +1,53 @@
+import pytest
+
+from penstock.errors import InvalidRecord
+from penstock.log.config import LogConfig
+from penstock.log.record_check import checked, is_needed
+from penstock.wire.batch import compute_crc, read_header
+from penstock.wire.compression import Codec
+from penstock.wire.records import ProducerStamp, Record, decode_records, encode_batch
+
+KEYED = encode_batch([Record(0, 1000, b"k", b"v" * 100), Record(1, 2000, b"l", None)], producer=ProducerStamp(5, 1, 9))
+KEYLESS = encode_batch([Record(0, 1000, b"k", b"v"), Record(1, 1000, None, b"w")])
+
+
+def config(**options: object) -> LogConfig:
+    return LogConfig.of({name.replace("_", "."): value for name, value in options.items()})
+
+
+def test_most_topics_need_no_look_inside() -> None:
+    assert not is_needed(config())
+    assert is_needed(config(cleanup_policy="compact"))
+    assert is_needed(config(compression_type="zstd"))
+    assert is_needed(config(check_records=True))
+
+
+def test_compacted_topic_wants_a_key_for_every_record() -> None:
+    compacted = config(cleanup_policy="compact")
+    assert checked(KEYED, read_header(KEYED), config=compacted) == (KEYED, read_header(KEYED))
+    with pytest.raises(InvalidRecord, match="without a key"):
+        checked(KEYLESS, read_header(KEYLESS), config=compacted)
+    assert checked(KEYLESS, read_header(KEYLESS), config=config(check_records=True))[0] is KEYLESS
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_batch_is_stored_in_the_codec_of_the_topic(codec: str) -> None:
+    stored, header = checked(KEYED, read_header(KEYED), config=config(compression_type=codec))
+    assert header.codec == Codec[codec.upper()]
+    assert list(decode_records(stored)) == list(decode_records(KEYED))
+    assert (header.producer_id, header.producer_epoch, header.base_sequence, header.record_count) == (5, 1, 9, 2)
+    back, plain = checked(stored, header, config=config(compression_type="uncompressed"))
+    assert (plain.codec, list(decode_records(back))) == (0, list(decode_records(KEYED)))
+
+
+def test_batch_that_has_the_codec_already_is_left_alone() -> None:
+    packed = encode_batch([Record(0, 1, b"k", b"v")], codec=Codec.LZ4)
+    assert checked(packed, read_header(packed), config=config(compression_type="lz4"))[0] is packed
+
+
+def test_wrong_inside_is_refused_where_it_is_looked_at() -> None:
+    broken = bytearray(encode_batch([Record(0, 1, b"k", b"v")]))
+    broken[61] = 0x7F
+    broken[17:21] = compute_crc(broken).to_bytes(4, "big")
+    with pytest.raises(InvalidRecord):
+        checked(broken, read_header(broken), config=config(check_records=True))

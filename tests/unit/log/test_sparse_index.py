@@ -1,0 +1,69 @@
+from pathlib import Path
+
+import pytest
+
+from penstock.files import Files
+from penstock.log import offset_index
+from penstock.log.offset_index import OffsetIndex
+from penstock.log.sparse_index import BLOCK_BYTES, whole_entries
+
+
+def filled(path: Path, count: int) -> OffsetIndex:
+    index = OffsetIndex(Files(), path)
+    for number in range(count):
+        index.add(number * 10 + 9, number * 5000)
+    return index
+
+
+@pytest.mark.parametrize("count", [1, 2, 511, 512, 513, 1024, 3000])
+def test_lookup_finds_the_last_entry_at_or_below(tmp_path: Path, count: int) -> None:
+    index = filled(tmp_path / "i", count)
+    for key in [0, 8, 9, 10, 11, count * 5, count * 10 - 2, count * 10 - 1, count * 10, count * 10 + 500]:
+        expected = min((key - 9) // 10, count - 1) if key >= 9 else -1
+        assert index.last_at_or_below(key) == expected, key
+
+
+def test_lookup_is_the_same_after_the_index_was_closed_and_opened(tmp_path: Path) -> None:
+    index = filled(tmp_path / "i", 2000)
+    index.write_out()
+    again = OffsetIndex(Files(), tmp_path / "i", written=whole_entries(Files(), tmp_path / "i", entry=offset_index.ENTRY))
+    assert len(again) == 2000
+    assert again.last_key == 19_999
+    assert all(again.last_at_or_below(key) == index.last_at_or_below(key) for key in range(0, 20_100, 7))
+
+
+def test_only_a_block_of_entries_is_kept_in_memory(tmp_path: Path) -> None:
+    filled(tmp_path / "i", BLOCK_BYTES // 8 + 1)
+    assert (tmp_path / "i").stat().st_size == BLOCK_BYTES
+
+
+def test_truncation_works_on_written_and_on_pending_entries(tmp_path: Path) -> None:
+    index = filled(tmp_path / "i", 700)
+    index.truncate(600)
+    assert (len(index), index.last_key) == (600, 5999)
+    index.truncate(5)
+    assert (len(index), index.last_key) == (5, 49)
+    index.add(100, 1)
+    index.write_out()
+    assert (tmp_path / "i").stat().st_size == 6 * 8
+    index.truncate(0)
+    assert (len(index), index.last_key, index.position_for(50)) == (0, -1, 0)
+
+
+def test_release_closes_the_file_and_it_comes_back_when_needed(tmp_path: Path) -> None:
+    index = filled(tmp_path / "i", 600)
+    before = index.last_at_or_below(77)
+    index.release()
+    assert index.last_at_or_below(77) == before
+
+
+def test_a_file_that_is_not_whole_entries_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "i").write_bytes(b"x" * 17)
+    assert whole_entries(Files(), tmp_path / "i", entry=offset_index.ENTRY) == -1
+    assert whole_entries(Files(), tmp_path / "none", entry=offset_index.ENTRY) == 0
+
+
+def test_a_file_that_became_shorter_is_an_error_and_not_a_wrong_answer(tmp_path: Path) -> None:
+    (tmp_path / "i").write_bytes(bytes(8))
+    with pytest.raises(OSError, match="ended before entry"):
+        OffsetIndex(Files(), tmp_path / "i", written=3)
