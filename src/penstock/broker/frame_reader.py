@@ -17,7 +17,7 @@ from penstock.wire.frames import SIZE_BYTES, read_size
 
 SHARED_SIZE: Final = 256 * 1024
 KEEP_ASIDE_UP_TO: Final = 16 * 1024
-FIRST_GROWTH: Final = 1024 * 1024
+FIRST_SIZE: Final = 64 * 1024
 MAX_POOLED: Final = 4
 MAX_POOLED_SIZE: Final = 2 * 1024 * 1024
 
@@ -31,16 +31,16 @@ class ReceiveBuffers:
         self.held_bytes = 0
         self._pool: list[bytearray] = []
 
-    def take(self, size: int) -> bytearray:
-        """A buffer of at least `size` bytes, or MalformedFrame where all of them together hold too much already."""
-        if self.held_bytes + size > self.max_held_bytes:
+    def take(self, size: int, *, at_least: int) -> bytearray:
+        """A buffer of `size` bytes if the pool has one, else a new one of `at_least`; MalformedFrame where all hold too much already."""
+        if self.held_bytes + at_least > self.max_held_bytes:
             raise MalformedFrame(f"requests in flight hold {self.held_bytes} bytes already (queued.max.request.bytes)")
         for number, buffer in enumerate(self._pool):
             if len(buffer) >= size:
                 self.held_bytes += len(buffer)
                 return self._pool.pop(number)
-        self.held_bytes += size
-        return bytearray(size)
+        self.held_bytes += at_least
+        return bytearray(at_least)
 
     def give(self, buffer: bytearray) -> None:
         """Take a buffer back for the next large frame, if there is room for it."""
@@ -112,7 +112,7 @@ class FrameReader:
 
     def _begin_large(self, beginning: memoryview, size: int) -> None:
         self._frame_size = size
-        self._large = self._buffers.take(min(size, FIRST_GROWTH))
+        self._large = self._buffers.take(size, at_least=min(size, max(FIRST_SIZE, 2 * len(beginning))))
         self._large_view = memoryview(self._large)
         self._filled = len(beginning)
         self._large_view[: self._filled] = beginning
@@ -133,7 +133,7 @@ class FrameReader:
             self._grow(large)
 
     def _grow(self, large: bytearray) -> None:
-        grown = self._buffers.take(min(self._frame_size, 2 * len(large)))
+        grown = self._buffers.take(self._frame_size, at_least=min(self._frame_size, 2 * len(large)))
         grown[: self._filled] = self._large_view[: self._filled]
         self._buffers.give(large)
         self._large = grown

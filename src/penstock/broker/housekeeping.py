@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
+from functools import partial
 from pathlib import Path
 
 from penstock.broker.flusher import Flusher
@@ -43,9 +44,9 @@ class Housekeeping:
             chores.create_task(self._repeat(self._every("log.flush.offset.checkpoint.interval.ms"), self._checkpoint))
             chores.create_task(self._repeat(self._every("producer.id.expiration.check.interval.ms"), self._expire_producers))
 
-    def remove_later(self, directory: Path) -> None:
-        """Remove the directory of a deleted log after `log.segment.delete.delay.ms`."""
-        self._after_delay(lambda: self._logs.remove_directory(directory))
+    def remove_later(self, directory: Path, delay_ms: int) -> None:
+        """Remove the directory of a deleted log after a while."""
+        self._after_delay(delay_ms, lambda: self._logs.remove_directory(directory))
 
     def _every(self, option: str) -> Callable[[], float]:
         return lambda: self._settings.current.integer(option) / 1000
@@ -65,9 +66,8 @@ class Housekeeping:
                 self._flusher.request(partition)
 
     async def _apply_retention(self) -> None:
-        dropped = self._logs.apply_retention(self._replicas.high_watermark_of)
-        if dropped:
-            self._after_delay(lambda: self._logs.unlink(dropped))
+        for log, dropped in self._logs.apply_retention(self._replicas.high_watermark_of):
+            self._after_delay(log.config.file_delete_delay_ms, partial(self._logs.unlink, dropped))
 
     async def _checkpoint(self) -> None:
         write = self._logs.prepare_checkpoints(self._replicas.high_watermark_of)
@@ -76,11 +76,10 @@ class Housekeeping:
     async def _expire_producers(self) -> None:
         self._logs.expire_producers(expiration_ms=self._settings.current.integer("producer.id.expiration.ms"))
 
-    def _after_delay(self, unlink: Callable[[], None]) -> None:
-        """Give readers that are still sending from the files, and people, a moment before they are gone."""
+    def _after_delay(self, delay_ms: int, unlink: Callable[[], None]) -> None:
+        """Give people a moment (`file.delete.delay.ms`) before the files are gone; a crash meanwhile leaves them to the next start."""
         loop = asyncio.get_running_loop()
-        delay = self._settings.current.integer("log.segment.delete.delay.ms") / 1000
-        loop.call_later(delay, lambda: loop.run_in_executor(self._executor, self._remove, unlink))
+        loop.call_later(delay_ms / 1000, lambda: loop.run_in_executor(self._executor, self._remove, unlink))
 
     def _remove(self, unlink: Callable[[], None]) -> None:
         try:

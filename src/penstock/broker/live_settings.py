@@ -1,11 +1,15 @@
 """The broker's options as they are now: given at start, changed while it runs; and what they mean for the log of a topic."""
 
+import logging
 from collections.abc import Mapping
 
 from penstock.coordination.cluster_view import DEFAULT_BROKER, ClusterView, TopicState
+from penstock.errors import InvalidConfig
 from penstock.log.config import LogConfig
 from penstock.options.resolution import resolve_topic
 from penstock.options.settings import BrokerSettings
+
+logger = logging.getLogger(__name__)
 
 
 class LiveSettings:
@@ -16,12 +20,20 @@ class LiveSettings:
         self._node_id = str(node_id)
 
     def apply(self, view: ClusterView) -> None:
-        """Take over the dynamic options of a view."""
+        """Take over the dynamic options of a view; if one of them is refused (an older version took it), what was set stays."""
         dynamic = view.broker_configs.get(self._node_id, {})
         dynamic_default = view.broker_configs.get(DEFAULT_BROKER, {})
         if dynamic != self.current.dynamic or dynamic_default != self.current.dynamic_default:
-            self.current = self.current.with_dynamic(dynamic=dynamic, dynamic_default=dynamic_default)
+            try:
+                self.current = self.current.with_dynamic(dynamic=dynamic, dynamic_default=dynamic_default)
+            except InvalidConfig as error:
+                logger.error("the options set on this broker while it ran are not used: %s", error)
 
     def log_config(self, topic: TopicState) -> LogConfig:
-        """How the logs of a topic are kept."""
-        return LogConfig.of(resolve_topic(topic.configs, self.current.texts))
+        """How the logs of a topic are kept; with the broker's defaults, if its own options are refused (an older version took them)."""
+        try:
+            values = resolve_topic(topic.configs, self.current.texts)
+        except InvalidConfig as error:
+            logger.error("the options of topic %s are not used: %s", topic.name, error)
+            values = resolve_topic({}, self.current.texts)
+        return LogConfig.of(values)

@@ -7,7 +7,6 @@ each other.
 
 import asyncio
 import errno
-import gc
 import logging
 import socket
 from collections.abc import Coroutine
@@ -61,8 +60,6 @@ DISK_THREADS = 4
 SESSION_MIN_IDLE_MS = 120_000
 HALF_FRAME_MS = 30_000
 WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 -- to recognise them, not to listen on them
-GARBAGE_THRESHOLDS = (50_000, 20, 20)
-"""Requests make few cycles; looking for them seldom costs less than often."""
 
 
 class BrokerServer:
@@ -96,7 +93,7 @@ class BrokerServer:
     async def stopped(self) -> None:
         """Wait until the broker cannot go on; raises why."""
         assert self._stopped is not None
-        await self._stopped
+        await asyncio.shield(self._stopped)
 
     async def _start(self) -> None:
         partition_limit = max_partitions(raise_descriptor_limit())
@@ -110,7 +107,6 @@ class BrokerServer:
         self._exit.push_async_callback(self._stop_tasks)
         await self._serve_coordination()
         self._listener.start()
-        gc.set_threshold(*GARBAGE_THRESHOLDS)
 
     async def _open_storage(self) -> None:
         options = self._options
@@ -134,7 +130,7 @@ class BrokerServer:
             node_id=node_id,
             log_config=settings.log_config,
             request_flush=self._flusher.request,
-            remove_later=lambda path: self._housekeeping.remove_later(path),  # noqa: PLW0108 -- made below
+            remove_later=lambda path, delay_ms: self._housekeeping.remove_later(path, delay_ms),  # noqa: PLW0108 -- made below
         )
         self._housekeeping = Housekeeping(
             self._replicas, self._logs, flusher=self._flusher, settings=settings, clock=clock, executor=self._executor
@@ -207,7 +203,7 @@ class BrokerServer:
             topic_ids={topic.name: topic.topic_id for topic in view.topics.values()},
         )
         for path in report.deleted:
-            self._housekeeping.remove_later(path)
+            self._housekeeping.remove_later(path, 0)
         for path in report.strays:
             logger.warning("%s belongs to no topic that is known; it is kept as %s", path, self._logs.set_aside(path).name)
 

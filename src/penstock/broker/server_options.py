@@ -19,5 +19,5 @@ class ServerOptions:
     coordination_port_required: bool = False
     """Whether a taken coordination port is an error; otherwise a free one is picked."""
     data: tuple[Path, ...] = (Path("penstock-data"),)
-    node_id: int = 0
+    node_id: int = 1
     options: Mapping[str, str] = field(default_factory=dict)

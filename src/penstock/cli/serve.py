@@ -11,6 +11,7 @@ goes to stderr, one line per event. SIGTERM and Ctrl-C stop cleanly; a second on
 import argparse
 import asyncio
 import difflib
+import gc
 import logging
 import signal
 import sys
@@ -114,6 +115,7 @@ async def _serve(options: "ServerOptions") -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
     async with BrokerServer(options) as server:
+        _collect_garbage_seldom()
         pairs = [("broker", server.address), ("coordination", server.coordination_address)]
         print("ready:", *(f"{name} {Address(*address)}" for name, address in pairs), flush=True)
         asked = asyncio.create_task(asked_to_stop.wait())
@@ -121,6 +123,13 @@ async def _serve(options: "ServerOptions") -> None:
         await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
         if stopped.done():
             stopped.result()
+
+
+def _collect_garbage_seldom() -> None:
+    """What was made at start stays, and requests make few cycles: looking for garbage as often as Python does costs a tenth of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 class _FlagParser(argparse.ArgumentParser):

@@ -45,7 +45,7 @@ class Replicas:
         node_id: int,
         log_config: Callable[[TopicState], LogConfig],
         request_flush: FlushRequest,
-        remove_later: Callable[[Path], None],
+        remove_later: Callable[[Path, int], None],
     ) -> None:
         self._logs = logs
         self._node_id = node_id
@@ -137,4 +137,4 @@ class Replicas:
                 logger.error("cannot delete the log of %s-%d: %s", topic.name, index, error)
                 continue
             if deleted is not None:
-                self._remove_later(deleted)
+                self._remove_later(deleted, partition.log.config.file_delete_delay_ms)

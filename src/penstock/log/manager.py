@@ -177,14 +177,16 @@ class LogManager:
         for path in paths:
             self._files.unlink(path)
 
-    def apply_retention(self, high_watermark_of: Callable[[Log], int]) -> list[Path]:
-        """Drop old segments of every log; the renamed files, to be handed to `unlink` later."""
+    def apply_retention(self, high_watermark_of: Callable[[Log], int]) -> list[tuple[Log, list[Path]]]:
+        """Drop old segments of every log; per log the renamed files, to be handed to `unlink` after `file.delete.delay.ms`."""
         now_ms = self._clock.now_ms()
-        dropped: list[Path] = []
+        dropped: list[tuple[Log, list[Path]]] = []
         for log in self:
             if log.directory.offline is None:
                 try:
-                    dropped += log.apply_retention(now_ms, high_watermark=high_watermark_of(log))
+                    paths = log.apply_retention(now_ms, high_watermark=high_watermark_of(log))
+                    if paths:
+                        dropped.append((log, paths))
                 except StorageError as error:
                     _logger.warning("retention of %s stopped: %s", log.path, error)
         return dropped

@@ -159,7 +159,8 @@ def test_retention_over_all_logs(tmp_path: Path) -> None:
     manager = started(tmp_path)
     log = manager.create("orders", 0, topic_id=ID, config=LogConfig(retention_bytes=0))
     append_many(log, 3)
-    dropped = manager.apply_retention(lambda log: log.log_end_offset)
+    [(dropped_log, dropped)] = manager.apply_retention(lambda log: log.log_end_offset)
+    assert dropped_log is log
     assert log.log_start_offset == 3
     manager.unlink(dropped)
     assert not list(log.path.glob("*.deleted"))

@@ -1,6 +1,6 @@
 """DescribeLogDirs (35): what lies where on disk.
 
-Versions 1-5. 3: top-level error. 4: size of the volume and what is free of it (KIP-827). 5: cordoned directories.
+Versions 1-4. 3: top-level error. 4: size of the volume and what is free of it (KIP-827).
 """
 
 import os
@@ -22,7 +22,7 @@ class LogDirectoriesFamily:
         self._logs = logs
         self._replicas = replicas
 
-    @api(ApiKey.DESCRIBE_LOG_DIRS, 1, 5)
+    @api(ApiKey.DESCRIBE_LOG_DIRS, 1, 4)
     def describe_log_dirs(self, request: Request) -> Fields:
         """Sizes and lags, per directory, topic and partition."""
         asked = request.decode().topics
