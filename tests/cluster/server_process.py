@@ -33,11 +33,11 @@ class ServerProcess:
         return self._process is not None
 
     def start(self) -> None:
-        """Start, and return when it answers `ruok`."""
+        """Start, and return when it serves clients."""
         with (self._directory / "server.out").open("ab") as output:
             self._process = subprocess.Popen(self._command, cwd=_PROJECT, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
         deadline = time.monotonic() + _START_DEADLINE_S
-        while not _is_ok(self.port):
+        while not _is_serving(self.port):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
                 raise AssertionError(f"the server did not start:\n{(self._directory / 'server.out').read_text()[-4000:]}")
@@ -99,10 +99,11 @@ def _real_command(port: int, directory: Path) -> list[str]:
     return ["java", *options, "-cp", classpath, "org.apache.zookeeper.server.ZooKeeperServerMain", str(configuration)]
 
 
-def _is_ok(port: int) -> bool:
+def _is_serving(port: int) -> bool:
+    """A ZooKeeper that still loads its tree answers `ruok` with yes, but refuses clients; `srvr` tells the difference."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1) as connection:
-            connection.sendall(b"ruok")
-            return connection.recv(4) == b"imok"
+            connection.sendall(b"srvr")
+            return b"Mode: " in b"".join(iter(lambda: connection.recv(4096), b""))
     except OSError:
         return False

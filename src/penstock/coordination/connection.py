@@ -200,7 +200,7 @@ class Connection(asyncio.Protocol):
             raise
         except CoordinationError as error:
             self._send(encode_reply(xid, zxid=keeper.tree.last_zxid, error=error.code))
-            if isinstance(error, AuthenticationFailed | MarshallingError) or opcode not in HANDLERS.keys() | KNOWN_BUT_UNIMPLEMENTED:
+            if isinstance(error, AuthenticationFailed) or not (opcode in HANDLERS or opcode in KNOWN_BUT_UNIMPLEMENTED):
                 self._end()
             return
         reply = encode_reply(xid, body, zxid=keeper.tree.last_zxid)

@@ -63,6 +63,7 @@ class EmbeddedCoordination:
     async def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False, make_parents: bool = False
     ) -> str:
+        check_path(path + "0" if sequential else path)
         operation = Create(path, data, ephemeral, sequential)
         try:
             created = self._execute(operation)[0]
@@ -76,6 +77,7 @@ class EmbeddedCoordination:
 
     async def get(self, path: str, *, watch: WatchCallback | None = None) -> tuple[bytes, ZnodeStat]:
         self._require_open()
+        check_path(path)
         node = self.keeper.tree.node(path)
         if watch is not None:
             self.keeper.watches.add_data_watch(path, _Registration(watch, self))
@@ -88,20 +90,21 @@ class EmbeddedCoordination:
         return stat
 
     async def delete(self, path: str, *, version: int = ANY_VERSION) -> None:
+        check_path(path)
         self._execute(Delete(path, version))
         await self.keeper.durability.wait()
 
     async def exists(self, path: str, *, watch: WatchCallback | None = None) -> ZnodeStat | None:
         self._require_open()
+        check_path(path)
         node = self.keeper.tree.nodes.get(path)
-        if node is None:
-            check_path(path)
         if watch is not None:
             self.keeper.watches.add_data_watch(path, _Registration(watch, self))
         return None if node is None else node.stat()
 
     async def children(self, path: str, *, watch: WatchCallback | None = None) -> list[str]:
         self._require_open()
+        check_path(path)
         node = self.keeper.tree.node(path)
         if watch is not None:
             self.keeper.watches.add_child_watch(path, _Registration(watch, self))

@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from penstock.coordination.change import decode_acl
-from penstock.coordination.errors import BadArguments, MarshallingError, Unimplemented
+from penstock.coordination.errors import BadArguments, MarshallingError
 from penstock.coordination.interface import WatchEvent, ZnodeStat
 from penstock.coordination.jute import INT, JuteReader, encode_buffer, encode_string
 from penstock.coordination.operations import Check, Create, Delete, SetData, TreeOperation
@@ -144,7 +144,7 @@ def read_operation(reader: JuteReader, opcode: int) -> TreeOperation:
             return SetData(reader.read_string(), reader.read_buffer(), reader.read_int())
         case Opcode.CHECK:
             return Check(reader.read_string(), reader.read_int())
-    raise Unimplemented(f"opcode {opcode} cannot be part of a multi")
+    raise MarshallingError(f"opcode {opcode} cannot be part of a multi")
 
 
 def read_multi(reader: JuteReader) -> list[tuple[int, TreeOperation]]:
@@ -154,7 +154,8 @@ def read_multi(reader: JuteReader) -> list[tuple[int, TreeOperation]]:
         opcode, is_done, _ = reader.read_struct(_MULTI_HEADER)
         if is_done:
             return operations
-        operations.append((opcode, read_operation(reader, opcode)))
+        # ZooKeeper answers a create2 inside a multi as a create.
+        operations.append((Opcode.CREATE if opcode == Opcode.CREATE_2 else opcode, read_operation(reader, opcode)))
 
 
 def encode_result(opcode: int, path: str, stat: ZnodeStat | None) -> bytes:

@@ -12,7 +12,7 @@ from penstock.coordination.acl import AclEntry, Identity
 from penstock.coordination.change import decode_acl, encode_acl
 from penstock.coordination.errors import AuthenticationFailed, CoordinationError, NoAuth, NoNode, RuntimeInconsistency
 from penstock.coordination.interface import WatchEvent, WatchKind, ZnodeStat
-from penstock.coordination.jute import JuteReader, encode_buffer, encode_string
+from penstock.coordination.jute import INT, JuteReader, encode_buffer, encode_string
 from penstock.coordination.keeper import TreeKeeper
 from penstock.coordination.operations import SetAcl, TreeOperation
 from penstock.coordination.protocol import (
@@ -28,7 +28,6 @@ from penstock.coordination.protocol import (
 )
 from penstock.coordination.tree import Session
 from penstock.coordination.watches import Watcher
-from penstock.coordination.znode import check_path
 
 
 class Requester:
@@ -66,10 +65,8 @@ def _multi(requester: Requester, reader: JuteReader, _opcode: int) -> bytes:
 
 
 def _exists(requester: Requester, reader: JuteReader, _opcode: int) -> bytes:
-    path, has_watch = reader.read_string(), reader.read_bool()
+    path, has_watch = _read_path(reader), reader.read_bool()
     node = requester.keeper.tree.nodes.get(path)
-    if node is None:
-        check_path(path)
     if has_watch:
         requester.keeper.watches.add_data_watch(path, requester.watcher)
     if node is None:
@@ -78,7 +75,7 @@ def _exists(requester: Requester, reader: JuteReader, _opcode: int) -> bytes:
 
 
 def _get_data(requester: Requester, reader: JuteReader, _opcode: int) -> bytes:
-    path, has_watch = reader.read_string(), reader.read_bool()
+    path, has_watch = _read_path(reader), reader.read_bool()
     node = requester.keeper.tree.node(path, identities=requester.identities)
     if has_watch:
         requester.keeper.watches.add_data_watch(path, requester.watcher)
@@ -86,7 +83,7 @@ def _get_data(requester: Requester, reader: JuteReader, _opcode: int) -> bytes:
 
 
 def _get_children(requester: Requester, reader: JuteReader, opcode: int) -> bytes:
-    path, has_watch = reader.read_string(), reader.read_bool()
+    path, has_watch = _read_path(reader), reader.read_bool()
     node = requester.keeper.tree.node(path, identities=requester.identities)
     if has_watch:
         requester.keeper.watches.add_child_watch(path, requester.watcher)
@@ -95,7 +92,7 @@ def _get_children(requester: Requester, reader: JuteReader, opcode: int) -> byte
 
 
 def _get_acl(requester: Requester, reader: JuteReader, _opcode: int) -> bytes:
-    node = requester.keeper.tree.node(reader.read_string())
+    node = requester.keeper.tree.node(_read_path(reader))
     acl.require(node.acl, acl.READ | acl.ADMIN, requester.identities)
     try:
         acl.require(node.acl, acl.ADMIN, requester.identities)
@@ -110,6 +107,24 @@ def _set_acl(requester: Requester, reader: JuteReader, _opcode: int) -> bytes:
     (_, stat), *_ = _execute(requester, [operation])
     assert stat is not None
     return encode_stat(stat)
+
+
+def _get_ephemerals(requester: Requester, reader: JuteReader, _opcode: int) -> bytes:
+    prefix = reader.read_string()
+    return encode_names([path for path in requester.session.ephemerals if path.startswith(prefix)])
+
+
+def _count_all_children(requester: Requester, reader: JuteReader, _opcode: int) -> bytes:
+    path = _read_path(reader)
+    requester.keeper.tree.node(path, identities=requester.identities)
+    prefix = path.rstrip("/") + "/"
+    return INT.pack(sum(other.startswith(prefix) for other in requester.keeper.tree.nodes) - (path == "/"))
+
+
+def _who_am_i(requester: Requester, _reader: JuteReader, _opcode: int) -> bytes:
+    """Scheme and user of each identity; a digest is not shown."""
+    identities = sorted(requester.identities)
+    return INT.pack(len(identities)) + b"".join([encode_string(scheme) + encode_string(name.split(":")[0]) for scheme, name in identities])
 
 
 def _sync(_requester: Requester, reader: JuteReader, _opcode: int) -> bytes:
@@ -162,6 +177,11 @@ def _execute(requester: Requester, operations: Sequence[TreeOperation]) -> list[
     return requester.keeper.execute(operations, session_id=requester.session.session_id, identities=requester.identities)
 
 
+def _read_path(reader: JuteReader) -> str:
+    """The path of a read: ZooKeeper checks it by looking, and takes an empty one for the root."""
+    return reader.read_string() or "/"
+
+
 def _without_digest(entry: AclEntry) -> AclEntry:
     scheme, name = entry.identity
     if scheme != "digest":
@@ -183,6 +203,9 @@ HANDLERS: dict[int, Handler] = {
     Opcode.GET_CHILDREN_2: _get_children,
     Opcode.GET_ACL: _get_acl,
     Opcode.SET_ACL: _set_acl,
+    Opcode.GET_EPHEMERALS: _get_ephemerals,
+    Opcode.GET_ALL_CHILDREN_NUMBER: _count_all_children,
+    Opcode.WHO_AM_I: _who_am_i,
     Opcode.SYNC: _sync,
     Opcode.PING: _nothing,
     Opcode.AUTH: _authenticate,

@@ -83,7 +83,6 @@ class Tree:
         """The znode at `path`, if there is one and it may be read."""
         node = self.nodes.get(path)
         if node is None:
-            check_path(path)
             raise NoNode(path)
         acl.require(node.acl, acl.READ, identities)
         return node
@@ -165,24 +164,24 @@ class Tree:
                 _require_version(path, version, node.version)
                 return None
             case SetAcl(path, requested, version):
+                resolved = acl.resolve(requested, identities or frozenset())
                 node = self._existing(path)
                 acl.require(node.acl, acl.ADMIN, identities)
-                resolved = acl.resolve(requested, identities or frozenset())
                 _require_version(path, version, node.aversion)
                 return AclChanged(path, resolved)
 
     def _decide_create(self, operation: Create, session_id: int, identities: Identities) -> NodeCreated:
         path, data, ephemeral, sequential, requested, container = operation
-        check_path(path + "0" if sequential else path)
+        if "/" not in path:
+            raise BadArguments(f"a path starts with a slash: {path!r}")
         resolved = OPEN_TO_ALL if requested is OPEN_TO_ALL else acl.resolve(requested, identities or frozenset())
-        if path == "/":
-            raise NodeExists(path)
         parent = self.nodes.get(parent_of(path))
         if parent is None:
             raise NoNode(path)
         acl.require(parent.acl, acl.CREATE, identities)
         if sequential:
             path = f"{path}{parent.creates:010d}"
+        check_path(path)
         if path in self.nodes:
             raise NodeExists(path)
         if parent.is_ephemeral:
@@ -193,10 +192,10 @@ class Tree:
         return NodeCreated(path, data, resolved, owner)
 
     def _decide_delete(self, path: str, version: int, identities: Identities) -> NodeDeleted:
-        node = self._existing(path)
-        if path == "/" or path in _RESERVED:
+        if path == "/" or path in _RESERVED or "/" not in path:
             raise BadArguments(f"{path} cannot be deleted")
-        acl.require(self.nodes[parent_of(path)].acl, acl.DELETE, identities)
+        acl.require(self.node(parent_of(path)).acl, acl.DELETE, identities)
+        node = self.node(path)
         _require_version(path, version, node.version)
         if node.children:
             raise NotEmpty(path)
