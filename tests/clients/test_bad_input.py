@@ -2,7 +2,7 @@
 
 import socket
 import struct
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -131,14 +131,13 @@ def test_hundreds_of_connections_that_say_nothing_leave_no_trace(broker: Broker)
 def test_frames_that_only_claim_to_be_big_cost_no_memory(start_broker: StartBroker) -> None:
     own = start_broker()
     before = own.resident_bytes()
-    connections = [own.connect() for _ in range(200)]
-    for connection in connections:
-        connection.socket.sendall(frame(b"\x00\x00\x00\x09" + bytes(10_000), claimed=90_000_000))
-    with own.connect() as connection:
-        assert connection.ask(API_VERSIONS, 0).error_code == ErrorCode.none
-    assert own.resident_bytes() - before < 64 << 20
-    for connection in connections:
-        connection.close()
+    with ExitStack() as open_connections:
+        for _ in range(200):
+            connection = open_connections.enter_context(own.connect())
+            connection.socket.sendall(frame(b"\x00\x00\x00\x09" + bytes(10_000), claimed=90_000_000))
+        with own.connect() as other:
+            assert other.ask(API_VERSIONS, 0).error_code == ErrorCode.none
+        assert own.resident_bytes() - before < 64 << 20
 
 
 @pytest.mark.skipif(IS_KAFKA, reason="the memory of a JVM says little")
@@ -149,15 +148,13 @@ def test_clients_that_never_read_their_answers_cost_bounded_memory(start_broker:
         for _ in range(10):
             assert produce(connection, topic, encode_batch([bytes(1_000_000)])).error_code == ErrorCode.none
     before = own.resident_bytes()
-    silent = [own.connect(timeout_s=0.5) for _ in range(20)]
     ask = encode_request(FETCH, 12, fetch_fields(topic, 0, max_bytes=10_000_000))
-    for connection in silent:
-        _send_until_refused(connection, ask * 50)
-    with own.connect() as connection:
-        assert connection.ask(API_VERSIONS, 0).error_code == ErrorCode.none
-    assert own.resident_bytes() - before < 128 << 20
-    for connection in silent:
-        connection.close()
+    with ExitStack() as silent:
+        for _ in range(20):
+            _send_until_refused(silent.enter_context(own.connect(timeout_s=0.5)), ask * 50)
+        with own.connect() as other:
+            assert other.ask(API_VERSIONS, 0).error_code == ErrorCode.none
+        assert own.resident_bytes() - before < 128 << 20
 
 
 def _send_until_refused(connection: Connection, data: bytes) -> None:

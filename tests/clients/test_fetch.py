@@ -1,5 +1,7 @@
 """Fetch, seen from the wire: waiting, limits, whole batches, errors per partition."""
 
+from contextlib import ExitStack
+
 import pytest
 from kio.schema.errors import ErrorCode
 
@@ -129,11 +131,11 @@ def test_batch_is_returned_byte_for_byte(broker: Broker, topic: str) -> None:
 
 
 def test_many_connections_wait_for_the_same_partition(broker: Broker, topic: str) -> None:
-    waiting = [broker.connect() for _ in range(50)]
-    for connection in waiting:
-        connection.send(FETCH, 12, fetch_fields(topic, 0, max_wait_ms=60_000))
-    produce_values(broker, topic, [b"for all"])
-    for connection in waiting:
-        answer = connection.receive(FETCH, 12)[1].responses[0].partitions[0]
-        assert [record.value for record in decode_records(answer.records)] == [b"for all"]
-        connection.close()
+    with ExitStack() as stack:
+        waiting = [stack.enter_context(broker.connect()) for _ in range(50)]
+        for connection in waiting:
+            connection.send(FETCH, 12, fetch_fields(topic, 0, max_wait_ms=60_000))
+        produce_values(broker, topic, [b"for all"])
+        for connection in waiting:
+            answer = connection.receive(FETCH, 12)[1].responses[0].partitions[0]
+            assert [record.value for record in decode_records(answer.records)] == [b"for all"]
