@@ -69,7 +69,7 @@ def load_log(files: Files, directory: Path, order: LoadOrder) -> LoadedLog:
         durable_end = min(order.recovery_point, log_end_offset)
     if log_end_offset < log_start_offset:
         # Deleted records were lost in a crash before they were synced: their offsets must not be given away again.
-        _remove(segments.remove_above(-1))
+        _remove(files, segments.remove_above(-1))
         segments.add(Segment.create(files, directory, log_start_offset, config=order.config, created_ms=order.now_ms))
         log_end_offset = durable_end = log_start_offset
     epochs.truncate_from_end(log_end_offset)
@@ -183,13 +183,13 @@ def _recover(
     for number, segment in enumerate(doubtful):
         if number and segment.base_offset != end and (segment.base_offset < end or not order.config.is_compacted):
             _logger.warning("%s does not go on where the segment before it ends (%d)", segment.path(), end)
-            _remove(segments.remove_above(doubtful[number - 1].base_offset))
+            _remove(files, segments.remove_above(doubtful[number - 1].base_offset))
             break
         size = segment.size_bytes
         end = recover_segment(files, segment, epochs=epochs, producers=producers)
         if segment.size_bytes < size:
             _logger.warning("%s was cut from %d to %d bytes: no intact batch at offset %d", segment.path(), size, segment.size_bytes, end)
-            _remove(segments.remove_above(segment.base_offset))
+            _remove(files, segments.remove_above(segment.base_offset))
             break
         if number < len(doubtful) - 1:
             segment.seal()
@@ -197,7 +197,9 @@ def _recover(
     return producers, end
 
 
-def _remove(segments: list[Segment]) -> None:
-    for segment in segments:
+def _remove(files: Files, segments: list[Segment]) -> None:
+    for segment in reversed(segments):
         _logger.warning("%s lies behind damage and is removed (%d bytes)", segment.path(), segment.size_bytes)
         segment.unlink()
+    if segments:
+        files.fsync_directory(segments[0].path().parent)

@@ -376,6 +376,7 @@ class Log:
             self._active = self._segments.active
             self._active.update_config(self.config)
             self._active.truncate_to(offset)
+            self._sync_cut()
             end = end_of(self._files, self._active)
             assert end is not None, "a segment that was cut at a batch boundary ends there"
             self._end_at(end)
@@ -390,6 +391,7 @@ class Log:
                 segment.unlink()
             self._end_at(-1)
             self._start_segment(offset, now_ms=now_ms)
+            self._sync_cut()
         self._epochs.clear()
         self._producers.clear()
         self.log_start_offset = self.log_end_offset = self.durable_end = offset
@@ -478,6 +480,11 @@ class Log:
         self.durable_end = max(self.durable_end, first)
         self._epochs.truncate_from_start(self.log_start_offset)
         return marked
+
+    def _sync_cut(self) -> None:
+        """Before anything else is written: or else a crash could put what was cut off behind what was written instead."""
+        self._files.fsync(self._active.handle())
+        self._files.fsync_directory(self.path)
 
     def _end_at(self, end: int) -> None:
         """The log was cut: nothing that is remembered may lie at or behind `end`."""

@@ -69,6 +69,8 @@ def recover_segment(files: Files, segment: Segment, *, epochs: LeaderEpochs, pro
         valid = position + size
     if valid < segment.size_bytes:
         segment.cut(valid)
+        # Or else another crash could put good batches from behind the bad one after what is written next.
+        files.fsync(segment.handle())
     return next_offset
 
 
