@@ -1,0 +1,56 @@
+"""Kafka's own dump tool reads every file of a log without complaint."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from penstock.log.log import Log
+from penstock.wire.compression import Codec
+from penstock.wire.records import Record, encode_batch
+from tests.java import run_tool
+from tests.unit.log.conftest import NOW_MS, OpenLog
+from tests.unit.log.partition import append
+
+DUMP = "kafka.tools.DumpLogSegments"
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def closed(open_log: OpenLog) -> Log:
+    log = open_log(segment_bytes=30_000, index_interval_bytes=500)
+    for number in range(200):
+        codec = Codec(number % 5)
+        records = [Record(0, NOW_MS + number, b"key", b"v" * 60), Record(1, NOW_MS + number, None, b"w" * 60)]
+        log.append_as_leader(encode_batch(records, codec=codec), leader_epoch=number // 80, now_ms=NOW_MS)
+        append(log, b"idempotent", producer_id=7, producer_epoch=1, base_sequence=number)
+    log.close()
+    return log
+
+
+def dump(paths: list[Path], *options: str) -> str:
+    assert paths
+    output = run_tool(DUMP, "--files", ",".join(map(str, paths)), *options)
+    assert not re.search("exception|mismatch|corrupt|invalid|not valid|Could not|isvalid: false", output, re.IGNORECASE), output
+    return output
+
+
+def test_segments_are_valid_record_by_record(closed: Log) -> None:
+    output = dump(sorted(closed.path.glob("*.log")), "--deep-iteration", "--print-data-log")
+    assert len(re.findall(r"^\| offset: ", output, re.MULTILINE)) == closed.log_end_offset == 600
+
+
+def test_indexes_agree_with_their_segments(closed: Log) -> None:
+    indexes = sorted(closed.path.glob("*.index"))
+    assert len(indexes) > 1
+    output = dump(indexes, "--index-sanity-check")
+    assert output.count("passed sanity check") == len(indexes)
+    dump(indexes, "--verify-index-only")
+    dump(sorted(closed.path.glob("*.timeindex")))
+
+
+def test_producer_snapshot_tells_the_last_batch(closed: Log) -> None:
+    output = dump([closed.path / f"{600:020d}.snapshot"])
+    assert "producerId: 7 producerEpoch: 1" in output
+    assert "lastSequence: 199 lastOffset: 599" in output
