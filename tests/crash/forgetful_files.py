@@ -1,7 +1,7 @@
 """A file system that remembers every operation, and can show the disk as a power cut at any moment could have left it.
 
-`ForgetfulFiles` does what it is asked, in a real directory, and takes it down. From the operations up to a moment, `disk_after` builds what is
-on the disk then: what was synced is there; of what was not, a `Fate` says what became of it.
+`ForgetfulFiles` does what it is asked, in a real directory, and takes it down. From the operations up to a moment, `disk_after` builds
+what is on the disk then: what was synced is there; of what was not, a `Fate` says what became of it.
 
     names   creations, renames and deletions are kept in order (a journal keeps them so): all that were made, or only those whose directory
             was synced afterwards
@@ -177,9 +177,8 @@ def disk_after(recording: Recording, moment: int, fate: Fate) -> dict[Path, byte
                 disk.apply_data(operation)
             else:
                 unsynced.setdefault(operation.inode, []).append(operation)
-        elif operation.kind not in ("sync", "sync_directory"):
-            if keeps_names or number < synced_names.get(operation.path.parent, -1):
-                disk.apply_name(operation)
+        elif keeps_names or number < synced_names.get(operation.path.parent, -1):
+            disk.apply_name(operation)
     for operations in unsynced.values():
         _apply_unsynced(disk, operations, data_fate)
     found: dict[Path, bytes | None] = dict.fromkeys(sorted(disk.directories))

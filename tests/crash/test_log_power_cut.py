@@ -229,6 +229,19 @@ def test_recovery_may_be_interrupted_at_any_moment_as_well(tmp_path: Path) -> No
             shutil.rmtree(first)
 
 
+def lived_until_stopped(root: Path, files: ForgetfulFiles, story: Callable[[Life], None]) -> Life | None:
+    """The life up to the operation at which the process dies; None if it did not come to have a log."""
+    life = None
+    try:
+        life = Life(root, files)
+        story(life)
+    except Stopped:
+        if life is not None:
+            release(life.manager)
+        return life
+    raise AssertionError("nothing stopped it")
+
+
 @pytest.mark.parametrize("story", LIVES)
 def test_process_may_die_at_any_file_operation(tmp_path: Path, story: Callable[[Life], None]) -> None:
     """Unlike a power cut, this leaves everything that was done: what a `kill -9` does, at every place."""
@@ -237,12 +250,7 @@ def test_process_may_die_at_any_file_operation(tmp_path: Path, story: Callable[[
         root = tmp_path / f"killed{stop_at}"
         root.mkdir()
         files = ForgetfulFiles(root, stop_at=stop_at)
-        life: Life | None = None
-        with pytest.raises(Stopped):
-            life = Life(root, files)
-            story(life)
-        if life is not None:
-            release(life.manager)
+        life = lived_until_stopped(root, files, story)
         manager = started(root, QuickFiles())
         log = manager.get("orders", 0)
         if life is not None and log is not None:

@@ -1,7 +1,7 @@
 """The log against a Python list: whatever is done to it, in whatever order, it holds the records a list would hold.
 
-The model is a list of batches (base offset, values); restarts, clean and not, may happen between any two steps. Nothing is lost in an unclean
-restart here because the page cache survives it; what a power cut takes is the subject of `tests/crash`.
+The model is a list of batches (base offset, values); restarts, clean and not, may happen between any two steps. Nothing is lost in an
+unclean restart here because the page cache survives it; what a power cut takes is the subject of `tests/crash`.
 """
 
 import shutil
@@ -184,8 +184,7 @@ class LogAgainstAList(RuleBasedStateMachine):
             self.sequence = entry.last_sequence + 1
 
     def _open(self, *, is_clean: bool, recovery_point: int = 0) -> Log:
-        starts = self.start if self.start else 0
-        order = LoadOrder(CONFIG, NOW_MS, is_clean=is_clean, recovery_point=recovery_point, log_start_offset=starts)
+        order = LoadOrder(CONFIG, NOW_MS, is_clean=is_clean, recovery_point=recovery_point, log_start_offset=self.start)
         return Log(self.directory, ("orders", 0), self.path, order)
 
 
