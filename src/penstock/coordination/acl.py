@@ -74,12 +74,16 @@ def resolve(requested: Acl, identities: frozenset[Identity]) -> Acl:
 
 def require(acl: Acl, permission: int, identities: frozenset[Identity] | None) -> None:
     """Raise `NoAuth` unless one of the identities has the permission; None is the broker itself, which may do everything."""
-    if identities is None or acl is OPEN_TO_ALL:
-        return
-    for granted, identity in acl:
-        if granted & permission and (identity == ANYONE or identity in identities or _is_address_of(identity, identities)):
-            return
-    raise NoAuth("the access list of the znode does not allow this")
+    if identities is not None and acl is not OPEN_TO_ALL and not is_granted(acl, permission, identities):
+        raise NoAuth("the access list of the znode does not allow this")
+
+
+def is_granted(acl: Acl, permission: int, identities: frozenset[Identity]) -> bool:
+    """Whether one of the identities has the permission."""
+    return any(
+        granted & permission and (identity == ANYONE or identity in identities or _is_address_of(identity, identities))
+        for granted, identity in acl
+    )
 
 
 def _is_address_of(identity: Identity, identities: frozenset[Identity]) -> bool:

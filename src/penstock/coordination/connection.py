@@ -15,7 +15,7 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING
 
-from penstock.coordination.acl import Identity
+from penstock.coordination.acl import OPEN_TO_ALL, READ, Acl, Identity, is_granted
 from penstock.coordination.errors import AuthenticationFailed, ConnectionLost, CoordinationError, MarshallingError, Unimplemented
 from penstock.coordination.interface import WatchEvent
 from penstock.coordination.jute import JuteReader
@@ -92,9 +92,10 @@ class Connection(asyncio.Protocol):
         """The client's session, 0 before the handshake."""
         return 0 if self._requester is None else self._requester.session.session_id
 
-    def deliver(self, event: WatchEvent) -> None:
-        """Send a watch event, behind everything that was answered before it."""
-        self._send(encode_event(event))
+    def deliver(self, event: WatchEvent, acl: Acl) -> None:
+        """Send a watch event, behind everything that was answered before it, if the client may read the znode."""
+        if self._requester is None or acl is OPEN_TO_ALL or is_granted(acl, READ, self._requester.identities):
+            self._send(encode_event(event))
 
     def abort(self) -> None:
         """Drop the connection; the session stays until it times out or is taken up again."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Self
 
 from penstock.clock import Clock
+from penstock.coordination.acl import Acl
 from penstock.coordination.errors import NoNode, SessionExpired
 from penstock.coordination.interface import (
     ANY_VERSION,
@@ -168,5 +169,5 @@ class _Registration:
         self._callback = callback
         self._coordination = coordination
 
-    def __call__(self, event: WatchEvent) -> None:
+    def __call__(self, event: WatchEvent, _acl: Acl) -> None:
         self._coordination.deliver(self._callback, event)

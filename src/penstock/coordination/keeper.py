@@ -134,8 +134,8 @@ class TreeKeeper:
             return
         if snapshot is not None:
             self.durability.run_on_disk(snapshot.run, self._journal.complete_snapshot)
-        for event in outcome.events:
-            self.watches.trigger(event)
+        for event, acl in outcome.events:
+            self.watches.trigger(event, acl)
 
     def _schedule_tick(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(self._session_clock.tick_ms / 1000, self._on_timer)

@@ -8,9 +8,9 @@ ZooKeeper does where they are switched off.
 from collections.abc import Callable, Sequence
 
 from penstock.coordination import acl
-from penstock.coordination.acl import AclEntry, Identity
+from penstock.coordination.acl import OPEN_TO_ALL, AclEntry, Identity
 from penstock.coordination.change import decode_acl, encode_acl
-from penstock.coordination.errors import AuthenticationFailed, CoordinationError, NoAuth, NoNode, RuntimeInconsistency
+from penstock.coordination.errors import AuthenticationFailed, CoordinationError, NoNode, RuntimeInconsistency
 from penstock.coordination.interface import WatchEvent, WatchKind, ZnodeStat
 from penstock.coordination.jute import INT, JuteReader, encode_buffer, encode_string
 from penstock.coordination.keeper import TreeKeeper
@@ -94,11 +94,8 @@ def _get_children(requester: Requester, reader: JuteReader, opcode: int) -> byte
 def _get_acl(requester: Requester, reader: JuteReader, _opcode: int) -> bytes:
     node = requester.keeper.tree.node(_read_path(reader))
     acl.require(node.acl, acl.READ | acl.ADMIN, requester.identities)
-    try:
-        acl.require(node.acl, acl.ADMIN, requester.identities)
-        shown = node.acl
-    except NoAuth:
-        shown = tuple([_without_digest(entry) for entry in node.acl])
+    may_change = acl.is_granted(node.acl, acl.ADMIN, requester.identities)
+    shown = node.acl if may_change else tuple([_without_digest(entry) for entry in node.acl])
     return encode_acl(shown) + encode_stat(node.stat())
 
 
@@ -152,22 +149,22 @@ def _set_watches(requester: Requester, reader: JuteReader, _opcode: int) -> byte
     for path in data_paths:
         node = nodes.get(path)
         if node is None:
-            watcher(WatchEvent(WatchKind.DELETED, path))
+            watcher(WatchEvent(WatchKind.DELETED, path), OPEN_TO_ALL)
         elif node.mzxid > seen_zxid:
-            watcher(WatchEvent(WatchKind.CHANGED, path))
+            watcher(WatchEvent(WatchKind.CHANGED, path), OPEN_TO_ALL)
         else:
             watches.add_data_watch(path, watcher)
     for path in exists_paths:
         if path in nodes:
-            watcher(WatchEvent(WatchKind.CREATED, path))
+            watcher(WatchEvent(WatchKind.CREATED, path), OPEN_TO_ALL)
         else:
             watches.add_data_watch(path, watcher)
     for path in children_paths:
         node = nodes.get(path)
         if node is None:
-            watcher(WatchEvent(WatchKind.DELETED, path))
+            watcher(WatchEvent(WatchKind.DELETED, path), OPEN_TO_ALL)
         elif node.pzxid > seen_zxid:
-            watcher(WatchEvent(WatchKind.CHILDREN, path))
+            watcher(WatchEvent(WatchKind.CHILDREN, path), OPEN_TO_ALL)
         else:
             watches.add_child_watch(path, watcher)
     return b""

@@ -49,6 +49,10 @@ Undo = Callable[[], None]
 _RESERVED = ("/zookeeper", "/zookeeper/config", "/zookeeper/quota")
 
 
+SeenChange = tuple[WatchEvent, acl.Acl]
+"""An event for watchers, and the access list that says who may hear of it."""
+
+
 class Session:
     """A client's presence, and the ephemeral znodes that go with it."""
 
@@ -64,7 +68,7 @@ class Outcome(NamedTuple):
 
     transaction: Transaction
     results: list[tuple[str, ZnodeStat | None]]
-    events: list[WatchEvent]
+    events: list[SeenChange]
 
 
 class Tree:
@@ -92,7 +96,7 @@ class Tree:
         zxid = self.next_zxid
         changes: list[Change] = []
         results: list[tuple[str, ZnodeStat | None]] = []
-        events: list[WatchEvent] = []
+        events: list[SeenChange] = []
         undo: list[Undo] = []
         for index, operation in enumerate(operations):
             try:
@@ -116,10 +120,10 @@ class Tree:
         transaction = Transaction(self.last_zxid, self.next_zxid, time_ms, tuple(changes))
         return Outcome(transaction, [], self.replay(transaction))
 
-    def replay(self, transaction: Transaction) -> list[WatchEvent]:
+    def replay(self, transaction: Transaction) -> list[SeenChange]:
         """Apply a transaction that follows the last one."""
         assert transaction.previous_zxid == self.last_zxid < transaction.zxid
-        events: list[WatchEvent] = []
+        events: list[SeenChange] = []
         for change in transaction.changes:
             self._apply(change, transaction.zxid, transaction.time_ms, events)
         self._advance(transaction.zxid)
@@ -164,6 +168,7 @@ class Tree:
                 _require_version(path, version, node.version)
                 return None
             case SetAcl(path, requested, version):
+                check_path(path)
                 resolved = acl.resolve(requested, identities or frozenset())
                 node = self._existing(path)
                 acl.require(node.acl, acl.ADMIN, identities)
@@ -215,7 +220,7 @@ class Tree:
 
     # Applying: the only code that changes anything. Each step returns how to undo it.
 
-    def _apply(self, change: Change, zxid: int, time_ms: int, events: list[WatchEvent]) -> Undo:
+    def _apply(self, change: Change, zxid: int, time_ms: int, events: list[SeenChange]) -> Undo:
         match change:
             case NodeCreated():
                 return self._create(change, zxid, time_ms, events)
@@ -233,7 +238,7 @@ class Tree:
                 del self.sessions[session_id]
         return _never_undone
 
-    def _create(self, change: NodeCreated, zxid: int, time_ms: int, events: list[WatchEvent]) -> Undo:
+    def _create(self, change: NodeCreated, zxid: int, time_ms: int, events: list[SeenChange]) -> Undo:
         path, data, node_acl, owner = change
         parent_path = parent_of(path)
         parent = self.nodes[parent_path]
@@ -242,8 +247,8 @@ class Tree:
         self._attach(path, node)
         parent.creates += 1
         parent.pzxid = zxid
-        events.append(WatchEvent(WatchKind.CREATED, path))
-        events.append(WatchEvent(WatchKind.CHILDREN, parent_path))
+        events.append((WatchEvent(WatchKind.CREATED, path), node.acl))
+        events.append((WatchEvent(WatchKind.CHILDREN, parent_path), parent.acl))
 
         def undo() -> None:
             self._detach(path)
@@ -252,14 +257,14 @@ class Tree:
 
         return undo
 
-    def _delete(self, path: str, zxid: int, events: list[WatchEvent]) -> Undo:
+    def _delete(self, path: str, zxid: int, events: list[SeenChange]) -> Undo:
         parent_path = parent_of(path)
         parent = self.nodes[parent_path]
         previous_pzxid = parent.pzxid
         node = self._detach(path)
         parent.pzxid = zxid
-        events.append(WatchEvent(WatchKind.DELETED, path))
-        events.append(WatchEvent(WatchKind.CHILDREN, parent_path))
+        events.append((WatchEvent(WatchKind.DELETED, path), node.acl))
+        events.append((WatchEvent(WatchKind.CHILDREN, parent_path), parent.acl))
 
         def undo() -> None:
             self._attach(path, node)
@@ -267,11 +272,11 @@ class Tree:
 
         return undo
 
-    def _set_data(self, path: str, data: bytes | None, zxid: int, time_ms: int, events: list[WatchEvent]) -> Undo:
+    def _set_data(self, path: str, data: bytes | None, zxid: int, time_ms: int, events: list[SeenChange]) -> Undo:
         node = self.nodes[path]
         before = (node.data, node.version, node.mzxid, node.mtime_ms)
         node.data, node.version, node.mzxid, node.mtime_ms = data, node.version + 1, zxid, time_ms
-        events.append(WatchEvent(WatchKind.CHANGED, path))
+        events.append((WatchEvent(WatchKind.CHANGED, path), node.acl))
 
         def undo() -> None:
             node.data, node.version, node.mzxid, node.mtime_ms = before

@@ -8,9 +8,11 @@ server.
 from collections import defaultdict
 from collections.abc import Callable
 
+from penstock.coordination.acl import Acl
 from penstock.coordination.interface import WatchEvent, WatchKind
 
-Watcher = Callable[[WatchEvent], None]
+Watcher = Callable[[WatchEvent, Acl], None]
+"""Called with the event and the access list of its znode: a watcher that may not read the znode must not tell anybody of it."""
 
 
 class WatchTable:
@@ -38,7 +40,7 @@ class WatchTable:
         """On how many paths the watcher waits."""
         return len(self._paths.get(watcher, ()))
 
-    def trigger(self, event: WatchEvent) -> None:
+    def trigger(self, event: WatchEvent, acl: Acl) -> None:
         """Call, once each, everyone who waits for this, in the order in which they came; they wait no longer."""
         kind, path = event
         watchers: dict[Watcher, None] = {}
@@ -48,7 +50,7 @@ class WatchTable:
             watchers |= self._children.pop(path, {})
         for watcher in watchers:
             self._forget_path(watcher, path)
-            watcher(event)
+            watcher(event, acl)
 
     def forget(self, watcher: Watcher) -> None:
         """The watcher has left."""

@@ -146,6 +146,30 @@ async def test_a_digest_is_not_shown_to_who_may_not_change_the_list(client: RawC
     await stranger.close()
 
 
+async def test_a_client_that_may_not_read_a_znode_hears_nothing_of_it(client: RawClient, port: int) -> None:
+    stranger = await RawClient.connect(port)
+    for path in ("/open", "/closed"):
+        await stranger.request(Opcode.EXISTS, path_body(path, watch=True))
+    await client.request(Opcode.AUTH, AUTH_ALICE, xid=-4)
+    await client.request(Opcode.CREATE, create_body("/closed", acl=(AclEntry(ALL_PERMISSIONS, Identity("auth", "")),)))
+    await client.request(Opcode.CREATE, create_body("/open"))
+    await stranger.request(Opcode.PING, xid=-2)
+    assert stranger.events == [struct.pack(">ii", WatchKind.CREATED.value, 3) + encode_string("/open")]
+    await stranger.close()
+
+
+async def test_who_asks_is_told_who_he_is_and_what_is_his(client: RawClient) -> None:
+    await client.request(Opcode.AUTH, AUTH_ALICE, xid=-4)
+    own = encode_string("digest") + encode_string("alice") + encode_string("ip") + encode_string("127.0.0.1")
+    assert (await client.request(Opcode.WHO_AM_I)).body == struct.pack(">i", 2) + own
+    await client.request(Opcode.CREATE, create_body("/a"))
+    await client.request(Opcode.CREATE, create_body("/a/e", flags=1))
+    assert (await client.request(Opcode.GET_EPHEMERALS, encode_string("/a"))).body == struct.pack(">i", 1) + encode_string("/a/e")
+    assert (await client.request(Opcode.GET_EPHEMERALS, encode_string("/b"))).body == struct.pack(">i", 0)
+    assert (await client.request(Opcode.GET_ALL_CHILDREN_NUMBER, encode_string("/a"))).body == struct.pack(">i", 1)
+    assert (await client.request(Opcode.GET_ALL_CHILDREN_NUMBER, encode_string("/"))).body == struct.pack(">i", 5)
+
+
 async def test_unknown_credentials_end_the_connection(client: RawClient) -> None:
     body = struct.pack(">i", 0) + encode_string("kerberos") + encode_buffer(b"")
     assert (await client.request(Opcode.AUTH, body, xid=-4)).error == -115

@@ -58,7 +58,7 @@ def test_the_end_of_a_session_removes_its_ephemeral_znodes_and_tells_the_watcher
     do(tree, Create("/parent"))
     do(tree, Create("/parent/e", ephemeral=True))
     events = tree.commit([SessionClosed(SESSION)], time_ms=9).events
-    assert events == [WatchEvent(WatchKind.DELETED, "/parent/e"), WatchEvent(WatchKind.CHILDREN, "/parent")]
+    assert [event for event, _ in events] == [WatchEvent(WatchKind.DELETED, "/parent/e"), WatchEvent(WatchKind.CHILDREN, "/parent")]
     assert "/parent/e" not in tree.nodes
     assert SESSION not in tree.sessions
 

@@ -1,47 +1,55 @@
+from penstock.coordination.acl import OPEN_TO_ALL, Acl
 from penstock.coordination.interface import WatchEvent, WatchKind
 from penstock.coordination.watches import WatchTable
 
 
+class Seen(list[WatchEvent]):
+    """A watcher that remembers."""
+
+    def note(self, event: WatchEvent, _acl: Acl) -> None:
+        self.append(event)
+
+
 def test_a_deletion_calls_a_watcher_of_data_and_children_once() -> None:
-    table, seen = WatchTable(), list[WatchEvent]()
-    table.add_data_watch("/a", seen.append)
-    table.add_child_watch("/a", seen.append)
-    table.trigger(WatchEvent(WatchKind.DELETED, "/a"))
+    table, seen = WatchTable(), Seen()
+    table.add_data_watch("/a", seen.note)
+    table.add_child_watch("/a", seen.note)
+    table.trigger(WatchEvent(WatchKind.DELETED, "/a"), OPEN_TO_ALL)
     assert seen == [WatchEvent(WatchKind.DELETED, "/a")]
     assert len(table) == 0
 
 
 def test_a_change_of_data_leaves_the_watch_on_children() -> None:
-    table, data, children = WatchTable(), list[WatchEvent](), list[WatchEvent]()
-    table.add_data_watch("/a", data.append)
-    table.add_child_watch("/a", children.append)
-    table.trigger(WatchEvent(WatchKind.CHANGED, "/a"))
-    table.trigger(WatchEvent(WatchKind.CHANGED, "/a"))
+    table, data, children = WatchTable(), Seen(), Seen()
+    table.add_data_watch("/a", data.note)
+    table.add_child_watch("/a", children.note)
+    table.trigger(WatchEvent(WatchKind.CHANGED, "/a"), OPEN_TO_ALL)
+    table.trigger(WatchEvent(WatchKind.CHANGED, "/a"), OPEN_TO_ALL)
     assert (len(data), len(children), len(table)) == (1, 0, 1)
-    table.trigger(WatchEvent(WatchKind.CHILDREN, "/a"))
+    table.trigger(WatchEvent(WatchKind.CHILDREN, "/a"), OPEN_TO_ALL)
     assert (len(data), len(children), len(table)) == (1, 1, 0)
 
 
 def test_a_watcher_that_left_is_not_called_and_leaves_nothing_behind() -> None:
-    table, seen, others = WatchTable(), list[WatchEvent](), list[WatchEvent]()
+    table, seen, others = WatchTable(), Seen(), Seen()
     for path in ("/a", "/b"):
-        table.add_data_watch(path, seen.append)
-        table.add_child_watch(path, seen.append)
-    table.add_data_watch("/a", others.append)
-    table.forget(seen.append)
-    table.trigger(WatchEvent(WatchKind.CHANGED, "/a"))
-    assert (len(seen), len(others), len(table), table.count_of(seen.append)) == (0, 1, 0, 0)
+        table.add_data_watch(path, seen.note)
+        table.add_child_watch(path, seen.note)
+    table.add_data_watch("/a", others.note)
+    table.forget(seen.note)
+    table.trigger(WatchEvent(WatchKind.CHANGED, "/a"), OPEN_TO_ALL)
+    assert (len(seen), len(others), len(table), table.count_of(seen.note)) == (0, 1, 0, 0)
 
 
 def test_a_watcher_may_watch_again_while_it_is_called() -> None:
-    table, seen = WatchTable(), list[WatchEvent]()
+    table, seen = WatchTable(), Seen()
 
-    def again(event: WatchEvent) -> None:
+    def again(event: WatchEvent, _acl: Acl) -> None:
         seen.append(event)
         table.add_data_watch("/a", again)
 
     table.add_data_watch("/a", again)
     for _ in range(3):
-        table.trigger(WatchEvent(WatchKind.CHANGED, "/a"))
+        table.trigger(WatchEvent(WatchKind.CHANGED, "/a"), OPEN_TO_ALL)
     assert len(seen) == 3
     assert table.count_of(again) == 1
