@@ -188,6 +188,7 @@ class KafkaBroker(Broker):
             "transaction.state.log.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
             "offsets.topic.num.partitions": "1",
+            "log.initial.task.delay.ms": "0",
         }
         lines = [f"{name}={value}\n" for name, value in (properties | self.options).items()]
         self._properties().write_text("".join(lines))
