@@ -74,7 +74,7 @@ class KazooCoordination:
         try:
             async with asyncio.timeout(connect_timeout_ms / 1000):
                 await coordination._connected.wait()
-                await coordination._ask(lambda: coordination._client.ensure_path_async("/"))
+                await coordination._make_chroot()
         except TimeoutError as error:
             await coordination.close()
             raise StartupError(f"no ZooKeeper answers at {hosts}; is it running, and is the address right?") from error
@@ -138,6 +138,15 @@ class KazooCoordination:
 
     async def close(self) -> None:
         await asyncio.to_thread(self._stop)
+
+    async def _make_chroot(self) -> None:
+        # Under its chroot kazoo would create the last level only, so it is lifted until all of them are there.
+        chroot, self._client.chroot = self._client.chroot, ""
+        try:
+            if chroot:
+                await self._ask(lambda: self._client.ensure_path_async(chroot))
+        finally:
+            self._client.chroot = chroot
 
     def _stop(self) -> None:
         self._client.stop()
