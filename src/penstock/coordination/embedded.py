@@ -8,13 +8,14 @@ after a `kill -9` nothing waits for a timeout. Watches are delivered by `call_so
 """
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
 from penstock.clock import Clock
 from penstock.coordination.acl import Acl
-from penstock.coordination.errors import NoNode, SessionExpired
+from penstock.coordination.errors import NoNode, SessionExpired, TreeOffline
 from penstock.coordination.interface import (
     ANY_VERSION,
     Create,
@@ -29,7 +30,7 @@ from penstock.coordination.interface import (
     ZnodeStat,
 )
 from penstock.coordination.keeper import TreeKeeper
-from penstock.coordination.znode import check_path, parent_of
+from penstock.coordination.znode import Znode, check_path, parent_of
 from penstock.files import Files
 
 
@@ -77,9 +78,9 @@ class EmbeddedCoordination:
         return created
 
     async def get(self, path: str, *, watch: WatchCallback | None = None) -> tuple[bytes, ZnodeStat]:
-        self._require_open()
-        check_path(path)
-        node = self.keeper.tree.node(path)
+        node = self._node(path)
+        if node is None:
+            raise NoNode(path)
         if watch is not None:
             self.keeper.watches.add_data_watch(path, _Registration(watch, self))
         return node.data or b"", node.stat()
@@ -96,17 +97,15 @@ class EmbeddedCoordination:
         await self.keeper.durability.wait()
 
     async def exists(self, path: str, *, watch: WatchCallback | None = None) -> ZnodeStat | None:
-        self._require_open()
-        check_path(path)
-        node = self.keeper.tree.nodes.get(path)
+        node = self._node(path)
         if watch is not None:
             self.keeper.watches.add_data_watch(path, _Registration(watch, self))
         return None if node is None else node.stat()
 
     async def children(self, path: str, *, watch: WatchCallback | None = None) -> list[str]:
-        self._require_open()
-        check_path(path)
-        node = self.keeper.tree.node(path)
+        node = self._node(path)
+        if node is None:
+            raise NoNode(path)
         if watch is not None:
             self.keeper.watches.add_child_watch(path, _Registration(watch, self))
         return sorted(node.children)
@@ -124,18 +123,24 @@ class EmbeddedCoordination:
         if self._is_closed:
             return
         self._is_closed = True
-        try:
-            if self.keeper.durability.failure is None:
-                self.keeper.close_session(self.session_id)
-                await self.keeper.durability.wait()
-        finally:
-            if self._is_owner:
-                await self.keeper.close()
+        # A disk that failed has been reported to the listeners; closing has nothing to add.
+        with contextlib.suppress(TreeOffline):
+            self.keeper.close_session(self.session_id)
+            await self.keeper.durability.wait()
+        if self._is_owner:
+            await self.keeper.close()
 
     def _require_open(self) -> None:
         if self._is_closed:
             raise SessionExpired("this coordination is closed")
         self.keeper.durability.require_online()
+
+    def _node(self, path: str) -> Znode | None:
+        self._require_open()
+        node = self.keeper.tree.nodes.get(path)
+        if node is None:
+            check_path(path)
+        return node
 
     def _execute(self, operation: Operation) -> tuple[str, ZnodeStat | None]:
         self._require_open()
