@@ -49,6 +49,7 @@ class LogDirectory:
         self.path = path
         self.offline: str | None = None
         """Why the directory is offline; None while it works."""
+        self.log_count = 0
         self.was_clean = False
         self.previous_broker_epoch = -1
         self.directory_id = uuid.uuid4()

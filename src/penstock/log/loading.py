@@ -58,7 +58,7 @@ def load_log(files: Files, directory: Path, order: LoadOrder) -> LoadedLog:
     """Read, and after a crash repair, the log in `directory`; an empty directory becomes an empty log."""
     names = _without_leftovers(files, directory)
     segments, snapshots = _collect(files, directory, names, order)
-    epochs = _load_epochs(files, directory, segments)
+    epochs = _load_epochs(files, directory, list(segments) if order.is_clean else _before(segments, order.recovery_point))
     log_start_offset = max(order.log_start_offset, segments.first.base_offset)
     log_end_offset = end_of(files, segments.active) if order.is_clean else None
     if log_end_offset is not None:
@@ -75,6 +75,8 @@ def load_log(files: Files, directory: Path, order: LoadOrder) -> LoadedLog:
     epochs.truncate_from_end(log_end_offset)
     epochs.truncate_from_start(log_start_offset)
     snapshots.remove_strays(segments, end=log_end_offset)
+    if order.is_clean:
+        segments.active.release()
     return LoadedLog(segments, producers, epochs, snapshots, log_start_offset, log_end_offset, durable_end)
 
 
@@ -150,7 +152,8 @@ def _is_long_enough(files: Files, segment: Segment, order: LoadOrder) -> bool:
     return position >= segment.size_bytes
 
 
-def _load_epochs(files: Files, directory: Path, segments: Segments) -> LeaderEpochs:
+def _load_epochs(files: Files, directory: Path, trusted: list[Segment]) -> LeaderEpochs:
+    """From their file, or else from the batches; of what has to be recovered they are learned in any case."""
     path = directory / leader_epochs.FILE_NAME
     try:
         return LeaderEpochs.parse(files.read_bytes(path))
@@ -159,7 +162,7 @@ def _load_epochs(files: Files, directory: Path, segments: Segments) -> LeaderEpo
     except ValueError as error:
         _logger.warning("%s is damaged (%s) and is rebuilt from the batches", path, error)
         epochs = LeaderEpochs()
-    for segment in segments:
+    for segment in trusted:
         replay_epochs(files, segment, epochs)
     return epochs
 

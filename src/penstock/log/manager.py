@@ -148,7 +148,7 @@ class LogManager:
             log.write_topic_id(topic_id)
         except OSError as error:
             raise directory.fail(f"creating {path.name}", error) from error
-        self._logs[topic, partition] = log
+        self._add(log)
         return log
 
     def delete(self, topic: str, partition: int) -> Path | None:
@@ -156,6 +156,7 @@ class LogManager:
         log = self._logs.pop((topic, partition), None)
         if log is None:
             return None
+        log.directory.log_count -= 1
         log.abandon()
         target = log.path.with_name(deleted_directory_name(topic, partition))
         try:
@@ -241,15 +242,15 @@ class LogManager:
         if found is not None and found != topic_id:
             _logger.warning("%s belongs to an older topic of that name and is kept as %s", path, self.set_aside(path).name)
 
+    def _add(self, log: Log) -> None:
+        self._logs[log.topic_partition] = log
+        log.directory.log_count += 1
+
     def _emptiest(self) -> LogDirectory:
         online = self.online_directories
         if not online:
             raise StorageError("no log directory is online")
-        counts = dict.fromkeys((directory.path for directory in online), 0)
-        for log in self._logs.values():
-            if log.directory.path in counts:
-                counts[log.directory.path] += 1
-        return min(online, key=lambda directory: counts[directory.path])
+        return min(online, key=lambda directory: directory.log_count)
 
     def _load_directory(
         self,
@@ -280,7 +281,7 @@ class LogManager:
                 )
                 log = Log(directory, topic_partition, path, order)
                 log.topic_id = topic_id
-                self._logs[topic_partition] = log
+                self._add(log)
 
 
 def _begin_close(log: Log) -> Flush | None:

@@ -8,6 +8,7 @@ Reads are chunks of a few MiB; the loop over batches does as little as it can, b
 """
 
 from collections.abc import Iterator
+from struct import Struct
 
 from crc32c import crc32c
 
@@ -15,9 +16,13 @@ from penstock.files import Files
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.producer_state import ProducerState
 from penstock.log.segment import MAX_RELATIVE_OFFSET, Segment
-from penstock.wire.batch import CRC_START, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, BatchHeader, read_header
+from penstock.wire.batch import CONTROL, CRC_START, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, BatchHeader, read_header
 
 CHUNK_BYTES = 4 << 20
+
+_HEADER = Struct(">qiibIhiqqqhii")
+"""The fields of a `BatchHeader`, for the loop that cannot afford one."""
+_MIN_LENGTH = HEADER_SIZE - LENGTH_OVERHEAD
 
 
 def batches(files: Files, segment: Segment, *, position: int = 0) -> Iterator[tuple[int, BatchHeader, memoryview]]:
@@ -51,27 +56,69 @@ def batches(files: Files, segment: Segment, *, position: int = 0) -> Iterator[tu
 def recover_segment(files: Files, segment: Segment, *, epochs: LeaderEpochs, producers: ProducerState) -> int:
     """Cut the segment at its first bad batch, rebuild its indexes, learn epochs and producers; the offset after its last record."""
     segment.forget_indexes()
-    next_offset = base_offset = segment.base_offset
-    valid = 0
-    for position, header, batch in batches(files, segment):
-        last_offset = header.base_offset + header.last_offset_delta
-        if header.base_offset < next_offset or header.last_offset_delta < 0 or last_offset - base_offset > MAX_RELATIVE_OFFSET:
-            break
-        if crc32c(batch[CRC_START:]) != header.crc:
-            break
-        size = len(batch)
-        segment.account(position, size=size, last_offset=last_offset, max_timestamp=header.max_timestamp)
-        if header.leader_epoch > epochs.latest:
-            epochs.assign(header.leader_epoch, header.base_offset)
-        if header.producer_id >= 0 and not header.is_control:
-            producers.record(header, base_offset=header.base_offset)
-        next_offset = last_offset + 1
-        valid = position + size
-    if valid < segment.size_bytes:
-        segment.cut(valid)
+    scan = _Scan(segment, epochs, producers)
+    handle, end = segment.handle(), segment.size_bytes
+    wanted = CHUNK_BYTES
+    while scan.position < end and not scan.is_damaged:
+        chunk = files.pread(handle, min(wanted, end - scan.position), scan.position)
+        before = scan.position
+        scan.take(chunk)
+        if scan.position == before:
+            # Either the batch is larger than the chunk, or it does not end within the file.
+            wanted = max(CHUNK_BYTES, scan.missing)
+            scan.is_damaged |= len(chunk) >= scan.missing or before + scan.missing > end
+    if scan.position < end:
+        segment.cut(scan.position)
         # Or else another crash could put good batches from behind the bad one after what is written next.
         files.fsync(segment.handle())
-    return next_offset
+    return scan.next_offset
+
+
+class _Scan:
+    """How far the recovery of one segment has come."""
+
+    __slots__ = ("_epochs", "_producers", "_segment", "is_damaged", "missing", "next_offset", "position")
+
+    def __init__(self, segment: Segment, epochs: LeaderEpochs, producers: ProducerState) -> None:
+        self._segment = segment
+        self._epochs = epochs
+        self._producers = producers
+        self.position = 0
+        self.next_offset = segment.base_offset
+        self.is_damaged = False
+        self.missing = HEADER_SIZE
+        """Size of the batch at `position`, if the chunk ended before it did."""
+
+    def take(self, chunk: bytes) -> None:
+        """Go through the whole, good batches of the chunk, which starts at `position`. Written out flat: it runs over gigabytes."""
+        view = memoryview(chunk)
+        account, largest = self._segment.account, self._segment.base_offset + MAX_RELATIVE_OFFSET
+        start, at, length_of_chunk = self.position, 0, len(chunk)
+        next_offset, latest_epoch = self.next_offset, self._epochs.latest
+        self.missing = HEADER_SIZE
+        while at + HEADER_SIZE <= length_of_chunk:
+            base_offset, length, epoch, magic, crc, attributes, delta, _, timestamp, producer_id, _, _, _ = _HEADER.unpack_from(chunk, at)
+            stop = at + length + LENGTH_OVERHEAD
+            last_offset = base_offset + delta
+            if magic != MAGIC or length < _MIN_LENGTH or base_offset < next_offset or delta < 0 or last_offset > largest:
+                self.is_damaged = True
+                break
+            if stop > length_of_chunk:
+                self.missing = stop - at
+                break
+            if crc32c(view[at + CRC_START : stop]) != crc:
+                self.is_damaged = True
+                break
+            account(start + at, size=stop - at, last_offset=last_offset, max_timestamp=timestamp)
+            if epoch > latest_epoch:
+                self._epochs.assign(epoch, base_offset)
+                latest_epoch = epoch
+            if producer_id >= 0 and not attributes & CONTROL:
+                self._producers.record(read_header(chunk, at), base_offset=base_offset)
+            next_offset = last_offset + 1
+            at = stop
+        self.next_offset = next_offset
+        self.position = start + at
 
 
 def rebuild_indexes(files: Files, segment: Segment) -> None:

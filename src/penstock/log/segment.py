@@ -103,9 +103,7 @@ class Segment:
         if config.preallocate:
             files.truncate(segment.handle(), config.segment_bytes)
             segment._preallocated = True
-        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            if files.exists(segment.path(suffix)):
-                files.unlink(segment.path(suffix))
+        segment.forget_indexes()
         return segment
 
     def update_config(self, config: LogConfig) -> None:
@@ -128,7 +126,8 @@ class Segment:
         """The index by offset, opened when first asked for."""
         if self._offset_index is None:
             path = self.path(INDEX_SUFFIX)
-            self._offset_index = OffsetIndex(self._files, path, written=max(0, whole_entries(self._files, path, entry=OFFSET_ENTRY)))
+            written = whole_entries(self._files, path, entry=OFFSET_ENTRY) if self.size_bytes else 0
+            self._offset_index = OffsetIndex(self._files, path, written=max(0, written))
         return self._offset_index
 
     @property
@@ -136,7 +135,8 @@ class Segment:
         """The index by timestamp, opened when first asked for."""
         if self._time_index is None:
             path = self.path(TIME_INDEX_SUFFIX)
-            self._time_index = TimeIndex(self._files, path, written=max(0, whole_entries(self._files, path, entry=TIME_ENTRY)))
+            written = whole_entries(self._files, path, entry=TIME_ENTRY) if self.size_bytes else 0
+            self._time_index = TimeIndex(self._files, path, written=max(0, written))
         return self._time_index
 
     @property
@@ -174,10 +174,16 @@ class Segment:
         if written != size:
             self._files.write_all(handle, [memoryview(b"".join(buffers))[written:]], position + written)
         self.account(position, size=size, last_offset=last_offset, max_timestamp=max_timestamp)
+        recent = self._recent_last_offsets
+        recent.append(last_offset)
+        self._recent_positions.append(position)
+        if len(recent) > _REMEMBERED:
+            del recent[: _REMEMBERED // 2]
+            del self._recent_positions[: _REMEMBERED // 2]
         self.size_bytes = position + size
 
     def account(self, position: int, *, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Take note of a batch that is in the file: timestamps, sparse indexes, where the last batches start."""
+        """Take note of a batch that is in the file, in timestamps and sparse indexes."""
         if max_timestamp > (self._largest or self.largest).timestamp:
             self._largest = TimestampOffset(max_timestamp, last_offset)
         if position == 0:
@@ -185,12 +191,6 @@ class Segment:
         if self._bytes_since_index > self._index_interval_bytes:
             self._add_index_entries(last_offset, position)
         self._bytes_since_index += size
-        recent = self._recent_last_offsets
-        recent.append(last_offset)
-        self._recent_positions.append(position)
-        if len(recent) > _REMEMBERED:
-            del recent[: _REMEMBERED // 2]
-            del self._recent_positions[: _REMEMBERED // 2]
 
     def find(self, offset: int) -> int:
         """Position of the first batch that ends at or after `offset`; `size_bytes` when there is none."""
@@ -261,10 +261,7 @@ class Segment:
         self.size_bytes = position
 
     def forget_indexes(self) -> None:
-        """Start both indexes anew, empty, to be filled by `account`."""
-        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-            if self._files.exists(self.path(suffix)):
-                self._files.unlink(self.path(suffix))
+        """Start both indexes anew, empty, to be filled by `account`; their files are emptied when they are written."""
         self._offset_index = OffsetIndex(self._files, self.path(INDEX_SUFFIX))
         self._time_index = TimeIndex(self._files, self.path(TIME_INDEX_SUFFIX))
         self._largest = TimestampOffset(-1, self.base_offset)

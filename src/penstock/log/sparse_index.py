@@ -22,7 +22,19 @@ BLOCK_BYTES = 4096
 class SparseIndex:
     """An append-only file of fixed-size entries whose first field grows."""
 
-    __slots__ = ("_block", "_block_start", "_entry", "_files", "_first_field", "_handle", "_pending", "_written", "last_key", "path")
+    __slots__ = (
+        "_block",
+        "_block_start",
+        "_entry",
+        "_files",
+        "_first_field",
+        "_handle",
+        "_is_stale",
+        "_pending",
+        "_written",
+        "last_key",
+        "path",
+    )
 
     def __init__(self, files: Files, path: Path, *, entry: Struct, first_field: Struct, written: int) -> None:
         self._files = files
@@ -30,6 +42,8 @@ class SparseIndex:
         self._first_field = first_field
         self._handle: FileHandle | None = None
         self._written = written
+        self._is_stale = written == 0
+        """Whatever the file may hold is not ours; it is emptied when we first write."""
         self._pending = bytearray()
         self._block = b""
         self._block_start = 0
@@ -95,6 +109,9 @@ class SparseIndex:
         """The open file, created when there is none."""
         if self._handle is None:
             self._handle = self._files.open(self.path, create=True)
+            if self._is_stale:
+                self._files.truncate(self._handle, 0)
+                self._is_stale = False
         return self._handle
 
     def release(self) -> None:
