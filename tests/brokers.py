@@ -70,13 +70,13 @@ class Broker(ABC):
         """A raw connection to it."""
         return Connection(self.address, timeout_s=timeout_s)
 
-    def start(self) -> None:
+    def start(self, *, deadline_s: float = 60) -> None:
         """Start the process and wait until it serves clients."""
         assert not self.is_running
         self.lives += 1
         with self._stdout().open("wb") as stdout, self._stderr().open("wb") as stderr:
             self._process = subprocess.Popen(self._command(), stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
-        wait_until(self._is_ready_or_dead, f"ready: {self._command()}", deadline_s=60)
+        wait_until(self._is_ready_or_dead, f"ready: {self._command()}", deadline_s=deadline_s)
         if not self.is_running:
             raise AssertionError(f"the broker ended with {self.wait()} before it was ready:\n{self.output}")
 
@@ -162,7 +162,7 @@ class PenstockBroker(Broker):
 class KafkaBroker(Broker):
     """Apache Kafka in KRaft mode, broker and controller in one process."""
 
-    def start(self) -> None:
+    def start(self, *, deadline_s: float = 60) -> None:
         """Format the data directory when it is new, then start."""
         if self.port == 0:
             self.port, controller_port = _free_ports(2)
@@ -170,7 +170,7 @@ class KafkaBroker(Broker):
         if not (self.data / "meta.properties").exists():
             arguments = ["format", "-t", "cGVuc3RvY2stdGVzdHMtMQ", "-c", str(self._properties())]
             subprocess.run(java_command("kafka.tools.StorageTool", *arguments), check=True, capture_output=True, timeout=60)
-        super().start()
+        super().start(deadline_s=deadline_s)
 
     def _properties(self) -> Path:
         return self.directory / "server.properties"
