@@ -38,6 +38,7 @@ _log = logging.getLogger(__name__)
 
 _HANDSHAKE_SECONDS = 10.0
 _MOST_UNANSWERED_WRITES = 1_000
+_MOST_REQUESTS_AT_ONCE = 50
 
 
 class Connection(asyncio.Protocol):
@@ -50,6 +51,7 @@ class Connection(asyncio.Protocol):
         self._outbox: deque[bytearray] = deque()
         self._is_writing_paused = False
         self._is_reading_paused = False
+        self._is_work_scheduled = False
         self._is_ending = False
         self._requester: Requester | None = None
         self._handshake_timer: asyncio.TimerHandle | None = None
@@ -105,9 +107,12 @@ class Connection(asyncio.Protocol):
     # Reading.
 
     def _work(self) -> None:
-        """Do the requests that are in the buffer, as long as the answers can leave."""
+        """Do the requests that are in the buffer, as long as the answers can leave: some now, the rest when others had their turn."""
+        self._is_work_scheduled = False
+        budget = _MOST_REQUESTS_AT_ONCE
         try:
-            while not self._is_ending and not self._is_held_up() and (frame := self._next_frame()) is not None:
+            while budget and not self._is_ending and not self._is_held_up() and (frame := self._next_frame()) is not None:
+                budget -= 1
                 self._server.received += 1
                 if self._requester is None:
                     self._connect(frame)
@@ -119,13 +124,20 @@ class Connection(asyncio.Protocol):
         except MarshallingError as error:
             _log.warning("coordination client %s broke the protocol: %s", self.peer, error)
             self.abort()
+        if not budget:
+            self._schedule_work()
         self._adjust_reading()
+
+    def _schedule_work(self) -> None:
+        if not self._is_work_scheduled:
+            self._is_work_scheduled = True
+            asyncio.get_running_loop().call_soon(self._work)
 
     def _is_held_up(self) -> bool:
         return self._is_writing_paused or len(self._outbox) >= _MOST_UNANSWERED_WRITES
 
     def _adjust_reading(self) -> None:
-        should_pause = self._is_held_up()
+        should_pause = self._is_work_scheduled or self._is_held_up()
         if should_pause != self._is_reading_paused and not self._transport.is_closing():
             self._is_reading_paused = should_pause
             if should_pause:
@@ -239,7 +251,7 @@ class Connection(asyncio.Protocol):
             if self._is_ending and not self._outbox:
                 self._transport.close()
             elif self._is_reading_paused:
-                asyncio.get_running_loop().call_soon(self._work)
+                self._schedule_work()
 
     def _end(self) -> None:
         """Close once everything in the outbox has gone."""

@@ -198,6 +198,27 @@ async def test_a_peer_that_never_reads_is_not_read_from(served: Served) -> None:
     await peer.close()
 
 
+async def test_a_flood_of_requests_leaves_the_loop_to_others(served: Served, client: RawClient) -> None:
+    flooder = await RawClient.connect(served.port)
+    for _ in range(5_000):
+        flooder.ask(Opcode.EXISTS, path_body("/zookeeper"))
+    turns, done = 0, asyncio.Event()
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while not done.is_set():
+            turns += 1
+            await asyncio.sleep(0)
+
+    others = asyncio.create_task(take_turns())
+    assert [(await flooder.reply()).xid for _ in range(5_000)] == list(range(1, 5_001))
+    done.set()
+    await others
+    assert turns >= 5_000 / 50
+    assert (await ping(client)).error == 0
+    await flooder.close()
+
+
 async def test_too_many_connections_are_refused(served: Served, client: RawClient) -> None:
     others = [await RawClient.connect(served.port) for _ in range(4)]
     refused = await RawClient.open(served.port)
