@@ -15,6 +15,7 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.errors import CorruptMessage
 from penstock.files import Files
 from penstock.log import leader_epochs, offset_index, producer_snapshot, time_index
 from penstock.log.config import LogConfig
@@ -140,16 +141,21 @@ def _is_long_enough(files: Files, segment: Segment, order: LoadOrder) -> bool:
     """Whether the indexes have whole entries, and any at all where there must be some."""
     entries = whole_entries(files, segment.path(INDEX_SUFFIX), entry=offset_index.ENTRY)
     times = whole_entries(files, segment.path(TIME_INDEX_SUFFIX), entry=time_index.ENTRY)
-    if entries < 0 or times < 0 or (times == 0 and segment.first_timestamp >= 0):
+    if entries < 0 or times < 0:
         return False
-    if entries > 0 or segment.size_bytes <= order.config.index_interval_bytes:
-        return True
-    # A batch that starts beyond the first interval has an entry.
-    position = 0
-    while position <= order.config.index_interval_bytes:
-        position = segment.end_of_batch_at(position)
-    segment.release()
-    return position >= segment.size_bytes
+    try:
+        if times == 0 and segment.first_timestamp >= 0:
+            return False
+        # A batch that starts beyond the first interval has an entry.
+        position = 0
+        while entries == 0 and position <= order.config.index_interval_bytes and position < segment.size_bytes:
+            position = segment.end_of_batch_at(position)
+        return entries > 0 or position >= segment.size_bytes
+    except CorruptMessage as error:
+        _logger.warning("%s", error)
+        return True  # Better indexes would not help; readers of these records are told.
+    finally:
+        segment.release()
 
 
 def _load_epochs(files: Files, directory: Path, trusted: list[Segment]) -> LeaderEpochs:

@@ -95,15 +95,15 @@ class LogManager:
 
     def start(self, *, node_id: int, cluster_id: str | None) -> None:
         """Lock the directories and find out how they were left; StartupError with one sentence if one cannot be used."""
-        for directory in self.directories:
-            directory.acquire()
-        for directory in self.directories:
-            try:
-                directory.identify(node_id=node_id, cluster_id=cluster_id)
-                directory.begin()
-                self.high_watermarks |= directory.read_offsets(checkpoints.HIGH_WATERMARK)
-            except OSError as error:
-                raise StartupError(f"the data directory {directory.path} cannot be used: {error.strerror or error}") from error
+        try:
+            for directory in self.directories:
+                directory.acquire()
+            for directory in self.directories:
+                self._begin(directory, node_id=node_id, cluster_id=cluster_id)
+        except StartupError:
+            for directory in self.directories:
+                directory.release()
+            raise
 
     def identify(self, *, node_id: int, cluster_id: str) -> None:
         """Write down, or check, which cluster the directories belong to; StartupError if it is another one."""
@@ -241,6 +241,14 @@ class LogManager:
         found = partition_metadata.read_topic_id(self._files, path)
         if found is not None and found != topic_id:
             _logger.warning("%s belongs to an older topic of that name and is kept as %s", path, self.set_aside(path).name)
+
+    def _begin(self, directory: LogDirectory, *, node_id: int, cluster_id: str | None) -> None:
+        try:
+            directory.identify(node_id=node_id, cluster_id=cluster_id)
+            directory.begin()
+            self.high_watermarks |= directory.read_offsets(checkpoints.HIGH_WATERMARK)
+        except OSError as error:
+            raise StartupError(f"the data directory {directory.path} cannot be used: {error.strerror or error}") from error
 
     def _add(self, log: Log) -> None:
         self._logs[log.topic_partition] = log

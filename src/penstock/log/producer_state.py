@@ -86,15 +86,15 @@ class ProducerState:
                 )
             return None
         base_sequence = header.base_sequence
+        expected = (entry.last_sequence + 1) & MAX_SEQUENCE
+        if base_sequence == expected:
+            return None
         for batch in entry.batches:
             if batch.base_sequence == base_sequence and batch.last_sequence == header.last_sequence:
                 return batch
-        expected = (entry.last_sequence + 1) & MAX_SEQUENCE
-        if base_sequence != expected:
-            raise OutOfOrderSequenceNumber(
-                f"producer {header.producer_id} sent sequence {base_sequence} where {expected} had to follow (epoch {entry.epoch})"
-            )
-        return None
+        raise OutOfOrderSequenceNumber(
+            f"producer {header.producer_id} sent sequence {base_sequence} where {expected} had to follow (epoch {entry.epoch})"
+        )
 
     def record(self, header: BatchHeader, *, base_offset: int) -> None:
         """Take note of a batch that was written at `base_offset`."""

@@ -7,11 +7,13 @@ way, leader epochs and producer sequences are learned from the headers.
 Reads are chunks of a few MiB; the loop over batches does as little as it can, because it may run over gigabytes.
 """
 
+import logging
 from collections.abc import Iterator
 from struct import Struct
 
 from crc32c import crc32c
 
+from penstock.errors import CorruptMessage
 from penstock.files import Files
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.producer_state import ProducerState
@@ -20,6 +22,7 @@ from penstock.wire.batch import CONTROL, CRC_START, HEADER_SIZE, LENGTH_OVERHEAD
 
 CHUNK_BYTES = 4 << 20
 
+_logger = logging.getLogger(__name__)
 _HEADER = Struct(">qiibIhiqqqhii")
 """The fields of a `BatchHeader`, for the loop that cannot afford one."""
 _MIN_LENGTH = HEADER_SIZE - LENGTH_OVERHEAD
@@ -134,7 +137,11 @@ def rebuild_indexes(files: Files, segment: Segment) -> None:
 
 def replay_producers(files: Files, segment: Segment, producers: ProducerState, *, from_offset: int, to_offset: int) -> None:
     """Learn producers from the headers of the batches in [from_offset, to_offset)."""
-    position = segment.find(from_offset)
+    try:
+        position = segment.find(from_offset)
+    except CorruptMessage as error:
+        _logger.warning("producers of %s are not known: %s", segment.path(), error)
+        return
     for _, header, _ in batches(files, segment, position=position):
         if header.base_offset >= to_offset:
             return

@@ -147,6 +147,7 @@ class Segment:
             if len(index):
                 timestamp, relative_offset = index.entry(len(index) - 1)
                 self._largest = TimestampOffset(timestamp, self.base_offset + relative_offset)
+                index.release()  # Retention asks this of every segment of every log.
             else:
                 self._largest = TimestampOffset(-1, self.base_offset)
         return self._largest

@@ -2,6 +2,7 @@ import shutil
 
 import pytest
 
+from penstock.errors import CorruptMessage
 from penstock.log.log import Log
 from tests.batches import encode_batch
 from tests.unit.log.conftest import NOW_MS, OpenLog
@@ -208,6 +209,27 @@ def test_preallocated_segment_is_cut_to_its_records(open_log: OpenLog) -> None:
     again = open_log(is_clean=False, preallocate=True, segment_bytes=5000)
     assert len(values(again)) == again.log_end_offset == 3
     assert again.size_bytes == (again.path / f"{0:020d}.log").stat().st_size
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("emptied", ["", ".index", ".timeindex"])
+def test_rotten_header_in_an_old_segment_is_told_to_its_readers_only(open_log: OpenLog, emptied: str, *, is_clean: bool) -> None:
+    log = rolled(open_log)
+    second, last = log.segment_base_offsets[1], log.segment_base_offsets[-1]
+    log.close()
+    path = log.path / f"{0:020d}.log"
+    path.write_bytes(b"\x7f" * 30 + path.read_bytes()[30:])
+    if emptied:
+        path.with_suffix(emptied).write_bytes(b"")
+    for snapshot in log.path.glob("*.snapshot"):
+        snapshot.unlink()
+    again = open_log(is_clean=is_clean, recovery_point=last, **SMALL)
+    assert again.log_end_offset == 30
+    with pytest.raises(CorruptMessage):
+        again.read(0, max_bytes=100, limit_offset=30)
+    assert again.read(second, max_bytes=100, limit_offset=30) is not None
+    assert again.directory.offline is None
+    append(again, b"goes on")
 
 
 def test_holes_that_compaction_left_are_fine(open_log: OpenLog) -> None:

@@ -356,6 +356,16 @@ def test_release_closes_files_until_they_are_needed(open_log: OpenLog) -> None:
     assert len(values(log)) == 20
 
 
+def test_retention_leaves_no_file_open(open_log: OpenLog) -> None:
+    log = open_log(segment_bytes=1000)
+    append_many(log, 40)
+    log.close()
+    again = open_log(segment_bytes=1000)
+    descriptors = len(os.listdir("/proc/self/fd"))
+    again.apply_retention(NOW_MS, high_watermark=40)
+    assert len(os.listdir("/proc/self/fd")) == descriptors
+
+
 def test_memory_does_not_hold_messages(log: Log) -> None:
     append_many(log, 1000, size=10)
     active = log._active

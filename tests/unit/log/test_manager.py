@@ -229,3 +229,11 @@ def test_second_broker_in_the_same_directory_is_refused(tmp_path: Path) -> None:
         started(tmp_path)
     manager.close()
     started(tmp_path)
+
+
+def test_refused_start_holds_no_lock(tmp_path: Path) -> None:
+    blocker = started(tmp_path / "b")
+    with pytest.raises(StartupError):
+        started(tmp_path / "a", tmp_path / "b")
+    started(tmp_path / "a")
+    blocker.close()
