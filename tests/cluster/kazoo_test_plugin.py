@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import ClassVar
 
 from tests.cluster.server_process import ServerProcess
 
@@ -47,8 +48,11 @@ class _Server:
 class ZookeeperCluster:
     """A cluster of one."""
 
+    all_clusters: ClassVar[list["ZookeeperCluster"]] = []
+
     def __init__(self, *_arguments: object, **_options: object) -> None:
         self._server = _Server()
+        self.all_clusters.append(self)
 
     def __getitem__(self, index: int) -> _Server:
         return [self._server][index]
@@ -87,7 +91,5 @@ if importlib.util.find_spec("objgraph") is None:
 
 
 def pytest_unconfigure() -> None:
-    from kazoo.testing import harness  # only after the stand-in above is in place
-
-    if harness.CLUSTER is not None:
-        harness.CLUSTER.destroy()
+    for cluster in ZookeeperCluster.all_clusters:
+        cluster.destroy()
