@@ -3,6 +3,7 @@
 import socket
 import struct
 from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -125,6 +126,15 @@ def test_hundreds_of_connections_that_say_nothing_leave_no_trace(broker: Broker)
         connections = [socket.create_connection(broker.address) for _ in range(50)]
         for connection in connections:
             connection.close()
+
+
+def test_descriptors_of_ended_connections_are_given_back(broker: Broker) -> None:
+    descriptors = Path(f"/proc/{broker.pid}/fd")
+    before = len(list(descriptors.iterdir()))
+    for sent in [TLS_HELLO, b"", encode_request(API_VERSIONS, 0, {})] * 30:
+        with broker.connect() as connection:
+            connection.socket.sendall(sent)
+    wait_until(lambda: len(list(descriptors.iterdir())) <= before + 5, "descriptors given back")
 
 
 @pytest.mark.skipif(IS_KAFKA, reason="Kafka allocates what a frame claims")

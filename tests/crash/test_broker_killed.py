@@ -9,7 +9,7 @@ from tests.brokers import Broker, StartBroker
 from tests.clients.test_idempotence import new_producer_id, send
 from tests.connection import CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CONFIGS, METADATA
 from tests.crash.load import assert_nothing_acknowledged_is_lost, under_load
-from tests.topics import create_topic, delete_topic, fresh_name, produce, produce_values, read_all, topic_id
+from tests.topics import LATEST, create_topic, delete_topic, fresh_name, list_offset, produce, produce_values, read_all, topic_id
 from tests.waiting import DEADLINE_S
 
 AT_ONCE_S = 5.0
@@ -139,6 +139,19 @@ def test_every_answered_creation_and_deletion_survives(start_broker: StartBroker
     assert not set(deleted) & names
     for name in created:
         produce_values(broker, name, [b"usable"])
+
+
+@pytest.mark.parametrize("how", ["killed", "stopped"])
+def test_what_was_flushed_is_visible_as_soon_as_the_broker_is_ready(start_broker: StartBroker, how: str) -> None:
+    """Where nothing may be shown before it is flushed, recovery has to flush before it lets clients in, or the log looks empty to them."""
+    broker = start_broker()
+    topic = create_topic(broker, configs={"flush.messages": 1})
+    produce_values(broker, topic, [b"x"] * 50, batch_size=1)
+    end(broker, how)
+    broker.start()
+    with broker.connect() as connection:
+        assert list_offset(connection, topic, LATEST).offset == 50
+    assert len(read_all(broker, topic)) == 50
 
 
 def test_clean_stop_under_load_loses_nothing_and_ends_with_0(start_broker: StartBroker) -> None:
