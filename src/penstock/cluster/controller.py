@@ -12,8 +12,15 @@ from uuid import UUID, uuid4
 from penstock.cluster.placement import Assignment, check_assignment, place
 from penstock.cluster.topic_names import check_collision, check_name
 from penstock.coordination import paths
-from penstock.coordination.cluster_view import DEFAULT_BROKER, ClusterView, PartitionState, TopicState
-from penstock.coordination.cluster_watcher import ClusterWatcher
+from penstock.coordination.cluster_view import (
+    DEFAULT_BROKER,
+    ClusterView,
+    PartitionState,
+    TopicState,
+    decode_configs,
+    encode_configs,
+)
+from penstock.coordination.cluster_watcher import ClusterWatcher, Stale
 from penstock.coordination.election import ControllerClaim
 from penstock.coordination.errors import BadVersion, NodeExists, NoNode
 from penstock.coordination.interface import Coordination, Create, Delete, Operation, SetData
@@ -68,12 +75,20 @@ class Controller:
             raise TopicAlreadyExists(f"topic {topic.name!r} already exists") from None
         await self._settle(lambda view: topic.topic_id in view.topics_by_id, timeout_ms, f"topic {topic.name!r} was created")
 
+    async def await_topic(self, name: str, *, timeout_ms: int) -> None:
+        """Wait until this broker has taken up a topic that somebody else is creating."""
+        await self._settle(lambda view: name in view.topics, timeout_ms, f"topic {name!r} is being created")
+
     async def delete_topic(self, topic: TopicState, *, timeout_ms: int) -> None:
-        """Remove a topic and wait until this broker has let go of it."""
-        try:
-            await self._write([Delete(paths.topic(topic.name), -1)])
-        except NoNode:
-            raise UnknownTopicOrPartition(f"topic {topic.name!r} does not exist") from None
+        """Remove a topic, and not another one that has its name by now, and wait until this broker has let go of it."""
+
+        async def write() -> None:
+            current = await self._read_topic(topic.name)
+            if current.topic_id != topic.topic_id:
+                raise UnknownTopicOrPartition(f"topic {topic.name!r} was deleted and created again")
+            await self._write([Delete(paths.topic(topic.name), current.version)])
+
+        await self._retry_on_conflict(write)
         await self._settle(lambda view: topic.topic_id not in view.topics_by_id, timeout_ms, f"topic {topic.name!r} was deleted")
 
     def plan_partitions(self, name: str, *, count: int, assignments: Sequence[Sequence[int]] | None) -> TopicState:
@@ -104,19 +119,27 @@ class Controller:
         """Replace a topic's own configs by `change(configs)`, on whatever they are at the moment of writing."""
 
         async def write() -> None:
-            topic = self._topic(name)
+            topic = await self._read_topic(name)
             changed = replace(topic, configs=dict(change(topic.configs)))
             await self._write([SetData(paths.topic(name), changed.encode(), topic.version)])
-            await self._settle(lambda view: _version(view, name) > topic.version, timeout_ms, f"configs of topic {name!r} were changed")
 
         await self._retry_on_conflict(write)
+        await self._catch_up(("topic", name), timeout_ms, f"configs of topic {name!r} were changed")
 
-    async def alter_broker_configs(self, broker: str, configs: Mapping[str, str], encoded: bytes, *, timeout_ms: int) -> None:
-        """Replace the dynamic configs of one broker (or of all, `<default>`)."""
+    async def alter_broker_configs(self, broker: str, change: Callable[[Mapping[str, str]], Mapping[str, str]], *, timeout_ms: int) -> None:
+        """Replace the dynamic configs of one broker (or of all, `<default>`) by `change(configs)`, as above."""
         path = paths.broker_config(None if broker == DEFAULT_BROKER else int(broker))
-        exists = await self._coordination.exists(path) is not None
-        await self._write([SetData(path, encoded, -1) if exists else Create(path, encoded)])
-        await self._settle(lambda view: view.broker_configs.get(broker) == configs, timeout_ms, f"configs of broker {broker} were changed")
+
+        async def write() -> None:
+            try:
+                data, stat = await self._coordination.get(path)
+            except NoNode:
+                await self._write([Create(path, encode_configs(change({})))])
+            else:
+                await self._write([SetData(path, encode_configs(change(decode_configs(data))), stat.version)])
+
+        await self._retry_on_conflict(write)
+        await self._catch_up(("config", broker), timeout_ms, f"configs of broker {broker} were changed")
 
     def _plan_replicas(
         self, partitions: int, replication_factor: int, assignment: Mapping[int, Sequence[int]] | None, *, first_partition: int = 0
@@ -137,20 +160,40 @@ class Controller:
         claim = self._claim()
         if claim is None:
             raise NotController("this broker is not the controller")
-        await self._coordination.multi([claim.fence(), *operations])
+        try:
+            await self._coordination.multi([claim.fence(), *operations])
+        except BadVersion:
+            stat = await self._coordination.exists(paths.CONTROLLER_EPOCH)
+            if stat is None or stat.version != claim.epoch_version:
+                raise NotController("another broker is the controller by now") from None
+            raise
 
     async def _settle(self, predicate: Callable[[ClusterView], bool], timeout_ms: int, what: str) -> None:
         if not await self._watcher.until(predicate, timeout_ms=max(timeout_ms, 1)):
             raise RequestTimedOut(f"{what}, but this broker had not taken it up within {timeout_ms} ms")
 
+    async def _catch_up(self, stale: Stale, timeout_ms: int, what: str) -> None:
+        """Wait until this broker has seen the write; not until it sees what was written, which may be overwritten by then."""
+        if not await self._watcher.catch_up(stale, timeout_ms=max(timeout_ms, 1)):
+            raise RequestTimedOut(f"{what}, but this broker had not taken it up within {timeout_ms} ms")
+
+    async def _read_topic(self, name: str) -> TopicState:
+        """The topic as it is in the tree, which may be ahead of the view."""
+        try:
+            data, stat = await self._coordination.get(paths.topic(name))
+        except NoNode:
+            raise UnknownTopicOrPartition(f"topic {name!r} does not exist") from None
+        return TopicState.decode(name, data, version=stat.version)
+
     async def _retry_on_conflict(self, write: Callable[[], Awaitable[None]]) -> None:
-        for _ in range(MAX_TRIES - 1):
+        """Read, decide and write again when somebody else wrote in between."""
+        for _ in range(MAX_TRIES):
             try:
                 await write()
                 return
-            except BadVersion:
+            except (BadVersion, NodeExists, NoNode):
                 continue
-        await write()
+        raise RequestTimedOut(f"others changed the same thing {MAX_TRIES} times in a row; try again")
 
 
 def _new_topic_id() -> UUID:
@@ -160,8 +203,3 @@ def _new_topic_id() -> UUID:
 def _partition_count(view: ClusterView, name: str) -> int:
     topic = view.topics.get(name)
     return len(topic.partitions) if topic else 0
-
-
-def _version(view: ClusterView, name: str) -> int:
-    topic = view.topics.get(name)
-    return topic.version if topic else 2**31

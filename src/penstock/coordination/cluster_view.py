@@ -25,6 +25,19 @@ DEFAULT_BROKER = "<default>"
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
 
+def encode_configs(configs: Mapping[str, str]) -> bytes:
+    """The content of a config znode."""
+    return json.dumps(dict(configs)).encode()
+
+
+def decode_configs(data: bytes) -> dict[str, str]:
+    """The options in a config znode; ValueError if it holds something else."""
+    value = json.loads(data)
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise ValueError("not a JSON object of texts")
+    return value
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionState:
     """Who keeps a partition and who leads it, as the controller decided."""

@@ -4,7 +4,6 @@ DescribeConfigs 1-4. 3: type and documentation. AlterConfigs 0-2: replaces all. 
 (KIP-339). Resources: topics (2) and brokers (4; the empty name means all brokers). Changes hold at once and survive a restart.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -122,11 +121,15 @@ class ConfigsFamily:
                 await self._controller.alter_topic_configs(name, checked, timeout_ms=SETTLE_TIMEOUT_MS)
         elif resource.resource_type == BROKER:
             broker = self._broker_key(resource.resource_name)
-            changed = change(self._controller.view.broker_configs.get(broker, {}))
-            validate_dynamic_broker_values(changed)
+
+            def checked_broker(current: Mapping[str, str]) -> dict[str, str]:
+                changed = change(current)
+                validate_dynamic_broker_values(changed)
+                return changed
+
+            checked_broker(self._controller.view.broker_configs.get(broker, {}))
             if not validate_only:
-                encoded = json.dumps(changed).encode()
-                await self._controller.alter_broker_configs(broker, changed, encoded, timeout_ms=SETTLE_TIMEOUT_MS)
+                await self._controller.alter_broker_configs(broker, checked_broker, timeout_ms=SETTLE_TIMEOUT_MS)
         else:
             raise InvalidRequest(f"resources of type {resource.resource_type} have no options here; topics (2) and brokers (4) have")
 

@@ -1,0 +1,187 @@
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from penstock.broker.registration import prepare_tree, register
+from penstock.clock import ManualClock
+from penstock.cluster.controller import Controller
+from penstock.coordination import paths
+from penstock.coordination.cluster_view import DEFAULT_BROKER, BrokerState, ClusterView, TopicState
+from penstock.coordination.cluster_watcher import ClusterWatcher
+from penstock.coordination.election import ControllerClaim
+from penstock.coordination.embedded import EmbeddedCoordination
+from penstock.errors import (
+    InvalidPartitions,
+    InvalidReplicaAssignment,
+    InvalidTopic,
+    NotController,
+    RequestTimedOut,
+    TopicAlreadyExists,
+    UnknownTopicOrPartition,
+)
+from penstock.files import Files
+
+LONG_MS = 20_000
+
+
+@dataclass
+class Cluster:
+    """One broker, without logs."""
+
+    coordination: EmbeddedCoordination
+    watcher: ClusterWatcher
+    controller: Controller
+    claim: ControllerClaim | None
+    held_back: asyncio.Event
+    """Cleared: the broker does not take up what it sees."""
+
+    async def create(self, name: str, *, partitions: int = 1, **configs: str) -> TopicState:
+        topic = self.controller.plan_topic(name, partitions=partitions, replication_factor=1, configs=configs)
+        await self.controller.create_topic(topic, timeout_ms=LONG_MS)
+        return topic
+
+
+@asynccontextmanager
+async def running(path: Path) -> AsyncIterator[Cluster]:
+    coordination = await EmbeddedCoordination.open(path, files=Files(), clock=ManualClock(), broker_session_name="b", is_synced=False)
+    await prepare_tree(coordination, cluster_id="tests")
+    await register(coordination, BrokerState(1, "localhost", 9092))
+    await coordination.create(paths.CONTROLLER_EPOCH, b"1")
+    held_back = asyncio.Event()
+    held_back.set()
+
+    async def take_up(_view: ClusterView) -> None:
+        await held_back.wait()
+
+    watcher = ClusterWatcher(coordination, on_change=take_up)
+    await watcher.load()
+    controller = Controller(coordination, watcher, claim=lambda: made.claim)
+    made = Cluster(coordination, watcher, controller, ControllerClaim(1, 1, 0), held_back)
+    following = asyncio.create_task(watcher.run())
+    try:
+        yield made
+    finally:
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        await coordination.close()
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    async with running(tmp_path) as cluster:
+        yield cluster
+
+
+async def test_a_created_topic_is_in_the_view_and_in_the_tree(cluster: Cluster) -> None:
+    planned = await cluster.create("orders", partitions=3)
+    topic = cluster.watcher.view.topics["orders"]
+    assert topic.topic_id == planned.topic_id
+    assert [partition.leader for partition in topic.partitions] == [1, 1, 1]
+    data, _ = await cluster.coordination.get(paths.topic("orders"))
+    assert TopicState.decode("orders", data, version=0) == topic
+
+
+async def test_a_topic_exists_once(cluster: Cluster) -> None:
+    twin = cluster.controller.plan_topic("orders", partitions=1, replication_factor=1, configs={})
+    await cluster.create("orders")
+    with pytest.raises(TopicAlreadyExists):
+        cluster.controller.plan_topic("orders", partitions=1, replication_factor=1, configs={})
+    with pytest.raises(TopicAlreadyExists):
+        await cluster.controller.create_topic(twin, timeout_ms=LONG_MS)
+    with pytest.raises(InvalidTopic):
+        cluster.controller.plan_topic("or/ders", partitions=1, replication_factor=1, configs={})
+
+
+async def test_a_topic_that_is_not_taken_up_in_time_is_a_timeout(cluster: Cluster) -> None:
+    cluster.held_back.clear()
+    topic = cluster.controller.plan_topic("orders", partitions=1, replication_factor=1, configs={})
+    with pytest.raises(RequestTimedOut):
+        await cluster.controller.create_topic(topic, timeout_ms=0)
+    cluster.held_back.set()
+    await cluster.controller.await_topic("orders", timeout_ms=LONG_MS)
+
+
+async def test_who_is_not_the_controller_writes_nothing(cluster: Cluster) -> None:
+    topic = cluster.controller.plan_topic("orders", partitions=1, replication_factor=1, configs={})
+    for claim in (None, ControllerClaim(1, 0, 99)):
+        cluster.claim = claim
+        with pytest.raises(NotController):
+            await cluster.controller.create_topic(topic, timeout_ms=LONG_MS)
+    assert await cluster.coordination.children(paths.TOPICS) == []
+
+
+async def test_a_deleted_topic_is_gone(cluster: Cluster) -> None:
+    topic = await cluster.create("orders")
+    await cluster.controller.delete_topic(topic, timeout_ms=LONG_MS)
+    assert cluster.watcher.view.topics == {}
+    with pytest.raises(UnknownTopicOrPartition):
+        await cluster.controller.delete_topic(topic, timeout_ms=LONG_MS)
+
+
+async def test_deleting_a_topic_spares_a_later_one_of_the_same_name(cluster: Cluster) -> None:
+    old = await cluster.create("orders")
+    await cluster.controller.delete_topic(old, timeout_ms=LONG_MS)
+    new = await cluster.create("orders")
+    with pytest.raises(UnknownTopicOrPartition):
+        await cluster.controller.delete_topic(old, timeout_ms=LONG_MS)
+    assert cluster.watcher.view.topics["orders"].topic_id == new.topic_id
+
+
+async def test_partitions_only_grow(cluster: Cluster) -> None:
+    await cluster.create("orders", partitions=2)
+    plan = cluster.controller.plan_partitions
+    for count in (1, 2):
+        with pytest.raises(InvalidPartitions):
+            plan("orders", count=count, assignments=None)
+    with pytest.raises(InvalidReplicaAssignment):
+        plan("orders", count=4, assignments=[[1]])
+    with pytest.raises(UnknownTopicOrPartition):
+        plan("nothing", count=4, assignments=None)
+    await cluster.controller.create_partitions(plan("orders", count=4, assignments=[[1], [1]]), timeout_ms=LONG_MS)
+    assert len(cluster.watcher.view.topics["orders"].partitions) == 4
+
+
+async def test_a_growth_planned_on_an_old_picture_is_refused(cluster: Cluster) -> None:
+    await cluster.create("orders")
+    stale = cluster.controller.plan_partitions("orders", count=2, assignments=None)
+    await cluster.controller.create_partitions(cluster.controller.plan_partitions("orders", count=3, assignments=None), timeout_ms=LONG_MS)
+    with pytest.raises(InvalidPartitions):
+        await cluster.controller.create_partitions(stale, timeout_ms=LONG_MS)
+    assert len(cluster.watcher.view.topics["orders"].partitions) == 3
+
+
+def adding(name: str) -> Callable[[Mapping[str, str]], Mapping[str, str]]:
+    return lambda current: {**current, name: "1"}
+
+
+async def test_changes_of_a_topics_options_at_the_same_time_all_hold(cluster: Cluster) -> None:
+    await cluster.create("orders")
+    names = [f"option{number}" for number in range(20)]
+    alter = cluster.controller.alter_topic_configs
+    await asyncio.gather(*(alter("orders", adding(name), timeout_ms=LONG_MS) for name in names))
+    assert sorted(cluster.watcher.view.topics["orders"].configs) == sorted(names)
+    with pytest.raises(UnknownTopicOrPartition):
+        await cluster.controller.alter_topic_configs("nothing", dict, timeout_ms=LONG_MS)
+
+
+async def test_changes_of_a_brokers_options_at_the_same_time_all_hold(cluster: Cluster) -> None:
+    names = [f"option{number}" for number in range(20)]
+    for broker in (DEFAULT_BROKER, "1"):
+        alter = cluster.controller.alter_broker_configs
+        await asyncio.gather(*(alter(broker, adding(name), timeout_ms=LONG_MS) for name in names))
+        assert sorted(cluster.watcher.view.broker_configs[broker]) == sorted(names)
+
+
+async def test_a_refused_change_writes_nothing(cluster: Cluster) -> None:
+    await cluster.create("orders", color="red")
+
+    def refuse(_current: Mapping[str, str]) -> Mapping[str, str]:
+        raise InvalidPartitions("no")
+
+    with pytest.raises(InvalidPartitions):
+        await cluster.controller.alter_topic_configs("orders", refuse, timeout_ms=LONG_MS)
+    assert cluster.watcher.view.topics["orders"].configs == {"color": "red"}

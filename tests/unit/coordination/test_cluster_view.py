@@ -1,0 +1,68 @@
+import json
+from uuid import UUID
+
+import pytest
+
+from penstock.coordination.cluster_view import (
+    DEFAULT_BROKER,
+    BrokerState,
+    ClusterView,
+    PartitionState,
+    TopicState,
+    decode_configs,
+    encode_configs,
+)
+
+PARTITION = PartitionState(replicas=(2, 1), leader=1, leader_epoch=5, in_sync_replicas=(1,), eligible_leaders=(2,))
+TOPIC = TopicState("orders", UUID(int=7), (PARTITION, PartitionState.first((1,))), {"retention.ms": "5"}, version=3)
+
+
+def test_a_topic_comes_back_from_its_znode() -> None:
+    assert TopicState.decode("orders", TOPIC.encode(), version=3) == TOPIC
+
+
+def test_a_topics_znode_is_as_documented() -> None:
+    content = json.loads(TOPIC.encode())
+    assert content["topic_id"] == "00000000-0000-0000-0000-000000000007"
+    assert content["configs"] == {"retention.ms": "5"}
+    assert content["partitions"][0] == {
+        "replicas": [2, 1],
+        "leader": 1,
+        "leader_epoch": 5,
+        "in_sync_replicas": [1],
+        "eligible_leaders": [2],
+    }
+
+
+def test_a_broker_comes_back_from_its_znode_with_the_epoch_of_its_life() -> None:
+    broker = BrokerState(1, "host", 9092, "rack", epoch=17)
+    assert BrokerState.decode(1, broker.encode(), epoch=17) == broker
+
+
+def test_a_new_partition_is_led_by_its_first_replica_and_all_are_in_sync() -> None:
+    assert PartitionState.first((3, 1)) == PartitionState((3, 1), leader=3, leader_epoch=0, in_sync_replicas=(3, 1))
+
+
+def test_topics_are_found_by_id_also_after_changes() -> None:
+    view = ClusterView().with_topics({"orders": TOPIC})
+    assert view.topics_by_id == {UUID(int=7): TOPIC}
+    assert view.with_topics({"orders": None}).topics_by_id == {}
+    assert view.with_topics({}) == view
+
+
+def test_a_brokers_own_options_are_stronger_than_those_of_all() -> None:
+    view = ClusterView(broker_configs={DEFAULT_BROKER: {"a": "1", "b": "1"}, "1": {"a": "2"}})
+    assert view.configs_of_broker(1) == {"a": "2", "b": "1"}
+    assert view.configs_of_broker(2) == {"a": "1", "b": "1"}
+
+
+def test_internal_topics_are_known_by_name() -> None:
+    assert TopicState("__consumer_offsets", UUID(int=1), ()).is_internal
+    assert not TOPIC.is_internal
+
+
+def test_configs_are_an_object_of_texts() -> None:
+    assert decode_configs(encode_configs({"a": "1"})) == {"a": "1"}
+    for nonsense in (b"", b"[]", b'{"a": 1}', b"\xff"):
+        with pytest.raises(ValueError, match=r".*"):
+            decode_configs(nonsense)

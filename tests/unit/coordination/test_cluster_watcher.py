@@ -1,0 +1,183 @@
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from penstock.clock import ManualClock
+from penstock.coordination import paths
+from penstock.coordination.cluster_view import DEFAULT_BROKER, BrokerState, ClusterView, PartitionState, TopicState
+from penstock.coordination.cluster_watcher import ClusterWatcher
+from penstock.coordination.embedded import EmbeddedCoordination
+from penstock.coordination.interface import SessionState
+from penstock.files import Files
+
+LONG_MS = 20_000
+TOPIC = TopicState("orders", UUID(int=7), (PartitionState.first((1,)),))
+
+
+@pytest.fixture
+async def coordination(tmp_path: Path) -> AsyncIterator[EmbeddedCoordination]:
+    opened = await EmbeddedCoordination.open(tmp_path, files=Files(), clock=ManualClock(), broker_session_name="b", is_synced=False)
+    for path in paths.PERSISTENT_PARENTS:
+        await opened.create(path)
+    await opened.create(paths.CLUSTER_ID, b"cluster")
+    yield opened
+    await opened.close()
+
+
+class Follower:
+    """A watcher that runs, and what it showed its broker before everybody else."""
+
+    def __init__(self, coordination: EmbeddedCoordination) -> None:
+        self.shown: list[ClusterView] = []
+        self.has_shown = asyncio.Event()
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.watcher = ClusterWatcher(coordination, on_change=self._take_up)
+
+    async def _take_up(self, view: ClusterView) -> None:
+        self.shown.append(view)
+        self.has_shown.set()
+        await self.gate.wait()
+
+    async def sees(self, topic: str) -> bool:
+        return await self.watcher.until(lambda view: topic in view.topics, timeout_ms=LONG_MS)
+
+
+@pytest.fixture
+async def follower(coordination: EmbeddedCoordination) -> AsyncIterator[Follower]:
+    follower = Follower(coordination)
+    await follower.watcher.load()
+    running = asyncio.create_task(follower.watcher.run())
+    yield follower
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_everything_is_there_after_the_first_load(coordination: EmbeddedCoordination) -> None:
+    await coordination.create(paths.topic("orders"), TOPIC.encode())
+    await coordination.create(paths.broker(1), BrokerState(1, "h", 1).encode(), ephemeral=True)
+    await coordination.create(paths.broker_config(None), b'{"a": "1"}')
+    await coordination.create(paths.CONTROLLER, b'{"broker_id": 1}')
+    follower = Follower(coordination)
+    await follower.watcher.load()
+    view = follower.watcher.view
+    assert (view.cluster_id, view.controller_id, list(view.brokers), list(view.topics)) == ("cluster", 1, [1], ["orders"])
+    assert view.broker_configs == {DEFAULT_BROKER: {"a": "1"}}
+    assert follower.shown == [view]
+
+
+async def test_topics_come_change_and_go(coordination: EmbeddedCoordination, follower: Follower) -> None:
+    watcher = follower.watcher
+    await coordination.create(paths.topic("orders"), TOPIC.encode())
+    assert await follower.sees("orders")
+    await coordination.set(paths.topic("orders"), TOPIC.encode())
+    assert await watcher.until(lambda view: view.topics["orders"].version == 1, timeout_ms=LONG_MS)
+    await coordination.set(paths.topic("orders"), TOPIC.encode())
+    assert await watcher.until(lambda view: view.topics["orders"].version == 2, timeout_ms=LONG_MS)
+    await coordination.delete(paths.topic("orders"))
+    assert await watcher.until(lambda view: not view.topics, timeout_ms=LONG_MS)
+    await coordination.create(paths.topic("orders"), TOPIC.encode())
+    assert await follower.sees("orders")
+
+
+async def test_brokers_and_the_controller_come_and_go(coordination: EmbeddedCoordination, follower: Follower) -> None:
+    watcher = follower.watcher
+    for _ in range(2):
+        await coordination.create(paths.CONTROLLER, b'{"broker_id": 4}')
+        await coordination.create(paths.broker(4), BrokerState(4, "h", 1).encode())
+        assert await watcher.until(lambda view: view.controller_id == 4 and 4 in view.brokers, timeout_ms=LONG_MS)
+        await coordination.delete(paths.CONTROLLER)
+        await coordination.delete(paths.broker(4))
+        assert await watcher.until(lambda view: view.controller_id == -1 and not view.brokers, timeout_ms=LONG_MS)
+
+
+async def test_options_of_brokers_come_change_go_and_come_again(coordination: EmbeddedCoordination, follower: Follower) -> None:
+    watcher = follower.watcher
+    path = paths.broker_config(1)
+    for _ in range(2):
+        await coordination.create(path, b'{"a": "1"}')
+        assert await watcher.until(lambda view: view.broker_configs == {"1": {"a": "1"}}, timeout_ms=LONG_MS)
+        await coordination.set(path, b'{"a": "2"}')
+        assert await watcher.until(lambda view: view.broker_configs == {"1": {"a": "2"}}, timeout_ms=LONG_MS)
+        await coordination.delete(path)
+        assert await watcher.until(lambda view: view.broker_configs == {}, timeout_ms=LONG_MS)
+
+
+async def test_nobody_sees_a_view_before_the_broker_has_taken_it_up(coordination: EmbeddedCoordination, follower: Follower) -> None:
+    follower.gate.clear()
+    follower.has_shown.clear()
+    await coordination.create(paths.topic("orders"), TOPIC.encode())
+    waiting = asyncio.create_task(follower.sees("orders"))
+    async with asyncio.timeout(20):
+        await follower.has_shown.wait()
+    assert "orders" in follower.shown[-1].topics
+    assert "orders" not in follower.watcher.view.topics
+    assert not waiting.done()
+    follower.gate.set()
+    assert await waiting
+    assert "orders" in follower.watcher.view.topics
+
+
+async def test_waiting_ends_with_the_time_and_leaves_nothing_behind(follower: Follower) -> None:
+    assert not await follower.watcher.until(lambda _view: False, timeout_ms=1)
+    assert follower.watcher._waiting == []
+
+
+async def test_catching_up_waits_for_what_was_written_before(coordination: EmbeddedCoordination, follower: Follower) -> None:
+    await coordination.create(paths.topic("orders"), TOPIC.encode())
+    assert await follower.watcher.catch_up(("topic", "orders"), timeout_ms=LONG_MS)
+    assert "orders" in follower.watcher.view.topics
+    follower.gate.clear()
+    await coordination.set(paths.topic("orders"), TOPIC.encode())
+    assert not await follower.watcher.catch_up(("topic", "orders"), timeout_ms=1)
+
+
+@pytest.mark.parametrize("nonsense", [b"", b"[]", b"{}", b"\xff\xfe", b'{"partitions": 3}'])
+async def test_a_znode_that_makes_no_sense_does_not_end_the_broker(
+    coordination: EmbeddedCoordination, follower: Follower, nonsense: bytes
+) -> None:
+    await coordination.create(paths.topic("broken"), nonsense)
+    await coordination.create(paths.CONTROLLER, nonsense)
+    await coordination.create(f"{paths.BROKER_IDS}/none", nonsense)
+    await coordination.create(paths.broker(9), nonsense)
+    await coordination.create(f"{paths.BROKER_CONFIGS}/none", nonsense)
+    await coordination.create(paths.topic("orders"), TOPIC.encode())
+    assert await follower.sees("orders")
+    assert list(follower.watcher.view.topics) == ["orders"]
+    assert follower.watcher.view.brokers == {}
+    await coordination.set(paths.topic("broken"), TOPIC.encode())
+    assert await follower.sees("broken")
+
+
+async def test_after_a_lost_connection_everything_is_read_again(
+    coordination: EmbeddedCoordination, follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await coordination.create(paths.topic("orders"), TOPIC.encode())
+    assert await follower.sees("orders")
+    stale: list[tuple[str, str]] = []
+    really_read = follower.watcher._read
+
+    async def read(asked: set[tuple[str, str]]) -> ClusterView:
+        stale.extend(asked)
+        return await really_read(asked)
+
+    monkeypatch.setattr(follower.watcher, "_read", read)
+    for listener in coordination._listeners:
+        listener(SessionState.CONNECTED)
+    assert await follower.watcher.until(lambda _view: bool(stale), timeout_ms=LONG_MS)
+    assert ("topic", "orders") in stale
+    assert ("topics", "") in stale
+
+
+async def test_a_broker_that_comes_often_does_not_leave_watches_behind(coordination: EmbeddedCoordination, follower: Follower) -> None:
+    await coordination.create(paths.broker(1), BrokerState(1, "h", 1).encode())
+    for number in range(5):
+        await coordination.create(paths.broker(2), BrokerState(2, "h", number).encode())
+        assert await follower.watcher.until(lambda view: 2 in view.brokers, timeout_ms=LONG_MS)
+        await coordination.delete(paths.broker(2))
+        assert await follower.watcher.until(lambda view: 2 not in view.brokers, timeout_ms=LONG_MS)
+    # One for each of the three lists, one for the controller.
+    assert len(coordination.keeper.watches) == 4
