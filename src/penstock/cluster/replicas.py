@@ -3,6 +3,9 @@
 `apply` is called with each new view before it is shown to clients. It opens or creates the logs of partitions that came (in a thread: new
 files are synced), hands changed state and configs to those that stay, and lets go of those that went. The look-ups are plain dictionaries
 on the event loop.
+
+A partition whose log cannot be used is offline: it is answered with a storage error, and is never begun anew and empty on another disk
+because the one that holds it failed while the logs were opened.
 """
 
 import asyncio
@@ -27,12 +30,14 @@ TopicKey = str | bytes
 class HostedTopic:
     """A topic of which this broker keeps at least one partition."""
 
-    __slots__ = ("name", "partitions", "topic_id")
+    __slots__ = ("name", "offline", "partitions", "topic_id")
 
     def __init__(self, name: str, topic_id: UUID) -> None:
         self.name = name
         self.topic_id = topic_id
         self.partitions: dict[int, Partition] = {}
+        self.offline: set[int] = set()
+        """Partitions that belong here and whose logs cannot be used."""
 
 
 class Replicas:
@@ -53,6 +58,7 @@ class Replicas:
         self._request_flush = request_flush
         self._remove_later = remove_later
         self._topics: dict[TopicKey, HostedTopic] = {}
+        self._has_applied = False
 
     def __iter__(self) -> Iterator[Partition]:
         for key, topic in list(self._topics.items()):
@@ -72,6 +78,8 @@ class Replicas:
             raise UnknownTopicOrPartition(f"topic {key!r} does not exist")
         partition = topic.partitions.get(index)
         if partition is None:
+            if index in topic.offline:
+                raise StorageError(f"the log of {topic.name}-{index} cannot be used; the broker's log says why")
             raise UnknownTopicOrPartition(f"topic {topic.name!r} has no partition {index} on this broker")
         return partition
 
@@ -89,42 +97,60 @@ class Replicas:
                 self._let_go(topic)
         for state in view.topics.values():
             await self._take_up(state)
+        self._has_applied = True
 
     async def _take_up(self, state: TopicState) -> None:
         mine = [index for index, partition in enumerate(state.partitions) if self._node_id in partition.replicas]
-        if not mine:
-            return
-        topic = self._topics.get(state.name) or HostedTopic(state.name, state.topic_id)
+        topic = self._topics.get(state.name)
+        if topic is None:
+            if not mine:
+                return
+            topic = HostedTopic(state.name, state.topic_id)
         config = self._log_config(state)
+        for present in topic.partitions.values():
+            self._update(present, state, config)
         missing = [index for index in mine if index not in topic.partitions]
-        for index in mine:
-            present = topic.partitions.get(index)
-            if present is not None:
-                if present.state != state.partitions[index]:
-                    present.apply(state.partitions[index])
-                if present.log.config != config:
-                    present.log.update_config(config)
         if missing:
             logs = await asyncio.to_thread(self._open_logs, state, missing, config)
             for index, log in logs.items():
-                topic.partitions[index] = Partition(
-                    state.name,
-                    index,
-                    log,
-                    node_id=self._node_id,
-                    state=state.partitions[index],
-                    request_flush=self._request_flush,
-                )
+                self._begin(topic, index, log, state)
+            topic.offline = set(missing) - set(topic.partitions)
         self._topics[state.name] = self._topics[state.topic_id.bytes] = topic
+
+    def _update(self, present: Partition, state: TopicState, config: LogConfig) -> None:
+        decided = state.partitions[present.index]
+        if present.state is not decided and present.state != decided:
+            try:
+                present.apply(decided)
+            except StorageError as error:
+                logger.error("partition %s-%d is offline: %s", present.topic, present.index, error)
+        if present.log.config is not config and present.log.config != config:
+            present.log.update_config(config)
+
+    def _begin(self, topic: HostedTopic, index: int, log: Log, state: TopicState) -> None:
+        decided = state.partitions[index]
+        try:
+            topic.partitions[index] = Partition(
+                topic.name, index, log, node_id=self._node_id, state=decided, request_flush=self._request_flush
+            )
+        except StorageError as error:
+            logger.error("partition %s-%d is offline: %s", topic.name, index, error)
 
     def _open_logs(self, state: TopicState, indexes: list[int], config: LogConfig) -> dict[int, Log]:
         logs = {}
         for index in indexes:
             try:
+                if not self._has_applied and self._logs.get(state.name, index) is None:
+                    self._check_all_directories()
                 logs[index] = self._logs.create(state.name, index, topic_id=state.topic_id, config=config)
             except StorageError as error:
                 logger.error("partition %s-%d is offline: %s", state.name, index, error)
         return logs
+
+    def _check_all_directories(self) -> None:
+        """Raise if a directory failed at the start: a log that was not found may be in it."""
+        for directory in self._logs.directories:
+            directory.check_online()
 
     def _let_go(self, topic: HostedTopic) -> None:
         del self._topics[topic.name]

@@ -1,0 +1,141 @@
+import errno
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from penstock.cluster.replicas import Replicas
+from penstock.coordination.cluster_view import TopicState
+from penstock.errors import KafkaError, NotLeaderOrFollower, StorageError, UnknownTopicId, UnknownTopicOrPartition
+from penstock.files import Files
+from penstock.log.config import LogConfig
+from penstock.log.manager import LogManager
+from tests.unit.cluster.hosting import LED_BY_1, TOPIC_ID, append, started_logs, topic_state, view_of
+
+
+def config_of(topic: TopicState) -> LogConfig:
+    return LogConfig.of({name: int(value) for name, value in topic.configs.items()})
+
+
+def replicas_on(logs: LogManager, *, removed: list[tuple[Path, int]] | None = None) -> Replicas:
+    remove: Callable[[Path, int], None] = lambda path, delay: None if removed is None else removed.append((path, delay))  # noqa: E731
+    return Replicas(logs, node_id=1, log_config=config_of, request_flush=lambda _partition: None, remove_later=remove)
+
+
+@pytest.fixture
+def replicas(logs: LogManager) -> Replicas:
+    return replicas_on(logs)
+
+
+async def test_a_topic_is_found_by_its_name_and_by_its_id(replicas: Replicas) -> None:
+    await replicas.apply(view_of(topic_state(partitions=2)))
+    partition = replicas.partition("orders", 1)
+    assert replicas.partition(TOPIC_ID.bytes, 1) is partition
+    assert [one.index for one in replicas] == [0, 1]
+    assert replicas.topic("orders") is replicas.topic(TOPIC_ID.bytes)
+
+
+async def test_what_is_unknown_is_told_with_kafkas_codes(replicas: Replicas) -> None:
+    await replicas.apply(view_of(topic_state()))
+    for key in ("nothing", None):
+        with pytest.raises(UnknownTopicOrPartition):
+            replicas.partition(key, 0)
+    with pytest.raises(UnknownTopicOrPartition):
+        replicas.partition("orders", 1)
+    with pytest.raises(UnknownTopicId):
+        replicas.partition(UUID(int=99).bytes, 0)
+
+
+async def test_partitions_that_other_brokers_keep_are_not_opened(replicas: Replicas, logs: LogManager) -> None:
+    elsewhere = replace(LED_BY_1, replicas=(2,), leader=2)
+    await replicas.apply(view_of(replace(topic_state(), partitions=(elsewhere,))))
+    assert replicas.topic("orders") is None
+    assert len(logs) == 0
+
+
+async def test_new_partitions_and_options_are_taken_up_without_touching_the_others(replicas: Replicas) -> None:
+    await replicas.apply(view_of(topic_state()))
+    first = replicas.partition("orders", 0)
+    await replicas.apply(view_of(topic_state(partitions=2, max_message_bytes="77")))
+    assert replicas.partition("orders", 0) is first
+    assert replicas.partition("orders", 1).log.config.max_message_bytes == first.log.config.max_message_bytes == 77
+
+
+async def test_a_partition_that_moved_away_is_no_longer_led_here(replicas: Replicas) -> None:
+    await replicas.apply(view_of(topic_state()))
+    moved = replace(LED_BY_1, replicas=(2,), leader=2, leader_epoch=4)
+    await replicas.apply(view_of(replace(topic_state(), partitions=(moved,))))
+    with pytest.raises(NotLeaderOrFollower):
+        replicas.partition("orders", 0).check_leader()
+
+
+async def test_a_deleted_topic_lets_its_waiters_and_its_files_go(logs: LogManager) -> None:
+    removed: list[tuple[Path, int]] = []
+    replicas = replicas_on(logs, removed=removed)
+    await replicas.apply(view_of(topic_state(file_delete_delay_ms="5")))
+    told: list[KafkaError | None] = []
+    replicas.partition("orders", 0).high_watermark.wait_for(1, told.append, token=1)
+    await replicas.apply(view_of())
+    assert [type(error) for error in told] == [UnknownTopicOrPartition]
+    assert [(path.name.startswith("orders-0."), delay) for path, delay in removed] == [(True, 5)]
+    with pytest.raises(UnknownTopicId):
+        replicas.partition(TOPIC_ID.bytes, 0)
+
+
+async def test_a_topic_that_was_deleted_and_created_again_starts_empty(replicas: Replicas) -> None:
+    await replicas.apply(view_of(topic_state()))
+    append(replicas.partition("orders", 0), b"old")
+    await replicas.apply(view_of(topic_state(topic_id=UUID(int=8))))
+    assert replicas.partition("orders", 0).log.log_end_offset == 0
+    assert replicas.partition(UUID(int=8).bytes, 0).topic == "orders"
+    with pytest.raises(UnknownTopicId):
+        replicas.partition(TOPIC_ID.bytes, 0)
+
+
+async def test_the_high_watermark_of_a_log_is_its_partitions(replicas: Replicas, logs: LogManager) -> None:
+    await replicas.apply(view_of(topic_state()))
+    append(replicas.partition("orders", 0), b"a", b"b")
+    stray = logs.create("stray", 0, topic_id=TOPIC_ID, config=LogConfig())
+    assert [replicas.high_watermark_of(log) for log in logs] == [2, 0]
+    assert replicas.high_watermark_of(stray) == stray.log_start_offset
+
+
+class FullDisk(Files):
+    """No new directory can be made."""
+
+    def make_directory(self, path: Path) -> None:
+        if path.name.startswith("orders"):
+            raise OSError(errno.ENOSPC, "no space left on device")
+        super().make_directory(path)
+
+
+async def test_a_partition_whose_log_cannot_be_made_is_a_storage_error_and_not_unknown(tmp_path: Path) -> None:
+    replicas = replicas_on(started_logs(tmp_path, files=FullDisk()))
+    await replicas.apply(view_of(topic_state(), topic_state("other", topic_id=UUID(int=8))))
+    with pytest.raises(StorageError):
+        replicas.partition("orders", 0)
+
+
+async def test_a_log_on_a_disk_that_failed_at_the_start_is_not_begun_anew_on_another(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path / "a", tmp_path / "b")
+    logs.directories[0].fail("opening logs", OSError(5, "input/output error"))
+    replicas = replicas_on(logs)
+    await replicas.apply(view_of(topic_state()))
+    with pytest.raises(StorageError):
+        replicas.partition("orders", 0)
+    assert len(logs) == 0
+    await replicas.apply(view_of(topic_state(), topic_state("new", topic_id=UUID(int=8))))
+    assert replicas.partition("new", 0).log.directory is logs.directories[1]
+
+
+async def test_a_loaded_log_whose_disk_failed_afterwards_does_not_stop_the_others(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path / "a", tmp_path / "b")
+    for name in ("orders", "other"):
+        logs.create(name, 0, topic_id=TOPIC_ID, config=LogConfig())
+    logs.directories[0].fail("opening logs", OSError(5, "input/output error"))
+    replicas = replicas_on(logs)
+    await replicas.apply(view_of(topic_state(), topic_state("other", topic_id=UUID(int=8))))
+    usable = [one.topic for one in replicas if one.log.directory.offline is None]
+    assert len(usable) == 1
