@@ -49,5 +49,6 @@ class Flusher:
             raise error
         partition.log.complete_flush(flush, now_ms=self._clock.now_ms())
         partition.flushed()
-        if partition.log.is_flush_required:
+        # What was appended meanwhile may be too little to ask for a flush, and yet somebody waits for it to be on disk.
+        if partition.log.is_flush_required or partition.durable.is_awaited:
             self.request(partition)

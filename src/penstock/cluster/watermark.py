@@ -21,6 +21,11 @@ class Watermark:
         self.value = value
         self._waiters: dict[object, tuple[int, Waker]] = {}
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether somebody waits for it."""
+        return bool(self._waiters)
+
     def advance(self, value: int) -> None:
         """Move to `value`, if that is ahead, and wake whoever waited for it."""
         if value <= self.value:

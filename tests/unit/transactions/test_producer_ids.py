@@ -1,0 +1,50 @@
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from penstock.clock import ManualClock
+from penstock.coordination import paths
+from penstock.coordination.embedded import EmbeddedCoordination
+from penstock.coordination.errors import BadVersion
+from penstock.coordination.interface import ZnodeStat
+from penstock.files import Files
+from penstock.transactions.producer_ids import BLOCK_SIZE, ProducerIds
+
+
+@pytest.fixture
+async def coordination(tmp_path: Path) -> AsyncIterator[EmbeddedCoordination]:
+    opened = await EmbeddedCoordination.open(tmp_path, files=Files(), clock=ManualClock(), broker_session_name="b", is_synced=False)
+    yield opened
+    await opened.close()
+
+
+async def test_ids_count_up_over_the_end_of_a_block(coordination: EmbeddedCoordination) -> None:
+    ids = ProducerIds(coordination)
+    assert [await ids.take() for _ in range(BLOCK_SIZE + 2)] == list(range(BLOCK_SIZE + 2))
+
+
+async def test_no_two_brokers_and_no_two_lives_of_one_get_the_same_id(coordination: EmbeddedCoordination) -> None:
+    brokers = [ProducerIds(coordination) for _ in range(3)]
+    taken = await asyncio.gather(*(broker.take() for broker in brokers for _ in range(50)))
+    assert len(set(taken)) == 150
+    assert await ProducerIds(coordination).take() == 3 * BLOCK_SIZE
+
+
+async def test_a_block_that_another_broker_took_meanwhile_is_left_to_it(
+    coordination: EmbeddedCoordination, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await ProducerIds(coordination).take()
+    really_set = coordination.set
+    rivals = [ProducerIds(coordination)]
+
+    async def set_late(path: str, data: bytes, *, version: int = -1) -> ZnodeStat:
+        if rivals:
+            await rivals.pop().take()
+        return await really_set(path, data, version=version)
+
+    monkeypatch.setattr(coordination, "set", set_late)
+    assert await ProducerIds(coordination).take() == 2 * BLOCK_SIZE
+    with pytest.raises(BadVersion):
+        await really_set(paths.PRODUCER_IDS, b"", version=0)
