@@ -4,6 +4,7 @@ Regions go from the page cache to the socket with `sendfile`; the bytes before a
 packets. The socket is not blocking: what does not fit now is sent when the socket is writable again.
 """
 
+import errno
 import os
 import socket
 from collections import deque
@@ -13,8 +14,11 @@ from typing import Final
 from penstock.log.region import FileRegion
 
 Chunk = bytes | FileRegion
+JOIN_UP_TO: Final = 64 * 1024
+"""Small pieces are sent in one call; joining more would copy what the socket does not take anyway, again and again."""
 MAX_SENDFILE: Final = 1024 * 1024
-"""At most so much per call, so that a fast reader does not keep the loop to itself."""
+MAX_PER_TURN: Final = 4 * 1024 * 1024
+"""So much of the regions goes out before others get their turn: a fast reader does not keep the loop to itself."""
 
 
 class Outbox:
@@ -41,13 +45,17 @@ class Outbox:
         self.queued_bytes += chunk.length if isinstance(chunk, FileRegion) else len(chunk)
 
     def drain(self) -> bool:
-        """Send as much as the socket takes; True when nothing is left. Raises OSError when the peer is gone."""
+        """Send as much as the socket takes, within one turn; True when nothing is left. Raises OSError when the peer is gone."""
         chunks = self._chunks
+        turn = MAX_PER_TURN
         try:
             while chunks:
                 chunk = chunks.popleft()
                 if isinstance(chunk, FileRegion):
-                    self._send_region(chunk)
+                    if turn <= 0:
+                        chunks.appendleft(chunk)
+                        return False
+                    turn -= self._send_region(chunk)
                 else:
                     self._send_bytes(chunk)
         except BlockingIOError:
@@ -64,8 +72,10 @@ class Outbox:
         flags = 0
         if chunks:
             parts = [chunk]
-            while chunks and not isinstance(following := chunks[0], FileRegion):
+            size = len(chunk)
+            while chunks and not isinstance(following := chunks[0], FileRegion) and size + len(following) <= JOIN_UP_TO:
                 parts.append(following)
+                size += len(following)
                 chunks.popleft()
             if len(parts) > 1:
                 chunk = b"".join(parts)
@@ -81,16 +91,17 @@ class Outbox:
             chunks.appendleft(memoryview(chunk)[sent:])
             raise BlockingIOError
 
-    def _send_region(self, region: FileRegion) -> None:
+    def _send_region(self, region: FileRegion) -> int:
         try:
             sent = os.sendfile(self._socket.fileno(), region.handle.fd, region.position, min(region.length, MAX_SENDFILE))
         except BlockingIOError:
             self._chunks.appendleft(region)
             raise
         if sent == 0:
-            raise ConnectionAbortedError(f"{region.handle.path.name} is shorter than the region that was to be sent")
+            raise OSError(errno.EIO, f"{region.handle.path.name} is shorter than the region that was to be sent")
         self.queued_bytes -= sent
         if sent < region.length:
             self._chunks.appendleft(FileRegion(region.handle, region.position + sent, region.length - sent))
             if sent < MAX_SENDFILE:
                 raise BlockingIOError
+        return sent
