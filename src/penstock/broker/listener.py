@@ -65,15 +65,17 @@ class Listener:
         if self._socket is not None:
             asyncio.get_running_loop().remove_reader(self._socket.fileno())
             self._socket.close()
+            self._socket = None
         for connection in list(self.connections):
             connection.close()
 
     def _accept_again(self) -> None:
-        if self._socket is not None and self._socket.fileno() >= 0:
+        if self._socket is not None:
             asyncio.get_running_loop().add_reader(self._socket.fileno(), self._accept)
 
     def _accept(self) -> None:
-        assert self._socket is not None
+        if self._socket is None:
+            return
         for _ in range(ACCEPTS_PER_WAKE):
             try:
                 connected, address = self._socket.accept()
@@ -131,7 +133,8 @@ class Listener:
                 self.connections[connection] = now_ms
             elif connection.is_inside_frame and now_ms - moved_ms > self.limits.max_half_frame_ms:
                 connection.close("half a request came, and then nothing")
-            elif now_ms - moved_ms > self.limits.max_idle_ms:
+            elif 0 <= self.limits.max_idle_ms < now_ms - moved_ms:
+                # Below 0, as in Kafka, there is no limit.
                 connection.close()
 
 
