@@ -28,15 +28,14 @@ class PageCache:
     def read(self, region: FileRegion) -> bytes | None:
         """The bytes of a small region, or None if some of them would have to come from the disk."""
         if not self._can_ask:
-            return os.pread(region.handle.fd, region.length, region.position) if _is_recent(region) else None
+            return _read_recent(region)
         buffer = bytearray(region.length)
         try:
             count = os.preadv(region.handle.fd, [buffer], region.position, _NOWAIT)
         except BlockingIOError:
             return None
         except OSError as error:
-            self._give_up_asking(error)
-            return self.read(region)
+            return _read_recent(region) if self._must_give_up_asking(error) else None
         return bytes(buffer) if count == region.length else None
 
     def is_warm(self, region: FileRegion) -> bool:
@@ -54,13 +53,13 @@ class PageCache:
         except BlockingIOError:
             return False
         except OSError as error:
-            self._give_up_asking(error)
-            return _is_recent(region)
+            return self._must_give_up_asking(error) and _is_recent(region)
 
-    def _give_up_asking(self, error: OSError) -> None:
-        if error.errno not in _UNSUPPORTED:
-            raise error
-        self._can_ask = False
+    def _must_give_up_asking(self, error: OSError) -> bool:
+        """Whether the file system cannot answer. Any other error will come again, and be told, when the region is sent."""
+        if error.errno in _UNSUPPORTED:
+            self._can_ask = False
+        return not self._can_ask
 
 
 def warm_up(region: FileRegion) -> None:
@@ -72,6 +71,13 @@ def warm_up(region: FileRegion) -> None:
         if count == 0:
             return
         position += count
+
+
+def _read_recent(region: FileRegion) -> bytes | None:
+    if not _is_recent(region):
+        return None
+    content = os.pread(region.handle.fd, region.length, region.position)
+    return content if len(content) == region.length else None
 
 
 def _is_recent(region: FileRegion) -> bool:
