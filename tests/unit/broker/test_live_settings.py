@@ -1,0 +1,50 @@
+import timeit
+from uuid import UUID
+
+import pytest
+
+from penstock.broker.live_settings import LiveSettings
+from penstock.coordination.cluster_view import DEFAULT_BROKER, ClusterView, TopicState
+
+
+def topic(**configs: str) -> TopicState:
+    return TopicState("orders", UUID(int=1), (), {name.replace("_", "."): value for name, value in configs.items()})
+
+
+def view(**configs: dict[str, str]) -> ClusterView:
+    return ClusterView(broker_configs={DEFAULT_BROKER if name == "all" else name.strip("_"): values for name, values in configs.items()})
+
+
+def test_what_is_set_while_the_broker_runs_holds_for_its_topics_at_once() -> None:
+    settings = LiveSettings({"log.retention.ms": "1000"}, node_id=1)
+    assert settings.log_config(topic()).retention_ms == 1000
+    settings.apply(view(all={"log.retention.ms": "2000"}))
+    assert settings.log_config(topic()).retention_ms == 2000
+    settings.apply(view(all={"log.retention.ms": "2000"}, _1={"log.retention.ms": "3000"}, _2={"log.retention.ms": "4000"}))
+    assert settings.log_config(topic()).retention_ms == 3000
+    assert settings.log_config(topic(retention_ms="5")).retention_ms == 5
+    settings.apply(view())
+    assert settings.log_config(topic()).retention_ms == 1000
+
+
+def test_a_view_without_news_changes_nothing() -> None:
+    settings = LiveSettings({}, node_id=1)
+    before = settings.current
+    settings.apply(view())
+    assert settings.current is before
+
+
+def test_options_that_an_older_version_took_do_not_end_the_broker(caplog: pytest.LogCaptureFixture) -> None:
+    settings = LiveSettings({}, node_id=1)
+    settings.apply(view(all={"no.such.option": "1"}))
+    assert settings.current.dynamic_default == {}
+    assert settings.log_config(topic(retention_ms="soon")) == settings.log_config(topic())
+    assert "no.such.option" in caplog.text
+    assert "topic orders" in caplog.text
+
+
+def test_topics_with_the_same_options_share_their_config() -> None:
+    settings = LiveSettings({}, node_id=1)
+    assert settings.log_config(topic(retention_ms="5")) is settings.log_config(topic(retention_ms="5"))
+    # It is asked for every topic with every change of the cluster: a thousand of them may not hold up the loop.
+    assert timeit.timeit(lambda: settings.log_config(topic()), number=1000) < 0.1
