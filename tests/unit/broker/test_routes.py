@@ -1,0 +1,69 @@
+import importlib
+import inspect
+import pkgutil
+
+import pytest
+
+from penstock.broker import handlers
+from penstock.broker.api import api_of
+from penstock.broker.routes import ROUTES, bind
+from penstock.wire.api import API_VERSIONS, ApiKey
+
+KAFKA_4_2 = {
+    ApiKey.PRODUCE: (0, 13),
+    ApiKey.FETCH: (4, 18),
+    ApiKey.LIST_OFFSETS: (1, 11),
+    ApiKey.METADATA: (0, 13),
+    ApiKey.FIND_COORDINATOR: (0, 6),
+    ApiKey.API_VERSIONS: (0, 4),
+    ApiKey.CREATE_TOPICS: (2, 7),
+    ApiKey.DELETE_TOPICS: (1, 6),
+    ApiKey.DELETE_RECORDS: (0, 2),
+    ApiKey.INIT_PRODUCER_ID: (0, 5),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (2, 4),
+    ApiKey.DESCRIBE_CONFIGS: (1, 4),
+    ApiKey.ALTER_CONFIGS: (0, 2),
+    ApiKey.DESCRIBE_LOG_DIRS: (1, 4),
+    ApiKey.CREATE_PARTITIONS: (0, 3),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (0, 1),
+    ApiKey.DESCRIBE_CLUSTER: (0, 2),
+    ApiKey.DESCRIBE_PRODUCERS: (0, 0),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
+}
+"""What Apache Kafka answers to ApiVersions, for the APIs that this broker has."""
+
+ROUTED = [function for functions in ROUTES.values() for function in functions]
+
+
+@pytest.mark.parametrize("function", ROUTED, ids=lambda function: function.__name__)
+def test_every_api_is_offered_in_the_versions_that_kafka_offers(function: object) -> None:
+    answered = api_of(function)  # type: ignore[arg-type]
+    assert (answered.advertised_lowest, answered.highest) == KAFKA_4_2[answered.key]
+
+
+@pytest.mark.parametrize("function", ROUTED, ids=lambda function: function.__name__)
+def test_every_version_that_is_answered_has_a_codec(function: object) -> None:
+    answered = api_of(function)  # type: ignore[arg-type]
+    known = API_VERSIONS[answered.key]
+    assert known.lowest <= answered.lowest <= answered.highest <= known.highest
+
+
+def test_every_key_is_answered_by_one_function() -> None:
+    keys = [api_of(function).key for function in ROUTED]
+    assert sorted(keys) == sorted(KAFKA_4_2)
+
+
+def test_every_handler_that_is_written_is_routed() -> None:
+    marked = set()
+    for module in pkgutil.iter_modules(handlers.__path__):
+        for _, family in inspect.getmembers(importlib.import_module(f"{handlers.__name__}.{module.name}"), inspect.isclass):
+            marked |= {function for _, function in inspect.getmembers(family, inspect.isfunction) if hasattr(function, "api")}
+    assert marked == set(ROUTED)
+
+
+def test_every_family_has_to_be_there() -> None:
+    families: list[object] = [object.__new__(family) for family in ROUTES]
+    bound = bind(families)
+    assert [api_of(handler).key for handler in bound] == [api_of(function).key for function in ROUTED]
+    with pytest.raises(KeyError):
+        bind(families[1:])
