@@ -35,6 +35,7 @@ class Housekeeping:
         self._settings = settings
         self._clock = clock
         self._executor = executor
+        self._removals: set[asyncio.TimerHandle] = set()
 
     async def run(self) -> None:
         """Do all chores until cancelled."""
@@ -47,6 +48,12 @@ class Housekeeping:
     def remove_later(self, directory: Path, delay_ms: int) -> None:
         """Remove the directory of a deleted log after a while."""
         self._after_delay(delay_ms, lambda: self._logs.remove_directory(directory))
+
+    def forget(self) -> None:
+        """The broker stops: files that wait to be removed are left to the next start."""
+        for removal in self._removals:
+            removal.cancel()
+        self._removals.clear()
 
     def _every(self, option: str) -> Callable[[], float]:
         return lambda: self._settings.current.integer(option) / 1000
@@ -68,6 +75,8 @@ class Housekeeping:
     async def _apply_retention(self) -> None:
         for log, dropped in self._logs.apply_retention(self._replicas.high_watermark_of):
             self._after_delay(log.config.file_delete_delay_ms, partial(self._logs.unlink, dropped))
+        # Sealed segments that somebody read stay open otherwise, and descriptors are few.
+        self._logs.release_idle()
 
     async def _checkpoint(self) -> None:
         write = self._logs.prepare_checkpoints(self._replicas.high_watermark_of)
@@ -78,8 +87,13 @@ class Housekeeping:
 
     def _after_delay(self, delay_ms: int, unlink: Callable[[], None]) -> None:
         """Give people a moment (`file.delete.delay.ms`) before the files are gone; a crash meanwhile leaves them to the next start."""
-        loop = asyncio.get_running_loop()
-        loop.call_later(delay_ms / 1000, lambda: loop.run_in_executor(self._executor, self._remove, unlink))
+
+        def remove() -> None:
+            self._removals.discard(timer)
+            self._executor.submit(self._remove, unlink)
+
+        timer = asyncio.get_running_loop().call_later(delay_ms / 1000, remove)
+        self._removals.add(timer)
 
     def _remove(self, unlink: Callable[[], None]) -> None:
         try:

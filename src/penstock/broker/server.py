@@ -1,8 +1,8 @@
 """The composition root: every object of a broker is made here, in reading order, and taken down in the opposite one.
 
 Start: lock the data directories, open the tree, take the port, register, read the view, open the logs, listen. Stop: no more clients,
-nothing under way, logs flushed and marked clean, the registration and the tree closed. There is no other way in which the parts find
-each other.
+nothing under way, the registration and the tree closed, logs flushed and marked clean. A start that fails before the logs are open leaves
+the data directories as it found them. There is no other way in which the parts find each other.
 """
 
 import asyncio
@@ -57,6 +57,8 @@ logger = logging.getLogger(__name__)
 
 COORDINATION_DIRECTORY = "coordination"
 DISK_THREADS = 4
+READ_THREADS = 4
+"""Cold reads have threads of their own: consumers that lag far behind do not hold up an fsync that producers wait for."""
 SESSION_MIN_IDLE_MS = 120_000
 HALF_FRAME_MS = 30_000
 WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 -- to recognise them, not to listen on them
@@ -77,9 +79,11 @@ class BrokerServer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped: asyncio.Future[None] | None = None
         self._broker_epoch = -1
+        self._has_opened_logs = False
 
     async def __aenter__(self) -> Self:
-        self._stopped = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        self._stopped = self._loop.create_future()
         try:
             await self._start()
         except BaseException:
@@ -89,6 +93,9 @@ class BrokerServer:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self._exit.aclose()
+        if self._stopped is not None and self._stopped.done():
+            # Whether or not somebody asked why the broker could not go on: it is over.
+            self._stopped.exception()
 
     async def stopped(self) -> None:
         """Wait until the broker cannot go on; raises why."""
@@ -99,18 +106,22 @@ class BrokerServer:
         partition_limit = max_partitions(raise_descriptor_limit())
         self._executor = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
         self._exit.callback(self._executor.shutdown)
+        self._readers = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="read")
+        self._exit.callback(self._readers.shutdown)
         await self._open_storage()
         self._build_handlers(partition_limit)
         await self._join_cluster()
         self._spawn(self._watcher.run())
         self._spawn(self._housekeeping.run())
         self._exit.push_async_callback(self._stop_tasks)
+        self._exit.callback(self._housekeeping.forget)
         await self._serve_coordination()
         self._listener.start()
+        self._exit.callback(self._listener.close)
 
     async def _open_storage(self) -> None:
         options = self._options
-        self._logs = LogManager(options.data, clock=self._clock, files=self._files, on_offline=self._directory_failed)
+        self._logs = LogManager(options.data, clock=self._clock, files=self._files, on_offline=self._on_offline)
         self._logs.start(node_id=options.node_id, cluster_id=None)
         self._exit.callback(self._close_logs)
         self._coordination = await EmbeddedCoordination.open(
@@ -148,9 +159,9 @@ class BrokerServer:
             FetchFamily(
                 self._replicas,
                 sessions=sessions,
-                loader=RegionLoader(self._executor),
+                loader=RegionLoader(self._readers),
                 clock=clock,
-                max_bytes=lambda: settings.current.integer("fetch.max.bytes"),
+                max_bytes=settings.current.integer("fetch.max.bytes"),
             ),
             OffsetsFamily(self._replicas),
             MetadataFamily(lambda: self._watcher.view, creation),
@@ -202,6 +213,7 @@ class BrokerServer:
             lambda topic: self._settings.log_config(view.topics[topic]),
             topic_ids={topic.name: topic.topic_id for topic in view.topics.values()},
         )
+        self._has_opened_logs = True
         for path in report.deleted:
             self._housekeeping.remove_later(path, 0)
         for path in report.strays:
@@ -226,6 +238,10 @@ class BrokerServer:
         if self._stopped is not None and not self._stopped.done() and error is not None:
             self._stopped.set_exception(error)
 
+    def _on_offline(self, directory: LogDirectory, error: OSError) -> None:
+        # A disk may fail in a thread (writing a checkpoint, making a log), but answers are sent by the loop alone.
+        self._loop.call_soon_threadsafe(self._directory_failed, directory, error)
+
     def _directory_failed(self, directory: LogDirectory, error: OSError) -> None:
         failure = StorageError(f"log directory {directory.path} is offline: {error.strerror or error}")
         for partition in self._replicas:
@@ -239,7 +255,20 @@ class BrokerServer:
             self._fail(StorageError(f"the coordination tree in {self._options.data[0] / COORDINATION_DIRECTORY} failed"))
 
     def _close_logs(self) -> None:
+        if not self._has_opened_logs:
+            self._leave_as_found()
+            return
         self._logs.close(broker_epoch=self._broker_epoch, high_watermark_of=self._replicas.high_watermark_of)
+
+    def _leave_as_found(self) -> None:
+        """No log was opened: nothing is known about them, so no checkpoint is written, and what was not clean does not become so."""
+        for directory in self._logs.directories:
+            if directory.was_clean:
+                try:
+                    directory.mark_clean(broker_epoch=directory.previous_broker_epoch)
+                except OSError as error:
+                    logger.error("%s will be recovered at the next start: %s", directory.path, error)
+            directory.release()
 
 
 def _limits(settings: LiveSettings) -> ConnectionLimits:

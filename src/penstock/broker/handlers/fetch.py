@@ -9,7 +9,7 @@ than `min_bytes` waits for the high watermarks of its partitions, without a task
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from penstock.broker.api import Request, api
@@ -42,9 +42,7 @@ class FetchRound(NamedTuple):
 class FetchFamily:
     """Reads from the partitions this broker leads."""
 
-    def __init__(
-        self, replicas: Replicas, *, sessions: FetchSessions, loader: RegionLoader, clock: Clock, max_bytes: Callable[[], int]
-    ) -> None:
+    def __init__(self, replicas: Replicas, *, sessions: FetchSessions, loader: RegionLoader, clock: Clock, max_bytes: int) -> None:
         self._replicas = replicas
         self._sessions = sessions
         self._loader = loader
@@ -72,7 +70,7 @@ class FetchFamily:
 
     def read(self, fetch: FetchRequest, session: FetchSession) -> FetchRound:
         """One pass over the wanted partitions, until `max_bytes` are found."""
-        budget = min(fetch.max_bytes, self._max_bytes())
+        budget = min(fetch.max_bytes, self._max_bytes)
         found: list[tuple[Wanted, PartitionFetched[FileRegion]]] = []
         size_bytes = 0
         has_error = False
@@ -201,7 +199,14 @@ def _read_partition(
     if wanted.last_fetched_epoch >= 0:
         diverging = partition.find_divergence(wanted.last_fetched_epoch, offset)
         if diverging is not None:
-            return PartitionFetched(wanted.index, 0, diverging_epoch=diverging)
+            return PartitionFetched(
+                wanted.index,
+                0,
+                partition.high_watermark.value,
+                partition.last_stable_offset,
+                partition.log.log_start_offset,
+                diverging_epoch=diverging,
+            )
     is_committed_only = fetch.isolation_level == READ_COMMITTED
     region = partition.read(offset, max_bytes=min(budget, wanted.max_bytes), isolation_level=fetch.isolation_level, min_one_batch=is_first)
     return PartitionFetched(

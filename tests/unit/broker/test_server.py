@@ -1,0 +1,256 @@
+import asyncio
+import errno
+import logging
+import socket
+import struct
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.broker.server import BrokerServer
+from penstock.broker.server_options import ServerOptions
+from penstock.errors import StartupError, StorageError, UsageError
+from penstock.files import FileHandle, Files
+from tests.batches import encode_batch
+from tests.connection import CREATE_TOPICS, DELETE_RECORDS, LIST_OFFSETS, PRODUCE, decode_response, encode_request
+
+CLEAN = ".kafka_cleanshutdown"
+
+
+def options_for(*data: Path, port: int = 0, options: Mapping[str, str] | None = None) -> ServerOptions:
+    return ServerOptions(listen_port=port, coordination_port=0, data=data, options=options or {})
+
+
+@asynccontextmanager
+async def running(*data: Path, files: Files | None = None) -> AsyncIterator[BrokerServer]:
+    async with BrokerServer(options_for(*data), files=files) as server:
+        yield server
+
+
+async def ask(server: BrokerServer, key: int, version: int, fields: Mapping[str, object]) -> Any:
+    """One request on a connection of its own."""
+    async with asyncio.timeout(20):
+        reader, writer = await asyncio.open_connection(*server.address)
+        writer.write(encode_request(key, version, fields))
+        (size,) = struct.unpack(">i", await reader.readexactly(4))
+        frame = await reader.readexactly(size)
+        writer.close()
+        await writer.wait_closed()
+    return decode_response(key, version, frame)[1]
+
+
+async def create(server: BrokerServer, name: str = "orders", **configs: str) -> int:
+    entry = {
+        "name": name,
+        "num_partitions": 1,
+        "replication_factor": 1,
+        "configs": [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()],
+    }
+    answer = await ask(server, CREATE_TOPICS, 7, {"topics": [entry], "timeout_ms": 20_000})
+    return int(answer.topics[0].error_code)
+
+
+async def produce(server: BrokerServer, name: str = "orders", *, acks: int = -1) -> int:
+    data = [{"name": name, "partition_data": [{"index": 0, "records": encode_batch([b"value"])}]}]
+    fields = {"transactional_id": None, "acks": acks, "timeout_ms": 20_000, "topic_data": data}
+    answer = await ask(server, PRODUCE, 9, fields)
+    return int(answer.responses[0].partition_responses[0].error_code)
+
+
+async def offsets(server: BrokerServer) -> tuple[int, int]:
+    found = []
+    for timestamp in (-2, -1):
+        topics = [{"name": "orders", "partitions": [{"partition_index": 0, "timestamp": timestamp}]}]
+        answer = await ask(server, LIST_OFFSETS, 7, {"replica_id": -1, "isolation_level": 0, "topics": topics})
+        found.append(answer.topics[0].partitions[0].offset)
+    return found[0], found[1]
+
+
+def is_clean(path: Path) -> bool:
+    return (path / CLEAN).exists()
+
+
+def files_in(path: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in path.iterdir() if file.is_file()}
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        yield int(taken.getsockname()[1])
+
+
+async def test_a_broker_starts_serves_and_stops_clean(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        assert await create(server) == 0
+        assert await produce(server) == 0
+        address = server.address
+    assert is_clean(tmp_path)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection(*address)
+
+
+async def test_what_was_written_is_there_after_a_restart(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        await create(server)
+        await produce(server)
+    async with running(tmp_path) as server:
+        assert not is_clean(tmp_path)
+        assert await offsets(server) == (0, 1)
+        assert await produce(server) == 0
+
+
+async def test_two_brokers_do_not_share_a_directory(tmp_path: Path) -> None:
+    async with running(tmp_path):
+        with pytest.raises(StartupError, match="in use by another broker"):
+            async with running(tmp_path):
+                pass
+
+
+async def test_an_unknown_option_is_refused_before_anything_is_touched(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        async with BrokerServer(options_for(tmp_path / "data", options={"no.such.option": "1"})):
+            pass
+    assert not (tmp_path / "data").exists()
+
+
+async def test_a_taken_port_is_one_clear_sentence_and_leaves_nothing_running(tmp_path: Path, taken_port: int) -> None:
+    with pytest.raises(StartupError, match="another program uses this port"):
+        async with BrokerServer(options_for(tmp_path, port=taken_port)):
+            pass
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    async with running(tmp_path):
+        pass
+
+
+async def test_a_start_that_fails_leaves_the_directories_as_it_found_them(tmp_path: Path, taken_port: int) -> None:
+    async with running(tmp_path) as server:
+        await create(server)
+        for _ in range(3):
+            await produce(server)
+        partitions = [{"partition_index": 0, "offset": 2}]
+        await ask(server, DELETE_RECORDS, 2, {"topics": [{"name": "orders", "partitions": partitions}], "timeout_ms": 1000})
+        assert await offsets(server) == (2, 3)
+    before = files_in(tmp_path)
+    with pytest.raises(StartupError):
+        async with BrokerServer(options_for(tmp_path, port=taken_port)):
+            pass
+    assert files_in(tmp_path) == before
+    async with running(tmp_path) as server:
+        assert await offsets(server) == (2, 3)
+
+
+async def test_a_start_that_fails_after_a_crash_does_not_pass_for_a_clean_stop(tmp_path: Path, taken_port: int) -> None:
+    async with running(tmp_path) as server:
+        await create(server)
+        await produce(server)
+    (tmp_path / CLEAN).unlink()
+    segment = tmp_path / "orders-0" / "00000000000000000000.log"
+    segment.write_bytes(segment.read_bytes() + b"half a batch that a crash left behind")
+    with pytest.raises(StartupError):
+        async with BrokerServer(options_for(tmp_path, port=taken_port)):
+            pass
+    assert not is_clean(tmp_path)
+    async with running(tmp_path) as server:
+        assert await produce(server) == 0
+        assert await offsets(server) == (0, 2)
+
+
+async def test_a_damaged_tree_is_told_and_not_hidden_by_the_clean_up(tmp_path: Path) -> None:
+    (tmp_path / "coordination").write_text("a file where the directory should be")
+    with pytest.raises((StartupError, OSError)) as told:
+        async with running(tmp_path):
+            pass
+    assert not isinstance(told.value, AttributeError)
+
+
+class DyingFiles(Files):
+    """Directories in which every write fails from some moment on; the tree beside the logs stays whole."""
+
+    def __init__(self) -> None:
+        self.dead: set[Path] = set()
+
+    def _check(self, path: Path) -> None:
+        if any(path.is_relative_to(one) for one in self.dead) and "coordination" not in path.parts:
+            raise OSError(errno.EIO, "input/output error")
+
+    def pwritev(self, handle: FileHandle, buffers: object, position: int) -> int:
+        self._check(handle.path)
+        return super().pwritev(handle, buffers, position)  # type: ignore[arg-type]
+
+    def fsync(self, handle: FileHandle) -> None:
+        self._check(handle.path)
+        super().fsync(handle)
+
+
+async def test_the_last_directory_that_fails_ends_the_broker(tmp_path: Path) -> None:
+    files = DyingFiles()
+    async with running(tmp_path, files=files) as server:
+        await create(server)
+        files.dead.add(tmp_path)
+        assert await produce(server) == StorageError.code
+        with pytest.raises(StorageError, match="offline"):
+            async with asyncio.timeout(20):
+                await server.stopped()
+    assert not is_clean(tmp_path)
+
+
+async def test_with_another_directory_left_the_broker_goes_on(tmp_path: Path) -> None:
+    files = DyingFiles()
+    one, other = tmp_path / "one", tmp_path / "other"
+    async with running(one, other, files=files) as server:
+        for name in ("orders", "events"):
+            assert await create(server, name) == 0
+        dead = one if (one / "orders-0").exists() else other
+        files.dead.add(dead)
+        assert await produce(server, "orders") == StorageError.code
+        assert await produce(server, "events") == 0
+        assert await create(server, "later") == 0
+        assert await produce(server, "later") == 0
+    assert (is_clean(one), is_clean(other)) == (dead is other, dead is one)
+
+
+async def test_a_produce_that_waits_for_the_disk_is_told_when_the_disk_fails(tmp_path: Path) -> None:
+    files = DyingFiles()
+    async with running(tmp_path, files=files) as server:
+        await create(server, flush_messages="1")
+        assert await produce(server) == 0
+
+        def fail(handle: FileHandle) -> None:
+            raise OSError(errno.EIO, f"input/output error on {handle.path.name}")
+
+        files.fsync = fail  # type: ignore[method-assign]
+        assert await produce(server, acks=1) == StorageError.code
+
+
+async def test_a_disk_that_fails_in_a_thread_ends_the_broker_on_the_loop(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        error = OSError(errno.EIO, "input/output error")
+        await asyncio.to_thread(server._logs.directories[0].fail, "writing a checkpoint", error)
+        with pytest.raises(StorageError):
+            async with asyncio.timeout(20):
+                await server.stopped()
+
+
+async def test_listening_on_all_addresses_advertises_the_name_of_the_machine(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    options = ServerOptions(listen_host="0.0.0.0", listen_port=0, coordination_port=0, data=(tmp_path,))
+    with caplog.at_level(logging.WARNING):
+        async with BrokerServer(options) as server:
+            assert server._watcher.view.brokers[1].host == socket.gethostname()
+    assert "--advertise" in caplog.text
+
+
+async def test_a_taken_coordination_port_is_an_error_only_if_it_was_asked_for(tmp_path: Path, taken_port: int) -> None:
+    options = ServerOptions(listen_port=0, coordination_port=taken_port, data=(tmp_path,))
+    async with BrokerServer(options) as server:
+        assert server.coordination_address[1] not in (0, taken_port)
+    asked = ServerOptions(listen_port=0, coordination_port=taken_port, coordination_port_required=True, data=(tmp_path,))
+    with pytest.raises(StartupError, match="the coordination cannot listen"):
+        async with BrokerServer(asked):
+            pass
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+    assert is_clean(tmp_path)
