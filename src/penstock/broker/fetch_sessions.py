@@ -23,6 +23,8 @@ NO_SESSION = 0
 FIRST_EPOCH = 0
 FINAL_EPOCH = -1
 MAX_EPOCH = 2**31 - 1
+MAX_PARTITIONS = 500_000
+"""In all sessions together, at some 200 bytes each: whoever comes later has no session."""
 FIRST_VERSION_WITH_TOPIC_ID = 13
 
 TopicKey = str | bytes
@@ -60,6 +62,7 @@ class Wanted:
         has_changed = (
             answer.records is not None
             or answer.error_code != 0
+            or answer.diverging_epoch is not None
             or self.last_error != 0
             or answer.high_watermark != self.last_high_watermark
             or answer.log_start_offset != self.last_log_start_offset
@@ -121,6 +124,8 @@ class FetchSessions:
         self._max_sessions = max_sessions
         self._min_idle_ms = min_idle_ms
         self._sessions: dict[int, FetchSession] = {}
+        self._partitions = 0
+        """How many partitions all sessions together remember."""
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -129,23 +134,24 @@ class FetchSessions:
         """The session that a request belongs to, brought up to date; raises if the request is out of turn."""
         uses_topic_ids = version >= FIRST_VERSION_WITH_TOPIC_ID
         if request.session_epoch in (FIRST_EPOCH, FINAL_EPOCH):
-            self._sessions.pop(request.session_id, None)
+            self._end(request.session_id)
             session_id = NO_SESSION if request.session_epoch == FINAL_EPOCH or not request.topics else self._make_room(now_ms)
             session = FetchSession(session_id, uses_topic_ids=uses_topic_ids)
             session.update(request.topics)
-            if session_id != NO_SESSION:
+            if session_id != NO_SESSION and self._partitions + len(session) > MAX_PARTITIONS:
+                session.session_id = NO_SESSION
+            elif session_id != NO_SESSION:
                 self._sessions[session_id] = session
+                self._partitions += len(session)
         else:
             session = self._continue(request, uses_topic_ids=uses_topic_ids)
         session.used_ms = now_ms
         return session
 
     def _continue(self, request: FetchRequest, *, uses_topic_ids: bool) -> FetchSession:
-        # Taken out and put back: the dictionary is in the order of use, the one unused for longest first.
-        session = self._sessions.pop(request.session_id, None)
+        session = self._sessions.get(request.session_id)
         if session is None:
             raise FetchSessionIdNotFound(f"there is no fetch session {request.session_id}")
-        self._sessions[request.session_id] = session
         if request.session_epoch != session.next_epoch:
             raise InvalidFetchSessionEpoch(
                 f"fetch session {request.session_id} expects epoch {session.next_epoch}, the request says {request.session_epoch}"
@@ -154,18 +160,30 @@ class FetchSessions:
             raise FetchSessionTopicIdError("a fetch session cannot change between topic names and topic ids")
         session.next_epoch = session.next_epoch + 1 if session.next_epoch < MAX_EPOCH else 1
         session.is_incremental = True
+        self._partitions -= len(session)
         session.update(request.topics, request.forgotten_topics)
+        self._partitions += len(session)
+        # Taken out and put back: the dictionary is in the order of use, the one unused for longest first.
+        del self._sessions[session.session_id]
         if not len(session):
-            del self._sessions[request.session_id]
             return FetchSession(NO_SESSION, uses_topic_ids=uses_topic_ids)
+        self._sessions[session.session_id] = session
+        if self._partitions > MAX_PARTITIONS:
+            self._end(session.session_id)
+            raise FetchSessionIdNotFound(f"the fetch sessions of all clients hold {MAX_PARTITIONS} partitions already")
         return session
+
+    def _end(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._partitions -= len(session)
 
     def _make_room(self, now_ms: int) -> int:
         if len(self._sessions) >= self._max_sessions:
             oldest = next(iter(self._sessions.values()), None)
             if oldest is None or now_ms - oldest.used_ms < self._min_idle_ms:
                 return NO_SESSION
-            del self._sessions[oldest.session_id]
+            self._end(oldest.session_id)
         while True:
             session_id = randrange(1, MAX_EPOCH)
             if session_id not in self._sessions:
