@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from penstock.errors import OffsetOutOfRange
+from penstock.errors import CorruptMessage, KafkaError, OffsetOutOfRange
 from penstock.files import Files
 from penstock.log.config import LogConfig
 from penstock.log.directory import LogDirectory
@@ -61,6 +61,23 @@ class LogAgainstAList(RuleBasedStateMachine):
         again = self.log.append_as_leader(batch, leader_epoch=self.epoch, now_ms=NOW_MS)
         assert again.is_duplicate
         assert again.base_offset == result
+
+    @rule(run=st.lists(VALUES, min_size=1, max_size=12), damaged=st.sets(st.integers(0, 11)))
+    def append_run(self, run: list[list[bytes]], damaged: set[int]) -> None:
+        self.timestamp += 1
+        batches = [bytearray(encode_batch(list(values), keys=None, timestamp=self.timestamp)) for values in run]
+        for number in damaged & set(range(len(run))):
+            batches[number][-1] ^= 0xFF
+        results = self.log.append_run_as_leader(batches, leader_epoch=self.epoch, now_ms=NOW_MS)
+        for number, (values, result) in enumerate(zip(run, results, strict=True)):
+            if number in damaged:
+                assert isinstance(result, CorruptMessage)
+                continue
+            assert not isinstance(result, KafkaError)
+            assert (result.base_offset, result.last_offset) == (self.end, self.end + len(values) - 1)
+            self.epochs.setdefault(self.epoch, self.end)
+            self.batches.append((self.end, values))
+            self.end += len(values)
 
     @rule()
     def become_leader_again(self) -> None:

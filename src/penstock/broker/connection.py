@@ -35,6 +35,18 @@ class FrameHandler(Protocol):
         ...
 
 
+class Lane(Protocol):
+    """A shorter way for requests that look like the one before (`produce_run`)."""
+
+    def take(self, frame: memoryview) -> bool:
+        """Whether the request went this way; then it is not handled otherwise."""
+        ...
+
+    def finish(self) -> None:
+        """Answer what was taken: another kind of request comes, or nothing more was received."""
+        ...
+
+
 class PendingReply:
     """The place of an answer that is not ready yet."""
 
@@ -79,6 +91,7 @@ class Connection:
         self.peer = peer
         self.is_closed = False
         self.client_software = ""
+        self.lane: Lane | None = None
         self.requests = 0
         self.bytes_received = 0
         self._seen: tuple[int, int] = (0, 0)
@@ -154,9 +167,15 @@ class Connection:
         try:
             for frame in self._reader.received(count):
                 self.requests += 1
+                if self.lane is not None:
+                    if self.lane.take(frame):
+                        continue
+                    self.lane.finish()
                 self._handler.handle(self, frame)
                 if self.is_closed:
                     return
+            if self.lane is not None:
+                self.lane.finish()
         except MalformedFrame as error:
             self.close(str(error))
             return

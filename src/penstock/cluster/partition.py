@@ -9,7 +9,7 @@ All changes are plain functions on the event loop. Invariants:
 It does not wait: who wants to wait hangs a callback on `high_watermark` or `durable`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from penstock.cluster.watermark import Watermark
 from penstock.coordination.cluster_view import PartitionState
@@ -81,28 +81,33 @@ class Partition:
 
     def append_as_leader(self, batch: Buffer | None, *, acks: int, now_ms: int, produce_version: int) -> AppendResult:
         """Append one batch, stamped with offset and epoch, and let the high watermark follow."""
-        state = self.state
-        if state.leader != self._node_id:
-            raise NotLeaderOrFollower(f"broker {self._node_id} does not lead {self.topic}-{self.index}; broker {state.leader} does")
+        self._check_can_append(acks)
         if batch is None:
             raise InvalidRecord(f"no record batch was sent for {self.topic}-{self.index}")
         log = self.log
-        if acks == ACKS_ALL and len(state.in_sync_replicas) < log.config.min_insync_replicas:
-            raise NotEnoughReplicas(
-                f"{self.topic}-{self.index} has {len(state.in_sync_replicas)} in-sync replica(s), "
-                f"min.insync.replicas asks for {log.config.min_insync_replicas}"
-            )
-        result = log.append_as_leader(batch, leader_epoch=state.leader_epoch, now_ms=now_ms, produce_version=produce_version)
+        result = log.append_as_leader(batch, leader_epoch=self.state.leader_epoch, now_ms=now_ms, produce_version=produce_version)
         if log.is_flush_required:
             self._request_flush(self)
         self._update_high_watermark()
         return result
 
+    def append_run_as_leader(
+        self, batches: Sequence[Buffer], *, acks: int, now_ms: int, produce_version: int
+    ) -> Sequence[AppendResult | KafkaError]:
+        """Append several batches, each as `append_as_leader` would; per batch its place, or what is wrong with it."""
+        self._check_can_append(acks)
+        log = self.log
+        results = log.append_run_as_leader(batches, leader_epoch=self.state.leader_epoch, now_ms=now_ms, produce_version=produce_version)
+        if log.is_flush_required:
+            self._request_flush(self)
+        self._update_high_watermark()
+        return results
+
     def watermark_for(self, acks: int) -> Watermark | None:
         """What an answer to a produce with these acks has to wait for; None when it need not wait."""
         if acks == ACKS_ALL:
             return self.high_watermark
-        return self.durable if self.log.is_flush_required else None
+        return self.durable if acks and self.log.is_flush_required else None
 
     def read(self, offset: int, *, max_bytes: int, isolation_level: int, min_one_batch: bool) -> FileRegion | None:
         """The bytes of batches from `offset` on that a consumer may see; None where there are none yet."""
@@ -139,6 +144,16 @@ class Partition:
         """Whoever waits for this partition waits in vain."""
         self.high_watermark.fail(error)
         self.durable.fail(error)
+
+    def _check_can_append(self, acks: int) -> None:
+        state = self.state
+        if state.leader != self._node_id:
+            raise NotLeaderOrFollower(f"broker {self._node_id} does not lead {self.topic}-{self.index}; broker {state.leader} does")
+        if acks == ACKS_ALL and len(state.in_sync_replicas) < self.log.config.min_insync_replicas:
+            raise NotEnoughReplicas(
+                f"{self.topic}-{self.index} has {len(state.in_sync_replicas)} in-sync replica(s), "
+                f"min.insync.replicas asks for {self.log.config.min_insync_replicas}"
+            )
 
     def _update_high_watermark(self) -> None:
         log = self.log

@@ -96,8 +96,10 @@ def _too_short(batch: Buffer) -> InvalidRecord | CorruptMessage:
 
 
 def _not_one_batch(header: BatchHeader, batch: Buffer) -> InvalidRecord | CorruptMessage:
-    if header.magic != MAGIC:
+    if header.magic in (0, 1):
         return InvalidRecord(f"record batches must have format 2, this one has {header.magic}")
+    if header.magic != MAGIC:
+        return CorruptMessage(f"there are no record batches of format {header.magic}")
     size = header.length + LENGTH_OVERHEAD
     if HEADER_SIZE <= size <= len(batch) - HEADER_SIZE:
         return InvalidRecord("a produce request must carry exactly one record batch per partition, this one carries more")

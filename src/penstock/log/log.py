@@ -14,32 +14,29 @@ Not here: who leads, what is committed (the high watermark is the caller's), wai
 offset of the oldest open transaction will hold back `last_stable_offset`, and `.txnindex` files will stand beside the segments.
 """
 
-import random
-import uuid
+import errno
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock.errors import MessageTooLarge, OffsetOutOfRange, StorageError
-from penstock.files import Buffer, FileHandle
-from penstock.log import leader_epochs, partition_metadata, record_check
+from penstock.errors import KafkaError, MessageTooLarge, OffsetOutOfRange, StorageError
+from penstock.files import Buffer
+from penstock.log import record_check
 from penstock.log.batch_check import check_batch
 from penstock.log.checkpoints import TopicPartition
-from penstock.log.config import LogConfig
 from penstock.log.directory import LogDirectory
-from penstock.log.flush import Flush, Unsynced
 from penstock.log.follower_batches import split_batches
+from penstock.log.kept_log import NO_TIME, KeptLog
 from penstock.log.leader_epochs import EpochEnd
-from penstock.log.loading import LoadOrder, load_log
-from penstock.log.producer_state import ProducerEntry
-from penstock.log.recovery import end_of
+from penstock.log.loading import LoadOrder
 from penstock.log.region import FileRegion, find_region
-from penstock.log.retention import RetentionBounds, count_to_delete
-from penstock.log.segment import MAX_RELATIVE_OFFSET, Segment
+from penstock.log.segment import MAX_RELATIVE_OFFSET
 from penstock.log.timestamp_search import TimestampedOffset, find_largest_timestamp, find_timestamp
 from penstock.wire.batch import STAMPED_SIZE, BatchHeader, read_header, stamp, with_log_append_time
 
-NO_TIME = -1
+MAX_STAGED = 1000
+"""Buffers that one call writes, two per batch; Linux takes 1024."""
 
 
 class AppendResult(NamedTuple):
@@ -52,86 +49,44 @@ class AppendResult(NamedTuple):
     is_duplicate: bool
 
 
-class Log:
+class Log(KeptLog):
     """The log of one partition. Opened by `LogManager`."""
 
     def __init__(self, directory: LogDirectory, topic_partition: TopicPartition, path: Path, order: LoadOrder) -> None:
-        loaded = load_log(directory.files, path, order)
-        self.topic, self.partition = topic_partition
-        self.path = path
-        self.directory = directory
-        self.topic_id: uuid.UUID | None = None
-        self.log_start_offset = loaded.log_start_offset
-        self.log_end_offset = loaded.log_end_offset
-        self.durable_end = loaded.durable_end
-        self.last_flush_ms = order.now_ms
-        self._files = directory.files
-        self._segments = loaded.segments
-        self._active = loaded.segments.active
-        self._producers = loaded.producers
-        self._epochs = loaded.epochs
-        self._snapshots = loaded.snapshots
-        self._flush: Flush | None = None
-        self._unsynced = Unsynced()
-        if not order.is_clean:
-            # It is not known which names and small files had reached the disk.
-            self._unsynced.note(path / partition_metadata.FILE_NAME, path, path.parent)
-        self._closed_end = loaded.log_end_offset if order.is_clean else -1
-        self._is_closed = False
-        self.update_config(order.config)
-
-    # -- what it is now
-
-    @property
-    def topic_partition(self) -> TopicPartition:
-        """Topic and partition number."""
-        return (self.topic, self.partition)
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes of batches on disk."""
-        return self._segments.size_bytes
-
-    @property
-    def latest_epoch(self) -> int:
-        """The latest leader epoch the log knows; -1 for none."""
-        return self._epochs.latest
-
-    @property
-    def active_producers(self) -> list[ProducerEntry]:
-        """The idempotent producers the log remembers."""
-        return list(self._producers)
-
-    @property
-    def segment_base_offsets(self) -> list[int]:
-        """Where the segments start, oldest first."""
-        return [segment.base_offset for segment in self._segments]
-
-    def last_stable_offset(self, high_watermark: int) -> int:
-        """The end of what a reader of committed transactions may see: without transactions, the high watermark."""
-        return high_watermark
-
-    def update_config(self, config: LogConfig) -> None:
-        """Use other options from now on."""
-        self.config = config
-        self._is_rewriting = config.is_log_append_time or record_check.is_needed(config)
-        self._active.update_config(config)
-        jitter = min(config.segment_jitter_ms, config.segment_ms)
-        self._roll_after_ms = config.segment_ms - (random.randrange(jitter) if jitter > 0 else 0)
-
-    def write_topic_id(self, topic_id: uuid.UUID) -> None:
-        """Note in a new directory which topic it belongs to."""
-        self.topic_id = topic_id
-        path = self.path / partition_metadata.FILE_NAME
-        self._files.write_all(self._files.open(path, create=True), [partition_metadata.render(topic_id)], 0)
-        self._unsynced.note(path, self.path, self.path.parent)
+        super().__init__(directory, topic_partition, path, order)
+        self._staged: list[Buffer] = []
+        self._staged_from = (0, 0)
 
     # -- appending
 
     def append_as_leader(self, batch: Buffer, *, leader_epoch: int, now_ms: int, produce_version: int = 13) -> AppendResult:
         """Check and write a producer's batch at the end of the log."""
+        result = self._stage(batch, leader_epoch=leader_epoch, now_ms=now_ms, produce_version=produce_version)
+        self._write_staged()
+        return result
+
+    def append_run_as_leader(
+        self, batches: Iterable[Buffer], *, leader_epoch: int, now_ms: int, produce_version: int = 13
+    ) -> list[AppendResult | KafkaError]:
+        """Check batches one by one and write those that are right by one call; per batch its place, or what is wrong with it."""
+        results: list[AppendResult | KafkaError] = []
+        for batch in batches:
+            try:
+                results.append(self._stage(batch, leader_epoch=leader_epoch, now_ms=now_ms, produce_version=produce_version))
+            except KafkaError as error:
+                results.append(error)
+        with suppress(StorageError):
+            self._write_staged()
+        if self.directory.offline is not None:
+            # Some of the run may be in the file, but nobody can say so for sure: none of it is acknowledged.
+            return [self._unusable()] * len(results)
+        return results
+
+    def _stage(self, batch: Buffer, *, leader_epoch: int, now_ms: int, produce_version: int) -> AppendResult:
+        """Check a batch and give it its place; `_write_staged` has to follow before anything else is done with the log."""
         if self._is_closed or self.directory.offline is not None:
             raise self._unusable()
+        batch = memoryview(batch)
         header = check_batch(batch, self.config, now_ms=now_ms, produce_version=produce_version)
         if header.producer_id >= 0:
             written = self._producers.check(header)
@@ -141,22 +96,41 @@ class Log:
         append_time_ms = NO_TIME
         if self._is_rewriting:
             batch, header, append_time_ms = self._rewritten(batch, header, now_ms=now_ms)
+        size = len(batch)
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
-        prefix = stamp(header, base_offset=base_offset, leader_epoch=leader_epoch)
-        self._make_room(len(batch), last_offset=last_offset, timestamp=header.max_timestamp, now_ms=now_ms)
+        self._make_room(size, last_offset=last_offset, timestamp=header.max_timestamp, now_ms=now_ms)
+        staged = self._staged
+        if not staged:
+            with self.directory.guarded("opening a log"):
+                self._active.handle()
+            self._staged_from = (base_offset, self._active.size_bytes)
+        staged.append(stamp(header, base_offset=base_offset, leader_epoch=leader_epoch))
+        staged.append(memoryview(batch)[STAMPED_SIZE:])
         try:
-            self._active.append(
-                [prefix, memoryview(batch)[STAMPED_SIZE:]], size=len(batch), last_offset=last_offset, max_timestamp=header.max_timestamp
-            )
+            self._active.extend(size, last_offset=last_offset, max_timestamp=header.max_timestamp)
         except OSError as error:
-            raise self._cut_back(error) from error
+            # Whatever the reason, memory and index no longer agree; only recovery can mend that.
+            raise self.directory.fail("indexing a log", OSError(errno.EIO, str(error))) from error
         self.log_end_offset = last_offset + 1
         if leader_epoch != self._epochs.latest:
             self._epochs.assign(leader_epoch, base_offset)
         if header.producer_id >= 0:
             self._producers.record(header, base_offset=base_offset)
         return AppendResult(base_offset, last_offset, append_time_ms, self.log_start_offset, False)
+
+    def _write_staged(self) -> None:
+        """Write the staged batches. If that fails the directory is offline, and what memory says of them is never used again."""
+        staged = self._staged
+        if not staged:
+            return
+        self._staged = []
+        base_offset, position = self._staged_from
+        try:
+            self._active.write(staged, position)
+        except OSError as error:
+            self.log_end_offset = base_offset
+            raise self._cut_back(error, position) from error
 
     def append_as_follower(self, batches: Buffer, *, now_ms: int) -> int:
         """Write what the leader sent, offsets and epochs as they are; the new log end offset."""
@@ -167,11 +141,11 @@ class Log:
             size = header.size_bytes
             self._make_room(size, last_offset=header.last_offset, timestamp=header.max_timestamp, now_ms=now_ms)
             try:
-                self._active.append(
-                    [view[position : position + size]], size=size, last_offset=header.last_offset, max_timestamp=header.max_timestamp
-                )
+                self._active.write([view[position : position + size]], self._active.size_bytes)
             except OSError as error:
-                raise self._cut_back(error) from error
+                raise self._cut_back(error, self._active.size_bytes) from error
+            with self.directory.guarded("indexing a log"):
+                self._active.extend(size, last_offset=header.last_offset, max_timestamp=header.max_timestamp)
             position += size
             self.log_end_offset = header.next_offset
             if header.leader_epoch > self._epochs.latest:
@@ -179,29 +153,6 @@ class Log:
             if header.producer_id >= 0 and not header.is_control:
                 self._producers.record(header, base_offset=header.base_offset)
         return self.log_end_offset
-
-    def assign_leader_epoch(self, epoch: int) -> None:
-        """This broker leads from the end of the log on."""
-        self._check_usable()
-        if epoch > self._epochs.latest:
-            self._epochs.assign(epoch, self.log_end_offset)
-
-    def roll(self, *, now_ms: int) -> None:
-        """Seal the active segment and start a new one at the end of the log; nothing happens if it is empty."""
-        self._check_usable()
-        if self._active.size_bytes == 0:
-            return
-        with self.directory.guarded("rolling a log"):
-            self._active.seal()
-            self._snapshot_producers()
-            self._start_segment(self.log_end_offset, now_ms=now_ms)
-
-    def maybe_roll_by_time(self, now_ms: int) -> bool:
-        """Roll if the active segment is older than `segment.ms`."""
-        if self._active.size_bytes == 0 or self._age_of_active(now_ms, now_ms) <= self._roll_after_ms:
-            return False
-        self.roll(now_ms=now_ms)
-        return True
 
     # -- reading
 
@@ -245,169 +196,7 @@ class Log:
         """The leader epoch in which the record was written; -1 when it is not known."""
         return self._epochs.epoch_of(offset)
 
-    # -- making it durable
-
-    @property
-    def unflushed_messages(self) -> int:
-        """Records that a power cut could take."""
-        return self.log_end_offset - self.durable_end
-
-    @property
-    def is_flush_required(self) -> bool:
-        """Whether `flush.messages` wants a sync before anything above `durable_end` is acknowledged."""
-        return self.log_end_offset - self.durable_end >= self.config.flush_messages
-
-    def is_flush_due(self, now_ms: int) -> bool:
-        """Whether it is time to sync: by count, by `flush.ms`, or because a segment was sealed."""
-        unflushed = self.log_end_offset - self.durable_end
-        if unflushed == 0:
-            return False
-        is_late = now_ms - self.last_flush_ms >= self.config.flush_ms
-        return is_late or unflushed >= self.config.flush_messages or self._active.base_offset > self.durable_end
-
-    def begin_flush(self) -> Flush | None:
-        """What has to be synced so that everything written by now is durable; None if nothing is, or a flush is under way."""
-        if self._flush is not None or self.log_end_offset == self.durable_end or self._is_closed or self.directory.offline is not None:
-            return None
-        with self.directory.guarded("flushing a log"):
-            self._flush = self._collect_flush()
-        return self._flush
-
-    def complete_flush(self, flush: Flush, *, now_ms: int) -> None:
-        """The flush has run: everything below its end is durable."""
-        if flush is self._flush:
-            self._flush = None
-            self.durable_end = max(self.durable_end, flush.end_offset)
-            self.last_flush_ms = now_ms
-
-    def fail_flush(self, flush: Flush, error: OSError) -> None:
-        """The flush failed. It is not tried again: the directory goes offline. If the log was deleted meanwhile, no harm is done."""
-        if flush is self._flush:
-            self._flush = None
-            self.directory.fail("fsync", error)
-
-    def begin_close(self) -> Flush | None:
-        """Complete the indexes and leave a producer snapshot; what has to be synced then, None if nothing has changed.
-
-        `Flush.run` may be called in a thread, so that many logs are synced at once; then comes `abandon`. A flush under way is waited for.
-        """
-        if self._is_closed or self.directory.offline is not None:
-            return None
-        if self._flush is not None:
-            self._finish(self._flush)
-        has_records_to_close = self._closed_end != self.log_end_offset
-        if not (has_records_to_close or self._epochs.is_dirty or self._unsynced.directories):
-            return None
-        with self.directory.guarded("closing a log"):
-            if has_records_to_close:
-                self._active.write_indexes()
-                self._snapshot_producers()
-            return self._collect_flush(is_closing=True)
-
-    def close(self) -> None:
-        """Make everything durable and let go of the files; a log that did not change is left as it is."""
-        flush = self.begin_close()
-        if flush is not None:
-            try:
-                flush.run()
-            except OSError as error:
-                raise self.directory.fail("closing a log", error) from error
-        self.abandon(is_durable=self.directory.offline is None)
-
-    def abandon(self, *, is_durable: bool = False) -> None:
-        """Let go of the files as they are; the log can no longer be used."""
-        self._is_closed = True
-        if is_durable:
-            self.durable_end = self.log_end_offset
-        self._flush = None
-        self.release()
-
-    def release(self) -> None:
-        """Close the files until they are needed again."""
-        for segment in self._segments:
-            segment.release()
-
-    def release_sealed(self) -> None:
-        """Close the files of all segments but the active one: readers that went by do not come back soon."""
-        for segment in self._segments:
-            if segment is not self._active:
-                segment.release()
-
-    def _finish(self, flush: Flush) -> None:
-        with self.directory.guarded("fsync"):
-            flush.run()
-        self.complete_flush(flush, now_ms=self.last_flush_ms)
-
-    # -- making it shorter
-
-    def delete_records_before(self, offset: int) -> int:
-        """Move the start of the log up to `offset`; the new start. Segments before it go when retention is applied."""
-        self._check_usable()
-        if offset > self.log_end_offset or offset < 0:
-            raise OffsetOutOfRange(f"records before {offset} cannot be deleted: the log ends at {self.log_end_offset}")
-        if offset > self.log_start_offset:
-            self.log_start_offset = offset
-            self._epochs.truncate_from_start(offset)
-        return self.log_start_offset
-
-    def apply_retention(self, now_ms: int, *, high_watermark: int) -> list[Path]:
-        """Drop segments that are too old, too many or before the start; the renamed files, to be unlinked later."""
-        self._check_usable()
-        with self.directory.guarded("deleting old segments"):
-            facts = self._segments.facts(log_end_offset=self.log_end_offset)
-            bounds = RetentionBounds(now_ms, self.log_start_offset, high_watermark, self.size_bytes)
-            count = count_to_delete(facts, self.config, bounds)
-            if count == len(self._segments):
-                self.roll(now_ms=now_ms)
-            return self._drop_first(count)
-
-    def truncate_to(self, offset: int) -> None:
-        """Drop everything from `offset` on; a batch that holds it goes as a whole, and the log ends before it."""
-        self._check_usable()
-        if offset >= self.log_end_offset:
-            return
-        if offset < self._segments.first.base_offset:
-            self.truncate_fully_and_start_at(offset)
-            return
-        self.directory.lower_recovery_point(self.topic_partition, offset)
-        with self.directory.guarded("truncating a log"):
-            for segment in reversed(self._segments.remove_above(offset)):
-                segment.unlink()
-            self._active = self._segments.active
-            self._active.update_config(self.config)
-            self._active.truncate_to(offset)
-            self._sync_cut()
-            end = end_of(self._files, self._active)
-            assert end is not None, "a segment that was cut at a batch boundary ends there"
-            self._end_at(end)
-            self._producers = self._snapshots.load(self._segments, end=end)
-
-    def truncate_fully_and_start_at(self, offset: int, *, now_ms: int = NO_TIME) -> None:
-        """Drop everything and go on at `offset`."""
-        self._check_usable()
-        self.directory.lower_recovery_point(self.topic_partition, min(offset, self._segments.first.base_offset))
-        with self.directory.guarded("truncating a log"):
-            for segment in reversed(self._segments.remove_above(-1)):
-                segment.unlink()
-            self._end_at(-1)
-            self._start_segment(offset, now_ms=now_ms)
-            self._sync_cut()
-        self._epochs.clear()
-        self._producers.clear()
-        self.log_start_offset = self.log_end_offset = self.durable_end = offset
-
-    def expire_producers(self, *, older_than_ms: int) -> int:
-        """Forget the producers that wrote nothing since; how many that were."""
-        return self._producers.expire(older_than_ms=older_than_ms)
-
     # -- inside
-
-    def _check_usable(self) -> None:
-        if self._is_closed or self.directory.offline is not None:
-            raise self._unusable()
-
-    def _unusable(self) -> StorageError:
-        return StorageError(self.directory.offline or f"the log of {self.topic}-{self.partition} is closed")
 
     def _rewritten(self, batch: Buffer, header: BatchHeader, *, now_ms: int) -> tuple[Buffer, BatchHeader, int]:
         """The batch as the topic wants it stored, where that is not how it came."""
@@ -422,78 +211,23 @@ class Log:
     def _make_room(self, size: int, *, last_offset: int, timestamp: int, now_ms: int) -> None:
         """Roll if the next batch does not belong into the active segment any more."""
         segment = self._active
-        if segment.size_bytes == 0:
+        used = segment.size_bytes
+        if not used:
             return
         if (
-            segment.size_bytes > self.config.segment_bytes - size
+            used + size > self.config.segment_bytes
             or segment.is_index_full
             or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
             or self._age_of_active(now_ms, timestamp) > self._roll_after_ms
         ):
+            self._write_staged()
             self.roll(now_ms=now_ms)
+        elif len(self._staged) >= MAX_STAGED:
+            self._write_staged()
 
-    def _age_of_active(self, now_ms: int, timestamp: int) -> int:
-        """Time since the first batch, as the batches tell it; since the segment was made, if they tell none."""
-        first = self._active.first_timestamp
-        return timestamp - first if first >= 0 else now_ms - self._active.created_ms
-
-    def _cut_back(self, error: OSError) -> StorageError:
-        """A write failed: cut the file back to the last whole batch and take the directory offline."""
+    def _cut_back(self, error: OSError, position: int) -> StorageError:
+        """A write failed: cut the file back to the batches before it and take the directory offline."""
         # If not even that works, recovery will do it: the directory is offline from here on and is not marked clean.
         with suppress(OSError):
-            self._active.cut(self._active.size_bytes)
+            self._active.cut(position)
         return self.directory.fail("appending to a log", error)
-
-    def _start_segment(self, base_offset: int, *, now_ms: int) -> None:
-        self._active = Segment.create(self._files, self.path, base_offset, config=self.config, created_ms=now_ms)
-        self._segments.add(self._active)
-        self._unsynced.directories.add(self.path)
-        self.update_config(self.config)
-
-    def _snapshot_producers(self) -> None:
-        self._snapshots.write(self.log_end_offset, self._producers, segments=self._segments)
-        self._unsynced.directories.add(self.path)
-
-    def _collect_flush(self, *, is_closing: bool = False) -> Flush:
-        handles: list[FileHandle] = []
-        for segment in self._segments.from_offset(self.durable_end):
-            handles.append(segment.handle())
-            if segment.size_bytes and (is_closing or segment is not self._active):
-                segment.write_indexes()
-                handles += (segment.offset_index.handle(), segment.time_index.handle())
-        replacements = []
-        if self._epochs.is_dirty:
-            replacements.append((self.path / leader_epochs.FILE_NAME, self._epochs.render()))
-            self._epochs.is_dirty = False
-        self._unsynced.paths |= set(self._snapshots.take_unsynced())
-        directories = self._unsynced.take_directories()
-        return Flush(self._files, self.log_end_offset, handles + self._unsynced.take_handles(self._files), replacements, directories)
-
-    def _drop_first(self, count: int) -> list[Path]:
-        if count == 0:
-            return []
-        dropped = self._segments.remove_first(count)
-        marked = [path for segment in dropped for path in segment.mark_deleted()]
-        first = self._segments.first.base_offset
-        self._snapshots.remove_below(first)
-        self.log_start_offset = max(self.log_start_offset, first)
-        self.durable_end = max(self.durable_end, first)
-        self._epochs.truncate_from_start(self.log_start_offset)
-        return marked
-
-    def _sync_cut(self) -> None:
-        """Before anything else is written: or else a crash could put what was cut off behind what was written instead."""
-        self._files.fsync(self._active.handle())
-        self._files.fsync_directory(self.path)
-
-    def _end_at(self, end: int) -> None:
-        """The log was cut: nothing that is remembered may lie at or behind `end`."""
-        self._snapshots.remove_above(end)
-        self._epochs.truncate_from_end(end)
-        self._closed_end = -1
-        if self._flush is not None:
-            self._flush.end_offset = min(self._flush.end_offset, end)
-        self._unsynced.directories.add(self.path)
-        self.log_end_offset = end
-        self.log_start_offset = min(self.log_start_offset, end)
-        self.durable_end = min(self.durable_end, end)

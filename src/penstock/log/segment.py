@@ -17,6 +17,7 @@ Not done here: checking batches, deciding when to roll, syncing, repairing.
 """
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
@@ -167,13 +168,16 @@ class Segment:
             self._first_timestamp = self.header_at(0).max_timestamp
         return self._first_timestamp
 
-    def append(self, buffers: list[Buffer], *, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Write one batch at the end. On an error nothing has changed that a reader could see."""
-        position = self.size_bytes
+    def write(self, buffers: Sequence[Buffer], position: int) -> None:
+        """Write batches at `position`. Readers see them once `extend` has been called for each."""
         handle = self._handle or self.handle()
         written = self._files.pwritev(handle, buffers, position)
-        if written != size:
+        if written != sum(map(len, buffers)):
             self._files.write_all(handle, [memoryview(b"".join(buffers))[written:]], position + written)
+
+    def extend(self, size: int, *, last_offset: int, max_timestamp: int) -> None:
+        """The segment is longer by one batch."""
+        position = self.size_bytes
         self.account(position, size=size, last_offset=last_offset, max_timestamp=max_timestamp)
         recent = self._recent_last_offsets
         recent.append(last_offset)
@@ -293,13 +297,13 @@ class Segment:
                 index.release()
 
     def _add_index_entries(self, last_offset: int, position: int) -> None:
-        self.offset_index.add(last_offset - self.base_offset, position)
-        timestamp, offset = self.largest
-        self.time_index.maybe_add(timestamp, offset - self.base_offset)
+        offset_index = self._offset_index or self.offset_index
+        offset_index.add(last_offset - self.base_offset, position)
+        timestamp, offset = self._largest or self.largest
+        (self._time_index or self.time_index).maybe_add(timestamp, offset - self.base_offset)
         self._bytes_since_index = 0
-        # Room for the entry that sealing adds to the time index has to be left.
-        next_size = max(self.offset_index.size_bytes + OFFSET_ENTRY.size, self.time_index.size_bytes + 2 * TIME_ENTRY.size)
-        self.is_index_full = next_size > self._index_capacity_bytes
+        # The time index has never more entries than the offset index, but they are bigger; room is left for the one that sealing adds.
+        self.is_index_full = (len(offset_index) + 2) * TIME_ENTRY.size > self._index_capacity_bytes
 
     def _walk(self, offset: int, position: int) -> int:
         """Go from batch to batch until one ends at or after `offset`.

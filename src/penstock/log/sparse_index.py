@@ -60,9 +60,10 @@ class SparseIndex:
 
     def add(self, key: int, value: int) -> None:
         """Append one entry; the key is larger than the last one's."""
-        self._pending += self._entry.pack(key, value)
+        pending = self._pending
+        pending += self._entry.pack(key, value)
         self.last_key = key
-        if len(self._pending) >= BLOCK_BYTES:
+        if len(pending) >= BLOCK_BYTES:
             self.write_out()
 
     def entry(self, number: int) -> tuple[int, int]:

@@ -14,7 +14,7 @@ is not looked at here (`wire.batch`, `log`), nor is any rule of Kafka's about ac
 """
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -44,7 +44,7 @@ _TOO_MANY: Final = f"a Produce request with more than {MAX_PARTITIONS} partition
 _ONE_BYTE: Final = 0x7F
 """Highest varint of one byte."""
 
-_FIRST_FLEXIBLE: Final = 9
+FIRST_FLEXIBLE: Final = 9
 _FIRST_WITH_LEADER: Final = 10
 _FIRST_WITH_TOPIC_ID: Final = 13
 
@@ -112,7 +112,7 @@ class TopicProduced(NamedTuple):
 def decode_request(body: memoryview, version: int, *, start: int = 0) -> ProduceRequest:
     """The request whose body begins at `start`; the records are views into `body`."""
     try:
-        if version >= _FIRST_FLEXIBLE:
+        if version >= FIRST_FLEXIBLE:
             return _decode_flexible(body, start, version)
         return _decode_legacy(body, start)
     except (IndexError, struct.error):
@@ -221,6 +221,39 @@ def _check_count(count: int, *, left: int, element_size: int) -> None:
         raise MalformedFrame(f"an array of {count} elements does not fit into the {left} bytes left of the request")
 
 
+class PlainAnswer:
+    """The common answer: one partition of one topic, no error. All its bytes but five numbers are known beforehand."""
+
+    __slots__ = ("_after", "_before", "_has_start_offset", "_pack", "_size")
+
+    def __init__(self, version: int, name: str | None, topic_id: bytes | None) -> None:
+        is_flexible = version >= FIRST_FLEXIBLE
+        if is_flexible:
+            topic = (topic_id or ZERO_UUID) if version >= _FIRST_WITH_TOPIC_ID else compact_string(name)
+            self._before = b"\x00\x02" + topic + b"\x02"
+            self._after = b"\x01\x00\x00\x00" + _THROTTLE_AND_NO_TAGS.pack(0, 0)
+        else:
+            self._before = INT32.pack(1) + nullable_string(name) + INT32.pack(1)
+            self._after = (b"" if version < 8 else b"\x00\x00\x00\x00\xff\xff") + INT32.pack(0)
+        self._has_start_offset = version >= 5
+        start_offset = "q" if self._has_start_offset else ""
+        layout = struct.Struct(f">ii{len(self._before)}sihqq{start_offset}{len(self._after)}s")
+        self._pack = layout.pack
+        self._size = layout.size - 4
+
+    def encode(self, correlation_id: int, index: int, base_offset: int, time_ms: int, start_offset: int) -> bytes:
+        """The whole answer with its size and header."""
+        if self._has_start_offset:
+            return self._pack(self._size, correlation_id, self._before, index, 0, base_offset, time_ms, start_offset, self._after)
+        return self._pack(self._size, correlation_id, self._before, index, 0, base_offset, time_ms, self._after)
+
+
+@lru_cache(maxsize=1024)
+def plain_answer(version: int, name: str | None, topic_id: bytes | None) -> PlainAnswer:
+    """The common answer for a topic."""
+    return PlainAnswer(version, name, topic_id)
+
+
 def encode_response(
     version: int,
     correlation_id: int,
@@ -234,12 +267,9 @@ def encode_response(
         name, topic_id, partitions = topics[0]
         if len(partitions) == 1:
             index, error_code, base_offset, time_ms, start_offset, record_errors, message, leader = partitions[0]
-            if message is None and leader is None and not record_errors:
-                pack, size, before, after = _shape_of_one(version, name, topic_id)
-                if version < 5:
-                    return pack(size, correlation_id, before, index, error_code, base_offset, time_ms, after)
-                return pack(size, correlation_id, before, index, error_code, base_offset, time_ms, start_offset, after)
-    is_flexible = version >= _FIRST_FLEXIBLE
+            if message is None and leader is None and not record_errors and not error_code:
+                return plain_answer(version, name, topic_id).encode(correlation_id, index, base_offset, time_ms, start_offset)
+    is_flexible = version >= FIRST_FLEXIBLE
     parts = [b"", unsigned_varint(len(topics) + 1) if is_flexible else INT32.pack(len(topics))]
     for name, topic_id, partitions in topics:
         if version >= _FIRST_WITH_TOPIC_ID:
@@ -263,32 +293,13 @@ def encode_response(
     return _HEADER.pack(len(body) + 4, correlation_id) + body
 
 
-@lru_cache(maxsize=1024)
-def _shape_of_one(version: int, name: str | None, topic_id: bytes | None) -> tuple[Callable[..., bytes], int, bytes, bytes]:
-    """The common answer, one partition of one topic without an error: how to pack it, its size, and the bytes that never change."""
-    if version >= _FIRST_WITH_TOPIC_ID:
-        before = b"\x00\x02" + (topic_id or ZERO_UUID) + b"\x02"
-    elif version >= _FIRST_FLEXIBLE:
-        before = b"\x00\x02" + compact_string(name) + b"\x02"
-    else:
-        before = INT32.pack(1) + nullable_string(name) + INT32.pack(1)
-    if version >= _FIRST_FLEXIBLE:
-        after = b"\x01\x00\x00" + b"\x00" + _THROTTLE_AND_NO_TAGS.pack(0, 0)
-    elif version >= 8:
-        after = INT32.pack(0) + b"\xff\xff" + INT32.pack(0)
-    else:
-        after = INT32.pack(0)
-    layout = struct.Struct(f">ii{len(before)}sihqq{'' if version < 5 else 'q'}{len(after)}s")
-    return layout.pack, layout.size - 4, before, after
-
-
 def _encode_partition(version: int, partition: PartitionProduced) -> bytes:
     index, error_code, base_offset, time_ms, start_offset, record_errors, message, leader = partition
     if version < 8:
         if version < 5:
             return _UNTIL_TIME.pack(index, error_code, base_offset, time_ms)
         return _UNTIL_START.pack(index, error_code, base_offset, time_ms, start_offset)
-    is_flexible = version >= _FIRST_FLEXIBLE
+    is_flexible = version >= FIRST_FLEXIBLE
     if not record_errors and message is None and leader is None:
         if is_flexible:
             return _FLEXIBLE_WITHOUT_ERRORS.pack(index, error_code, base_offset, time_ms, start_offset, 1, 0, 0)

@@ -42,7 +42,7 @@ def test_good_batch_passes_and_its_header_comes_back() -> None:
         (GOOD + b"\x00", CorruptMessage),
         (GOOD + GOOD, InvalidRecord),
         (batch(magic=1), InvalidRecord),
-        (batch(magic=3), InvalidRecord),
+        (batch(magic=3), CorruptMessage),
         (batch(crc=1), CorruptMessage),
         (batch(length=-5), CorruptMessage),
         (batch(record_count=3), InvalidRecord),

@@ -16,7 +16,7 @@ from penstock.files import Buffer, FileHandle, Files
 from penstock.log.config import LogConfig
 from penstock.log.directory import LogDirectory
 from penstock.log.loading import LoadOrder
-from penstock.log.log import Log
+from penstock.log.log import AppendResult, Log
 from tests.batches import encode_batch, split_batches
 from tests.unit.log.conftest import NOW_MS, OpenLog
 from tests.unit.log.partition import append, append_many, flush, read_bytes, values
@@ -318,6 +318,56 @@ def test_full_disk_cuts_back_to_the_last_batch_and_takes_the_directory_offline(t
         LoadOrder(LogConfig(), NOW_MS, is_clean=False),
     )
     assert len(values(again)) == again.log_end_offset == 2
+
+
+@pytest.mark.parametrize("room", [0, 1, 100, 250, 500])
+def test_run_that_does_not_fit_on_the_disk_is_acknowledged_in_no_part(tmp_path: Path, room: int) -> None:
+    files = FullDisk()
+    directory = LogDirectory(files, tmp_path, on_offline=lambda _directory, _error: None)
+    (tmp_path / "orders-0").mkdir()
+    log = Log(directory, ("orders", 0), tmp_path / "orders-0", LoadOrder(LogConfig(), NOW_MS))
+    append_many(log, 2)
+    files.room = room
+    run = [encode_batch([b"x" * 100], timestamp=NOW_MS) for _ in range(5)]
+    results = log.append_run_as_leader(run, leader_epoch=0, now_ms=NOW_MS)
+    assert [type(result) for result in results] == [StorageError] * 5
+    assert log.log_end_offset == 2
+    log.close()
+    again = Log(
+        LogDirectory(Files(), tmp_path, on_offline=lambda _directory, _error: None),
+        ("orders", 0),
+        tmp_path / "orders-0",
+        LoadOrder(LogConfig(), NOW_MS, is_clean=False),
+    )
+    assert len(values(again)) == again.log_end_offset == 2
+
+
+def test_run_is_written_by_one_call_and_rolls_in_the_middle(tmp_path: Path) -> None:
+    class CountedWrites(Files):
+        calls = 0
+
+        def pwritev(self, handle: FileHandle, buffers: Sequence[Buffer], position: int) -> int:
+            CountedWrites.calls += 1
+            return super().pwritev(handle, buffers, position)
+
+    directory = LogDirectory(CountedWrites(), tmp_path, on_offline=lambda _directory, _error: None)
+    (tmp_path / "orders-0").mkdir()
+    log = Log(directory, ("orders", 0), tmp_path / "orders-0", LoadOrder(LogConfig(), NOW_MS))
+    run = [encode_batch([b"x" * 100], timestamp=NOW_MS) for _ in range(20)]
+    log.append_run_as_leader(run, leader_epoch=0, now_ms=NOW_MS)
+    assert (CountedWrites.calls, log.log_end_offset) == (1, 20)
+    log.update_config(LogConfig(segment_bytes=sum(map(len, run[:5])) + log.size_bytes))
+    log.append_run_as_leader(run, leader_epoch=0, now_ms=NOW_MS)
+    assert log.segment_base_offsets == [0, 25]
+    assert values(log) == [b"x" * 100] * 40
+
+
+def test_sequences_are_checked_within_a_run(log: Log) -> None:
+    sequences = (0, 1, 1, 3, 2)
+    run = [encode_batch([b"a"], base_sequence=number, producer_id=5, producer_epoch=0, timestamp=NOW_MS) for number in sequences]
+    results = log.append_run_as_leader(run, leader_epoch=0, now_ms=NOW_MS)
+    assert isinstance(results[3], OutOfOrderSequenceNumber)
+    assert [result.base_offset for result in results if isinstance(result, AppendResult)] == [0, 1, 1, 2]
 
 
 def test_failed_flush_takes_the_directory_offline_and_the_durable_end_stays(log: Log) -> None:

@@ -20,7 +20,8 @@ def make(path: Path, *, base: int = 100, batches: int = 0, config: LogConfig = C
 
 def add(segment: Segment, base_offset: int, *, timestamp: int) -> None:
     batch = encode_batch([b"a" * 20, b"b" * 20], base_offset=base_offset, timestamp=timestamp)
-    segment.append([batch[:16], memoryview(batch)[16:]], size=len(batch), last_offset=base_offset + 1, max_timestamp=timestamp)
+    segment.write([batch[:16], memoryview(batch)[16:]], segment.size_bytes)
+    segment.extend(len(batch), last_offset=base_offset + 1, max_timestamp=timestamp)
 
 
 def opened_again(segment: Segment, path: Path) -> Segment:

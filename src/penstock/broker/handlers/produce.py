@@ -9,20 +9,23 @@ due; acks=all waits, without a task, for the high watermark; acks=0 is not answe
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
 from penstock.broker.api import Request, api
-from penstock.broker.connection import PendingReply
+from penstock.broker.connection import Connection, PendingReply
 from penstock.broker.failures import as_kafka_error
 from penstock.broker.outbox import Chunk
+from penstock.broker.produce_run import ProduceRun, ProduceShape, TakenRequest
 from penstock.clock import Clock
 from penstock.cluster.replicas import Replicas
 from penstock.cluster.watermark import Watermark
 from penstock.errors import InvalidRequiredAcks, KafkaError, RequestTimedOut, UnsupportedVersion
+from penstock.log.log import AppendResult
 from penstock.wire.api import ApiKey
-from penstock.wire.produce import PartitionProduced, ProduceRequest, TopicProduced, decode_request, encode_response
+from penstock.wire.produce import PartitionProduced, ProduceRequest, TopicProduced, decode_request, encode_response, plain_answer
 
 NO_ACKS = 0
 ALLOWED_ACKS = (-1, 0, 1)
@@ -51,9 +54,13 @@ class ProduceFamily:
         produce = decode_request(request.frame, version, start=request.body_start)
         waits: list[Wait] = []
         refusal = _refusal(produce)
-        topics = self._append_all(produce, version, waits=waits) if refusal is None else _refuse_all(produce, refusal)
+        if refusal is None:
+            self._open_lane(request, produce)
+            topics = self._append_all(produce, version, waits=waits)
+        else:
+            topics = _refuse_all(produce, refusal)
         if produce.acks == NO_ACKS:
-            _close_on_error(request, topics)
+            _close_on_error(request.connection, topics)
             return None
         if not waits:
             return (encode_response(version, request.correlation_id, topics=topics),)
@@ -74,13 +81,68 @@ class ProduceFamily:
                 except Exception as error:
                     answers.append(_refused(index, as_kafka_error(error)))
                     continue
-                if acks:
-                    watermark = partition.watermark_for(acks)
-                    if watermark is not None and watermark.value <= result.last_offset:
-                        waits.append(Wait(watermark, result.last_offset + 1, len(topics), len(answers)))
+                watermark = partition.watermark_for(acks)
+                if watermark is not None and watermark.value <= result.last_offset:
+                    waits.append(Wait(watermark, result.last_offset + 1, len(topics), len(answers)))
                 answers.append(PartitionProduced(index, 0, result.base_offset, result.log_append_time_ms, result.log_start_offset))
             topics.append(TopicProduced(name, topic_id, answers))
         return topics
+
+    def _open_lane(self, request: Request, produce: ProduceRequest) -> None:
+        """Let the requests that follow this one and look like it go together (`produce_run`)."""
+        shape = ProduceShape.of(request, produce)
+        request.connection.lane = None if shape is None else ProduceRun(request.connection, shape, self._append_run)
+
+    def _append_run(self, run: ProduceRun, taken: list[TakenRequest]) -> None:
+        """Append the batches of a run and answer its requests in their order."""
+        version, name, topic_id, acks = run.shape.version, run.shape.name, run.shape.topic_id, run.shape.acks
+        results = self._append_by_partition(run.shape, taken)
+        plain = plain_answer(version, name, topic_id)
+        ready: list[bytes] = []
+        for (correlation_id, index, _), (result, watermark) in zip(taken, results, strict=True):
+            if isinstance(result, KafkaError):
+                topics = [TopicProduced(name, topic_id, [_refused(index, result)])]
+                if acks == NO_ACKS:
+                    _close_on_error(run.connection, topics)
+                    return
+                ready.append(encode_response(version, correlation_id, topics=topics))
+                continue
+            base_offset, last_offset, time_ms, start_offset, _ = result
+            if watermark is None or watermark.value > last_offset:
+                ready.append(plain.encode(correlation_id, index, base_offset, time_ms, start_offset))
+                continue
+            if ready:
+                run.connection.reply((b"".join(ready),))
+                ready = []
+            topics = [TopicProduced(name, topic_id, [PartitionProduced(index, 0, base_offset, time_ms, start_offset)])]
+            waits = [Wait(watermark, last_offset + 1, 0, 0)]
+            pending = PendingProduce(run.connection.defer(), topics, waits, version=version, correlation_id=correlation_id)
+            pending.start(run.shape.timeout_ms)
+        if ready and acks != NO_ACKS:
+            run.connection.reply((b"".join(ready),))
+
+    def _append_by_partition(
+        self, shape: ProduceShape, taken: list[TakenRequest]
+    ) -> list[tuple[AppendResult | KafkaError, Watermark | None]]:
+        """Per request the place of its batch, or why there is none, and what its answer has to wait for."""
+        places: dict[int, list[int]] = defaultdict(list)
+        for place, request in enumerate(taken):
+            places[request.partition].append(place)
+        now_ms = self._clock.now_ms()
+        key = shape.topic_id if shape.name is None else shape.name
+        found: dict[int, tuple[AppendResult | KafkaError, Watermark | None]] = {}
+        for index, mine in places.items():
+            watermark = None
+            results: Sequence[AppendResult | KafkaError]
+            try:
+                partition = self._replicas.partition(key, index)
+                batches = [taken[place].batch for place in mine]
+                results = partition.append_run_as_leader(batches, acks=shape.acks, now_ms=now_ms, produce_version=shape.version)
+                watermark = partition.watermark_for(shape.acks)
+            except Exception as error:
+                results = [as_kafka_error(error)] * len(mine)
+            found.update(zip(mine, ((result, watermark) for result in results), strict=True))
+        return [found[place] for place in range(len(taken))]
 
 
 class PendingProduce:
@@ -156,9 +218,9 @@ def _refused(index: int, error: KafkaError) -> PartitionProduced:
     return PartitionProduced(index, error.code, error_message=str(error))
 
 
-def _close_on_error(request: Request, topics: list[TopicProduced]) -> None:
+def _close_on_error(connection: Connection, topics: list[TopicProduced]) -> None:
     for topic in topics:
         for answer in topic.partitions:
             if answer.error_code:
-                request.connection.close(f"a produce with acks=0 failed, and closing is the only way to say so: {answer.error_message}")
+                connection.close(f"a produce with acks=0 failed, and closing is the only way to say so: {answer.error_message}")
                 return
