@@ -6,6 +6,7 @@ Used by CreateTopics and by Metadata, which creates a topic that somebody asks f
 from collections.abc import Callable, Mapping, Sequence
 
 from penstock.cluster.controller import Controller
+from penstock.cluster.topic_names import check_collision
 from penstock.coordination.cluster_view import INTERNAL_TOPICS, TopicState
 from penstock.errors import InvalidRequest, InvalidTopic, PolicyViolation, TopicAlreadyExists
 from penstock.options.settings import BrokerSettings
@@ -23,6 +24,8 @@ class TopicCreation:
         self._controller = controller
         self._settings = settings
         self._max_partitions_in_all = max_partitions_in_all
+        self._under_way: dict[str, int] = {}
+        """Topics that are being created and are not in the view yet, with their numbers of partitions."""
 
     @property
     def is_automatic(self) -> bool:
@@ -48,14 +51,23 @@ class TopicCreation:
         plan = self._controller.plan_topic(
             name, partitions=count, replication_factor=factor, configs=configs, assignment=assignment or None
         )
+        check_collision(name, self._under_way)
         validate_topic_overrides(configs)
         return plan
 
-    def check_partition_count(self, added: int) -> None:
-        """Raise if so many more partitions are too many at once, or more than this process has descriptors for."""
+    def count(self, *, partitions: int, assigned: int) -> int:
+        """How many partitions a topic would get for which a client gave these numbers."""
+        return assigned or (self._settings().integer("num.partitions") if partitions == UNSET else max(partitions, 0))
+
+    def check_request(self, added: int) -> None:
+        """Raise if so many partitions are too many for one request."""
         if added > MAX_PARTITIONS:
             raise PolicyViolation(f"{added} partitions in one request; at most {MAX_PARTITIONS} are allowed")
-        present = sum(len(topic.partitions) for topic in self._controller.view.topics.values())
+
+    def check_partition_count(self, added: int) -> None:
+        """Raise if so many more partitions are too many at once, or more than this process has descriptors for."""
+        self.check_request(added)
+        present = sum(len(topic.partitions) for topic in self._controller.view.topics.values()) + sum(self._under_way.values())
         if present + added > self._max_partitions_in_all:
             raise PolicyViolation(
                 f"{present} partitions exist; {added} more are above the {self._max_partitions_in_all} for which this process has file "
@@ -63,8 +75,14 @@ class TopicCreation:
             )
 
     async def create(self, topic: TopicState, *, timeout_ms: int) -> None:
-        """Create a planned topic."""
-        await self._controller.create_topic(topic, timeout_ms=timeout_ms)
+        """Create a planned topic, in the same step of the loop in which it was planned."""
+        if topic.name in self._under_way:
+            raise TopicAlreadyExists(f"topic {topic.name!r} is being created already")
+        self._under_way[topic.name] = len(topic.partitions)
+        try:
+            await self._controller.create_topic(topic, timeout_ms=timeout_ms)
+        finally:
+            del self._under_way[topic.name]
 
     async def create_automatically(self, name: str, *, timeout_ms: int) -> None:
         """Create a topic with the broker's defaults; one that somebody created meanwhile is as good."""
@@ -73,4 +91,4 @@ class TopicCreation:
         try:
             await self.create(self.plan(name, configs={}), timeout_ms=timeout_ms)
         except TopicAlreadyExists:
-            return
+            await self._controller.await_topic(name, timeout_ms=timeout_ms)

@@ -40,7 +40,10 @@ class LogDirectoriesFamily:
                 topics[log.topic].append(
                     {"partition_index": log.partition, "partition_size": log.size_bytes, "offset_lag": lag, "is_future_key": False}
                 )
-        volume = os.statvfs(directory.path)
+        try:
+            volume = os.statvfs(directory.path)
+        except OSError:
+            return {**place, "error_code": StorageError.code, "topics": []}
         return {
             **place,
             "error_code": 0,

@@ -14,8 +14,9 @@ from uuid import UUID
 from penstock.broker.api import Fields, Request, api
 from penstock.broker.failures import as_kafka_error, error_fields
 from penstock.broker.topic_creation import TopicCreation
+from penstock.cluster.topic_names import check_name
 from penstock.coordination.cluster_view import NO_LEADER, ClusterView, PartitionState, TopicState
-from penstock.errors import InvalidRequest, KafkaError, LeaderNotAvailable, UnknownTopicId, UnknownTopicOrPartition
+from penstock.errors import InvalidRequest, InvalidTopic, KafkaError, LeaderNotAvailable, UnknownTopicId, UnknownTopicOrPartition
 from penstock.wire.api import ApiKey
 
 MAX_PARTITIONS_PER_PAGE = 2000
@@ -59,7 +60,7 @@ class MetadataFamily:
         if topic is not None:
             return _describe_topic(topic)
         if error is None:
-            error = UnknownTopicOrPartition() if asked.name is not None else UnknownTopicId()
+            error = UnknownTopicId() if asked.name is None else _why_unknown(asked.name)
         return {"error_code": error.code, "name": asked.name, "topic_id": topic_id, "partitions": []}
 
     def _reply(self, topics: list[dict[str, object]]) -> Fields:
@@ -95,6 +96,15 @@ class MetadataFamily:
         return {**error_fields(None), "cluster_id": view.cluster_id, "controller_id": view.controller_id, "brokers": brokers}
 
 
+def _why_unknown(name: str) -> KafkaError:
+    """A name that no topic can have is told apart, so that clients do not wait for the topic."""
+    try:
+        check_name(name)
+    except InvalidTopic as error:
+        return error
+    return UnknownTopicOrPartition()
+
+
 def _describe_page(view: ClusterView, names: Sequence[str], first_partition: int, limit: int) -> Fields:
     topics: list[dict[str, object]] = []
     for name in names:
@@ -102,6 +112,7 @@ def _describe_page(view: ClusterView, names: Sequence[str], first_partition: int
         if topic is None:
             topics.append({"error_code": UnknownTopicOrPartition.code, "name": name, "topic_id": None, "partitions": []})
             continue
+        first_partition = min(first_partition, len(topic.partitions))
         end = min(len(topic.partitions), first_partition + limit)
         if limit:
             topics.append(_describe_topic(topic, partitions=range(first_partition, end)))

@@ -11,7 +11,8 @@ from penstock.broker.api import Fields, Request, api
 from penstock.broker.failures import as_kafka_error
 from penstock.cluster.partition import READ_COMMITTED, Partition
 from penstock.cluster.replicas import Replicas
-from penstock.errors import UnsupportedVersion
+from penstock.coordination.cluster_view import INTERNAL_TOPICS
+from penstock.errors import InvalidTopic, PolicyViolation, UnsupportedVersion
 from penstock.wire.api import ApiKey
 
 LATEST = -1
@@ -84,12 +85,20 @@ class OffsetsFamily:
                 try:
                     partition = self._replicas.partition(topic.name, asked.partition_index)
                     partition.check_leader()
+                    _check_deletable(partition)
                     answer = {"low_watermark": partition.delete_records_before(asked.offset), "error_code": 0}
                 except Exception as error:
                     answer = {"low_watermark": -1, "error_code": as_kafka_error(error).code}
                 partitions.append({"partition_index": asked.partition_index, **answer})
             topics.append({"name": topic.name, "partitions": partitions})
         return {"topics": topics}
+
+
+def _check_deletable(partition: Partition) -> None:
+    if partition.topic in INTERNAL_TOPICS:
+        raise InvalidTopic(f"records of {partition.topic} belong to the broker and cannot be deleted")
+    if not partition.log.config.is_deleted:
+        raise PolicyViolation(f"{partition.topic} is compacted, not deleted from (cleanup.policy); write tombstones instead")
 
 
 def _find(partition: Partition, timestamp: int, isolation_level: int) -> Found:

@@ -40,14 +40,16 @@ class TopicsFamily:
         repeated = {name for name, count in Counter(topic.name for topic in message.topics).items() if count > 1}
         timeout_ms = milliseconds(message.timeout)
         unique = {topic.name: topic for topic in message.topics}.values()
+        in_all = sum(self._creation.count(partitions=topic.num_partitions, assigned=len(topic.assignments)) for topic in unique)
         answers = [
-            self._create(topic, is_repeated=topic.name in repeated, validate_only=message.validate_only, timeout_ms=timeout_ms)
+            self._create(topic, in_all, is_repeated=topic.name in repeated, validate_only=message.validate_only, timeout_ms=timeout_ms)
             for topic in unique
         ]
         return {"topics": await asyncio.gather(*answers)}
 
-    async def _create(self, asked: Any, *, is_repeated: bool, validate_only: bool, timeout_ms: int) -> dict[str, object]:
+    async def _create(self, asked: Any, in_all: int, *, is_repeated: bool, validate_only: bool, timeout_ms: int) -> dict[str, object]:
         try:
+            self._creation.check_request(in_all)
             if is_repeated:
                 raise InvalidRequest(f"topic {asked.name!r} is named twice in the request")
             topic = self._creation.plan(
@@ -105,8 +107,8 @@ class TopicsFamily:
         try:
             if is_repeated:
                 raise InvalidRequest("the topic is named twice in the request")
-            if name is not None and topic_id is not None:
-                raise InvalidRequest("give a topic's name or its id, not both")
+            if (name is None) == (topic_id is None):
+                raise InvalidRequest("give either a topic's name or its id")
             topic = self._find(name, topic_id)
             answer = {"name": topic.name, "topic_id": topic.topic_id}
             if not self._settings().boolean("delete.topic.enable"):

@@ -1,0 +1,43 @@
+"""A broker's partitions, and a desk to ask at."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from penstock.cluster.replicas import Replicas
+from penstock.coordination.cluster_view import TopicState
+from penstock.log.config import LogConfig
+from penstock.log.manager import LogManager
+from tests.unit.broker.handlers.desk import Desk
+from tests.unit.cluster.hosting import started_logs
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+@pytest.fixture
+def executor() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as executor:
+        yield executor
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Iterator[LogManager]:
+    logs = started_logs(tmp_path)
+    yield logs
+    logs.close()
+
+
+def config_of(topic: TopicState) -> LogConfig:
+    return LogConfig.of({name: int(value) if value.isdigit() else value for name, value in topic.configs.items()})
+
+
+@pytest.fixture
+def replicas(logs: LogManager) -> Replicas:
+    return Replicas(
+        logs, node_id=1, log_config=config_of, request_flush=lambda _partition: None, remove_later=lambda _path, _delay_ms: None
+    )

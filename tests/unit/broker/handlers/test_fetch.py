@@ -1,0 +1,137 @@
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from penstock.broker.fetch_sessions import FetchSessions
+from penstock.broker.handlers.fetch import FetchFamily
+from penstock.broker.region_loader import RegionLoader
+from penstock.clock import ManualClock
+from penstock.cluster.partition import Partition
+from penstock.cluster.replicas import Replicas
+from penstock.errors import OffsetOutOfRange, UnknownTopicOrPartition
+from penstock.wire.api import ApiKey
+from tests.batches import decode_records
+from tests.unit.broker.handlers.desk import Desk
+from tests.unit.cluster.hosting import append, flush, topic_state, view_of
+
+LONG_MS = 1_000_000
+
+
+@pytest.fixture
+def family(replicas: Replicas, executor: ThreadPoolExecutor, clock: ManualClock) -> FetchFamily:
+    sessions = FetchSessions(max_sessions=10, min_idle_ms=1000)
+    return FetchFamily(replicas, sessions=sessions, loader=RegionLoader(executor), clock=clock, max_bytes=1 << 20)
+
+
+@pytest.fixture
+async def partitions(replicas: Replicas) -> list[Partition]:
+    await replicas.apply(view_of(topic_state(partitions=2)))
+    return list(replicas)
+
+
+def asked(offset: int = 0, *, count: int = 1, max_wait_ms: int = LONG_MS, min_bytes: int = 1, **fields: object) -> dict[str, object]:
+    wanted = [{"partition": index, "fetch_offset": offset, "partition_max_bytes": 1 << 20} for index in range(count)]
+    return {
+        "replica_id": -1,
+        "max_wait_ms": max_wait_ms,
+        "min_bytes": min_bytes,
+        "max_bytes": 1 << 20,
+        "topics": [{"topic": "orders", "partitions": wanted}],
+    } | fields
+
+
+def waiters(partitions: list[Partition]) -> int:
+    return sum(partition.high_watermark.is_awaited for partition in partitions)
+
+
+async def test_what_is_there_is_answered_at_once(family: FetchFamily, desk: Desk, partitions: list[Partition]) -> None:
+    append(partitions[0], b"a", b"b")
+    answer = await desk.ask(family.fetch, ApiKey.FETCH, 12, **asked())
+    found = answer.responses[0].partitions[0]
+    assert (found.high_watermark, found.last_stable_offset, found.log_start_offset) == (2, 2, 0)
+    assert [record.value for record in decode_records(found.records)] == [b"a", b"b"]
+
+
+async def test_an_empty_fetch_waits_for_the_next_append_and_then_lets_go(
+    family: FetchFamily, desk: Desk, partitions: list[Partition]
+) -> None:
+    assert await desk.ask(family.fetch, ApiKey.FETCH, 12, **asked(count=2)) is None
+    assert waiters(partitions) == 2
+    append(partitions[1], b"a")
+    answer = await desk.later(ApiKey.FETCH, 12)
+    assert [len(decode_records(found.records)) for found in answer.responses[0].partitions] == [0, 1]
+    assert waiters(partitions) == 0
+
+
+async def test_a_fetch_waits_for_enough_bytes(family: FetchFamily, desk: Desk, partitions: list[Partition]) -> None:
+    assert await desk.ask(family.fetch, ApiKey.FETCH, 12, **asked(min_bytes=200)) is None
+    append(partitions[0], b"a" * 60)
+    append(partitions[0], b"a" * 60)
+    answer = await desk.later(ApiKey.FETCH, 12)
+    assert len(decode_records(answer.responses[0].partitions[0].records)) == 2
+
+
+async def test_the_deadline_ends_the_wait_with_what_there_is(family: FetchFamily, desk: Desk, partitions: list[Partition]) -> None:
+    assert await desk.ask(family.fetch, ApiKey.FETCH, 12, **asked(max_wait_ms=1)) is None
+    answer = await desk.later(ApiKey.FETCH, 12)
+    assert answer.responses[0].partitions[0].records in (None, b"")
+    assert waiters(partitions) == 0
+
+
+async def test_a_client_that_goes_leaves_nothing_waiting(family: FetchFamily, desk: Desk, partitions: list[Partition]) -> None:
+    assert await desk.ask(family.fetch, ApiKey.FETCH, 12, **asked(count=2)) is None
+    desk.abandon()
+    assert waiters(partitions) == 0
+    append(partitions[0], b"a")
+    assert desk.pending[0].chunks is None
+
+
+async def test_what_is_not_on_disk_yet_does_not_wake_a_fetch(replicas: Replicas, family: FetchFamily, desk: Desk) -> None:
+    await replicas.apply(view_of(topic_state(flush_messages="1")))
+    partition = replicas.partition("orders", 0)
+    assert await desk.ask(family.fetch, ApiKey.FETCH, 12, **asked()) is None
+    append(partition, b"a")
+    assert partition.high_watermark.is_awaited
+    flush(partition)
+    answer = await desk.later(ApiKey.FETCH, 12)
+    assert len(decode_records(answer.responses[0].partitions[0].records)) == 1
+
+
+async def test_a_deleted_topic_wakes_its_fetches(replicas: Replicas, family: FetchFamily, desk: Desk, partitions: list[Partition]) -> None:
+    assert await desk.ask(family.fetch, ApiKey.FETCH, 12, **asked()) is None
+    await replicas.apply(view_of())
+    answer = await desk.later(ApiKey.FETCH, 12)
+    assert answer.responses[0].partitions[0].error_code == UnknownTopicOrPartition.code
+    assert waiters(partitions) == 0
+
+
+async def test_an_error_is_answered_at_once(family: FetchFamily, desk: Desk, partitions: list[Partition]) -> None:
+    append(partitions[0], b"a")
+    answer = await desk.ask(family.fetch, ApiKey.FETCH, 12, **asked(offset=7))
+    found = answer.responses[0].partitions[0]
+    assert (found.error_code, found.high_watermark, found.records) in ((OffsetOutOfRange.code, -1, b""), (OffsetOutOfRange.code, -1, None))
+
+
+async def test_a_divergence_comes_with_the_watermarks_and_every_time(family: FetchFamily, desk: Desk, partitions: list[Partition]) -> None:
+    append(partitions[0], b"a")
+    partitions[0].apply(replace(partitions[0].state, leader_epoch=5))
+    append(partitions[0], b"b")
+    wanted = {"partition": 0, "fetch_offset": 2, "last_fetched_epoch": 4, "partition_max_bytes": 100}
+    fields = asked(topics=[{"topic": "orders", "partitions": [wanted]}])
+    session_id = 0
+    for epoch in range(3):
+        answer = await desk.ask(family.fetch, ApiKey.FETCH, 12, **(fields | {"session_id": session_id, "session_epoch": epoch}))
+        session_id = answer.session_id
+        found = answer.responses[0].partitions[0]
+        assert (found.diverging_epoch.epoch, found.diverging_epoch.end_offset, found.high_watermark) == (3, 1, 2)
+
+
+async def test_an_incremental_answer_leaves_out_what_did_not_change(family: FetchFamily, desk: Desk, partitions: list[Partition]) -> None:
+    append(partitions[0], b"a")
+    first = await desk.ask(family.fetch, ApiKey.FETCH, 12, **asked(count=2, session_id=0, session_epoch=0))
+    assert len(first.responses[0].partitions) == 2
+    changed = asked(topics=[{"topic": "orders", "partitions": [{"partition": 0, "fetch_offset": 1, "partition_max_bytes": 100}]}])
+    again = changed | {"session_id": first.session_id, "session_epoch": 1, "max_wait_ms": 0}
+    answer = await desk.ask(family.fetch, ApiKey.FETCH, 12, **again)
+    assert (answer.responses, answer.session_id) == ((), first.session_id)

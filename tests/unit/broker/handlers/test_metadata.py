@@ -1,0 +1,101 @@
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.broker.handlers.metadata import MetadataFamily
+from penstock.broker.handlers.topics import TopicsFamily
+from penstock.broker.topic_creation import TopicCreation
+from penstock.errors import InvalidRequest, InvalidTopic, PolicyViolation, UnknownTopicId, UnknownTopicOrPartition
+from penstock.options.settings import BrokerSettings
+from penstock.wire.api import ApiKey
+from tests.unit.broker.handlers.desk import Desk
+from tests.unit.cluster.test_controller import Cluster, running
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    async with running(tmp_path) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def creation(cluster: Cluster) -> TopicCreation:
+    settings = BrokerSettings({})
+    return TopicCreation(cluster.controller, lambda: settings, max_partitions_in_all=100_000)
+
+
+@pytest.fixture
+def family(cluster: Cluster, creation: TopicCreation) -> MetadataFamily:
+    return MetadataFamily(lambda: cluster.watcher.view, creation)
+
+
+async def metadata(desk: Desk, family: MetadataFamily, *names: str, may_create: bool = False) -> Any:
+    topics = [{"name": name, "topic_id": None} for name in names]
+    return await desk.ask(family.metadata, ApiKey.METADATA, 12, topics=topics, allow_auto_topic_creation=may_create)
+
+
+async def test_a_topic_is_created_only_for_those_who_allow_it(desk: Desk, family: MetadataFamily, cluster: Cluster) -> None:
+    assert (await metadata(desk, family, "orders")).topics[0].error_code == UnknownTopicOrPartition.code
+    found = (await metadata(desk, family, "orders", may_create=True)).topics[0]
+    assert (found.error_code, found.partitions[0].leader_id) == (0, 1)
+    assert found.topic_id == cluster.watcher.view.topics["orders"].topic_id
+
+
+@pytest.mark.parametrize("may_create", [False, True])
+async def test_a_name_that_no_topic_can_have_is_told_apart(desk: Desk, family: MetadataFamily, may_create: bool) -> None:
+    assert (await metadata(desk, family, "or/ders", may_create=may_create)).topics[0].error_code == InvalidTopic.code
+
+
+async def test_nothing_asked_means_everything_in_version_0_and_nothing_later(desk: Desk, family: MetadataFamily, cluster: Cluster) -> None:
+    await cluster.create("orders")
+    assert len((await desk.ask(family.metadata, ApiKey.METADATA, 0, topics=[])).topics) == 1
+    assert (await desk.ask(family.metadata, ApiKey.METADATA, 1, topics=[])).topics == ()
+    assert len((await desk.ask(family.metadata, ApiKey.METADATA, 1, topics=None)).topics) == 1
+
+
+async def test_a_page_ends_at_its_limit_and_goes_on_at_its_cursor(desk: Desk, family: MetadataFamily, cluster: Cluster) -> None:
+    await cluster.create("a", partitions=3)
+    await cluster.create("b", partitions=2)
+    seen: list[tuple[str, int]] = []
+    cursor = None
+    for _ in range(10):
+        page = await desk.ask(
+            family.describe_topic_partitions, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=[], response_partition_limit=2, cursor=cursor
+        )
+        seen += [(topic.name, partition.partition_index) for topic in page.topics for partition in topic.partitions]
+        if page.next_cursor is None:
+            break
+        cursor = {"topic_name": page.next_cursor.topic_name, "partition_index": page.next_cursor.partition_index}
+    assert seen == [("a", 0), ("a", 1), ("a", 2), ("b", 0), ("b", 1)]
+
+
+async def test_a_cursor_beyond_the_end_does_not_lift_the_limit(desk: Desk, family: MetadataFamily, cluster: Cluster) -> None:
+    await cluster.create("a", partitions=2)
+    await cluster.create("b", partitions=5)
+    cursor = {"topic_name": "a", "partition_index": 2**31 - 1}
+    page = await desk.ask(
+        family.describe_topic_partitions, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=[], response_partition_limit=2, cursor=cursor
+    )
+    assert sum(len(topic.partitions) for topic in page.topics) == 2
+
+
+async def test_too_many_partitions_in_one_request_create_nothing(desk: Desk, cluster: Cluster, creation: TopicCreation) -> None:
+    family = TopicsFamily(cluster.controller, creation, lambda: BrokerSettings({}))
+    topics = [{"name": f"t{number}", "num_partitions": 4000, "replication_factor": 1} for number in range(3)]
+    answer = await desk.ask(family.create_topics, ApiKey.CREATE_TOPICS, 7, topics=topics, timeout_ms=20_000)
+    assert [topic.error_code for topic in answer.topics] == [PolicyViolation.code] * 3
+    assert cluster.watcher.view.topics == {}
+
+
+async def test_a_topic_to_delete_is_named_in_one_way(desk: Desk, cluster: Cluster, creation: TopicCreation) -> None:
+    family = TopicsFamily(cluster.controller, creation, lambda: BrokerSettings({}))
+    orders = await cluster.create("orders")
+    asked = [{"name": None, "topic_id": None}, {"name": "orders", "topic_id": orders.topic_id}, {"name": "nothing", "topic_id": None}]
+    answer = await desk.ask(family.delete_topics, ApiKey.DELETE_TOPICS, 6, topics=asked, timeout_ms=20_000)
+    assert [one.error_code for one in answer.responses] == [InvalidRequest.code, InvalidRequest.code, UnknownTopicOrPartition.code]
+    asked = [{"name": None, "topic_id": orders.topic_id}]
+    for code in (0, UnknownTopicId.code):
+        answer = await desk.ask(family.delete_topics, ApiKey.DELETE_TOPICS, 6, topics=asked, timeout_ms=20_000)
+        assert answer.responses[0].error_code == code
