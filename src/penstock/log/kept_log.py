@@ -154,6 +154,11 @@ class KeptLog:
             self._flush = self._collect_flush()
         return self._flush
 
+    def flush_recovered(self) -> None:
+        """Where acknowledged means on disk, sync what recovery found before anybody is shown it (or told it is not there); for the start."""
+        if self.is_flush_required and (flush := self.begin_flush()) is not None:
+            self._finish(flush)
+
     def complete_flush(self, flush: Flush, *, now_ms: int) -> None:
         """The flush has run: everything below its end is durable."""
         if flush is self._flush:

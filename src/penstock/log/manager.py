@@ -289,6 +289,7 @@ class LogManager:
                 )
                 log = Log(directory, topic_partition, path, order)
                 log.topic_id = topic_id
+                log.flush_recovered()
                 self._add(log)
 
 

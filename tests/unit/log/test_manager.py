@@ -237,3 +237,14 @@ def test_refused_start_holds_no_lock(tmp_path: Path) -> None:
         started(tmp_path / "a", tmp_path / "b")
     started(tmp_path / "a")
     blocker.close()
+
+
+def test_log_whose_flush_is_required_is_durable_to_its_end_after_an_unclean_start(tmp_path: Path) -> None:
+    manager = started(tmp_path)
+    config = LogConfig(flush_messages=1)
+    append_many(manager.create("orders", 0, topic_id=ID, config=config), 3)
+    del manager
+    again = started(tmp_path)
+    again.load(lambda _topic: config)
+    [log] = again
+    assert (log.durable_end, log.log_end_offset) == (3, 3)
