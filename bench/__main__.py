@@ -39,15 +39,16 @@ WithKafka = Annotated[bool, typer.Option("--kafka/--no-kafka", help="Run Apache 
 WithPenstock = Annotated[bool, typer.Option("--penstock/--no-penstock", help="Run Penstock.")]
 Only = Annotated[list[str] | None, typer.Option("--only", help="Cases by name, its beginning or a pattern; may be repeated.")]
 Rounds = Annotated[int, typer.Option("--rounds", min=0, max=20, help="Rounds per case; 0 means 3, or 1 with --quick.")]
+Warm = Annotated[bool, typer.Option("--warm", help="Measure only when the cost of the work holds still: a JVM at its best.")]
 Option = Annotated[list[str] | None, typer.Option("-X", help="A Penstock option, name=value; may be repeated.")]
 Scratch = Annotated[Path | None, typer.Option("--directory", help="Where the brokers keep their data while the benchmark runs.")]
 
 
 @app.command()
 def single(*, quick: Quick = False, kafka: WithKafka = True, penstock: WithPenstock = True, only: Only = None, rounds: Rounds = 0,
-           option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
+           warm: Warm = False, option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
     """The core table: start-up, produce, consume, latency, memory with one broker and one partition."""
-    _run(["single"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, penstock, options=option), directory=directory)
+    _run(["single"], quick=quick, only=only, rounds=rounds, warm=warm, peers=_peers(kafka, penstock, options=option), directory=directory)
 
 
 @app.command()
@@ -84,7 +85,16 @@ def _peers(kafka: bool, penstock: bool, *, options: list[str] | None) -> list[Pe
     return peers
 
 
-def _run(suites: list[str], *, quick: bool, only: list[str] | None, rounds: int, peers: list[Peer], directory: Path | None) -> None:
+def _run(
+    suites: list[str],
+    *,
+    quick: bool,
+    only: list[str] | None,
+    rounds: int,
+    peers: list[Peer],
+    directory: Path | None,
+    warm: bool = False,
+) -> None:
     rounds = rounds or (1 if quick else 3)
     resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
     sizes = QUICK if quick else FULL
@@ -99,10 +109,10 @@ def _run(suites: list[str], *, quick: bool, only: list[str] | None, rounds: int,
         if not cases:
             continue
         with tempfile.TemporaryDirectory(prefix="penstock-bench-", dir=directory, ignore_cleanup_errors=True) as scratch:
-            runner = Runner(peers, directory=Path(scratch), rounds=rounds, say=console.print)
+            runner = Runner(peers, directory=Path(scratch), rounds=rounds, is_warm=warm, say=console.print)
             results = runner.run(cases)
         rows = build_rows(cases, results, is_quick=quick)
-        title = f"bench {suite}{', quick sizes' if quick else ''}, {rounds} rounds"
+        title = f"bench {suite}{', quick sizes' if quick else ''}{', warmed until steady' if warm else ''}, {rounds} rounds"
         console.print(render(rows, title=title))
         name = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{suite}{'-quick' if quick else ''}"
         path = save(rows, RESULTS, name=name, title=title, about=about, results=results)

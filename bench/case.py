@@ -57,6 +57,8 @@ class Context:
     running: "Broker | None"
     directory: Path
     round_number: int
+    is_warm: bool = False
+    """Whether to measure only after the cost of the work holds still."""
 
     @property
     def broker(self) -> "Broker":

@@ -14,7 +14,7 @@ from bench.load import VALUE
 from bench.measure import Stopwatch
 from bench.peers.broker import Broker
 from bench.topics import create_topic
-from bench.warmup import until_steady
+from bench.warmup import warm_up
 
 FLUSH_TIMEOUT_SECONDS = 180.0
 THROUGHPUT_BARS = {10_000: 1.2, 50: 1.5, 1: 4.0}
@@ -46,7 +46,7 @@ class Produce(Case):
         )
 
     def prepare(self, context: Context) -> None:
-        until_steady(lambda number: self._produce(context, f"{context.topic(self)}-{number}").cpu)
+        warm_up(lambda number: self._produce(context, f"{context.topic(self)}-{number}").cpu, is_thorough=context.is_warm)
 
     def run(self, context: Context) -> Values:
         watch = self._produce(context, context.topic(self))

@@ -35,10 +35,11 @@ class Results:
 class Runner:
     """One run of some cases on some peers in one scratch directory."""
 
-    def __init__(self, peers: Sequence[Peer], *, directory: Path, rounds: int, say: Callable[[str], None]) -> None:
+    def __init__(self, peers: Sequence[Peer], *, directory: Path, rounds: int, is_warm: bool = False, say: Callable[[str], None]) -> None:
         self.peers = peers
         self.directory = directory
         self.rounds = rounds
+        self.is_warm = is_warm
         self.say = say
         self.results = Results()
         self._shared: dict[str, Broker] = {}
@@ -67,7 +68,7 @@ class Runner:
         try:
             running = None if case.isolated else self._shared_broker(peer)
             directory = self.directory / f"{peer.name}-{case.name}"
-            context = Context(peer, running, directory, round_number)
+            context = Context(peer, running, directory, round_number, self.is_warm)
             if case.isolated:
                 directory.mkdir(parents=True, exist_ok=True)
             if round_number == 0:
