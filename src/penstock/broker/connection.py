@@ -144,7 +144,7 @@ class Connection:
 
     def has_moved(self) -> bool:
         """Whether bytes came or an answer is awaited since the last time this was asked; the sweep's question."""
-        seen, self._seen = self._seen, (self.requests, self.bytes_received)
+        seen, self._seen = self._seen, (self.bytes_received, self._outbox.queued_bytes)
         return seen != self._seen or bool(self._unanswered)
 
     @property
@@ -163,31 +163,47 @@ class Connection:
             self.close()
             return
         self.bytes_received += count
+        self._handle(count)
+
+    def _handle(self, count: int) -> None:
+        """Handle the frames that are complete with `count` more bytes, until there is too much to answer: the rest is kept."""
         self._is_handling = True
+        frames = self._reader.received(count)
+        malformed = None
         try:
-            for frame in self._reader.received(count):
+            for frame in frames:
                 self.requests += 1
                 if self.lane is not None:
                     if self.lane.take(frame):
                         continue
                     self.lane.finish()
+                    if self.is_closed:
+                        return
                 self._handler.handle(self, frame)
                 if self.is_closed:
                     return
-            if self.lane is not None:
-                self.lane.finish()
+                if self._is_full():
+                    break
         except MalformedFrame as error:
-            self.close(str(error))
-            return
+            malformed = str(error)
         finally:
+            frames.close()
             self._is_handling = False
-        self._drain()
+        if self.lane is not None:
+            self.lane.finish()
+        if not self.is_closed:
+            self._drain()
+        if malformed is not None:
+            self.close(malformed)
 
     def _drain(self) -> None:
         try:
             is_drained = self._outbox.drain()
-        except OSError:
+        except (ConnectionError, TimeoutError):
             self.close()
+            return
+        except OSError as error:
+            self.close(f"an answer could not be sent: {error.strerror or error}")
             return
         if is_drained:
             if self._is_writing:
@@ -198,8 +214,11 @@ class Connection:
             self._is_writing = True
         self._balance()
 
+    def _is_full(self) -> bool:
+        return len(self._unanswered) >= MAX_UNANSWERED or self._outbox.queued_bytes >= MAX_QUEUED_BYTES
+
     def _balance(self) -> None:
-        is_full = len(self._unanswered) >= MAX_UNANSWERED or self._outbox.queued_bytes >= MAX_QUEUED_BYTES
+        is_full = self._is_full()
         if is_full and self._is_reading:
             self._loop.remove_reader(self._socket.fileno())
             self._is_reading = False
@@ -209,3 +228,11 @@ class Connection:
     def _resume_reading(self) -> None:
         self._loop.add_reader(self._socket.fileno(), self._readable)
         self._is_reading = True
+        if self._reader.is_inside_frame:
+            self._loop.call_soon(self._handle_kept)
+
+    def _handle_kept(self) -> None:
+        """Whole requests may lie among the bytes that were kept when there was too much to answer; no new ones need come for them."""
+        if self._is_reading and not self.is_closed:
+            self._reader.target()
+            self._handle(0)

@@ -9,7 +9,7 @@ A large buffer grows as bytes come, so a length alone costs nobody memory, and g
 A frame is a view that is good until the next call of `received`: who needs it longer copies it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import Final
 
 from penstock.errors import MalformedFrame
@@ -78,8 +78,8 @@ class FrameReader:
         self._buffers.shared[: len(aside)] = aside
         return self._buffers.shared[len(aside) :]
 
-    def received(self, count: int) -> Iterator[memoryview]:
-        """The frames that are complete now that `count` more bytes lie in the target."""
+    def received(self, count: int) -> Generator[memoryview, None, None]:
+        """The frames that are complete now that `count` more bytes lie in the target; those not taken before `close` are kept."""
         if self._large is not None:
             return self._received_large(count)
         return self._received_shared(count)
@@ -92,7 +92,7 @@ class FrameReader:
             self._large = None
             self._large_view = memoryview(b"")
 
-    def _received_shared(self, count: int) -> Iterator[memoryview]:
+    def _received_shared(self, count: int) -> Generator[memoryview, None, None]:
         shared = self._buffers.shared
         end = len(self._aside) + count
         self._aside = b""
@@ -106,7 +106,11 @@ class FrameReader:
                     return
                 break
             position = start + size
-            yield shared[start:position]
+            try:
+                yield shared[start:position]
+            except GeneratorExit:
+                self._aside = bytes(shared[position:end])
+                raise
         if position < end:
             self._aside = bytes(shared[position:end])
 
@@ -117,7 +121,7 @@ class FrameReader:
         self._filled = len(beginning)
         self._large_view[: self._filled] = beginning
 
-    def _received_large(self, count: int) -> Iterator[memoryview]:
+    def _received_large(self, count: int) -> Generator[memoryview, None, None]:
         large = self._large
         assert large is not None
         self._filled += count

@@ -47,6 +47,8 @@ class Router:
             if reply is None:
                 return
             if iscoroutine(reply):
+                # It has been decoded; the bytes need not be kept, nor are they good any longer.
+                request.frame = memoryview(b"")
                 self._spawn(self._finish(request, reply, request.defer()))
             elif isinstance(reply, Mapping):
                 connection.reply((request.encode(reply),))

@@ -116,13 +116,15 @@ class Partition:
             raise OffsetOutOfRange(
                 f"offset {offset} of {self.topic}-{self.index} is outside {self.log.log_start_offset}..{self.log.log_end_offset}"
             )
-        if offset >= end or max_bytes <= 0:
+        if offset >= end or (max_bytes <= 0 and not min_one_batch):
             return None
         return self.log.read(offset, max_bytes=max_bytes, limit_offset=end, min_one_batch=min_one_batch)
 
     def find_divergence(self, last_fetched_epoch: int, offset: int) -> tuple[int, int] | None:
         """Where a reader that last read `last_fetched_epoch` before `offset` left this log's history; None if it did not (KIP-595)."""
         epoch, end_offset = self.log.end_offset_for_epoch(last_fetched_epoch)
+        if epoch < 0 or offset < self.log.log_start_offset:
+            raise OffsetOutOfRange(f"{self.topic}-{self.index} no longer knows epoch {last_fetched_epoch} at offset {offset}")
         return (epoch, end_offset) if epoch < last_fetched_epoch or end_offset < offset else None
 
     def delete_records_before(self, offset: int) -> int:

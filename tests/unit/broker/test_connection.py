@@ -195,3 +195,38 @@ async def test_the_sweep_is_told_whether_anything_moved(peer: Peer) -> None:
     await eventually(lambda: bool(places))
     assert peer.connection.has_moved()
     assert peer.connection.has_moved()
+
+
+async def test_requests_of_one_receive_are_not_all_begun_when_there_is_too_much_to_answer(peer: Peer) -> None:
+    places: list[PendingReply] = []
+    peer.behaviour = deferring(places)
+    await peer.send(*(f"{number:04d}".encode() for number in range(3 * MAX_UNANSWERED)))
+    await eventually(lambda: len(places) == MAX_UNANSWERED)
+    for number in range(3 * MAX_UNANSWERED):
+        await eventually(lambda: len(places) > number)  # noqa: B023 -- awaited at once
+        assert len(places) - number <= MAX_UNANSWERED
+        places[number].complete((peer.handled[number],))
+    assert await peer.receive(12 * MAX_UNANSWERED) == b"".join(peer.handled)
+    assert len(peer.handled) == 3 * MAX_UNANSWERED
+
+
+async def test_answers_before_a_malformed_request_are_sent_before_the_connection_closes(peer: Peer) -> None:
+    def refuse_the_second(connection: Connection, frame: bytes) -> None:
+        if frame == b"2222":
+            raise MalformedFrame("no")
+        connection.reply((frame,))
+
+    peer.behaviour = refuse_the_second
+    await peer.send(b"1111", b"2222", b"3333")
+    assert await peer.receive(100) == b"1111"
+    assert peer.closed == [peer.connection]
+
+
+async def test_reader_of_a_long_answer_counts_as_moving(peer: Peer) -> None:
+    peer.behaviour = lambda connection, _frame: connection.reply((bytes(1 << 22),))
+    await peer.send(b"1111")
+    await eventually(lambda: peer.handled)
+    peer.connection.has_moved()
+    assert not peer.connection.has_moved()
+    await peer.receive(1 << 20)
+    await eventually(peer.connection.has_moved)

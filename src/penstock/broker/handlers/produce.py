@@ -9,6 +9,7 @@ due; acks=all waits, without a task, for the high watermark; acks=0 is not answe
 """
 
 import asyncio
+import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
@@ -26,6 +27,8 @@ from penstock.errors import InvalidRequiredAcks, KafkaError, RequestTimedOut, Un
 from penstock.log.log import AppendResult
 from penstock.wire.api import ApiKey
 from penstock.wire.produce import PartitionProduced, ProduceRequest, TopicProduced, decode_request, encode_response, plain_answer
+
+logger = logging.getLogger(__name__)
 
 NO_ACKS = 0
 ALLOWED_ACKS = (-1, 0, 1)
@@ -91,7 +94,14 @@ class ProduceFamily:
     def _open_lane(self, request: Request, produce: ProduceRequest) -> None:
         """Let the requests that follow this one and look like it go together (`produce_run`)."""
         shape = ProduceShape.of(request, produce)
-        request.connection.lane = None if shape is None else ProduceRun(request.connection, shape, self._append_run)
+        request.connection.lane = None if shape is None else ProduceRun(request.connection, shape, self._finish_run)
+
+    def _finish_run(self, run: ProduceRun, taken: list[TakenRequest]) -> None:
+        try:
+            self._append_run(run, taken)
+        except Exception:
+            logger.exception("a run of %d Produce requests from %s failed", len(taken), run.connection.peer)
+            run.connection.close("the broker failed on its request")
 
     def _append_run(self, run: ProduceRun, taken: list[TakenRequest]) -> None:
         """Append the batches of a run and answer its requests in their order."""
