@@ -15,6 +15,11 @@
         │              NotEnoughReplicas, NotEnoughReplicasAfterAppend, StorageError, LogDirectoryNotFound
         ├── requests   InvalidRequest, UnsupportedVersion, RequestTimedOut, InvalidRequiredAcks, FetchSessionIdNotFound,
         │              InvalidFetchSessionEpoch, FetchSessionTopicIdError, CoordinatorNotAvailable, UnknownServerError
+        ├── groups     CoordinatorLoadInProgress, NotCoordinator, InvalidGroupId, GroupIdNotFound, NonEmptyGroup, GroupMaxSizeReached,
+        │              UnknownMemberId, MemberIdRequired, FencedInstanceId, UnreleasedInstanceId, IllegalGeneration, RebalanceInProgress,
+        │              FencedMemberEpoch, StaleMemberEpoch, InvalidSessionTimeout, InconsistentGroupProtocol, UnsupportedAssignor,
+        │              InvalidRegularExpression, GroupSubscribedToTopic, OffsetMetadataTooLarge, InvalidCommitOffsetSize,
+        │              UnstableOffsetCommit
         └── topics     InvalidTopic, TopicAlreadyExists, TopicDeletionDisabled, InvalidPartitions, InvalidReplicationFactor,
                        InvalidReplicaAssignment, InvalidConfig, PolicyViolation, NotController
 
@@ -96,10 +101,28 @@ class MessageTooLarge(KafkaError):
     code = 10
 
 
+class OffsetMetadataTooLarge(KafkaError):
+    """The text that came with a committed offset is longer than `offset.metadata.max.bytes`."""
+
+    code = 12
+
+
+class CoordinatorLoadInProgress(KafkaError):
+    """The coordinator is still reading its log; ask again."""
+
+    code = 14
+
+
 class CoordinatorNotAvailable(KafkaError):
     """There is no coordinator of that kind."""
 
     code = 15
+
+
+class NotCoordinator(KafkaError):
+    """This broker does not coordinate that group; find its coordinator."""
+
+    code = 16
 
 
 class InvalidTopic(KafkaError):
@@ -130,6 +153,48 @@ class InvalidRequiredAcks(KafkaError):
     """acks other than -1, 0 and 1."""
 
     code = 21
+
+
+class IllegalGeneration(KafkaError):
+    """A generation that is over: the member has to join again."""
+
+    code = 22
+
+
+class InconsistentGroupProtocol(KafkaError):
+    """Protocols that the other members of the group do not share."""
+
+    code = 23
+
+
+class InvalidGroupId(KafkaError):
+    """A group id that cannot be."""
+
+    code = 24
+
+
+class UnknownMemberId(KafkaError):
+    """The group has no such member."""
+
+    code = 25
+
+
+class InvalidSessionTimeout(KafkaError):
+    """A session timeout outside `group.min.session.timeout.ms` and `group.max.session.timeout.ms`."""
+
+    code = 26
+
+
+class RebalanceInProgress(KafkaError):
+    """The group is rebalancing: the member has to join again."""
+
+    code = 27
+
+
+class InvalidCommitOffsetSize(KafkaError):
+    """Offsets that are too many for one batch of the topic of offsets."""
+
+    code = 28
 
 
 class InvalidTimestamp(KafkaError):
@@ -246,6 +311,18 @@ class UnknownProducerId(KafkaError):
     code = 59
 
 
+class NonEmptyGroup(KafkaError):
+    """The group has members."""
+
+    code = 68
+
+
+class GroupIdNotFound(KafkaError):
+    """There is no such group, or it is of the other kind."""
+
+    code = 69
+
+
 class FetchSessionIdNotFound(KafkaError):
     """The fetch session was evicted or never existed."""
 
@@ -288,10 +365,40 @@ class OffsetNotAvailable(KafkaError):
     code = 78
 
 
+class MemberIdRequired(KafkaError):
+    """The member has to join again with the id it is given here."""
+
+    code = 79
+
+
+class GroupMaxSizeReached(KafkaError):
+    """The group has as many members as it may have."""
+
+    code = 81
+
+
+class FencedInstanceId(KafkaError):
+    """Another member has taken over this `group.instance.id`."""
+
+    code = 82
+
+
+class GroupSubscribedToTopic(KafkaError):
+    """Offsets of a topic that the group reads cannot be deleted."""
+
+    code = 86
+
+
 class InvalidRecord(KafkaError):
     """A record or batch that breaks the rules of the topic."""
 
     code = 87
+
+
+class UnstableOffsetCommit(KafkaError):
+    """There are offsets of transactions that are still open."""
+
+    code = 88
 
 
 class UnknownTopicId(KafkaError):
@@ -310,3 +417,33 @@ class FetchSessionTopicIdError(KafkaError):
     """A fetch session that mixes topic names and topic ids."""
 
     code = 106
+
+
+class FencedMemberEpoch(KafkaError):
+    """A member epoch that the coordinator does not know: the member gives up what it has and joins again."""
+
+    code = 110
+
+
+class UnreleasedInstanceId(KafkaError):
+    """Another member still has this `group.instance.id`."""
+
+    code = 111
+
+
+class UnsupportedAssignor(KafkaError):
+    """The coordinator has no assignor of that name."""
+
+    code = 112
+
+
+class StaleMemberEpoch(KafkaError):
+    """A member epoch that is over; the member learns the new one with its next heartbeat."""
+
+    code = 113
+
+
+class InvalidRegularExpression(KafkaError):
+    """A subscription that is no regular expression here."""
+
+    code = 128
