@@ -292,6 +292,11 @@ class FullDisk(Files):
         return super().pwritev(handle, [data], position)
 
 
+def opened_after_a_crash(root: Path) -> Log:
+    directory = LogDirectory(Files(), root, on_offline=lambda _directory, _error: None)
+    return Log(directory, ("orders", 0), root / "orders-0", LoadOrder(LogConfig(), NOW_MS, is_clean=False))
+
+
 @pytest.mark.parametrize("room", [0, 1, 15, 16, 17, 61, 100, 168])
 def test_full_disk_cuts_back_to_the_last_batch_and_takes_the_directory_offline(tmp_path: Path, room: int) -> None:
     files = FullDisk()
@@ -311,12 +316,7 @@ def test_full_disk_cuts_back_to_the_last_batch_and_takes_the_directory_offline(t
         with pytest.raises(StorageError):
             append_many(log, 1)
     log.close()
-    again = Log(
-        LogDirectory(Files(), tmp_path, on_offline=lambda _directory, _error: None),
-        ("orders", 0),
-        tmp_path / "orders-0",
-        LoadOrder(LogConfig(), NOW_MS, is_clean=False),
-    )
+    again = opened_after_a_crash(tmp_path)
     assert len(values(again)) == again.log_end_offset == 2
 
 
@@ -333,12 +333,7 @@ def test_run_that_does_not_fit_on_the_disk_is_acknowledged_in_no_part(tmp_path: 
     assert [type(result) for result in results] == [StorageError] * 5
     assert log.log_end_offset == 2
     log.close()
-    again = Log(
-        LogDirectory(Files(), tmp_path, on_offline=lambda _directory, _error: None),
-        ("orders", 0),
-        tmp_path / "orders-0",
-        LoadOrder(LogConfig(), NOW_MS, is_clean=False),
-    )
+    again = opened_after_a_crash(tmp_path)
     assert len(values(again)) == again.log_end_offset == 2
 
 
