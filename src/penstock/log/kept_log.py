@@ -15,6 +15,7 @@ from penstock.errors import OffsetOutOfRange, StorageError
 from penstock.files import FileHandle
 from penstock.log import leader_epochs, partition_metadata, record_check
 from penstock.log.checkpoints import TopicPartition
+from penstock.log.cleaning import Cleaning
 from penstock.log.config import LogConfig
 from penstock.log.directory import LogDirectory
 from penstock.log.flush import Flush, Unsynced
@@ -47,6 +48,7 @@ class KeptLog:
         self._epochs = loaded.epochs
         self._snapshots = loaded.snapshots
         self._flush: Flush | None = None
+        self._cleaning: Cleaning | None = None
         self._unsynced = Unsynced()
         if not order.is_clean:
             # It is not known which names and small files had reached the disk.
@@ -91,8 +93,10 @@ class KeptLog:
         self.config = config
         self._is_rewriting = config.is_log_append_time or record_check.is_needed(config)
         self._active.update_config(config)
-        jitter = min(config.segment_jitter_ms, config.segment_ms)
-        self._roll_after_ms = config.segment_ms - (random.randrange(jitter) if jitter > 0 else 0)
+        # The active segment is not compacted: a record must not wait in it for longer than it may wait for compaction.
+        segment_ms = min(config.segment_ms, config.max_compaction_lag_ms) if config.is_compacted else config.segment_ms
+        jitter = min(config.segment_jitter_ms, segment_ms)
+        self._roll_after_ms = segment_ms - (random.randrange(jitter) if jitter > 0 else 0)
 
     def write_topic_id(self, topic_id: uuid.UUID) -> None:
         """Note in a new directory which topic it belongs to."""
@@ -155,7 +159,7 @@ class KeptLog:
         return self._flush
 
     def flush_recovered(self) -> None:
-        """Where acknowledged means on disk, sync what recovery found before anybody is shown it (or told it is not there); for the start."""
+        """Where acknowledged means on disk, sync what recovery found before anybody is shown it (or told it is not there)."""
         if self.is_flush_required and (flush := self.begin_flush()) is not None:
             self._finish(flush)
 
@@ -255,7 +259,7 @@ class KeptLog:
         if offset < self._segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)
             return
-        self.directory.lower_recovery_point(self.topic_partition, offset)
+        self._forget_before_truncation(offset)
         with self.directory.guarded("truncating a log"):
             for segment in reversed(self._segments.remove_above(offset)):
                 segment.unlink()
@@ -271,7 +275,7 @@ class KeptLog:
     def truncate_fully_and_start_at(self, offset: int, *, now_ms: int = NO_TIME) -> None:
         """Drop everything and go on at `offset`."""
         self._check_usable()
-        self.directory.lower_recovery_point(self.topic_partition, min(offset, self._segments.first.base_offset))
+        self._forget_before_truncation(min(offset, self._segments.first.base_offset))
         with self.directory.guarded("truncating a log"):
             for segment in reversed(self._segments.remove_above(-1)):
                 segment.unlink()
@@ -337,6 +341,10 @@ class KeptLog:
         self._epochs.truncate_from_start(self.log_start_offset)
         return marked
 
+    def _forget_before_truncation(self, offset: int) -> None:
+        self.directory.lower_recovery_point(self.topic_partition, offset)
+        self.directory.lower_cleaned_offset(self.topic_partition, offset)
+
     def _sync_cut(self) -> None:
         """Before anything else is written: or else a crash could put what was cut off behind what was written instead."""
         self._files.fsync(self._active.handle())
@@ -347,6 +355,7 @@ class KeptLog:
         self._snapshots.remove_above(end)
         self._epochs.truncate_from_end(end)
         self._closed_end = -1
+        self._cleaning = None
         if self._flush is not None:
             self._flush.end_offset = min(self._flush.end_offset, end)
         self._unsynced.directories.add(self.path)
