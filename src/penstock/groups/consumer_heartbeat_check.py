@@ -1,0 +1,52 @@
+"""What is wrong with a ConsumerGroupHeartbeat by itself, before any group is looked at. The sentences are Kafka's own.
+
+v0   the coordinator makes up the id of a member that joins without one
+v1   the member makes up its own id (KIP-1082), and may subscribe with a regular expression
+"""
+
+from penstock.errors import InvalidRequest, UnsupportedAssignor
+from penstock.groups.assignors import ASSIGNORS
+from penstock.groups.commands import ConsumerHeartbeat
+from penstock.groups.consumer_member import JOIN_EPOCH, STATIC_LEAVE_EPOCH
+from penstock.groups.settings import GroupSettings
+
+
+def check_consumer_heartbeat(command: ConsumerHeartbeat, settings: GroupSettings) -> None:
+    """Raise InvalidRequest or UnsupportedAssignor if no group could take it."""
+    _check_names(command)
+    if command.member_epoch == JOIN_EPOCH:
+        _check_join(command)
+    elif command.member_epoch == STATIC_LEAVE_EPOCH:
+        if command.instance_id is None:
+            raise InvalidRequest("InstanceId can't be null.")
+    elif command.member_epoch < STATIC_LEAVE_EPOCH:
+        raise InvalidRequest("MemberEpoch is invalid.")
+    assignors = available_assignors(settings)
+    if command.server_assignor is not None and command.server_assignor not in assignors:
+        supported = ", ".join(assignors)
+        raise UnsupportedAssignor(f"ServerAssignor {command.server_assignor} is not supported. Supported assignors: {supported}.")
+
+
+def available_assignors(settings: GroupSettings) -> tuple[str, ...]:
+    """The assignors that members may ask for; the first is the default."""
+    return tuple(name for name in settings.consumer_assignors if name in ASSIGNORS) or tuple(ASSIGNORS)
+
+
+def _check_names(command: ConsumerHeartbeat) -> None:
+    if (command.requires_member_id or command.member_epoch != JOIN_EPOCH) and not command.member_id.strip():
+        raise InvalidRequest("MemberId can't be empty.")
+    if not command.group_id.strip():
+        raise InvalidRequest("GroupId can't be empty.")
+    if command.instance_id is not None and not command.instance_id.strip():
+        raise InvalidRequest("InstanceId can't be empty.")
+    if command.rack_id is not None and not command.rack_id.strip():
+        raise InvalidRequest("RackId can't be empty.")
+
+
+def _check_join(command: ConsumerHeartbeat) -> None:
+    if command.rebalance_timeout_ms == -1:
+        raise InvalidRequest("RebalanceTimeoutMs must be provided in first request.")
+    if command.topic_partitions is None or command.topic_partitions:
+        raise InvalidRequest("TopicPartitions must be empty when (re-)joining.")
+    if command.subscribed_topic_names is None and command.subscribed_topic_regex is None:
+        raise InvalidRequest("Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.")

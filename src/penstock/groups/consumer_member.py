@@ -1,0 +1,62 @@
+"""A member of a KIP-848 group: what its two records say, and its two timers.
+
+The timers are not durable. A member whose session ends is fenced; so is one that was told to revoke partitions and has not done it within
+the rebalance timeout that it asked for.
+"""
+
+from typing import Final
+
+from penstock.groups.commands import ConsumerHeartbeat
+from penstock.groups.consumer_records import CurrentAssignment, MemberMetadata
+from penstock.groups.reconciliation import MemberState
+
+JOIN_EPOCH: Final = 0
+LEAVE_EPOCH: Final = -1
+STATIC_LEAVE_EPOCH: Final = -2
+"""A static member that comes back within its session and keeps its partitions until then."""
+
+NOT_ASSIGNED: Final = CurrentAssignment(0, 0, int(MemberState.STABLE), (), ())
+UNKNOWN_MEMBER: Final = MemberMetadata(None, None, "", "", (), None, -1, None)
+"""What is known of a member before its first heartbeat is read."""
+
+
+class ConsumerMember:
+    """One member."""
+
+    __slots__ = ("current", "member_id", "metadata", "rebalance_deadline_ms", "session_deadline_ms")
+
+    def __init__(self, member_id: str, metadata: MemberMetadata = UNKNOWN_MEMBER) -> None:
+        self.member_id = member_id
+        self.metadata = metadata
+        self.current = NOT_ASSIGNED
+        self.session_deadline_ms: int | None = None
+        self.rebalance_deadline_ms: int | None = None
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        """Whether it has everything that the target of that epoch gives it."""
+        return self.current.state == MemberState.STABLE and self.current.member_epoch == epoch
+
+    def deadline_ms(self) -> int | None:
+        """When it is fenced if nothing is heard of it."""
+        if self.session_deadline_ms is None or self.rebalance_deadline_ms is None:
+            return self.session_deadline_ms if self.rebalance_deadline_ms is None else self.rebalance_deadline_ms
+        return min(self.session_deadline_ms, self.rebalance_deadline_ms)
+
+
+def updated(metadata: MemberMetadata, command: ConsumerHeartbeat) -> MemberMetadata:
+    """The metadata after a heartbeat, of which every field may say "as before"."""
+    names = command.subscribed_topic_names
+    return MemberMetadata(
+        instance_id=metadata.instance_id if command.instance_id is None else command.instance_id,
+        rack_id=metadata.rack_id if command.rack_id is None else command.rack_id,
+        client_id=command.client_id,
+        client_host=command.client_host,
+        subscribed_topic_names=metadata.subscribed_topic_names if names is None else tuple(sorted(set(names))),
+        subscribed_topic_regex=metadata.subscribed_topic_regex
+        if command.subscribed_topic_regex is None
+        else command.subscribed_topic_regex,
+        rebalance_timeout_ms=metadata.rebalance_timeout_ms if command.rebalance_timeout_ms < 0 else command.rebalance_timeout_ms,
+        server_assignor=metadata.server_assignor if command.server_assignor is None else command.server_assignor,
+        # A member that speaks the new protocol is not a classic one any more.
+        classic=None,
+    )
