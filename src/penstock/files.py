@@ -75,6 +75,10 @@ class Files:
         status = os.stat(path)
         return FileStatus(status.st_size, status.st_mtime_ns // 1_000_000)
 
+    def set_modified(self, path: Path, modified_ms: int) -> None:
+        """Make the file at `path` look as if it had last been changed then."""
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
     def lock(self, handle: FileHandle) -> bool:
         """Lock the open file for this process until the handle is gone; False if another holder has it."""
         try:

@@ -56,6 +56,10 @@ class LogDirectory:
         self.cluster_id: str | None = None
         self.recovery_points: dict[TopicPartition, int] = {}
         """What the recovery point checkpoint on disk says."""
+        self.cleaned_offsets: dict[TopicPartition, int] = {}
+        """How far compaction came, per log; changed on the loop, written by `write_cleaned_offsets`."""
+        self._written_cleaned: set[TopicPartition] = set()
+        """The logs of which the file of `cleaned_offsets` speaks."""
         self._lowered: dict[TopicPartition, int] = {}
         """Recovery points that truncations lowered after the points to be written next were captured."""
         self._writing = Lock()
@@ -101,6 +105,8 @@ class LogDirectory:
         """Look for the marker of a clean stop and take it away; read the recovery points."""
         path = self.path / CLEAN_SHUTDOWN
         self.recovery_points = self.read_offsets(checkpoints.RECOVERY_POINT)
+        self.cleaned_offsets = self.read_offsets(checkpoints.CLEANER_OFFSET)
+        self._written_cleaned = set(self.cleaned_offsets)
         try:
             content = self.files.read_bytes(path)
         except FileNotFoundError:
@@ -133,12 +139,17 @@ class LogDirectory:
             if name == checkpoints.RECOVERY_POINT:
                 lowered = dict(self._lowered)
                 offsets = {key: min(offset, lowered.get(key, offset)) for key, offset in offsets.items()}
+            elif name == checkpoints.CLEANER_OFFSET:
+                # Taken down here, not by the caller: of two writers the later one writes the later state.
+                offsets = dict(self.cleaned_offsets)
             try:
                 write_checkpoint(self.files, self.path / name, offsets)
             except OSError as error:
                 raise self.fail(f"writing {name}", error) from error
             if name == checkpoints.RECOVERY_POINT:
                 self.recovery_points = dict(offsets)
+            elif name == checkpoints.CLEANER_OFFSET:
+                self._written_cleaned = set(offsets)
 
     def capture_recovery_points(self, points: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         """These points are as of now: what was lowered before is already in them."""
@@ -150,6 +161,26 @@ class LogDirectory:
         self._lowered[topic_partition] = min(offset, self._lowered.get(topic_partition, offset))
         if self.recovery_points.get(topic_partition, 0) > offset:
             self.write_offsets(checkpoints.RECOVERY_POINT, self.recovery_points)
+
+    def write_cleaned_offsets(self) -> None:
+        """Write down how far compaction came; only after what it did is on the disk. May be called in a thread."""
+        self.write_offsets(checkpoints.CLEANER_OFFSET, self.cleaned_offsets)
+
+    def lower_cleaned_offset(self, topic_partition: TopicPartition, offset: int) -> None:
+        """Make sure that compaction looks again at what will be written from `offset` on; called before a log is truncated."""
+        if self.cleaned_offsets.get(topic_partition, 0) > offset:
+            self.cleaned_offsets[topic_partition] = offset
+            self.write_cleaned_offsets()
+
+    def forget_cleaned_offset(self, topic_partition: TopicPartition) -> None:
+        """The log is gone, or is about to begin anew: then the file must not speak of it either."""
+        self.cleaned_offsets.pop(topic_partition, None)
+
+    def check_cleaned_offset(self, topic_partition: TopicPartition) -> None:
+        """Before a new log is used: the file must not speak of an older one of that name. For a thread."""
+        if topic_partition in self._written_cleaned:
+            self.forget_cleaned_offset(topic_partition)
+            self.write_cleaned_offsets()
 
     def check_online(self) -> None:
         """Raise if the directory is offline."""

@@ -6,9 +6,10 @@ first damage the log ends, and later segments are removed. Earlier segments were
 passed them; an index that is missing or makes no sense is rebuilt.
 
 Between two segments that are recovered no offset may be missing (a file that lost its tail at a batch boundary looks intact), unless the
-topic is compacted, which leaves holes.
+topic is compacted: Kafka's compaction leaves holes there. Ours leaves them only inside segments, where they are always fine.
 
-Leftovers go: `.deleted` (retention was about to unlink it), `.cleaned` and `.tmp` (never finished), indexes without a segment.
+A swap of compacted segments that was interrupted is finished first (`swap`). Leftovers go: `.deleted` (retention was about to unlink it),
+`.cleaned` and `.tmp` (never finished), indexes without a segment.
 """
 
 import logging
@@ -26,8 +27,9 @@ from penstock.log.recovery import end_of, rebuild_indexes, recover_segment, repl
 from penstock.log.segment import DELETED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX, Segment
 from penstock.log.segments import Segments
 from penstock.log.sparse_index import whole_entries
+from penstock.log.swap import finish_swaps
 
-LEFTOVER_SUFFIXES = (DELETED_SUFFIX, ".cleaned", ".tmp")
+LEFTOVER_SUFFIXES = (DELETED_SUFFIX, ".tmp")
 _logger = logging.getLogger(__name__)
 
 
@@ -57,6 +59,7 @@ class LoadOrder:
 
 def load_log(files: Files, directory: Path, order: LoadOrder) -> LoadedLog:
     """Read, and after a crash repair, the log in `directory`; an empty directory becomes an empty log."""
+    finish_swaps(files, directory, config=order.config)
     names = _without_leftovers(files, directory)
     segments, snapshots = _collect(files, directory, names, order)
     epochs = _load_epochs(files, directory, list(segments) if order.is_clean else _before(segments, order.recovery_point))

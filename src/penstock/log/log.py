@@ -10,8 +10,9 @@ Invariants:
 - an append either happened whole or not at all: a failed one is cut off again and takes the directory offline;
 - producers, epochs and indexes say nothing of batches that are not in the log.
 
-Not here: who leads, what is committed (the high watermark is the caller's), waiting, compaction, transactions. For the last, the first
-offset of the oldest open transaction will hold back `last_stable_offset`, and `.txnindex` files will stand beside the segments.
+Not here: who leads, what is committed (the high watermark is the caller's), waiting, compaction (`compacted_log`),
+transactions. For the last, the first offset of the oldest open transaction will hold back `last_stable_offset`, and `.txnindex` files will
+stand beside the segments.
 """
 
 import errno
@@ -25,9 +26,10 @@ from penstock.files import Buffer
 from penstock.log import record_check
 from penstock.log.batch_check import check_batch
 from penstock.log.checkpoints import TopicPartition
+from penstock.log.compacted_log import CompactedLog
 from penstock.log.directory import LogDirectory
 from penstock.log.follower_batches import split_batches
-from penstock.log.kept_log import NO_TIME, KeptLog
+from penstock.log.kept_log import NO_TIME
 from penstock.log.leader_epochs import EpochEnd
 from penstock.log.loading import LoadOrder
 from penstock.log.region import FileRegion, find_region
@@ -49,7 +51,7 @@ class AppendResult(NamedTuple):
     is_duplicate: bool
 
 
-class Log(KeptLog):
+class Log(CompactedLog):
     """The log of one partition. Opened by `LogManager`."""
 
     def __init__(self, directory: LogDirectory, topic_partition: TopicPartition, path: Path, order: LoadOrder) -> None:

@@ -144,6 +144,7 @@ class LogManager:
         try:
             self._set_older_topic_aside(path, topic_id)
             self._files.make_directory(path)
+            directory.check_cleaned_offset((topic, partition))
             log = Log(directory, (topic, partition), path, LoadOrder(config, self._clock.now_ms()))
             log.write_topic_id(topic_id)
         except OSError as error:
@@ -157,6 +158,7 @@ class LogManager:
         if log is None:
             return None
         log.directory.log_count -= 1
+        log.directory.forget_cleaned_offset(log.topic_partition)
         log.abandon()
         target = log.path.with_name(deleted_directory_name(topic, partition))
         try:

@@ -4,6 +4,7 @@ Those at segment starts stay as long as their segment, so that after a crash pro
 only good until the next one is written.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from penstock.files import Files
@@ -45,6 +46,10 @@ class ProducerSnapshots:
         """The files written since this was asked last."""
         paths, self._unsynced = self._unsynced, []
         return paths
+
+    def remove(self, offsets: Sequence[int]) -> None:
+        """The segments that began there were merged into the one before them."""
+        self._remove([offset for offset in offsets if offset in self.offsets])
 
     def remove_above(self, offset: int) -> None:
         """The log was cut at the offset."""

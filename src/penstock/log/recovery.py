@@ -18,7 +18,7 @@ from penstock.files import Files
 from penstock.log.leader_epochs import LeaderEpochs
 from penstock.log.producer_state import ProducerState
 from penstock.log.segment import MAX_RELATIVE_OFFSET, Segment
-from penstock.wire.batch import CONTROL, CRC_START, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, BatchHeader, read_header
+from penstock.wire.batch import CONTROL, CRC_START, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, NO_TIMESTAMP, BatchHeader, read_header
 
 CHUNK_BYTES = 4 << 20
 
@@ -28,12 +28,14 @@ _HEADER = Struct(">qiibIhiqqqhii")
 _MIN_LENGTH = HEADER_SIZE - LENGTH_OVERHEAD
 
 
-def batches(files: Files, segment: Segment, *, position: int = 0) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+def batches(
+    files: Files, segment: Segment, *, position: int = 0, chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[tuple[int, BatchHeader, memoryview]]:
     """Position, header and bytes of each batch from `position` on; ends at the end or where the sizes stop making sense."""
     handle = segment.handle()
     end = segment.size_bytes
     while position <= end - HEADER_SIZE:
-        chunk = memoryview(files.pread(handle, min(CHUNK_BYTES, end - position), position))
+        chunk = memoryview(files.pread(handle, min(max(chunk_bytes, HEADER_SIZE), end - position), position))
         at = 0
         while at <= len(chunk) - HEADER_SIZE:
             header = read_header(chunk, at)
@@ -100,7 +102,9 @@ class _Scan:
         next_offset, latest_epoch = self.next_offset, self._epochs.latest
         self.missing = HEADER_SIZE
         while at + HEADER_SIZE <= length_of_chunk:
-            base_offset, length, epoch, magic, crc, attributes, delta, _, timestamp, producer_id, _, _, _ = _HEADER.unpack_from(chunk, at)
+            base_offset, length, epoch, magic, crc, attributes, delta, _, timestamp, producer_id, _, _, count = _HEADER.unpack_from(
+                chunk, at
+            )
             stop = at + length + LENGTH_OVERHEAD
             last_offset = base_offset + delta
             if magic != MAGIC or length < _MIN_LENGTH or base_offset < next_offset or delta < 0 or last_offset > largest:
@@ -112,7 +116,7 @@ class _Scan:
             if crc32c(view[at + CRC_START : stop]) != crc:
                 self.is_damaged = True
                 break
-            account(start + at, size=stop - at, last_offset=last_offset, max_timestamp=timestamp)
+            account(start + at, size=stop - at, last_offset=last_offset, max_timestamp=timestamp if count else NO_TIMESTAMP)
             if epoch > latest_epoch:
                 self._epochs.assign(epoch, base_offset)
                 latest_epoch = epoch
@@ -128,7 +132,7 @@ def rebuild_indexes(files: Files, segment: Segment) -> None:
     """Make the indexes of a sealed segment anew, from its headers, and sync them; the segment itself is left as it is."""
     segment.forget_indexes()
     for position, header, batch in batches(files, segment):
-        segment.account(position, size=len(batch), last_offset=header.last_offset, max_timestamp=header.max_timestamp)
+        segment.account(position, size=len(batch), last_offset=header.last_offset, max_timestamp=header.index_timestamp)
     segment.seal()
     files.fsync(segment.offset_index.handle())
     files.fsync(segment.time_index.handle())
@@ -156,12 +160,14 @@ def replay_epochs(files: Files, segment: Segment, epochs: LeaderEpochs) -> None:
             epochs.assign(header.leader_epoch, header.base_offset)
 
 
-def end_of(files: Files, segment: Segment) -> int | None:
+def end_of(files: Files, segment: Segment, *, is_indexed: bool = True) -> int | None:
     """The offset after the last record of a segment that was closed cleanly; None if its end makes no sense after all."""
     if segment.size_bytes == 0:
         return segment.base_offset
-    index = segment.offset_index
-    start = index.entry(len(index) - 1)[1] if len(index) else 0
+    start = 0
+    if is_indexed:
+        index = segment.offset_index
+        start = index.entry(len(index) - 1)[1] if len(index) else 0
     if start >= segment.size_bytes:
         return None
     next_offset, valid = segment.base_offset, start

@@ -20,7 +20,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from pathlib import Path
 from struct import Struct
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from penstock.errors import CorruptMessage
 from penstock.files import Buffer, FileHandle, Files
@@ -97,7 +97,7 @@ class Segment:
         self.update_config(config)
 
     @classmethod
-    def create(cls, files: Files, directory: Path, base_offset: int, *, config: LogConfig, created_ms: int) -> "Segment":
+    def create(cls, files: Files, directory: Path, base_offset: int, *, config: LogConfig, created_ms: int) -> Self:
         """A new, empty segment; what a crash may have left under its name is emptied."""
         segment = cls(files, directory, base_offset, config=config, created_ms=created_ms)
         files.truncate(segment.handle(create=True), 0)
@@ -116,10 +116,10 @@ class Segment:
         """Where the segment's file with this suffix is."""
         return self._directory / f"{self.base_offset:020d}{suffix}"
 
-    def handle(self, *, create: bool = False) -> FileHandle:
+    def handle(self, *, create: bool = False, read_only: bool = False) -> FileHandle:
         """The open .log file."""
         if self._handle is None:
-            self._handle = self._files.open(self.path(), create=create)
+            self._handle = self._files.open(self.path(), create=create, read_only=read_only)
         return self._handle
 
     @property
@@ -165,7 +165,7 @@ class Segment:
         if self._first_timestamp is None:
             if self.size_bytes == 0:
                 return -1
-            self._first_timestamp = self.header_at(0).max_timestamp
+            self._first_timestamp = self.header_at(0).index_timestamp
         return self._first_timestamp
 
     def write(self, buffers: Sequence[Buffer], position: int) -> None:
@@ -341,7 +341,7 @@ class Segment:
         position = self.find(largest.offset)
         while position < self.size_bytes:
             header = self.header_at(position)
-            if header.max_timestamp > largest.timestamp:
-                largest = TimestampOffset(header.max_timestamp, header.last_offset)
+            if header.index_timestamp > largest.timestamp:
+                largest = TimestampOffset(header.index_timestamp, header.last_offset)
             position += header.size_bytes
         self._largest = largest

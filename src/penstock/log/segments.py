@@ -4,7 +4,7 @@ Never empty once the log is open; the last one is the active segment.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from penstock.log.retention import SegmentFacts
 from penstock.log.segment import Segment
@@ -61,6 +61,14 @@ class Segments:
         assert not self._base_offsets or segment.base_offset > self._base_offsets[-1], "segments are added in order"
         self._base_offsets.append(segment.base_offset)
         self._segments.append(segment)
+
+    def replace(self, old: Sequence[Segment], new: Segment) -> None:
+        """Put one segment in the place of neighbours; it begins where the first of them did."""
+        number = self._base_offsets.index(old[0].base_offset)
+        assert self._segments[number : number + len(old)] == list(old), "they are neighbours"
+        assert new.base_offset == old[0].base_offset
+        self._segments[number : number + len(old)] = [new]
+        self._base_offsets[number : number + len(old)] = [new.base_offset]
 
     def remove_first(self, count: int) -> list[Segment]:
         """Take the oldest `count` segments out."""

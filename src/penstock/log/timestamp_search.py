@@ -57,7 +57,10 @@ def find_largest_timestamp(segments: Segments, *, log_start_offset: int) -> Time
 def _first_record(segment: Segment, position: int, header: BatchHeader, *, timestamp: int, from_offset: int) -> TimestampedOffset | None:
     """The first record of the batch that is neither too old nor before `from_offset`."""
     first = max(header.base_offset, from_offset)
-    if header.is_log_append_time or header.record_count == 1:
+    if header.record_count == 0:
+        return None
+    is_whole = header.record_count == header.last_offset_delta + 1  # compaction may have taken the first record
+    if is_whole and (header.is_log_append_time or header.record_count == 1):
         return TimestampedOffset(header.max_timestamp, first, header.leader_epoch) if first <= header.last_offset else None
     from penstock.wire.records import decode_records  # imported late: a broker that is never asked by time never loads it
 

@@ -91,6 +91,11 @@ class BatchHeader(NamedTuple):
         return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
 
     @property
+    def index_timestamp(self) -> int:
+        """The largest time of a record that is there: none in a batch that compaction emptied."""
+        return self.max_timestamp if self.record_count else NO_TIMESTAMP
+
+    @property
     def codec(self) -> int:
         """Number of the compression codec."""
         return self.attributes & CODEC_MASK
