@@ -114,7 +114,7 @@ class CommitOffsets:
     retention_ms: int | None = None
     """Only versions up to 4 can ask for it (KIP-211)."""
     understands_stale_epoch: bool = True
-    """From v9 on a stale epoch of the KIP-848 protocol has an error of its own."""
+    """From v9 on a stale epoch (KIP-848) and a group that does not exist have errors of their own; before, both are ILLEGAL_GENERATION."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +149,8 @@ class ConsumerHeartbeat:
     server_assignor: str | None = None
     topic_partitions: tuple[tuple[UUID, tuple[int, ...]], ...] | None = None
     """What the member owns, by topic id."""
+    requires_member_id: bool = True
+    """From v1 on the member makes up its own id (KIP-1082); before, the coordinator does when it joins without one."""
 
 
 GroupCommand = JoinGroup | SyncGroup | Heartbeat | LeaveGroup | CommitOffsets | DeleteOffsets | DeleteGroup | ConsumerHeartbeat

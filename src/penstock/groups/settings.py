@@ -1,6 +1,6 @@
 """What a broker's options say about groups, as one value that the machines read.
 
-Each field is Kafka's option of the same name; the defaults are those of Kafka 4.2. The shell replaces the whole value when options change.
+Each field is Kafka's option of the same name; the defaults are those of Kafka 4.2. They hold as long as the broker runs.
 """
 
 from dataclasses import dataclass
@@ -18,8 +18,12 @@ class GroupSettings:
     """`group.initial.rebalance.delay.ms`"""
     max_group_size: int = 2**31 - 1
     """`group.max.size`"""
-    max_groups: int = 2**31 - 1
+    max_groups: int = 1_000_000
     """Groups of one shard; Kafka has no such limit. One group more is refused with COORDINATOR_NOT_AVAILABLE."""
+    max_pending_members: int = 10_000
+    """Members of one group that were given an id and have not come back with it; Kafka has no such limit."""
+    max_batch_bytes: int = 1_000_000
+    """What one command may write: less than `max.message.bytes` of the topic of offsets, which leaves room for the batch's header."""
     offset_metadata_max_bytes: int = 4_096
     """`offset.metadata.max.bytes`"""
     offsets_retention_ms: int = 7 * 24 * 60 * 60_000
