@@ -29,13 +29,9 @@ REGISTRY_ADDRESSES = re.compile("|".join([r"https?://\S*py" + "pi", r"https?://f
 
 
 VACUOUSLY_OBEYED = {
-    "delete.retention.ms",
-    "max.compaction.lag.ms",
-    "min.cleanable.dirty.ratio",
-    "min.compaction.lag.ms",
     "unclean.leader.election.enable",
 }
-"""Topic options whose subject does not exist yet (compaction, a second replica): applications set them, so they are taken and kept."""
+"""Topic options whose subject does not exist yet (a second replica): applications set them, so they are taken and kept."""
 
 
 def relative(path: Path) -> str:

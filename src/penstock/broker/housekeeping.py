@@ -1,4 +1,4 @@
-"""What a broker does on its own: flush what is due, forget what is old, write down how far it is.
+"""What a broker does on its own: flush what is due, forget what is old, compact, write down how far it is.
 
 Each chore is a short loop of its own. Deciding and renaming happen on the event loop; syncing and unlinking in a thread.
 """
@@ -10,6 +10,7 @@ from concurrent.futures import Executor
 from functools import partial
 from pathlib import Path
 
+from penstock.broker.cleaning import LogCleaning
 from penstock.broker.flusher import Flusher
 from penstock.broker.live_settings import LiveSettings
 from penstock.clock import Clock
@@ -20,6 +21,7 @@ from penstock.log.manager import LogManager
 logger = logging.getLogger(__name__)
 
 FLUSH_CHECK_SECONDS = 0.5
+SHORTEST_PAUSE_SECONDS = 0.001
 Chore = Callable[[], Awaitable[None]]
 
 
@@ -36,12 +38,21 @@ class Housekeeping:
         self._clock = clock
         self._executor = executor
         self._removals: set[asyncio.TimerHandle] = set()
+        self._cleaning = LogCleaning(
+            logs,
+            high_watermark_of=replicas.high_watermark_of,
+            settings=settings,
+            clock=clock,
+            executor=executor,
+            remove_later=lambda paths, delay_ms: self._after_delay(delay_ms, partial(logs.unlink, paths)),
+        )
 
     async def run(self) -> None:
         """Do all chores until cancelled."""
         async with asyncio.TaskGroup() as chores:
             chores.create_task(self._repeat(lambda: FLUSH_CHECK_SECONDS, self._flush))
             chores.create_task(self._repeat(self._every("log.retention.check.interval.ms"), self._apply_retention))
+            chores.create_task(self._repeat(self._every("log.cleaner.backoff.ms"), self._cleaning.clean_due))
             chores.create_task(self._repeat(self._every("log.flush.offset.checkpoint.interval.ms"), self._checkpoint))
             chores.create_task(self._repeat(self._every("producer.id.expiration.check.interval.ms"), self._expire_producers))
 
@@ -56,7 +67,7 @@ class Housekeeping:
         self._removals.clear()
 
     def _every(self, option: str) -> Callable[[], float]:
-        return lambda: self._settings.current.integer(option) / 1000
+        return lambda: max(SHORTEST_PAUSE_SECONDS, self._settings.current.integer(option) / 1000)
 
     async def _repeat(self, seconds: Callable[[], float], chore: Chore) -> None:
         while True:

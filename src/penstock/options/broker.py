@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from penstock.options.option import MAX_INT, Option, OptionType, at_least, unlimited_or_at_least
+from penstock.options.option import MAX_INT, Option, OptionType, at_least, between, unlimited_or_at_least
 from penstock.options.topic import TOPIC_OPTIONS
 
 _STATIC_TOPIC_DEFAULTS = frozenset(
@@ -100,6 +100,42 @@ _BROKER = (
     ),
 )
 
+_COMPACTION = (
+    _option("log.cleaner.enable", OptionType.BOOLEAN, "true", "Whether compacted topics are compacted."),
+    _dynamic(_option("log.cleaner.threads", OptionType.INT, 1, "Processes that compact logs, when there is something to do.", minimum=0)),
+    _dynamic(_option("log.cleaner.backoff.ms", OptionType.LONG, 15_000, "Pause before logs to compact are looked for again.", minimum=0)),
+    _dynamic(
+        _option(
+            "log.cleaner.io.max.bytes.per.second",
+            OptionType.DOUBLE,
+            "1.7976931348623157E308",
+            "Bytes that compaction reads and writes in a second, at most, on average.",
+            minimum=0,
+        )
+    ),
+    _dynamic(
+        _option(
+            "log.cleaner.dedupe.buffer.size",
+            OptionType.LONG,
+            134_217_728,
+            "Memory for the latest offset of every key that a compaction process looks at in one go (about 160 bytes per key).",
+            minimum=0,
+        )
+    ),
+    replace(
+        _dynamic(
+            _option(
+                "log.cleaner.io.buffer.load.factor",
+                OptionType.DOUBLE,
+                "0.9",
+                "Share of `log.cleaner.dedupe.buffer.size` that is filled.",
+            )
+        ),
+        check=between(0, 1),
+    ),
+    _dynamic(_option("log.cleaner.io.buffer.size", OptionType.INT, 524_288, "Bytes that a compaction process reads at a time.", minimum=0)),
+)
+
 _TOPICS = (
     _option("auto.create.topics.enable", OptionType.BOOLEAN, "true", "Whether asking for a topic that does not exist may create it."),
     _option("num.partitions", OptionType.INT, 1, "Partitions of a topic that is created without saying how many.", minimum=1),
@@ -144,7 +180,6 @@ _REPLICATION = (
     _fixed("replica.fetch.backoff.ms", OptionType.INT, 1000, "Pause of a follower after a failed fetch."),
     _fixed("replica.high.watermark.checkpoint.interval.ms", OptionType.LONG, 5000, "How often the high watermarks are written."),
     _fixed("auto.leader.rebalance.enable", OptionType.BOOLEAN, "true", "Whether leadership goes back to the preferred replica by itself."),
-    _fixed("log.cleaner.enable", OptionType.BOOLEAN, "true", "Whether compacted topics are compacted."),
 )
 
 _GROUPS = (
@@ -167,7 +202,7 @@ BROKER_OPTIONS: Mapping[str, Option] = MappingProxyType(
     {
         option.name: option
         for option in sorted(
-            (*_BROKER, *_TOPICS, *_NETWORK, *_KEPT_AT_KAFKAS_DEFAULT, *_REPLICATION, *_GROUPS, *_topic_defaults()),
+            (*_BROKER, *_COMPACTION, *_TOPICS, *_NETWORK, *_KEPT_AT_KAFKAS_DEFAULT, *_REPLICATION, *_GROUPS, *_topic_defaults()),
             key=lambda option: option.name,
         )
     }

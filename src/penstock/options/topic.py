@@ -91,7 +91,7 @@ _RETENTION = (
         OptionType.LIST,
         "delete",
         "What happens to old records: `delete` drops segments by age and size, `compact` is for topics of which the last"
-        " record of every key counts (records then need a key; compaction itself does not run yet), an empty list keeps everything.",
+        " record of every key counts (records then need a key), both do both, an empty list keeps everything.",
         some_of(*CLEANUP_POLICIES),
         synonyms=("log.cleanup.policy",),
     ),
