@@ -88,6 +88,7 @@ class Connection:
         self._is_handling = False
         self._is_reading = False
         self._is_writing = False
+        self._has_kept_frames = False
         self.peer = peer
         self.is_closed = False
         self.client_software = ""
@@ -153,6 +154,9 @@ class Connection:
         return self._reader.is_inside_frame
 
     def _readable(self) -> None:
+        if self._has_kept_frames:
+            # They come first; what the socket holds is read after them.
+            return
         try:
             count = self._socket.recv_into(self._reader.target())
         except (BlockingIOError, InterruptedError):
@@ -183,6 +187,7 @@ class Connection:
                 if self.is_closed:
                     return
                 if self._is_full():
+                    self._has_kept_frames = True
                     break
         except MalformedFrame as error:
             malformed = str(error)
@@ -222,17 +227,18 @@ class Connection:
         if is_full and self._is_reading:
             self._loop.remove_reader(self._socket.fileno())
             self._is_reading = False
+        elif not is_full and self._has_kept_frames:
+            self._loop.call_soon(self._handle_kept)
         elif not is_full and not self._is_reading:
             self._resume_reading()
 
     def _resume_reading(self) -> None:
         self._loop.add_reader(self._socket.fileno(), self._readable)
         self._is_reading = True
-        if self._reader.is_inside_frame:
-            self._loop.call_soon(self._handle_kept)
 
     def _handle_kept(self) -> None:
-        """Whole requests may lie among the bytes that were kept when there was too much to answer; no new ones need come for them."""
-        if self._is_reading and not self.is_closed:
+        """Handle the requests that were kept when there was too much to answer; no new bytes need come for them."""
+        if self._has_kept_frames and not self.is_closed and not self._is_full():
+            self._has_kept_frames = False
             self._reader.target()
             self._handle(0)
