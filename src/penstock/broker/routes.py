@@ -8,6 +8,9 @@ from penstock.broker.handlers.api_versions import ApiVersionsFamily
 from penstock.broker.handlers.configs import ConfigsFamily
 from penstock.broker.handlers.coordinators import CoordinatorsFamily
 from penstock.broker.handlers.fetch import FetchFamily
+from penstock.broker.handlers.group_admin import GroupAdminFamily
+from penstock.broker.handlers.group_offsets import GroupOffsetsFamily
+from penstock.broker.handlers.groups import GroupsFamily
 from penstock.broker.handlers.log_directories import LogDirectoriesFamily
 from penstock.broker.handlers.metadata import MetadataFamily
 from penstock.broker.handlers.offsets import OffsetsFamily
@@ -21,6 +24,20 @@ ROUTES: dict[type, tuple[Callable[..., Any], ...]] = {
     OffsetsFamily: (OffsetsFamily.list_offsets, OffsetsFamily.offset_for_leader_epoch, OffsetsFamily.delete_records),
     MetadataFamily: (MetadataFamily.metadata, MetadataFamily.describe_topic_partitions, MetadataFamily.describe_cluster),
     CoordinatorsFamily: (CoordinatorsFamily.find_coordinator,),
+    GroupsFamily: (
+        GroupsFamily.join_group,
+        GroupsFamily.sync_group,
+        GroupsFamily.heartbeat,
+        GroupsFamily.leave_group,
+        GroupsFamily.consumer_group_heartbeat,
+    ),
+    GroupOffsetsFamily: (GroupOffsetsFamily.offset_commit, GroupOffsetsFamily.offset_fetch, GroupOffsetsFamily.offset_delete),
+    GroupAdminFamily: (
+        GroupAdminFamily.describe_groups,
+        GroupAdminFamily.list_groups,
+        GroupAdminFamily.delete_groups,
+        GroupAdminFamily.consumer_group_describe,
+    ),
     ApiVersionsFamily: (ApiVersionsFamily.api_versions,),
     TopicsFamily: (TopicsFamily.create_topics, TopicsFamily.delete_topics, TopicsFamily.create_partitions),
     ProducersFamily: (ProducersFamily.init_producer_id, ProducersFamily.describe_producers),

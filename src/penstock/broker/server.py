@@ -18,10 +18,14 @@ from typing import Any, Self
 from penstock.broker.descriptors import max_partitions, raise_descriptor_limit
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.flusher import Flusher
+from penstock.broker.groups import Groups
 from penstock.broker.handlers.api_versions import ApiVersionsFamily
 from penstock.broker.handlers.configs import ConfigsFamily
 from penstock.broker.handlers.coordinators import CoordinatorsFamily
 from penstock.broker.handlers.fetch import FetchFamily
+from penstock.broker.handlers.group_admin import GroupAdminFamily
+from penstock.broker.handlers.group_offsets import GroupOffsetsFamily
+from penstock.broker.handlers.groups import GroupsFamily
 from penstock.broker.handlers.log_directories import LogDirectoriesFamily
 from penstock.broker.handlers.metadata import MetadataFamily
 from penstock.broker.handlers.offsets import OffsetsFamily
@@ -115,6 +119,7 @@ class BrokerServer:
         self._spawn(self._housekeeping.run())
         self._exit.push_async_callback(self._stop_tasks)
         self._exit.callback(self._housekeeping.forget)
+        self._exit.callback(self._groups.close)
         await self._serve_coordination()
         self._listener.start()
         self._exit.callback(self._listener.close)
@@ -150,6 +155,7 @@ class BrokerServer:
         self._watcher = ClusterWatcher(self._coordination, on_change=self._view_changed)
         controller = Controller(self._coordination, self._watcher, claim=lambda: self._election.claim)
         creation = TopicCreation(controller, lambda: settings.current, max_partitions_in_all=partition_limit)
+        self._groups = Groups(self._replicas, creation, settings=settings, clock=clock, executor=self._readers, spawn=self._spawn)
         sessions = FetchSessions(
             max_sessions=settings.current.integer("max.incremental.fetch.session.cache.slots"),
             min_idle_ms=SESSION_MIN_IDLE_MS,
@@ -165,7 +171,10 @@ class BrokerServer:
             ),
             OffsetsFamily(self._replicas),
             MetadataFamily(lambda: self._watcher.view, creation),
-            CoordinatorsFamily(lambda: self._watcher.view, node_id=node_id),
+            CoordinatorsFamily(lambda: self._watcher.view, self._groups, node_id=node_id),
+            GroupsFamily(self._groups),
+            GroupOffsetsFamily(self._groups),
+            GroupAdminFamily(self._groups),
             ApiVersionsFamily(lambda: self._router.apis),
             TopicsFamily(controller, creation, lambda: settings.current),
             ProducersFamily(self._replicas, ProducerIds(self._coordination)),
@@ -207,6 +216,7 @@ class BrokerServer:
         if not self._logs.is_loaded:
             self._load_logs(view)
         await self._replicas.apply(view)
+        self._groups.apply(view)
 
     def _load_logs(self, view: ClusterView) -> None:
         report = self._logs.load(
@@ -247,6 +257,7 @@ class BrokerServer:
         for partition in self._replicas:
             if partition.log.directory is directory:
                 partition.fail_waiters(failure)
+        self._groups.directory_failed(directory, failure)
         if not self._logs.online_directories:
             self._fail(failure)
 

@@ -84,6 +84,10 @@ class TopicCreation:
         finally:
             del self._under_way[topic.name]
 
+    async def await_topic(self, name: str, *, timeout_ms: int) -> None:
+        """Wait for a topic that somebody else is creating."""
+        await self._controller.await_topic(name, timeout_ms=timeout_ms)
+
     async def create_automatically(self, name: str, *, timeout_ms: int) -> None:
         """Create a topic with the broker's defaults; one that somebody created meanwhile is as good."""
         if name in INTERNAL_TOPICS:

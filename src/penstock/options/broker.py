@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from penstock.options.option import MAX_INT, Option, OptionType, at_least, between, unlimited_or_at_least
-from penstock.options.topic import TOPIC_OPTIONS
+from penstock.options.option import MAX_INT, Option, OptionType, at_least, at_least_one_of, between, unlimited_or_at_least
+from penstock.options.topic import SMALLEST_SEGMENT_BYTES, TOPIC_OPTIONS
 
 _STATIC_TOPIC_DEFAULTS = frozenset(
     {
@@ -183,16 +183,80 @@ _REPLICATION = (
 )
 
 _GROUPS = (
-    _fixed("group.initial.rebalance.delay.ms", OptionType.INT, 3000, "Wait for further members before a new group's first rebalance."),
-    _fixed("group.min.session.timeout.ms", OptionType.INT, 6000, "The shortest session timeout a member may ask for."),
-    _fixed("group.max.session.timeout.ms", OptionType.INT, 1_800_000, "The longest session timeout a member may ask for."),
-    _fixed("group.max.size", OptionType.INT, MAX_INT, "Members a group may have."),
-    _fixed("offset.metadata.max.bytes", OptionType.INT, 4096, "Text that may be committed with an offset."),
-    _fixed("offsets.retention.minutes", OptionType.INT, 10_080, "How long the offsets of an empty group are kept."),
-    _fixed("offsets.retention.check.interval.ms", OptionType.LONG, 600_000, "How often expired offsets are looked for."),
-    _fixed("offsets.topic.num.partitions", OptionType.INT, 50, "Partitions of the topic of committed offsets."),
-    _fixed("offsets.topic.replication.factor", OptionType.SHORT, 3, "Replicas of the topic of committed offsets, brokers permitting."),
-    _fixed("offsets.topic.segment.bytes", OptionType.INT, 100 * 1024 * 1024, "Segment size of the topic of committed offsets."),
+    _option(
+        "group.initial.rebalance.delay.ms",
+        OptionType.INT,
+        50,
+        "Wait for further members before a new group's first rebalance. Kafka waits 3000 ms, for groups of many members that start at"
+        " once; a member that comes later only costs another rebalance, which is quick here.",
+        minimum=0,
+    ),
+    _option("group.min.session.timeout.ms", OptionType.INT, 6000, "The shortest session timeout a classic member may ask for.", minimum=1),
+    _option("group.max.session.timeout.ms", OptionType.INT, 1_800_000, "The longest session timeout a classic member may have.", minimum=1),
+    _option("group.max.size", OptionType.INT, MAX_INT, "Members a classic group may have.", minimum=1),
+    _option("group.consumer.session.timeout.ms", OptionType.INT, 45_000, "Silence after which a KIP-848 member is dropped.", minimum=1),
+    _option(
+        "group.consumer.min.session.timeout.ms", OptionType.INT, 45_000, "Lower limit of `group.consumer.session.timeout.ms`.", minimum=1
+    ),
+    _option(
+        "group.consumer.max.session.timeout.ms", OptionType.INT, 60_000, "Upper limit of `group.consumer.session.timeout.ms`.", minimum=1
+    ),
+    _option("group.consumer.heartbeat.interval.ms", OptionType.INT, 5000, "How often KIP-848 members are told to come.", minimum=1),
+    _option(
+        "group.consumer.min.heartbeat.interval.ms",
+        OptionType.INT,
+        5000,
+        "Lower limit of `group.consumer.heartbeat.interval.ms`.",
+        minimum=1,
+    ),
+    _option(
+        "group.consumer.max.heartbeat.interval.ms",
+        OptionType.INT,
+        15_000,
+        "Upper limit of `group.consumer.heartbeat.interval.ms`.",
+        minimum=1,
+    ),
+    _option("group.consumer.max.size", OptionType.INT, MAX_INT, "Members a KIP-848 group may have.", minimum=1),
+    replace(
+        _option("group.consumer.assignors", OptionType.LIST, "uniform,range", "Assignors of KIP-848 groups; the first is the default."),
+        check=at_least_one_of("uniform", "range"),
+    ),
+    _option("offset.metadata.max.bytes", OptionType.INT, 4096, "Text that may be committed with an offset.", minimum=0),
+    _option("offsets.retention.minutes", OptionType.INT, 10_080, "How long the offsets of an empty group are kept.", minimum=1),
+    _option("offsets.retention.check.interval.ms", OptionType.LONG, 600_000, "How often expired offsets are looked for.", minimum=1),
+    _option(
+        "offsets.topic.num.partitions",
+        OptionType.INT,
+        50,
+        "Partitions of the topic of committed offsets, when it is created; not to be changed afterwards.",
+        minimum=1,
+    ),
+    _option(
+        "offsets.topic.replication.factor",
+        OptionType.SHORT,
+        3,
+        "Replicas of the topic of committed offsets when it is created, or as many as there are brokers.",
+        minimum=1,
+    ),
+    _option(
+        "offsets.topic.segment.bytes",
+        OptionType.INT,
+        100 * 1024 * 1024,
+        "Segment size of the topic of committed offsets, when it is created.",
+        minimum=SMALLEST_SEGMENT_BYTES,
+    ),
+    replace(
+        _option(
+            "offsets.topic.compression.codec",
+            OptionType.INT,
+            0,
+            "Codec of the topic of committed offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+        ),
+        check=between(0, 4),
+    ),
+    _option("offsets.load.buffer.size", OptionType.INT, 5 * 1024 * 1024, "Bytes that are read at once when groups are loaded.", minimum=1),
+    _fixed("offsets.commit.timeout.ms", OptionType.INT, 5000, "Time within which a commit has to reach all in-sync replicas."),
+    _fixed("group.consumer.migration.policy", OptionType.STRING, "bidirectional", "Whether groups with members may change their protocol."),
     _fixed("transaction.state.log.num.partitions", OptionType.INT, 50, "Partitions of the topic of transactions."),
     _fixed("transaction.state.log.replication.factor", OptionType.SHORT, 3, "Replicas of the topic of transactions, brokers permitting."),
     _fixed("transactional.id.expiration.ms", OptionType.INT, 604_800_000, "How long a silent transactional id is remembered."),

@@ -120,6 +120,14 @@ def some_of(*choices: str) -> Check:
     )
 
 
+def at_least_one_of(*choices: str) -> Check:
+    """A list of the given words that is not empty."""
+    return Check(
+        "a list of at least one of " + ", ".join(choices),
+        lambda value: isinstance(value, tuple) and bool(value) and all(element in choices for element in value),
+    )
+
+
 def parse_value(option: Option, text: str) -> OptionValue:
     """The typed value of `text`; raises `InvalidConfig` naming option, value and what is allowed."""
     value = _convert(option, text.strip())

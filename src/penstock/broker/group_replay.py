@@ -1,0 +1,92 @@
+"""Bringing a coordinator back: every record of its partition is read once and applied, while the loop goes on serving others.
+
+The log is read in pieces by a thread; decoding and applying happen on the loop in slices of a few milliseconds. What cannot be read (a
+batch whose CRC is wrong, a record that makes no sense) is told in the log and passed over: one rotten record does not take the other groups
+of the partition with it.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from itertools import islice
+from typing import Final
+
+from penstock.cluster.partition import Partition
+from penstock.errors import KafkaError, MalformedFrame, StorageError
+from penstock.groups.coordinator import GroupCoordinator
+from penstock.groups.outcome import GroupRecord
+from penstock.log.region import FileRegion
+from penstock.wire.batch import read_header
+from penstock.wire.records import Record, decode_records, split_batches
+
+logger = logging.getLogger(__name__)
+
+SLICE_SECONDS: Final = 0.005
+RECORDS_PER_LOOK: Final = 128
+"""Records between two looks at the clock."""
+
+
+async def replay(partition: Partition, coordinator: GroupCoordinator, *, executor: Executor, chunk_bytes: int) -> int:
+    """Apply every record of the partition's log, in order; returns how many there were. StorageError if the disk cannot be read."""
+    loop = asyncio.get_running_loop()
+    log = partition.log
+    offset, end = log.log_start_offset, log.log_end_offset
+    count = 0
+    slice_ends = loop.time() + SLICE_SECONDS
+    while offset < end:
+        region = log.read(offset, max_bytes=chunk_bytes, limit_offset=end)
+        if region is None:
+            break
+        try:
+            content = await loop.run_in_executor(executor, _read, region)
+        except OSError as error:
+            raise StorageError(f"cannot read {partition.topic}-{partition.index}: {error.strerror or error}") from error
+        before = offset
+        for batch in split_batches(content):
+            header = read_header(batch)
+            offset = max(offset, header.next_offset)
+            if header.is_control:
+                continue
+            records = _records(partition, batch)
+            while piece := list(islice(records, RECORDS_PER_LOOK)):
+                count += len(piece)
+                _apply(partition, coordinator, piece)
+                if loop.time() > slice_ends:
+                    await asyncio.sleep(0)
+                    slice_ends = loop.time() + SLICE_SECONDS
+        if offset == before:
+            raise StorageError(f"{partition.topic}-{partition.index} has no whole batch at offset {offset}")
+    return count
+
+
+def _records(partition: Partition, batch: memoryview) -> Iterator[Record]:
+    """The records of a batch, as far as it can be read."""
+    try:
+        yield from decode_records(batch)
+    except KafkaError as error:
+        offset = read_header(batch).base_offset
+        logger.error("%s-%d: the batch at offset %d is passed over: %s", partition.topic, partition.index, offset, error)
+
+
+def _apply(partition: Partition, coordinator: GroupCoordinator, records: list[Record]) -> None:
+    for offset, _, key, value, _ in records:
+        try:
+            coordinator.apply(GroupRecord(key or b"", value))
+        except (KafkaError, MalformedFrame) as error:
+            logger.error("%s-%d: the record at offset %d is passed over: %s", partition.topic, partition.index, offset, error)
+
+
+def _read(region: FileRegion) -> bytes:
+    """The bytes of a region; runs in a thread."""
+    pieces = []
+    position, left = region.position, region.length
+    while left:
+        piece = os.pread(region.handle.fd, left, position)
+        if not piece:
+            break
+        pieces.append(piece)
+        position += len(piece)
+        left -= len(piece)
+    return b"".join(pieces)

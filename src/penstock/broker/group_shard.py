@@ -1,0 +1,233 @@
+"""One partition of `__consumer_offsets` and the coordinator of the groups in it: the shell around a pure machine.
+
+A shard is loading, active or out of use. Loading: its log is being replayed, everything is answered with COORDINATOR_LOAD_IN_PROGRESS.
+Active: commands go to the machine, what it decides is appended as one batch, and the answers leave when the log is committed that far; so
+do answers and reads without records of their own, because they may rest on records that are not committed yet (Kafka does the same).
+Out of use: a disk failed or the partition went elsewhere.
+
+The machine has taken its records as written when it hands them out. So if an append fails the machine knows more than the log: the shard
+gives it up, tells everybody who waits to look for the coordinator again, and is loaded anew (`GroupShards` decides when).
+
+One timer per shard, for the machine's earliest deadline; no task.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final, cast
+
+from penstock.broker.api import Fields
+from penstock.broker.group_reply import Answerable
+from penstock.clock import Clock
+from penstock.cluster.partition import ACKS_ALL, Partition
+from penstock.errors import (
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    KafkaError,
+    NotCoordinator,
+    NotEnoughReplicas,
+    NotLeaderOrFollower,
+    RequestTimedOut,
+    StorageError,
+    UnknownServerError,
+    UnknownTopicOrPartition,
+)
+from penstock.groups.commands import GroupCommand
+from penstock.groups.coordinator import GroupCoordinator
+from penstock.groups.outcome import GroupRecord, Outcome, Waiter
+from penstock.groups.topic_image import TopicImage
+from penstock.wire.compression import Codec
+from penstock.wire.records import Record, encode_batch
+
+logger = logging.getLogger(__name__)
+
+PRODUCE_VERSION: Final = 13
+SMALLEST_DELAY_MS: Final = 1
+
+GiveUp = Callable[["GroupShard", KafkaError], None]
+
+
+class GroupShard:
+    """The groups whose records are in one partition."""
+
+    def __init__(self, partition: Partition, *, clock: Clock, codec: Codec, on_give_up: GiveUp) -> None:
+        self.partition = partition
+        self.is_in_use = True
+        """Whether it is loading or active."""
+        self._coordinator: GroupCoordinator | None = None
+        self._clock = clock
+        self._codec = codec
+        self._on_give_up = on_give_up
+        self._written = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at_ms = 0
+        # Deadlines must not jump when somebody sets the clock of the machine: time goes on from here at its own pace.
+        self._ahead_ms = clock.now_ms() - clock.monotonic_ms()
+
+    def __repr__(self) -> str:
+        return f"GroupShard({self.partition.topic}-{self.partition.index})"
+
+    @property
+    def coordinator(self) -> GroupCoordinator:
+        """The machine, to read from; raises what clients are told while there is none."""
+        if self._coordinator is not None:
+            return self._coordinator
+        if self.is_in_use:
+            raise CoordinatorLoadInProgress("the groups are being read from the log; try again")
+        raise NotCoordinator("the log of these groups cannot be used here")
+
+    @property
+    def is_active(self) -> bool:
+        """Whether commands are taken."""
+        return self._coordinator is not None
+
+    @property
+    def has_records(self) -> bool:
+        """Whether there is something to replay."""
+        log = self.partition.log
+        return log.log_start_offset < log.log_end_offset
+
+    def handle(self, command: GroupCommand, reply: Answerable) -> None:
+        """Let the machine decide a command; the reply is answered now or later."""
+        coordinator = self.coordinator
+        try:
+            outcome = coordinator.handle(command, reply, now_ms=self.now_ms())
+        except Exception:
+            # A mistake of ours, and nobody knows how much of it was done: what the log says holds.
+            self.give_up(UnknownServerError("the coordinator failed"))
+            raise
+        self._settle(outcome)
+
+    def answer_when_committed(self, reply: Answerable, fields: Fields) -> None:
+        """Answer a read, as soon as nothing it may have seen can be lost."""
+        self._answer([(reply, dict(fields))])
+
+    def topics_changed(self, image: TopicImage) -> None:
+        """Tell the groups which topics there are."""
+        if self._coordinator is not None:
+            self._settle(self._coordinator.topics_changed(image, now_ms=self.now_ms()))
+
+    def begin_loading(self) -> None:
+        """The log is about to be replayed."""
+        self.is_in_use = True
+
+    def activate(self, coordinator: GroupCoordinator, image: TopicImage) -> None:
+        """The log has been replayed into `coordinator`: take commands from now on."""
+        self._coordinator = coordinator
+        self._written = self.partition.log.log_end_offset
+        self._settle(coordinator.loaded(now_ms=self.now_ms()))
+        self.topics_changed(image)
+
+    def give_up(self, error: KafkaError) -> None:
+        """Forget the machine and tell who waits for it; what the log holds stays."""
+        self.close()
+        coordinator, self._coordinator = self._coordinator, None
+        self.is_in_use = False
+        if coordinator is not None:
+            logger.error("%s-%d: the coordinator of its groups stops: %s", self.partition.topic, self.partition.index, error)
+            for waiter, fields in coordinator.unloaded().replies:
+                _waiting(waiter).answer(fields)
+        self._on_give_up(self, error)
+
+    def close(self) -> None:
+        """The broker stops, or the machine is given up: nothing is due any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970 as the machine counts them."""
+        return self._ahead_ms + self._clock.monotonic_ms()
+
+    def _settle(self, outcome: Outcome) -> None:
+        """Write what was decided, send the answers that may go, and see to what is due next."""
+        if outcome.records:
+            try:
+                self._written = self._append(outcome.records)
+            except KafkaError as error:
+                for waiter, _ in outcome.replies:
+                    _waiting(waiter).fail(as_coordinator_error(error))
+                self.give_up(error)
+                return
+        if outcome.replies:
+            self._answer(outcome.replies)
+        self._schedule()
+
+    def _append(self, records: list[GroupRecord]) -> int:
+        """Append the records as one batch; the offset after it."""
+        now_ms = self._clock.now_ms()
+        numbered = [Record(number, now_ms, key, value) for number, (key, value) in enumerate(records)]
+        batch = encode_batch(numbered, codec=self._codec)
+        limit = self.partition.log.config.max_message_bytes
+        if len(batch) > limit:
+            # Subscriptions of many members repeat each other: a generation of a big group fits when it is compressed.
+            batch = encode_batch(numbered, codec=Codec.ZSTD)
+            if len(batch) > limit and len(records) > 1:
+                half = len(records) // 2
+                self._append(records[:half])
+                return self._append(records[half:])
+        result = self.partition.append_as_leader(batch, acks=ACKS_ALL, now_ms=now_ms, produce_version=PRODUCE_VERSION)
+        return result.last_offset + 1
+
+    def _answer(self, replies: list[tuple[Waiter, dict[str, object]]]) -> None:
+        watermark = self.partition.high_watermark
+        if watermark.value >= self._written:
+            for waiter, fields in replies:
+                _waiting(waiter).answer(fields)
+        else:
+            watermark.wait_for(self._written, partial(self._committed, replies), token=object())
+
+    def _committed(self, replies: list[tuple[Waiter, dict[str, object]]], error: KafkaError | None) -> None:
+        if error is None:
+            for waiter, fields in replies:
+                _waiting(waiter).answer(fields)
+            return
+        for waiter, _ in replies:
+            _waiting(waiter).fail(as_coordinator_error(error))
+        if self._coordinator is not None:
+            self.give_up(error)
+
+    def _schedule(self) -> None:
+        coordinator = self._coordinator
+        deadline_ms = None if coordinator is None else coordinator.next_deadline_ms()
+        if deadline_ms is None:
+            self.close()
+            return
+        if self._timer is not None:
+            if self._timer_at_ms <= deadline_ms:
+                # It comes in time; if too early, it finds nothing due and asks again.
+                return
+            self._timer.cancel()
+        self._timer_at_ms = deadline_ms
+        delay_ms = max(deadline_ms - self.now_ms(), SMALLEST_DELAY_MS)
+        self._timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        coordinator = self._coordinator
+        if coordinator is None:
+            return
+        try:
+            outcome = coordinator.tick(self.now_ms())
+        except Exception:
+            logger.exception("%s-%d: the coordinator failed", self.partition.topic, self.partition.index)
+            self.give_up(UnknownServerError("the coordinator failed"))
+            return
+        self._settle(outcome)
+
+
+def as_coordinator_error(error: KafkaError) -> KafkaError:
+    """What a client of a group is told when the log of the group cannot be written (Kafka translates the same way)."""
+    match error:
+        case StorageError() | NotLeaderOrFollower():
+            return NotCoordinator(str(error))
+        case NotEnoughReplicas() | UnknownTopicOrPartition() | RequestTimedOut():
+            return CoordinatorNotAvailable(str(error))
+        case _:
+            return UnknownServerError(str(error))
+
+
+def _waiting(waiter: Waiter) -> Answerable:
+    """Machines give back what they were handed."""
+    return cast(Answerable, waiter)

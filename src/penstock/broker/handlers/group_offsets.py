@@ -1,0 +1,206 @@
+"""OffsetCommit (8), OffsetFetch (9), OffsetDelete (47): how far groups have read.
+
+OffsetCommit 2-10. 2-4: a retention of their own. 6: leader epoch (KIP-320). 7: static members (KIP-345). 8: flexible. 9: member epochs of
+KIP-848. 10: topics by id (KIP-848). A commit waits, without a task, until it is committed itself.
+OffsetFetch 1-10. 2: all topics of a group (null), a top-level error. 5: leader epoch. 6: flexible. 7: require stable offsets (KIP-447;
+without transactions all are). 8: several groups (KIP-709). 9: member epochs. 10: topics by id. OffsetDelete 0 (KIP-496).
+
+Partitions that do not exist are answered here, and the group is asked about the others; positions that were committed are shown whatever
+became of their topic, unless it is asked for by an id that no topic has.
+"""
+
+from typing import Any
+from uuid import UUID
+
+from penstock.broker.api import Fields, Request, api
+from penstock.broker.group_reply import GatheredReply, GroupReply, Refusal
+from penstock.broker.groups import Groups
+from penstock.errors import KafkaError, UnknownTopicId, UnknownTopicOrPartition
+from penstock.groups.commands import CommitOffsets, DeleteOffsets, PartitionOffset, TopicOffsets
+from penstock.groups.coordinator import GroupCoordinator
+from penstock.groups.topic_image import TopicImage
+from penstock.wire.api import ApiKey
+from penstock.wire.messages import milliseconds
+
+_LAST_WITH_RETENTION = 4
+_FIRST_WITH_MEMBER_EPOCH = 9
+_FIRST_COMMIT_BY_ID = 10
+_FIRST_FETCH_WITH_ERROR = 2
+_FIRST_FETCH_OF_SEVERAL = 8
+_FIRST_FETCH_BY_ID = 10
+_DEFAULT_RETENTION = -1
+
+AskedTopic = tuple[str, UUID | None, tuple[int, ...]]
+
+
+class GroupOffsetsFamily:
+    """Remembers positions."""
+
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
+
+    @api(ApiKey.OFFSET_COMMIT, 2, 10)
+    def offset_commit(self, request: Request) -> Fields | None:
+        """Commit positions; each partition has its own error."""
+        message = request.decode()
+        version = request.api_version
+        topics, unknown = _known_topics(message.topics, self._groups.image, by_id=version >= _FIRST_COMMIT_BY_ID)
+        if unknown and not topics:
+            return {"topics": unknown}
+        retention_ms = milliseconds(message.retention_time) if version <= _LAST_WITH_RETENTION else _DEFAULT_RETENTION
+        command = CommitOffsets(
+            group_id=message.group_id,
+            member_id=message.member_id,
+            generation_or_member_epoch=message.generation_id_or_member_epoch,
+            topics=topics,
+            instance_id=getattr(message, "group_instance_id", None),
+            retention_ms=None if retention_ms == _DEFAULT_RETENTION else retention_ms,
+            understands_stale_epoch=version >= _FIRST_WITH_MEMBER_EPOCH,
+        )
+        shape = None if not unknown else lambda fields: {"topics": [*fields["topics"], *unknown]}
+        return self._groups.submit(command, request, refuse=lambda error: _refuse_commit(topics, error), shape=shape)
+
+    @api(ApiKey.OFFSET_FETCH, 1, 10)
+    def offset_fetch(self, request: Request) -> Fields | None:
+        """The positions of one group or of several."""
+        message = request.decode()
+        version = request.api_version
+        if version >= _FIRST_FETCH_OF_SEVERAL:
+            reply = GroupReply(request, _refuse_nothing)
+            gathered = GatheredReply(reply, len(message.groups), lambda groups: {"groups": groups})
+            for number, group in enumerate(message.groups):
+                self._fetch(group, gathered.part(number, _refuse_fetch_of(group.group_id)), version=version)
+            return reply.result()
+        reply = GroupReply(request, _refuse_nothing)
+        gathered = GatheredReply(reply, 1, lambda groups: groups[0])
+        self._fetch(message, gathered.part(0, _refuse_old_fetch(message, version)), version=version)
+        return reply.result()
+
+    def _fetch(self, group: Any, reply: Any, *, version: int) -> None:
+        unknown: list[Fields] = []
+        asked: list[AskedTopic] | None
+        if group.topics is None:
+            asked = None
+        elif version >= _FIRST_FETCH_BY_ID:
+            asked, unknown = _topics_by_id(group.topics, self._groups.image)
+        else:
+            asked = [(topic.name, None, topic.partition_indexes) for topic in group.topics]
+
+        def ask(coordinator: GroupCoordinator) -> Fields:
+            member_id, member_epoch = getattr(group, "member_id", None), getattr(group, "member_epoch", -1)
+            fields = coordinator.fetch_offsets(group.group_id, asked, member_id=member_id, member_epoch=member_epoch)
+            found: Any = fields["topics"]
+            if version >= _FIRST_FETCH_BY_ID:
+                # A topic that is gone has no id any more to be called by.
+                found = [topic for topic in found if topic["topic_id"] is not None]
+            return {**fields, "topics": [*found, *unknown] if not fields["error_code"] else []}
+
+        self._groups.read(group.group_id, reply, ask)
+
+    @api(ApiKey.OFFSET_DELETE, 0, 0)
+    def offset_delete(self, request: Request) -> Fields | None:
+        """Forget positions in topics that the group does not read."""
+        message = request.decode()
+        image = self._groups.image
+        known: list[tuple[str, tuple[int, ...]]] = []
+        unknown: list[Fields] = []
+        for topic in message.topics:
+            info = image.topics.get(topic.name)
+            count = 0 if info is None else info.partition_count
+            indexes = [one.partition_index for one in topic.partitions]
+            there = tuple(index for index in indexes if 0 <= index < count)
+            if there:
+                known.append((topic.name, there))
+            missing = [index for index in indexes if not 0 <= index < count]
+            if missing:
+                unknown.append({"name": topic.name, "partitions": _partition_errors(missing, UnknownTopicOrPartition.code)})
+        if unknown and not known:
+            return {"error_code": 0, "topics": unknown}
+
+        def shape(fields: Fields) -> Fields:
+            found: Any = fields["topics"]
+            return {**fields, "topics": [] if fields["error_code"] else [*found, *unknown]}
+
+        command = DeleteOffsets(group_id=message.group_id, topics=tuple(known))
+        return self._groups.submit(command, request, refuse=lambda error: {"error_code": error.code, "topics": []}, shape=shape)
+
+
+def _known_topics(asked: Any, image: TopicImage, *, by_id: bool) -> tuple[list[TopicOffsets], list[Fields]]:
+    """What can be committed, and the answers for what cannot because it does not exist."""
+    topics: list[TopicOffsets] = []
+    unknown: list[Fields] = []
+    for topic in asked:
+        name = image.names.get(topic.topic_id) if by_id else topic.name
+        info = None if name is None else image.topics.get(name)
+        if info is None or name is None:
+            error_code = UnknownTopicId.code if by_id else UnknownTopicOrPartition.code
+            indexes = [one.partition_index for one in topic.partitions]
+            place: dict[str, object] = {"topic_id": topic.topic_id} if by_id else {"name": topic.name}
+            unknown.append({**place, "partitions": _partition_errors(indexes, error_code)})
+            continue
+        count = info.partition_count
+        offsets: list[PartitionOffset] = []
+        missing: list[int] = []
+        for one in topic.partitions:
+            index = one.partition_index
+            if 0 <= index < count:
+                epoch = getattr(one, "committed_leader_epoch", -1)
+                offsets.append(PartitionOffset(index, one.committed_offset, epoch, one.committed_metadata))
+            else:
+                missing.append(index)
+        if offsets:
+            topics.append(TopicOffsets(name, info.topic_id, offsets))
+        if missing:
+            errors = _partition_errors(missing, UnknownTopicOrPartition.code)
+            unknown.append({"name": name, "topic_id": info.topic_id, "partitions": errors})
+    return topics, unknown
+
+
+def _partition_errors(indexes: list[int], error_code: int) -> list[Fields]:
+    return [{"partition_index": index, "error_code": error_code} for index in indexes]
+
+
+def _refuse_commit(topics: list[TopicOffsets], error: KafkaError) -> Fields:
+    refused = [
+        {
+            "name": topic.topic,
+            "topic_id": topic.topic_id,
+            "partitions": _partition_errors([one.partition for one in topic.partitions], error.code),
+        }
+        for topic in topics
+    ]
+    return {"topics": refused}
+
+
+def _topics_by_id(asked: Any, image: TopicImage) -> tuple[list[AskedTopic], list[Fields]]:
+    known: list[AskedTopic] = []
+    unknown: list[Fields] = []
+    for topic in asked:
+        name = image.names.get(topic.topic_id)
+        if name is not None:
+            known.append((name, topic.topic_id, topic.partition_indexes))
+        else:
+            unknown.append({"topic_id": topic.topic_id, "partitions": _no_positions(topic.partition_indexes, UnknownTopicId.code)})
+    return known, unknown
+
+
+def _no_positions(indexes: tuple[int, ...], error_code: int) -> list[Fields]:
+    nothing = {"committed_offset": -1, "committed_leader_epoch": -1, "metadata": "", "error_code": error_code}
+    return [{"partition_index": index, **nothing} for index in indexes]
+
+
+def _refuse_nothing(error: KafkaError) -> Fields:
+    raise AssertionError(f"the parts of the answer have errors, not the whole: {error}")
+
+
+def _refuse_fetch_of(group_id: str) -> Refusal:
+    return lambda error: {"group_id": group_id, "error_code": error.code, "topics": []}
+
+
+def _refuse_old_fetch(message: Any, version: int) -> Refusal:
+    """Version 1 has no error of its own: every partition carries it."""
+    if version >= _FIRST_FETCH_WITH_ERROR:
+        return lambda error: {"error_code": error.code, "topics": []}
+    return lambda error: {
+        "topics": [{"name": topic.name, "partitions": _no_positions(topic.partition_indexes, error.code)} for topic in message.topics]
+    }

@@ -1,0 +1,148 @@
+"""JoinGroup (11), SyncGroup (14), Heartbeat (12), LeaveGroup (13), ConsumerGroupHeartbeat (68): being a member of a group.
+
+JoinGroup 0-9. 1: rebalance timeout of its own. 4: a new member gets an id first and joins again with it (KIP-394). 5: static members
+(KIP-345). 6: flexible. 7: protocol type in the answer. 8: a reason (KIP-800). 9: a leader may be told to skip the assignment (KIP-814).
+SyncGroup 0-5. 3: static members. 4: flexible. 5: protocol type and name are compared. Heartbeat 0-4. 3: static members. 4: flexible.
+LeaveGroup 0-5. 3: several members at once, with errors of their own (KIP-345). 4: flexible. 5: reasons.
+ConsumerGroupHeartbeat 0-1 (KIP-848). 1: subscriptions by regular expression; member ids are made by the clients.
+
+What an answer says is decided by the machines in `penstock.groups`; here requests become commands.
+"""
+
+from typing import Any
+
+from penstock.broker.api import Fields, Request, api
+from penstock.broker.groups import Groups
+from penstock.errors import CoordinatorLoadInProgress, KafkaError
+from penstock.groups.classic_answers import join_error, sync_answer
+from penstock.groups.commands import (
+    ConsumerHeartbeat,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    LeavingMember,
+    MemberAssignment,
+    Protocol,
+    SyncGroup,
+)
+from penstock.wire.api import ApiKey
+from penstock.wire.messages import milliseconds
+
+_FIRST_WITH_MEMBER_ID_REQUIRED = 4
+_FIRST_WITH_SKIPPED_ASSIGNMENT = 9
+_FIRST_WITH_SEVERAL_LEAVING = 3
+_NO_HEARTBEAT: Fields = {"member_id": None, "member_epoch": 0, "heartbeat_interval_ms": 0, "assignment": None}
+
+
+class GroupsFamily:
+    """Members come, stay and go."""
+
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
+
+    @api(ApiKey.JOIN_GROUP, 0, 9)
+    def join_group(self, request: Request) -> Fields | None:
+        """Become a member; answered when the generation is complete."""
+        message = request.decode()
+        version = request.api_version
+        member_id = message.member_id
+        command = JoinGroup(
+            group_id=message.group_id,
+            member_id=member_id,
+            client_id=request.client_id or "",
+            client_host=client_host(request),
+            protocol_type=message.protocol_type,
+            protocols=tuple(Protocol(one.name, one.metadata) for one in message.protocols),
+            session_timeout_ms=milliseconds(message.session_timeout),
+            rebalance_timeout_ms=milliseconds(message.rebalance_timeout) if version >= 1 else -1,
+            instance_id=getattr(message, "group_instance_id", None),
+            reason=getattr(message, "reason", None),
+            requires_known_member_id=version >= _FIRST_WITH_MEMBER_ID_REQUIRED,
+            supports_skipping_assignment=version >= _FIRST_WITH_SKIPPED_ASSIGNMENT,
+        )
+        return self._groups.submit(command, request, refuse=lambda error: join_error(error.code, member_id=member_id))
+
+    @api(ApiKey.SYNC_GROUP, 0, 5)
+    def sync_group(self, request: Request) -> Fields | None:
+        """Bring or get the assignment of a generation."""
+        message = request.decode()
+        command = SyncGroup(
+            group_id=message.group_id,
+            member_id=message.member_id,
+            generation_id=message.generation_id,
+            instance_id=getattr(message, "group_instance_id", None),
+            protocol_type=getattr(message, "protocol_type", None),
+            protocol_name=getattr(message, "protocol_name", None),
+            assignments=tuple(MemberAssignment(one.member_id, one.assignment) for one in message.assignments),
+        )
+        return self._groups.submit(command, request, refuse=lambda error: sync_answer(error.code))
+
+    @api(ApiKey.HEARTBEAT, 0, 4)
+    def heartbeat(self, request: Request) -> Fields | None:
+        """A member lives; does it have to join again?"""
+        message = request.decode()
+        command = Heartbeat(
+            group_id=message.group_id,
+            member_id=message.member_id,
+            generation_id=message.generation_id,
+            instance_id=getattr(message, "group_instance_id", None),
+        )
+        return self._groups.submit(command, request, refuse=_refuse_heartbeat)
+
+    @api(ApiKey.LEAVE_GROUP, 0, 5)
+    def leave_group(self, request: Request) -> Fields | None:
+        """Members go, and need not be waited for."""
+        message = request.decode()
+        if request.api_version >= _FIRST_WITH_SEVERAL_LEAVING:
+            members = tuple(LeavingMember(one.member_id, one.group_instance_id, getattr(one, "reason", None)) for one in message.members)
+        else:
+            members = (LeavingMember(message.member_id),)
+        command = LeaveGroup(group_id=message.group_id, members=members)
+        shape = None if request.api_version >= _FIRST_WITH_SEVERAL_LEAVING else _error_of_the_one_who_left
+        return self._groups.submit(command, request, refuse=lambda error: {"error_code": error.code, "members": []}, shape=shape)
+
+    @api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1)
+    def consumer_group_heartbeat(self, request: Request) -> Fields | None:
+        """Join, stay in, or leave a KIP-848 group, and learn the assignment."""
+        message = request.decode()
+        owned = message.topic_partitions
+        names = message.subscribed_topic_names
+        command = ConsumerHeartbeat(
+            group_id=message.group_id,
+            member_id=message.member_id,
+            member_epoch=message.member_epoch,
+            client_id=request.client_id or "",
+            client_host=client_host(request),
+            instance_id=message.instance_id,
+            rack_id=message.rack_id,
+            rebalance_timeout_ms=milliseconds(message.rebalance_timeout),
+            subscribed_topic_names=names,
+            subscribed_topic_regex=getattr(message, "subscribed_topic_regex", None),
+            server_assignor=message.server_assignor,
+            topic_partitions=None if owned is None else tuple((one.topic_id, one.partitions) for one in owned if one.topic_id is not None),
+        )
+        return self._groups.submit(command, request, refuse=_refuse_consumer_heartbeat, shape=_whole_heartbeat)
+
+
+def client_host(request: Request) -> str:
+    """Where a client comes from, as Kafka writes it."""
+    return "/" + request.connection.peer.rpartition(":")[0]
+
+
+def _refuse_heartbeat(error: KafkaError) -> Fields:
+    """While the groups are loaded nobody's session runs, so members may believe that all is well (Kafka answers the same)."""
+    return {"error_code": 0 if isinstance(error, CoordinatorLoadInProgress) else error.code}
+
+
+def _refuse_consumer_heartbeat(error: KafkaError) -> Fields:
+    return {"error_code": error.code, "error_message": str(error)}
+
+
+def _whole_heartbeat(fields: Fields) -> Fields:
+    return {**_NO_HEARTBEAT, **fields}
+
+
+def _error_of_the_one_who_left(fields: Fields) -> Fields:
+    """Versions before 3 have one member, and its error is the answer's."""
+    members: Any = fields["members"]
+    return fields if fields["error_code"] or not members else {"error_code": members[0]["error_code"]}
