@@ -47,9 +47,9 @@ RANGE = (Protocol("range", subscription("topic")),)
 class Script:
     """One coordinator, and all that came out of it."""
 
-    def __init__(self, settings: GroupSettings = SETTINGS, *, records: Iterable[GroupRecord] = ()) -> None:
+    def __init__(self, settings: GroupSettings = SETTINGS, *, records: Iterable[GroupRecord] = (), now_ms: int = START_MS) -> None:
         self.settings = settings
-        self.now_ms = START_MS
+        self.now_ms = now_ms
         self.log: list[GroupRecord] = list(records)
         self.answers: dict[int, Fields] = {}
         self.asked = 0
@@ -95,9 +95,7 @@ class Script:
 
     def restarted(self) -> "Script":
         """The same log in a new coordinator."""
-        script = Script(self.settings, records=self.log)
-        script.now_ms = self.now_ms
-        return script
+        return Script(self.settings, records=self.log, now_ms=self.now_ms)
 
     def last_record(self) -> Decoded:
         """What was written last."""
