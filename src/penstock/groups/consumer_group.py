@@ -362,10 +362,10 @@ class ConsumerGroup:
     def topics_changed(self, image: TopicImage, *, now_ms: int) -> Outcome:
         """If subscribed topics came, went or grew, a new target is needed; it is computed with the next heartbeat."""
         outcome = Outcome()
-        self._subscriptions.change_image(image)
+        is_affected = self._subscriptions.change_image(image)
         if self._state.members:
-            changed = self._scan(outcome, now_ms)
-            if changed or self._subscriptions.metadata_hash() != self._state.metadata_hash:
+            has_matched = self._scan(outcome, now_ms)
+            if has_matched or (is_affected and self._subscriptions.metadata_hash() != self._state.metadata_hash):
                 self._bump(outcome)
         return outcome
 
@@ -389,7 +389,7 @@ class ConsumerGroup:
     @property
     def is_gone(self) -> bool:
         """Whether its metadata record has been deleted."""
-        return not self._state.exists and not self._state.members
+        return self._state.is_deleted
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether a member reads the topic."""
@@ -429,6 +429,19 @@ class ConsumerGroup:
     def describe_consumer(self) -> Fields:
         """The group as ConsumerGroupDescribe shows it."""
         return describe(self._state, self._subscriptions.image, state_name=self.state, assignor=self.assignor_name)
+
+
+class ConsumerGroupMaker:
+    """Makes the groups of one shard, which share the time for matching expressions."""
+
+    __slots__ = ("_budget",)
+
+    def __init__(self) -> None:
+        self._budget = MatchingBudget()
+
+    def __call__(self, group_id: str, settings: GroupSettings) -> ConsumerGroup:
+        """A group without members."""
+        return ConsumerGroup(group_id, settings=settings, budget=self._budget)
 
 
 def _answer(member_id: str, member_epoch: int, *, error: KafkaError | None = None) -> Fields:

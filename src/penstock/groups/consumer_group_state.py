@@ -36,9 +36,9 @@ class ConsumerGroupState:
 
     __slots__ = (
         "epoch",
-        "exists",
         "expressions",
         "group_id",
+        "is_deleted",
         "members",
         "metadata_hash",
         "owners",
@@ -49,8 +49,8 @@ class ConsumerGroupState:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.exists = False
-        """Whether there is a metadata record."""
+        self.is_deleted = False
+        """Whether the last that was heard of its metadata is that they were deleted."""
         self.epoch = 0
         self.metadata_hash = 0
         self.members: dict[str, ConsumerMember] = {}
@@ -67,7 +67,7 @@ class ConsumerGroupState:
             case None:
                 self._delete(key.record_type, key.name)
             case GroupEpoch():
-                self.exists, self.epoch, self.metadata_hash = True, value.epoch, value.metadata_hash
+                self.is_deleted, self.epoch, self.metadata_hash = False, value.epoch, value.metadata_hash
             case MemberMetadata():
                 self._set_member(key.name, value)
             case TargetAssignmentEpoch():
@@ -84,7 +84,7 @@ class ConsumerGroupState:
     def _delete(self, record_type: ConsumerRecordType, name: str) -> None:
         match record_type:
             case ConsumerRecordType.GROUP_METADATA:
-                self.exists, self.epoch, self.metadata_hash = False, 0, 0
+                self.is_deleted, self.epoch, self.metadata_hash = True, 0, 0
             case ConsumerRecordType.MEMBER_METADATA:
                 self._remove_member(name)
             case ConsumerRecordType.TARGET_ASSIGNMENT:

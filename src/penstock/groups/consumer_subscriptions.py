@@ -5,7 +5,7 @@ new (or the group was just loaded), and only against new names afterwards; see `
 expression has been matched for the first time it stands for no topics.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from uuid import UUID
 
@@ -86,20 +86,25 @@ class ConsumerSubscriptions:
         """Whether an expression is still to be matched against topics."""
         return bool(self._scans)
 
-    def change_image(self, image: TopicImage) -> None:
-        """Other topics than before: match the expressions against the new ones."""
+    def change_image(self, image: TopicImage) -> bool:
+        """Other topics than before: match the expressions against the new ones. Whether subscribed topics may be among what changed."""
         before, self.image = self.image, image
         self._topic_ids.clear()
         expressions = {member.metadata.subscribed_topic_regex for member in self._state.members.values()}
-        if not any(expressions):
-            return
-        new_names = [name for name in image.topics if name not in before.topics]
-        for expression in filter(None, expressions):
+        if any(expressions):
+            self._rescan(filter(None, expressions), before)
+        # The first topics after a replay are compared with the hash in the record.
+        return not before.topics or any(before.topics.get(name) != image.topics.get(name) for name in self.names())
+
+    def _rescan(self, expressions: Iterable[str], before: TopicImage) -> None:
+        topics = self.image.topics
+        new_names = [name for name in topics if name not in before.topics]
+        for expression in expressions:
             resolved = self._state.expressions.get(expression)
             if resolved is None or not before.topics or expression in self._scans:
                 self.start_scan(expression)
                 continue
-            kept = [name for name in resolved.topics if name in image.topics]
+            kept = [name for name in resolved.topics if name in topics]
             if new_names or len(kept) < len(resolved.topics):
                 self._scans[expression] = TopicScan(expression, names=new_names, already_matched=kept)
 
