@@ -9,11 +9,12 @@ from tests.brokers import Broker, broker, start_broker
 from tests.clients.aiokafka_client import AiokafkaClient
 from tests.clients.client import Client
 from tests.clients.confluent_client import ConfluentClient
+from tests.clients.group_broker import group_broker
 from tests.clients.kafka_python_client import KafkaPythonClient
 from tests.connection import Connection
 from tests.topics import create_topic, produce, topic
 
-__all__ = ["broker", "client", "start_broker", "topic", "unbothered"]
+__all__ = ["broker", "client", "group_broker", "start_broker", "topic", "unbothered"]
 
 
 @pytest.fixture(params=[ConfluentClient, KafkaPythonClient, AiokafkaClient], ids=lambda kind: str(kind.name))
