@@ -93,8 +93,7 @@ class Cleaner:
     def _learn(self) -> LatestOffsets:
         order = self._order
         latest = LatestOffsets(first_dirty_offset=order.first_dirty_offset, max_bytes=order.dedupe_buffer_bytes)
-        ends = [base_offset for base_offset, _ in order.segments[1:]] + [order.end_offset]
-        for (base_offset, size), end in zip(order.segments, ends, strict=True):
+        for base_offset, end, size in order.bounded_segments():
             if end > order.first_dirty_offset and not self._learn_segment(self._segment(base_offset, size), latest):
                 break
             # Offsets that nobody has up to the next segment are seen as well.
@@ -164,8 +163,7 @@ class Cleaner:
 
     def _grouped(self) -> Iterator[GroupedSegment]:
         order = self._order
-        ends = [base_offset for base_offset, _ in order.segments[1:]] + [order.end_offset]
-        for (base_offset, size), end in zip(order.segments, ends, strict=True):
+        for base_offset, end, size in order.bounded_segments():
             segment = Segment(self._files, order.path, base_offset, config=self._config, created_ms=order.now_ms, size_bytes=size)
             entries = whole_entries(self._files, segment.path(INDEX_SUFFIX), entry=OFFSET_ENTRY)
             times = whole_entries(self._files, segment.path(TIME_INDEX_SUFFIX), entry=TIME_ENTRY)

@@ -8,6 +8,7 @@ Both sides are ours and of one version: what does not parse is a mistake and rai
 """
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -38,6 +39,11 @@ class CleaningOrder:
     def path(self) -> Path:
         """The directory of the log."""
         return Path(self.directory)
+
+    def bounded_segments(self) -> Iterator[tuple[int, int, int]]:
+        """Base offset, end offset and size of each segment."""
+        for number, (base_offset, size) in enumerate(self.segments, 1):
+            yield base_offset, self.segments[number][0] if number < len(self.segments) else self.end_offset, size
 
     def to_line(self) -> bytes:
         """As it is sent."""
