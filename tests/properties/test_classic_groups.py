@@ -95,6 +95,18 @@ class ClassicGroups(RuleBasedStateMachine):
         )
         self._hear()
 
+    @rule(numbers=st.sets(CLIENTS, min_size=1))
+    def behave_well(self, numbers: set[int]) -> None:
+        """Some clients do what they should until they are members of a stable group."""
+        for _ in range(2):  # those who had to be told that they are nobody come again
+            for number in numbers:
+                if self.clients[number].join_waiter is None:
+                    self.join(number, RANGE, is_modern=False)
+        self.pause(2 * DELAY_MS)
+        for number in sorted(numbers, key=lambda number: self.clients[number].is_leader):
+            if self.clients[number].generation_id > 0:
+                self.sync(number)
+
     @rule(number=CLIENTS)
     def heartbeat(self, number: int) -> None:
         client = self.clients[number]
