@@ -167,7 +167,7 @@ class GroupShard:
                 half = len(records) // 2
                 self._append(records[:half])
                 return self._append(records[half:])
-        result = self.partition.append_as_leader(batch, acks=ACKS_ALL, now_ms=now_ms, produce_version=PRODUCE_VERSION)
+        result = self.partition.append_as_leader(batch, acks=ACKS_ALL, now_ms=now_ms, produce_version=PRODUCE_VERSION, is_own=True)
         return result.last_offset + 1
 
     def _answer(self, replies: list[tuple[Waiter, dict[str, object]]]) -> None:

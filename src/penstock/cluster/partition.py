@@ -79,13 +79,17 @@ class Partition:
             error = FencedLeaderEpoch if leader_epoch < self.state.leader_epoch else UnknownLeaderEpoch
             raise error(f"{self.topic}-{self.index} is in leader epoch {self.state.leader_epoch}, the request says {leader_epoch}")
 
-    def append_as_leader(self, batch: Buffer | None, *, acks: int, now_ms: int, produce_version: int) -> AppendResult:
-        """Append one batch, stamped with offset and epoch, and let the high watermark follow."""
+    def append_as_leader(
+        self, batch: Buffer | None, *, acks: int, now_ms: int, produce_version: int, is_own: bool = False
+    ) -> AppendResult:
+        """Append one batch, stamped with offset and epoch, and let the high watermark follow. `is_own`: the broker itself made it."""
         self._check_can_append(acks)
         if batch is None:
             raise InvalidRecord(f"no record batch was sent for {self.topic}-{self.index}")
         log = self.log
-        result = log.append_as_leader(batch, leader_epoch=self.state.leader_epoch, now_ms=now_ms, produce_version=produce_version)
+        result = log.append_as_leader(
+            batch, leader_epoch=self.state.leader_epoch, now_ms=now_ms, produce_version=produce_version, is_own=is_own
+        )
         if log.is_flush_required:
             self._request_flush(self)
         self._update_high_watermark()

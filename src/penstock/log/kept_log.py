@@ -92,6 +92,7 @@ class KeptLog:
         """Use other options from now on."""
         self.config = config
         self._is_rewriting = config.is_log_append_time or record_check.is_needed(config)
+        self._is_only_checking = not config.is_log_append_time and config.compression_type == "producer"
         self._active.update_config(config)
         # The active segment is not compacted: a record must not wait in it for longer than it may wait for compaction.
         segment_ms = min(config.segment_ms, config.max_compaction_lag_ms) if config.is_compacted else config.segment_ms

@@ -61,9 +61,11 @@ class Log(CompactedLog):
 
     # -- appending
 
-    def append_as_leader(self, batch: Buffer, *, leader_epoch: int, now_ms: int, produce_version: int = 13) -> AppendResult:
-        """Check and write a producer's batch at the end of the log."""
-        result = self._stage(batch, leader_epoch=leader_epoch, now_ms=now_ms, produce_version=produce_version)
+    def append_as_leader(
+        self, batch: Buffer, *, leader_epoch: int, now_ms: int, produce_version: int = 13, is_own: bool = False
+    ) -> AppendResult:
+        """Check and write a producer's batch at the end of the log; into one that is the broker's own it does not look."""
+        result = self._stage(batch, leader_epoch=leader_epoch, now_ms=now_ms, produce_version=produce_version, is_own=is_own)
         self._write_staged()
         return result
 
@@ -84,7 +86,7 @@ class Log(CompactedLog):
             return [self._unusable()] * len(results)
         return results
 
-    def _stage(self, batch: Buffer, *, leader_epoch: int, now_ms: int, produce_version: int) -> AppendResult:
+    def _stage(self, batch: Buffer, *, leader_epoch: int, now_ms: int, produce_version: int, is_own: bool = False) -> AppendResult:
         """Check a batch and give it its place; `_write_staged` has to follow before anything else is done with the log."""
         if self._is_closed or self.directory.offline is not None:
             raise self._unusable()
@@ -96,7 +98,7 @@ class Log(CompactedLog):
                 time_ms = written.timestamp if self.config.is_log_append_time else NO_TIME
                 return AppendResult(written.base_offset, written.last_offset, time_ms, self.log_start_offset, True)
         append_time_ms = NO_TIME
-        if self._is_rewriting:
+        if self._is_rewriting and not (is_own and self._is_only_checking):
             batch, header, append_time_ms = self._rewritten(batch, header, now_ms=now_ms)
         size = len(batch)
         base_offset = self.log_end_offset

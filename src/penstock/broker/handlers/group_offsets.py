@@ -9,11 +9,11 @@ Partitions that do not exist are answered here, and the group is asked about the
 became of their topic, unless it is asked for by an id that no topic has.
 """
 
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from penstock.broker.api import Fields, Request, api
-from penstock.broker.group_reply import GatheredReply, GroupReply, Refusal
+from penstock.broker.group_reply import GatheredReply, GroupReply, Refusal, Shape
 from penstock.broker.groups import Groups
 from penstock.errors import KafkaError, UnknownTopicId, UnknownTopicOrPartition
 from penstock.groups.commands import CommitOffsets, DeleteOffsets, PartitionOffset, TopicOffsets
@@ -57,7 +57,7 @@ class GroupOffsetsFamily:
             retention_ms=None if retention_ms == _DEFAULT_RETENTION else retention_ms,
             understands_stale_epoch=version >= _FIRST_WITH_MEMBER_EPOCH,
         )
-        shape = None if not unknown else lambda fields: {"topics": [*fields["topics"], *unknown]}
+        shape = _with_unknown(unknown) if unknown else None
         return self._groups.submit(command, request, refuse=lambda error: _refuse_commit(topics, error), shape=shape)
 
     @api(ApiKey.OFFSET_FETCH, 1, 10)
@@ -116,12 +116,8 @@ class GroupOffsetsFamily:
                 unknown.append({"name": topic.name, "partitions": _partition_errors(missing, UnknownTopicOrPartition.code)})
         if unknown and not known:
             return {"error_code": 0, "topics": unknown}
-
-        def shape(fields: Fields) -> Fields:
-            found: Any = fields["topics"]
-            return {**fields, "topics": [] if fields["error_code"] else [*found, *unknown]}
-
         command = DeleteOffsets(group_id=message.group_id, topics=tuple(known))
+        shape = _with_unknown(unknown) if unknown else None
         return self._groups.submit(command, request, refuse=lambda error: {"error_code": error.code, "topics": []}, shape=shape)
 
 
@@ -154,6 +150,25 @@ def _known_topics(asked: Any, image: TopicImage, *, by_id: bool) -> tuple[list[T
             errors = _partition_errors(missing, UnknownTopicOrPartition.code)
             unknown.append({"name": name, "topic_id": info.topic_id, "partitions": errors})
     return topics, unknown
+
+
+def _with_unknown(unknown: list[Fields]) -> Shape:
+    """Adds the errors of what does not exist to the answer of the coordinator, unless that is an error as a whole."""
+
+    def add(fields: Fields) -> Fields:
+        if fields.get("error_code"):
+            return fields
+        found: Any = fields["topics"]
+        topics = {topic["name"]: topic for topic in found}
+        for missing in unknown:
+            present = topics.get(missing.get("name"))
+            if present is None:
+                found = [*found, missing]
+            else:
+                present["partitions"] = [*present["partitions"], *cast(Any, missing["partitions"])]
+        return {**fields, "topics": found}
+
+    return add
 
 
 def _partition_errors(indexes: list[int], error_code: int) -> list[Fields]:
