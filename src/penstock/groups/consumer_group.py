@@ -25,7 +25,7 @@ from penstock.errors import KafkaError, NonEmptyGroup, UnsupportedVersion
 from penstock.groups.commands import CommitOffsets, ConsumerHeartbeat
 from penstock.groups.consumer_admission import admit, check_current, known_member, leaver
 from penstock.groups.consumer_description import describe
-from penstock.groups.consumer_group_state import ConsumerGroupState
+from penstock.groups.consumer_group_state import ConsumerGroupState, in_order
 from penstock.groups.consumer_heartbeat_check import available_assignors, check_consumer_heartbeat
 from penstock.groups.consumer_member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, UNKNOWN_MEMBER, ConsumerMember, updated
 from penstock.groups.consumer_records import (
@@ -86,14 +86,17 @@ class ConsumerGroup:
     # --- records --------------------------------------------------------------------------------------------------------------------------
 
     def apply(self, key: ConsumerKey, value: ConsumerValue | None) -> None:
-        """Take a record into account, in replay as in operation."""
+        """Replay a record. Kafka writes partitions in no order; here they always have one, so that equal assignments are equal."""
+        self._apply(key, in_order(value))
+
+    def _apply(self, key: ConsumerKey, value: ConsumerValue | None) -> None:
         self._state.apply(key, value)
         if key.record_type in _SUBSCRIPTION_RECORDS:
             self._subscriptions.invalidate()
 
     def _write(self, outcome: Outcome, record_type: ConsumerRecordType, value: ConsumerValue | None, *, name: str = "") -> None:
         key = ConsumerKey(record_type, self.group_id, name)
-        self.apply(key, value)
+        self._apply(key, value)
         outcome.write(consumer_record(key, value))
 
     def tombstones(self) -> list[GroupRecord]:
@@ -429,19 +432,6 @@ class ConsumerGroup:
     def describe_consumer(self) -> Fields:
         """The group as ConsumerGroupDescribe shows it."""
         return describe(self._state, self._subscriptions.image, state_name=self.state, assignor=self.assignor_name)
-
-
-class ConsumerGroupMaker:
-    """Makes the groups of one shard, which share the time for matching expressions."""
-
-    __slots__ = ("_budget",)
-
-    def __init__(self) -> None:
-        self._budget = MatchingBudget()
-
-    def __call__(self, group_id: str, settings: GroupSettings) -> ConsumerGroup:
-        """A group without members."""
-        return ConsumerGroup(group_id, settings=settings, budget=self._budget)
 
 
 def _answer(member_id: str, member_epoch: int, *, error: KafkaError | None = None) -> Fields:

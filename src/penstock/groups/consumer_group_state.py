@@ -73,7 +73,7 @@ class ConsumerGroupState:
             case TargetAssignmentEpoch():
                 self.target_epoch = value.assignment_epoch
             case TargetAssignment():
-                self.target[key.name] = _in_order(value.partitions)
+                self.target[key.name] = value.partitions
             case CurrentAssignment():
                 self._set_current(key.name, value)
             case RegularExpression():
@@ -126,7 +126,6 @@ class ConsumerGroupState:
             # After compaction the current assignment may stand before the younger metadata of its member.
             member = self.members[member_id] = ConsumerMember(member_id)
         self._disown(member)
-        current = current._replace(assigned=_in_order(current.assigned), pending_revocation=_in_order(current.pending_revocation))
         member.current = current
         for partitions in (current.assigned, current.pending_revocation):
             for topic_id, numbers in partitions:
@@ -152,5 +151,16 @@ class ConsumerGroupState:
         return sum(member.metadata.subscribed_topic_regex == expression for member in self.members.values())
 
 
-def _in_order(partitions: Assignment) -> Assignment:
+def in_order(value: ConsumerValue | None) -> ConsumerValue | None:
+    """The same value with its partitions in the order that `canonical` gives them."""
+    match value:
+        case TargetAssignment():
+            return TargetAssignment(_canonical(value.partitions))
+        case CurrentAssignment():
+            return value._replace(assigned=_canonical(value.assigned), pending_revocation=_canonical(value.pending_revocation))
+        case _:
+            return value
+
+
+def _canonical(partitions: Assignment) -> Assignment:
     return canonical({topic_id: frozenset(numbers) for topic_id, numbers in partitions})
