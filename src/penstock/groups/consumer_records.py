@@ -4,7 +4,7 @@
     value   int16 version (0) | fields in the flexible encoding | tagged fields
 
     3   metadata of the group        epoch, hash of the metadata of the topics (tag 0)
-    5   metadata of a member         who it is, what it subscribes to; of a classic member also its protocols (tag 0)
+    5   metadata of a member         who it is, what it subscribes to; tag 0: a byte 1 and the protocols of a classic member, else a byte 0
     6   target assignment            the epoch it was computed for
     7   target assignment, member    partitions by topic id
     8   current assignment, member   epochs, state, partitions assigned and partitions being revoked
@@ -193,13 +193,13 @@ def _encode_member(member: MemberMetadata) -> bytes:
         _INT32.pack(member.rebalance_timeout_ms),
         compact_string(member.server_assignor),
     )
-    tags = []
+    classic = b"\x00"
     if member.classic is not None:
         content = [b"\x01", _INT32.pack(member.classic.session_timeout_ms), unsigned_varint(len(member.classic.protocols) + 1)]
         for name, metadata in member.classic.protocols:
             content += (compact_string(name), unsigned_varint(len(metadata) + 1), metadata, _NO_TAGS)
-        tags.append((0, b"".join((*content, _NO_TAGS))))
-    return b"".join((*parts, tagged_fields(tags)))
+        classic = b"".join((*content, _NO_TAGS))
+    return b"".join((*parts, tagged_fields([(0, classic)])))
 
 
 def _decode_member(reader: FieldReader) -> MemberMetadata:
@@ -217,7 +217,7 @@ def _decode_member(reader: FieldReader) -> MemberMetadata:
     if content is None:
         return member
     nested = FieldReader(content)
-    if nested.int8() < 0:
+    if nested.int8() == 0:
         return member
     session_timeout_ms = nested.int32()
     protocols = []
