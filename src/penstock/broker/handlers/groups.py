@@ -31,6 +31,7 @@ from penstock.wire.messages import milliseconds
 _FIRST_WITH_MEMBER_ID_REQUIRED = 4
 _FIRST_WITH_SKIPPED_ASSIGNMENT = 9
 _FIRST_WITH_SEVERAL_LEAVING = 3
+_FIRST_WITH_CLIENTS_OWN_MEMBER_ID = 1
 _NO_HEARTBEAT: Fields = {"member_id": None, "member_epoch": 0, "heartbeat_interval_ms": 0, "assignment": None}
 
 
@@ -120,6 +121,7 @@ class GroupsFamily:
             subscribed_topic_regex=getattr(message, "subscribed_topic_regex", None),
             server_assignor=message.server_assignor,
             topic_partitions=None if owned is None else tuple((one.topic_id, one.partitions) for one in owned if one.topic_id is not None),
+            requires_member_id=request.api_version >= _FIRST_WITH_CLIENTS_OWN_MEMBER_ID,
         )
         return self._groups.submit(command, request, refuse=_refuse_consumer_heartbeat, shape=_whole_heartbeat)
 
