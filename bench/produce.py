@@ -13,7 +13,7 @@ from bench.case import Bar, BenchError, Case, Context, Metric, Values
 from bench.load import VALUE
 from bench.measure import Stopwatch
 from bench.peers.broker import Broker
-from bench.topics import create_topic
+from bench.topics import create_topic, drop_topic
 from bench.warmup import warm_up
 
 FLUSH_TIMEOUT_SECONDS = 180.0
@@ -53,8 +53,11 @@ class Produce(Case):
         return {"throughput": watch.rate(self.workload.count), "broker CPU": watch.cpu_per_million(self.workload.count)}
 
     def _produce(self, context: Context, topic: str) -> Stopwatch:
-        create_topic(context.broker, topic)
-        return produce(context.broker, topic, self.workload)
+        create_topic(context.broker, topic, config={"file.delete.delay.ms": "0"})
+        try:
+            return produce(context.broker, topic, self.workload)
+        finally:
+            drop_topic(context.broker, topic)
 
 
 def produce(broker: Broker, topic: str, workload: Workload) -> Stopwatch:

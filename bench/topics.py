@@ -27,6 +27,12 @@ def create_topic(broker: Broker, topic: str, *, partitions: int = 1, config: Map
                 sleep(0.005)
 
 
+def drop_topic(broker: Broker, topic: str) -> None:
+    """Delete a topic and its files at once: what one round wrote is not to be put on the disk at the expense of the next ones."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    admin.delete_topics([topic], operation_timeout=30, request_timeout=60)[topic].result(CREATE_TIMEOUT_SECONDS)
+
+
 def _is_led(connection: RawConnection, topic: str, *, partition: int) -> bool:
     try:
         connection.end_offset(topic, partition)
