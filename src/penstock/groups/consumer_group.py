@@ -69,8 +69,8 @@ class ConsumerGroup:
     def __init__(
         self,
         group_id: str,
-        *,
         settings: GroupSettings,
+        *,
         budget: MatchingBudget | None = None,
         new_member_id: Callable[[], str] = random_member_id,
     ) -> None:

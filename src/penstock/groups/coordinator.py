@@ -39,6 +39,7 @@ from penstock.groups.commands import (
     LeaveGroup,
     SyncGroup,
 )
+from penstock.groups.consumer_heartbeat_check import check_consumer_heartbeat
 from penstock.groups.group import ConsumerMachine, Group
 from penstock.groups.offset_expiry import OffsetExpiry
 from penstock.groups.offsets import refuse_commit
@@ -240,8 +241,7 @@ class GroupCoordinator(GroupShard):
         return outcome
 
     def _new_consumer_group(self, command: ConsumerHeartbeat) -> ConsumerMachine:
-        if not command.group_id:
-            raise InvalidGroupId("GroupId can't be empty.")
+        check_consumer_heartbeat(command, self._settings)
         if command.member_epoch != 0 or self._make_consumer_group is None:
             raise GroupIdNotFound(f"Group {command.group_id} not found.")
         former = self._groups.get(command.group_id)
