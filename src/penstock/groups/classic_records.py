@@ -101,6 +101,8 @@ def decode_group_metadata(value: bytes) -> GroupMetadata:
     timestamp_ms = reader.int64() if version >= 2 else NO_TIMESTAMP
     count = reader.compact_count() if is_flexible else reader.count32()
     members = tuple(_decode_member(reader, version) for _ in range(count))
+    if is_flexible:
+        reader.tags()
     return GroupMetadata(protocol_type, generation_id, protocol_name, leader, timestamp_ms, members)
 
 

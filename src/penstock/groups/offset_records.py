@@ -18,7 +18,7 @@ from uuid import UUID
 
 from penstock.errors import MalformedFrame
 from penstock.groups.fields import FieldReader
-from penstock.wire.primitives import ZERO_UUID, unsigned_varint
+from penstock.wire.primitives import UUID_SIZE, ZERO_UUID, unsigned_varint
 
 OFFSET_KEY_TYPES: Final = frozenset((0, 1))
 NO_LEADER_EPOCH: Final = -1
@@ -112,6 +112,8 @@ def decode_offset_value(value: bytes) -> CommittedOffset:
     commit_ms = reader.int64()
     expire_ms = reader.int64() if version == 1 else NO_EXPIRY
     topic_id = reader.tags().get(0, ZERO_UUID) if version >= 4 else ZERO_UUID
+    if len(topic_id) != UUID_SIZE:
+        raise MalformedFrame(f"a topic id of {len(topic_id)} bytes")
     return CommittedOffset(offset, leader_epoch, metadata, commit_ms, expire_ms, topic_id)
 
 
