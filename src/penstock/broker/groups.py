@@ -19,7 +19,7 @@ from penstock.broker.api import Fields, Request
 from penstock.broker.group_partition import partition_of_group
 from penstock.broker.group_replay import replay
 from penstock.broker.group_reply import Answerable, GroupReply, Refusal, Shape
-from penstock.broker.group_settings import group_settings, offsets_topic_configs
+from penstock.broker.group_settings import offsets_topic_configs
 from penstock.broker.group_shard import GroupShard
 from penstock.broker.live_settings import LiveSettings
 from penstock.broker.topic_creation import TopicCreation
@@ -30,6 +30,7 @@ from penstock.errors import CoordinatorNotAvailable, KafkaError, NotCoordinator,
 from penstock.groups.commands import GroupCommand
 from penstock.groups.consumer_group import ConsumerGroup
 from penstock.groups.coordinator import GroupCoordinator
+from penstock.groups.settings import GroupSettings
 from penstock.groups.topic_image import TopicImage, TopicInfo
 from penstock.groups.topic_patterns import MatchingBudget
 from penstock.log.directory import LogDirectory
@@ -48,7 +49,15 @@ class Groups:
     """Finds the shard of a group."""
 
     def __init__(
-        self, replicas: Replicas, creation: TopicCreation, *, settings: LiveSettings, clock: Clock, executor: Executor, spawn: Spawn
+        self,
+        replicas: Replicas,
+        creation: TopicCreation,
+        *,
+        settings: LiveSettings,
+        group_settings: GroupSettings,
+        clock: Clock,
+        executor: Executor,
+        spawn: Spawn,
     ) -> None:
         self._replicas = replicas
         self._creation = creation
@@ -56,7 +65,7 @@ class Groups:
         self._clock = clock
         self._executor = executor
         self._spawn = spawn
-        self._group_settings = group_settings(settings.current)
+        self._group_settings = group_settings
         self._shards: dict[int, GroupShard] = {}
         self._topic_id: UUID | None = None
         self._partition_count = 0

@@ -18,6 +18,7 @@ from typing import Any, Self
 from penstock.broker.descriptors import max_partitions, raise_descriptor_limit
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.flusher import Flusher
+from penstock.broker.group_settings import group_settings
 from penstock.broker.groups import Groups
 from penstock.broker.handlers.api_versions import ApiVersionsFamily
 from penstock.broker.handlers.configs import ConfigsFamily
@@ -79,6 +80,7 @@ class BrokerServer:
         self._clock = clock or SystemClock()
         self._files = files or Files()
         self._settings = LiveSettings(options.options, node_id=options.node_id)
+        self._group_settings = group_settings(self._settings.current)
         self._exit = AsyncExitStack()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped: asyncio.Future[None] | None = None
@@ -155,7 +157,15 @@ class BrokerServer:
         self._watcher = ClusterWatcher(self._coordination, on_change=self._view_changed)
         controller = Controller(self._coordination, self._watcher, claim=lambda: self._election.claim)
         creation = TopicCreation(controller, lambda: settings.current, max_partitions_in_all=partition_limit)
-        self._groups = Groups(self._replicas, creation, settings=settings, clock=clock, executor=self._readers, spawn=self._spawn)
+        self._groups = Groups(
+            self._replicas,
+            creation,
+            settings=settings,
+            group_settings=self._group_settings,
+            clock=clock,
+            executor=self._readers,
+            spawn=self._spawn,
+        )
         sessions = FetchSessions(
             max_sessions=settings.current.integer("max.incremental.fetch.session.cache.slots"),
             min_idle_ms=SESSION_MIN_IDLE_MS,

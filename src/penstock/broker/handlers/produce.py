@@ -6,6 +6,9 @@ ApiVersions says 0: librdkafka before 2.11.1 sends uncompressed otherwise (KAFKA
 
 Append now, wait later: each batch is appended in the callback in which it came. acks=1 is answered in the same callback unless a flush is
 due; acks=all waits, without a task, for the high watermark; acks=0 is not answered, and an error with it closes the connection.
+
+Topics of the broker's own are not written by clients (INVALID_TOPIC_EXCEPTION), except by tools that call themselves `__admin_client`, as
+in Kafka. Such a request never opens the fast lane.
 """
 
 import asyncio
@@ -23,7 +26,8 @@ from penstock.broker.produce_run import ProduceRun, ProduceShape, TakenRequest
 from penstock.clock import Clock
 from penstock.cluster.replicas import Replicas
 from penstock.cluster.watermark import Watermark
-from penstock.errors import InvalidRequiredAcks, KafkaError, RequestTimedOut, UnsupportedVersion
+from penstock.coordination.cluster_view import INTERNAL_TOPICS
+from penstock.errors import InvalidRequiredAcks, InvalidTopic, KafkaError, RequestTimedOut, UnsupportedVersion
 from penstock.log.log import AppendResult
 from penstock.wire.api import ApiKey
 from penstock.wire.produce import PartitionProduced, ProduceRequest, TopicProduced, decode_request, encode_response, plain_answer
@@ -32,6 +36,7 @@ logger = logging.getLogger(__name__)
 
 NO_ACKS = 0
 ALLOWED_ACKS = (-1, 0, 1)
+ADMIN_CLIENT = "__admin_client"
 
 
 class Wait(NamedTuple):
@@ -59,7 +64,7 @@ class ProduceFamily:
         refusal = _refusal(produce)
         if refusal is None:
             self._open_lane(request, produce)
-            topics = self._append_all(produce, version, waits=waits)
+            topics = self._append_all(produce, version, waits=waits, is_admin=request.client_id == ADMIN_CLIENT)
         else:
             topics = _refuse_all(produce, refusal)
         if produce.acks == NO_ACKS:
@@ -70,7 +75,7 @@ class ProduceFamily:
         PendingProduce(request.defer(), topics, waits, version=version, correlation_id=request.correlation_id).start(produce.timeout_ms)
         return None
 
-    def _append_all(self, produce: ProduceRequest, version: int, *, waits: list[Wait]) -> list[TopicProduced]:
+    def _append_all(self, produce: ProduceRequest, version: int, *, waits: list[Wait], is_admin: bool) -> list[TopicProduced]:
         acks = produce.acks
         now_ms = self._clock.now_ms()
         topics: list[TopicProduced] = []
@@ -80,6 +85,8 @@ class ProduceFamily:
             for index, records in partitions:
                 try:
                     partition = self._replicas.partition(key, index)
+                    if partition.topic in INTERNAL_TOPICS and not is_admin:
+                        raise InvalidTopic(f"{partition.topic} is written by the broker alone")
                     result = partition.append_as_leader(records, acks=acks, now_ms=now_ms, produce_version=version)
                 except Exception as error:
                     answers.append(_refused(index, as_kafka_error(error)))
@@ -93,8 +100,15 @@ class ProduceFamily:
 
     def _open_lane(self, request: Request, produce: ProduceRequest) -> None:
         """Let the requests that follow this one and look like it go together (`produce_run`)."""
-        shape = ProduceShape.of(request, produce)
+        shape = None if self._is_for_internal_topic(produce) else ProduceShape.of(request, produce)
         request.connection.lane = None if shape is None else ProduceRun(request.connection, shape, self._finish_run)
+
+    def _is_for_internal_topic(self, produce: ProduceRequest) -> bool:
+        for name, topic_id, _ in produce.topics:
+            topic = self._replicas.topic(topic_id if name is None else name)  # type: ignore[arg-type]  # one of them is there
+            if topic is not None and topic.name in INTERNAL_TOPICS:
+                return True
+        return False
 
     def _finish_run(self, run: ProduceRun, taken: list[TakenRequest]) -> None:
         try:

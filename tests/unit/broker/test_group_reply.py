@@ -1,0 +1,74 @@
+import logging
+import socket
+
+import pytest
+
+from penstock.broker.api import Fields, Request
+from penstock.broker.connection import Connection
+from penstock.broker.frame_reader import ReceiveBuffers
+from penstock.broker.group_reply import GatheredReply, GroupReply
+from penstock.errors import KafkaError, NotCoordinator
+from penstock.wire.api import ApiKey
+from penstock.wire.frames import RequestHeader
+from tests.unit.broker.conftest import Ends
+
+
+class Nobody:
+    def handle(self, connection: Connection, frame: memoryview) -> None:
+        raise AssertionError("nothing is sent")
+
+
+def heartbeat(connected: socket.socket) -> Request:
+    connection = Connection(
+        connected,
+        peer="client:1",
+        handler=Nobody(),
+        buffers=ReceiveBuffers(max_held_bytes=1 << 20),
+        max_frame_size=1000,
+        on_close=lambda _: None,
+    )
+    return Request(connection, RequestHeader(ApiKey.HEARTBEAT, 0, 7, "client", 0), memoryview(b""))
+
+
+def refuse(error: KafkaError) -> Fields:
+    return {"error_code": error.code}
+
+
+async def test_answer_that_is_there_is_returned_by_the_handler(ends: Ends) -> None:
+    request = heartbeat(ends.broker)
+    reply = GroupReply(request, refuse)
+    reply.fail(NotCoordinator())
+    assert reply.result() == {"error_code": 16}
+    request.connection.close()
+
+
+async def test_answer_that_comes_later_is_sent_in_the_shape_of_its_version(ends: Ends) -> None:
+    request = heartbeat(ends.broker)
+    reply = GroupReply(request, refuse, lambda fields: {**fields, "error_code": 27})
+    assert reply.result() is None
+    reply.answer({"error_code": 0})
+    assert ends.client.recv(100) == b"\x00\x00\x00\x06\x00\x00\x00\x07\x00\x1b"
+    request.connection.close()
+
+
+async def test_answer_that_makes_no_sense_closes_the_connection_of_its_request_only(ends: Ends, caplog: pytest.LogCaptureFixture) -> None:
+    request = heartbeat(ends.broker)
+    reply = GroupReply(request, refuse)
+    reply.result()
+    with caplog.at_level(logging.ERROR):
+        reply.answer({"error_code": "nonsense"})
+    assert request.connection.is_closed
+    assert "makes no sense" in caplog.text
+
+
+async def test_gathered_answer_waits_for_its_last_part(ends: Ends) -> None:
+    request = heartbeat(ends.broker)
+    reply = GroupReply(request, refuse)
+    gathered = GatheredReply(reply, 2, lambda parts: {"parts": parts})
+    gathered.part(1, refuse).fail(NotCoordinator())
+    gathered.part(0, refuse).answer({"error_code": 0})
+    assert reply.result() == {"parts": [{"error_code": 0}, {"error_code": 16}]}
+    empty = GroupReply(request, refuse)
+    GatheredReply(empty, 0, lambda parts: {"parts": parts})
+    assert empty.result() == {"parts": []}
+    request.connection.close()
