@@ -125,7 +125,7 @@ def test_group_that_does_not_exist_is_told(penstock: Penstock, brokers: list[str
         (["--by", "-5"], [0, 5]),
         (["-o", "5", "-p", "1"], [4, 5]),
     ],
-    ids=" ".join,
+    ids=str,
 )
 def test_seek_moves_what_is_committed(
     penstock: Penstock, brokers: list[str], group_broker: Broker, group: str, topic: str, *, where: list[str], expected: list[int]

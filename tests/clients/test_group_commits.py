@@ -5,7 +5,7 @@ import pytest
 from tests.brokers import Broker
 from tests.clients.group_kinds import EVERY_CLIENT, Kind
 from tests.clients.group_member import Group
-from tests.clients.group_requests import Committed, fetch_committed
+from tests.clients.group_requests import fetch_committed
 from tests.clients.numbered import Numbered
 from tests.topics import create_topic
 from tests.waiting import wait_until
@@ -62,8 +62,8 @@ def test_commit_of_chosen_offsets_carries_its_note(group_broker: Broker, message
         group.wait_for(40)
         member.ask(lambda consumer: consumer.commit({place: 7}, metadata="seven"))
         _, found = fetch_committed(connection, group.name, None)
-        assert {at: (one.offset, one.metadata) for at, one in found.items()} == {place: (7, "seven")}
-        assert isinstance(found[place], Committed)
+        # confluent-kafka sends the zero byte that ends its string in C along with it.
+        assert {at: (one.offset, (one.metadata or "").rstrip("\0")) for at, one in found.items()} == {place: (7, "seven")}
         group.leave(member)
         group.join(commits=False)
         group.wait_for(40 + 20 + 13)

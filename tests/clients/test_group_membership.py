@@ -9,7 +9,7 @@ from tests.clients.group_member import Group
 from tests.clients.group_requests import describe
 from tests.clients.numbered import Numbered
 from tests.connection import CREATE_PARTITIONS
-from tests.topics import create_topic, fresh_name
+from tests.topics import LATEST, create_topic, fresh_name, list_offset
 from tests.waiting import wait_until
 
 each_kind = pytest.mark.parametrize("kind", EVERY_KIND, ids=str)
@@ -25,6 +25,8 @@ def add_partitions(broker: Broker, topic: str, count: int) -> None:
         wanted = [{"name": topic, "count": count, "assignments": None}]
         answer = connection.ask(CREATE_PARTITIONS, 3, {"topics": wanted, "timeout_ms": 10_000})
         assert answer.results[0].error_code == ErrorCode.none
+        for partition in range(count):
+            wait_until(lambda at=partition: list_offset(connection, topic, LATEST, partition=at).error_code == 0, "a leader")  # type: ignore[misc]
 
 
 @each_kind

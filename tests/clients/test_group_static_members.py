@@ -52,12 +52,13 @@ def test_static_member_that_comes_back_finds_its_assignment_without_a_rebalance(
 def test_static_member_that_changes_the_protocol_of_the_group_starts_a_rebalance(group_broker: Broker, group: str) -> None:
     """Another subscription alone does not, in Kafka: only the leader could act on it, and nobody tells the leader."""
     with group_broker.connect() as connection:
-        who = enter(connection, group, instance="first", protocols={"range": subscription(data=b"old")})
-        same = join(connection, group, instance="first", protocols={"range": subscription(data=b"other")})
+        old, other, new = (subscription(data=data) for data in (b"old", b"other", b"new"))
+        who = enter(connection, group, instance="first", protocols={"range": old, "roundrobin": old})
+        same = join(connection, group, instance="first", protocols={"range": other, "roundrobin": other})
         assert (same.error_code, same.generation_id) == (ErrorCode.none, who.generation)
-        again = join(connection, group, instance="first", protocols={"roundrobin": subscription(data=b"new")})
+        again = join(connection, group, instance="first", protocols={"roundrobin": new, "range": new})
         assert (again.error_code, again.generation_id) == (ErrorCode.none, who.generation + 1)
-        assert [member.metadata for member in again.members] == [subscription(data=b"new")]
+        assert [member.metadata for member in again.members] == [new]
 
 
 def test_older_of_two_members_with_one_name_is_fenced(group_broker: Broker, group: str) -> None:
