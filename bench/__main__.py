@@ -58,6 +58,20 @@ def scaling(*, quick: Quick = False, kafka: WithKafka = True, penstock: WithPens
     _run(["scaling"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, penstock, options=option), directory=directory)
 
 
+@app.command()
+def groups(*, quick: Quick = False, kafka: WithKafka = True, penstock: WithPenstock = True, only: Only = None, rounds: Rounds = 0,
+           option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
+    """Consumer groups: rebalances of 2, 10 and 50 members, commits, offsets after a restart."""
+    _run(["groups"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, penstock, options=option), directory=directory)
+
+
+@app.command()
+def compaction(*, quick: Quick = False, kafka: WithKafka = True, penstock: WithPenstock = True, only: Only = None, rounds: Rounds = 0,
+               option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
+    """How fast a log is compacted, and whether other clients feel it."""
+    _run(["compaction"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, penstock, options=option), directory=directory)
+
+
 @app.command("all")
 def run_all(*, quick: Quick = False, kafka: WithKafka = True, penstock: WithPenstock = True, only: Only = None, rounds: Rounds = 0,
             option: Option = None, directory: Scratch = None) -> None:  # fmt: skip

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench.case import Case
+from bench.compaction import Compaction
 from bench.connections import Connections
 from bench.consume import Consume
+from bench.groups import Commits, OffsetsLoad, Rebalance
 from bench.latency import Latency
 from bench.log_sizes import LogSize
 from bench.memory import Memory
@@ -32,10 +34,16 @@ class Sizes:
     fetches: int
     connections: tuple[int, ...]
     idle_seconds: float
+    group_members: tuple[int, ...] = (2, 10, 50)
+    rebalances: int = 100
+    commits: int = 20_000
+    committed_offsets: int = 100_000
+    dirty_megabytes: int = 300
 
 
 FULL = Sizes(2_000_000, 1_000_000, 50_000, 10, 500_000, (1, 100, 1000), (100, 2000), 1000, (1, 100, 1000), 5.0)
-QUICK = Sizes(200_000, 100_000, 10_000, 3, 100_000, (1, 100), (10, 100), 200, (1, 100), 1.0)
+QUICK = Sizes(200_000, 100_000, 10_000, 3, 100_000, (1, 100), (10, 100), 200, (1, 100), 1.0,
+              group_members=(2, 10), rebalances=20, commits=2_000, committed_offsets=10_000, dirty_megabytes=60)  # fmt: skip
 
 
 def single(sizes: Sizes) -> list[Case]:
@@ -63,4 +71,23 @@ def scaling(sizes: Sizes) -> list[Case]:
     ]
 
 
-SUITES: dict[str, Callable[[Sizes], list[Case]]] = {"single": single, "scaling": scaling}
+def groups(sizes: Sizes) -> list[Case]:
+    """Consumer groups: rebalances, commits, offsets after a restart."""
+    return [
+        *(
+            Rebalance(members, protocol=protocol, times=sizes.rebalances)
+            for protocol in ("classic", "new")
+            for members in sizes.group_members
+        ),
+        Commits(sizes.commits, partitions=1),
+        Commits(sizes.commits // 10, partitions=100),
+        OffsetsLoad(sizes.committed_offsets),
+    ]
+
+
+def compaction(sizes: Sizes) -> list[Case]:
+    """The cleaner, and who feels it."""
+    return [Compaction(sizes.dirty_megabytes)]
+
+
+SUITES: dict[str, Callable[[Sizes], list[Case]]] = {"single": single, "scaling": scaling, "groups": groups, "compaction": compaction}
