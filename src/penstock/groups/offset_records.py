@@ -21,6 +21,8 @@ from penstock.groups.fields import FieldReader
 from penstock.wire.primitives import UUID_SIZE, ZERO_UUID, unsigned_varint
 
 OFFSET_KEY_TYPES: Final = frozenset((0, 1))
+OFFSET_KEY_START: Final = b"\x00\x01"
+"""What the key of an offset begins with since Kafka 0.8.2."""
 NO_LEADER_EPOCH: Final = -1
 NO_EXPIRY: Final = -1
 
@@ -35,7 +37,8 @@ _BARE: Final = struct.Struct(">hqibq")
 """Version 4 up to the tagged fields when the metadata are empty: nearly always."""
 _NO_TAGS: Final = b"\x00"
 _TOPIC_ID_TAG: Final = b"\x01\x00\x10"
-_BARE_SIZE: Final = _BARE.size
+_WITH_TOPIC_ID: Final = struct.Struct(">hqibq3s16s")
+"""The same with the id of the topic."""
 
 
 class CommittedOffset(NamedTuple):
@@ -71,14 +74,12 @@ def encode_offset_key(group_id: str, topic: str, partition: int) -> bytes:
 def decode_offset_key(key: bytes) -> OffsetKey:
     """The key whose type is 0 or 1."""
     try:
-        group_end = 4 + _KEY_START.unpack_from(key)[1]
-        topic_end = group_end + 2 + _LENGTH.unpack_from(key, group_end)[0]
+        group_end = 4 + (key[2] << 8 | key[3])
+        topic_end = group_end + 2 + (key[group_end] << 8 | key[group_end + 1])
         (partition,) = _PARTITION.unpack_from(key, topic_end)
-        if 4 <= group_end <= topic_end - 2:
-            return OffsetKey(key[4:group_end].decode(), key[group_end + 2 : topic_end].decode(), partition)
-    except (struct.error, UnicodeDecodeError):
-        pass
-    raise MalformedFrame("the key of a committed offset is cut off")
+        return OffsetKey(str(key[4:group_end], "utf-8"), str(key[group_end + 2 : topic_end], "utf-8"), partition)
+    except (IndexError, struct.error, UnicodeDecodeError):
+        raise MalformedFrame("the key of a committed offset is cut off") from None
 
 
 def encode_offset_value(committed: CommittedOffset) -> bytes:
@@ -96,12 +97,10 @@ def encode_offset_value(committed: CommittedOffset) -> bytes:
 
 def decode_offset_value(value: bytes) -> CommittedOffset:
     """The value in any of its versions."""
-    if len(value) > _BARE_SIZE and value[:2] == b"\x00\x04" and value[14] == 1:
-        _, offset, leader_epoch, _, commit_ms = _BARE.unpack_from(value)
-        if value[_BARE_SIZE:] == _NO_TAGS:
-            return CommittedOffset(offset, leader_epoch, "", commit_ms)
-        if value[_BARE_SIZE : _BARE_SIZE + 3] == _TOPIC_ID_TAG and len(value) == _BARE_SIZE + 19:
-            return CommittedOffset(offset, leader_epoch, "", commit_ms, NO_EXPIRY, value[_BARE_SIZE + 3 :])
+    if len(value) == _WITH_TOPIC_ID.size:
+        version, offset, leader_epoch, text_size, commit_ms, tag, topic_id = _WITH_TOPIC_ID.unpack(value)
+        if version == 4 and text_size == 1 and tag == _TOPIC_ID_TAG:
+            return CommittedOffset(offset, leader_epoch, "", commit_ms, NO_EXPIRY, topic_id)
     reader = FieldReader(value)
     version = reader.int16()
     if not 0 <= version <= 4:

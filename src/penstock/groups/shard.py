@@ -15,7 +15,7 @@ from penstock.groups.classic_rebalance import DEAD
 from penstock.groups.classic_records import GroupMetadata
 from penstock.groups.consumer_records import ConsumerKey, ConsumerValue
 from penstock.groups.group import CLASSIC, ConsumerMachine, Group
-from penstock.groups.offset_records import OffsetKey
+from penstock.groups.offset_records import OFFSET_KEY_START, OffsetKey, decode_offset_key, decode_offset_value
 from penstock.groups.offsets import OffsetStore
 from penstock.groups.outcome import Fields, GroupRecord
 from penstock.groups.records import decode_record
@@ -39,9 +39,13 @@ class GroupShard:
 
     def apply(self, record: GroupRecord) -> None:
         """Replay one record; kinds that are not known are skipped. MalformedFrame if it makes no sense."""
+        key, value = record
+        if key[:2] == OFFSET_KEY_START:  # nearly all of them
+            self._offsets.apply(decode_offset_key(key), None if value is None else decode_offset_value(value))
+            return
         match decode_record(record):
-            case (OffsetKey() as key, committed):
-                self._offsets.apply(key, committed)
+            case (OffsetKey() as offset_key, committed):
+                self._offsets.apply(offset_key, committed)
             case (str() as group_id, GroupMetadata() as metadata):
                 group = ClassicGroup(group_id, self._settings)
                 group.restore(metadata)
@@ -49,8 +53,8 @@ class GroupShard:
             case (str() as group_id, None):
                 if isinstance(self._groups.get(group_id), ClassicGroup):
                     del self._groups[group_id]
-            case (ConsumerKey() as consumer_key, value):
-                self._apply_consumer(consumer_key, value)
+            case (ConsumerKey() as consumer_key, consumer_value):
+                self._apply_consumer(consumer_key, consumer_value)
 
     def _apply_consumer(self, key: ConsumerKey, value: ConsumerValue | None) -> None:
         group = self._consumer_group(key.group_id)
