@@ -127,21 +127,24 @@ class Cleaner:
             self._files, self._order.path, group[0].base_offset, config=self._config, created_ms=self._order.now_ms
         )
         filled = [one for one in group if one.size_bytes]
+        is_changed = len(group) > 1
         for one in filled:
             segment = self._segment(one.base_offset, one.size_bytes)
             modified_ms = self._files.status(segment.path()).modified_ms
-            self._clean_segment(segment, cleaned, rules, is_last_segment=one is filled[-1])
+            is_changed |= self._clean_segment(segment, cleaned, rules, is_last_segment=one is filled[-1])
         cleaned.finish(modified_ms=modified_ms)
         self._files.fsync_directory(self._order.path)
         self._counts.bytes_before += size_before
         self._counts.bytes_after += cleaned.size_bytes
-        if len(group) == 1 and cleaned.size_bytes == size_before:
+        if not is_changed:
             cleaned.unlink()
             return None
         return CleanedGroup([one.base_offset for one in group], cleaned.size_bytes)
 
-    def _clean_segment(self, segment: Segment, cleaned: CleanedSegment, rules: CleaningRules, *, is_last_segment: bool) -> None:
+    def _clean_segment(self, segment: Segment, cleaned: CleanedSegment, rules: CleaningRules, *, is_last_segment: bool) -> bool:
+        """Write what is left of a segment; whether that is anything else than what was there."""
         counts = self._counts
+        is_changed = False
         for header, batch, is_last_batch in self._batches(segment):
             counts.records_before += max(0, header.record_count)
             try:
@@ -149,10 +152,12 @@ class Cleaner:
             except KafkaError as error:
                 self._report(header, error)
                 left = CleanedBatch(batch, max(1, header.record_count), header.max_timestamp)
+            is_changed |= left.content is not batch
             if left.content is not None:
                 cleaned.add(left.content, last_offset=header.last_offset, max_timestamp=left.max_timestamp)
                 counts.records_after += left.record_count
                 self._account(len(left.content))
+        return is_changed
 
     # -- inside
 

@@ -32,7 +32,8 @@ class CleaningBounds(NamedTuple):
     now_ms: int
     log_start_offset: int
     log_end_offset: int
-    high_watermark: int
+    stable_offset: int
+    """Everything below is committed, and on the disk."""
     cleaned_offset: int | None
     """How far compaction came, as the checkpoint says."""
 
@@ -75,7 +76,7 @@ def extent_of(segments: Sequence[CleanableSegment], config: LogConfig, bounds: C
     too_old = bounds.now_ms - config.max_compaction_lag_ms
     for segment, end in zip(segments[:-1], ends, strict=True):
         is_dirty = end > dirty_from
-        if end > bounds.high_watermark or (is_dirty and config.min_compaction_lag_ms > 0 and segment.largest_timestamp > too_young):
+        if end > bounds.stable_offset or (is_dirty and config.min_compaction_lag_ms > 0 and segment.largest_timestamp > too_young):
             break
         count += 1
         if is_dirty:

@@ -38,7 +38,8 @@ class CompactedLog(KeptLog):
                 now_ms,
                 self.log_start_offset,
                 self.log_end_offset,
-                self.last_stable_offset(high_watermark),
+                # Or else the checkpoint could speak of what a crash takes; a sealed segment is flushed soon anyway.
+                min(self.last_stable_offset(high_watermark), self.durable_end),
                 self.directory.cleaned_offsets.get(self.topic_partition),
             )
             return extent_of([self._cleanable(segment) for segment in self._segments], self.config, bounds)

@@ -5,8 +5,8 @@ is read; sealed segments stay closed. After a crash the segment that holds the r
 first damage the log ends, and later segments are removed. Earlier segments were synced, with their indexes, before the recovery point
 passed them; an index that is missing or makes no sense is rebuilt.
 
-Between two segments that are recovered no offset may be missing (a file that lost its tail at a batch boundary looks intact), unless the
-topic is compacted: Kafka's compaction leaves holes there. Ours leaves them only inside segments, where they are always fine.
+Between two segments that are recovered no offset may be missing (a file that lost its tail at a batch boundary looks intact), except
+where the log was compacted: Kafka's compaction leaves holes there. Ours leaves them only inside segments, where they are always fine.
 
 A swap of compacted segments that was interrupted is finished first (`swap`). Leftovers go: `.deleted` (retention was about to unlink it),
 `.cleaned` and `.tmp` (never finished), indexes without a segment.
@@ -55,6 +55,8 @@ class LoadOrder:
     is_clean: bool = True
     recovery_point: int = 0
     log_start_offset: int = 0
+    cleaned_offset: int = 0
+    """How far compaction came."""
 
 
 def load_log(files: Files, directory: Path, order: LoadOrder) -> LoadedLog:
@@ -193,7 +195,7 @@ def _recover(
     snapshots.remove_above(first)
     end = first
     for number, segment in enumerate(doubtful):
-        if number and segment.base_offset != end and (segment.base_offset < end or not order.config.is_compacted):
+        if number and segment.base_offset != end and (segment.base_offset < end or segment.base_offset > order.cleaned_offset):
             _logger.warning("%s does not go on where the segment before it ends (%d)", segment.path(), end)
             _remove(files, segments.remove_above(doubtful[number - 1].base_offset))
             break

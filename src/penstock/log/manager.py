@@ -288,6 +288,7 @@ class LogManager:
                     is_clean=directory.was_clean,
                     recovery_point=directory.recovery_points.get(topic_partition, 0),
                     log_start_offset=starts.get(topic_partition, 0),
+                    cleaned_offset=directory.cleaned_offsets.get(topic_partition, 0),
                 )
                 log = Log(directory, topic_partition, path, order)
                 log.topic_id = topic_id

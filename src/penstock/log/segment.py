@@ -90,7 +90,8 @@ class Segment:
         self._time_index: TimeIndex | None = None
         self._largest: TimestampOffset | None = None
         self._first_timestamp: int | None = None
-        self._bytes_since_index = 0
+        self._bytes_since_index = size_bytes
+        """Or fewer: where the last entry points is not worth a look into the file. The next one comes early then."""
         self._preallocated = False
         self._recent_last_offsets: list[int] = []
         self._recent_positions: list[int] = []

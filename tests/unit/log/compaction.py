@@ -5,11 +5,12 @@ from collections.abc import Iterable
 from penstock.files import Files
 from penstock.log.cleaner import Cleaner
 from penstock.log.cleaning_order import CleanedGroup, CleaningResult
+from penstock.log.cleaning_rules import CleaningExtent
 from penstock.log.log import Log
 from penstock.wire.compression import Codec
 from penstock.wire.records import ProducerStamp, Record, decode_records, encode_batch, split_batches
 from tests.unit.log.conftest import NOW_MS
-from tests.unit.log.partition import read_bytes
+from tests.unit.log.partition import flush, read_bytes
 
 ROOMY = 1 << 20
 
@@ -25,11 +26,17 @@ def write(
 
 
 def compact(
-    log: Log, *, now_ms: int = NOW_MS, high_watermark: int | None = None, memory: int = ROOMY, files: Files | None = None
+    log: Log,
+    *,
+    now_ms: int = NOW_MS,
+    high_watermark: int | None = None,
+    memory: int = ROOMY,
+    files: Files | None = None,
+    is_flushed_first: bool = True,
 ) -> CleaningResult:
     """Compact what may be compacted, whether it is due or not, and write the checkpoint."""
     files = files or Files()
-    extent = log.cleaning_extent(now_ms, high_watermark=log.log_end_offset if high_watermark is None else high_watermark)
+    extent = extent_of(log, now_ms=now_ms, high_watermark=high_watermark, is_flushed_first=is_flushed_first)
     cleaning = log.begin_cleaning(extent, now_ms=now_ms, dedupe_buffer_bytes=memory, io_buffer_bytes=1000)
     for answer in Cleaner(files, cleaning.order).run():
         if isinstance(answer, CleanedGroup):
@@ -42,6 +49,13 @@ def compact(
             log.directory.write_cleaned_offsets()
             return answer
     raise AssertionError("a cleaner ends with a result")
+
+
+def extent_of(log: Log, *, now_ms: int = NOW_MS, high_watermark: int | None = None, is_flushed_first: bool = True) -> CleaningExtent:
+    """What could be compacted once everything is on the disk."""
+    if is_flushed_first and log.log_end_offset > log.durable_end:
+        flush(log)
+    return log.cleaning_extent(now_ms, high_watermark=log.log_end_offset if high_watermark is None else high_watermark)
 
 
 def stored_batches(log: Log) -> Iterable[bytes]:

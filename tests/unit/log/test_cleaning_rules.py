@@ -17,8 +17,8 @@ NOW_MS = 1_000_000
 SEGMENTS = [CleanableSegment(number * 10, 100, NOW_MS - 1000 + number, NOW_MS - 1000 + number) for number in range(5)]
 
 
-def bounds(*, start: int = 0, high_watermark: int = 45, cleaned: int | None = None) -> CleaningBounds:
-    return CleaningBounds(NOW_MS, start, 45, high_watermark, cleaned)
+def bounds(*, start: int = 0, stable: int = 45, cleaned: int | None = None) -> CleaningBounds:
+    return CleaningBounds(NOW_MS, start, 45, stable, cleaned)
 
 
 def extent(config: LogConfig | None = None, **fields: int) -> CleaningExtent:
@@ -38,10 +38,10 @@ def test_a_segment_that_was_compacted_in_part_is_dirty() -> None:
     assert extent(cleaned=15) == CleaningExtent(15, 40, 4, 100, 300, False)
 
 
-def test_nothing_at_or_above_the_high_watermark_is_touched() -> None:
-    assert extent(high_watermark=30).end_offset == 30
-    assert extent(high_watermark=29).end_offset == 20
-    assert extent(high_watermark=0) == CleaningExtent(0, 0, 0, 0, 0, False)
+def test_nothing_beyond_what_is_committed_and_on_the_disk_is_touched() -> None:
+    assert extent(stable=30).end_offset == 30
+    assert extent(stable=29).end_offset == 20
+    assert extent(stable=0) == CleaningExtent(0, 0, 0, 0, 0, False)
 
 
 def test_young_records_are_safe_for_the_minimum_lag() -> None:
