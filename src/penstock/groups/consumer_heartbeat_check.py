@@ -2,7 +2,11 @@
 
 v0   the coordinator makes up the id of a member that joins without one
 v1   the member makes up its own id (KIP-1082), and may subscribe with a regular expression
+
+Kafka has no limits for names and subscriptions; here what would not fit into a record is refused before it is tried.
 """
+
+from typing import Final
 
 from penstock.errors import InvalidRequest, UnsupportedAssignor
 from penstock.groups.assignors import ASSIGNORS
@@ -10,10 +14,14 @@ from penstock.groups.commands import ConsumerHeartbeat
 from penstock.groups.consumer_member import JOIN_EPOCH, STATIC_LEAVE_EPOCH
 from penstock.groups.settings import GroupSettings
 
+_MAX_NAME_BYTES: Final = 32_767
+"""Keys of records have lengths of 16 bits."""
+
 
 def check_consumer_heartbeat(command: ConsumerHeartbeat, settings: GroupSettings) -> None:
     """Raise InvalidRequest or UnsupportedAssignor if no group could take it."""
     _check_names(command)
+    _check_sizes(command, settings.max_batch_bytes)
     if command.member_epoch == JOIN_EPOCH:
         _check_join(command)
     elif command.member_epoch == STATIC_LEAVE_EPOCH:
@@ -41,6 +49,16 @@ def _check_names(command: ConsumerHeartbeat) -> None:
         raise InvalidRequest("InstanceId can't be empty.")
     if command.rack_id is not None and not command.rack_id.strip():
         raise InvalidRequest("RackId can't be empty.")
+
+
+def _check_sizes(command: ConsumerHeartbeat, limit_bytes: int) -> None:
+    names = (command.group_id, command.member_id, command.instance_id or "", command.rack_id or "", command.client_id)
+    if any(len(name) > _MAX_NAME_BYTES or len(name.encode()) > _MAX_NAME_BYTES for name in names):
+        raise InvalidRequest(f"A name is longer than {_MAX_NAME_BYTES} bytes.")
+    subscribed = command.subscribed_topic_names
+    # Five names of the longest kind, and every topic with its length.
+    if subscribed is not None and 5 * _MAX_NAME_BYTES + sum(3 + len(name.encode()) for name in subscribed) > limit_bytes:
+        raise InvalidRequest(f"A subscription to {len(subscribed)} topics is too large.")
 
 
 def _check_join(command: ConsumerHeartbeat) -> None:
