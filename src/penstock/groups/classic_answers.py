@@ -1,4 +1,4 @@
-"""The answers to JoinGroup and SyncGroup."""
+"""The answers to JoinGroup and SyncGroup, for all versions at once: what a version does not have is left out when it is written."""
 
 from penstock.groups.outcome import Fields
 
