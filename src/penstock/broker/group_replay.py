@@ -8,9 +8,7 @@ of the partition with it.
 import asyncio
 import logging
 import os
-from collections.abc import Iterator
 from concurrent.futures import Executor
-from itertools import islice
 from typing import Final
 
 from penstock.cluster.partition import Partition
@@ -19,13 +17,16 @@ from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.outcome import GroupRecord
 from penstock.log.region import FileRegion
 from penstock.wire.batch import read_header
-from penstock.wire.records import Record, decode_records, split_batches
+from penstock.wire.key_values import decode_key_values
+from penstock.wire.records import split_batches
 
 logger = logging.getLogger(__name__)
 
 SLICE_SECONDS: Final = 0.005
 RECORDS_PER_LOOK: Final = 128
 """Records between two looks at the clock."""
+
+KeyAndValue = tuple[bytes | None, bytes | None]
 
 
 async def replay(partition: Partition, coordinator: GroupCoordinator, *, executor: Executor, chunk_bytes: int) -> int:
@@ -49,10 +50,10 @@ async def replay(partition: Partition, coordinator: GroupCoordinator, *, executo
             offset = max(offset, header.next_offset)
             if header.is_control:
                 continue
-            records = _records(partition, batch)
-            while piece := list(islice(records, RECORDS_PER_LOOK)):
-                count += len(piece)
-                _apply(partition, coordinator, piece)
+            pairs = _read_batch(partition, batch)
+            count += len(pairs)
+            for first in range(0, len(pairs), RECORDS_PER_LOOK):
+                _apply(partition, coordinator, pairs[first : first + RECORDS_PER_LOOK], base_offset=header.base_offset)
                 if loop.time() > slice_ends:
                     await asyncio.sleep(0)
                     slice_ends = loop.time() + SLICE_SECONDS
@@ -61,21 +62,24 @@ async def replay(partition: Partition, coordinator: GroupCoordinator, *, executo
     return count
 
 
-def _records(partition: Partition, batch: memoryview) -> Iterator[Record]:
-    """The records of a batch, as far as it can be read."""
+def _read_batch(partition: Partition, batch: memoryview) -> list[KeyAndValue]:
+    """Keys and values of a batch; none if it cannot be read."""
     try:
-        yield from decode_records(batch)
+        return decode_key_values(batch)
     except KafkaError as error:
         offset = read_header(batch).base_offset
         logger.error("%s-%d: the batch at offset %d is passed over: %s", partition.topic, partition.index, offset, error)
+        return []
 
 
-def _apply(partition: Partition, coordinator: GroupCoordinator, records: list[Record]) -> None:
-    for offset, _, key, value, _ in records:
+def _apply(partition: Partition, coordinator: GroupCoordinator, pairs: list[KeyAndValue], *, base_offset: int) -> None:
+    apply = coordinator.apply
+    for key, value in pairs:
         try:
-            coordinator.apply(GroupRecord(key or b"", value))
+            apply(GroupRecord(key or b"", value))
         except (KafkaError, MalformedFrame) as error:
-            logger.error("%s-%d: the record at offset %d is passed over: %s", partition.topic, partition.index, offset, error)
+            where = f"{partition.topic}-{partition.index}"
+            logger.error("%s: a record of the batch at offset %d is passed over: %s", where, base_offset, error)
 
 
 def _read(region: FileRegion) -> bytes:

@@ -6,17 +6,20 @@ connection keeps a place for it. A client that went away meanwhile costs nothing
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from penstock.broker.api import Fields, Request
 from penstock.broker.connection import PendingReply
+from penstock.broker.outbox import Chunk
 from penstock.errors import KafkaError
 
 logger = logging.getLogger(__name__)
 
 Refusal = Callable[[KafkaError], Fields]
 """The fields of the answer that says an error, in the shape of its API."""
+Encode = Callable[[Request, Fields], bytes]
+"""Writes the answer."""
 Shape = Callable[[Fields], Fields]
 """Makes the answer of a coordinator fit the version of the request, where leaving out fields is not enough."""
 
@@ -34,12 +37,13 @@ class Answerable(Protocol):
 class GroupReply:
     """The answer to one request."""
 
-    __slots__ = ("_fields", "_pending", "_refuse", "_request", "_shape")
+    __slots__ = ("_encode", "_fields", "_pending", "_refuse", "_request", "_shape")
 
-    def __init__(self, request: Request, refuse: Refusal, shape: Shape | None = None) -> None:
+    def __init__(self, request: Request, refuse: Refusal, *, shape: Shape | None = None, encode: Encode = Request.encode) -> None:
         self._request = request
         self._refuse = refuse
         self._shape = shape
+        self._encode = encode
         self._fields: Fields | None = None
         self._pending: PendingReply | None = None
 
@@ -56,18 +60,19 @@ class GroupReply:
         """Answer with an error."""
         self.answer(self._refuse(error))
 
-    def result(self) -> Fields | None:
+    def result(self) -> Sequence[Chunk] | None:
         """What the handler returns: the answer if there is one already; otherwise a place is kept for it."""
-        if self._fields is None:
-            # The bytes are not good any longer when the handler has returned.
-            self._request.frame = memoryview(b"")
-            self._pending = self._request.defer()
-        return self._fields
+        if self._fields is not None:
+            return (self._encode(self._request, self._fields),)
+        # The bytes are not good any longer when the handler has returned.
+        self._request.frame = memoryview(b"")
+        self._pending = self._request.defer()
+        return None
 
     def _send(self, pending: PendingReply, fields: Fields) -> None:
         """Runs in the callback of whoever made the answer ready: what goes wrong here is not to be their harm."""
         try:
-            chunk = self._request.encode(fields)
+            chunk = self._encode(self._request, fields)
         except ValueError:
             logger.exception("the answer to API %d version %d makes no sense", self._request.api_key, self._request.api_version)
             self._request.connection.close("the broker failed on its request")

@@ -38,7 +38,7 @@ from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.outcome import GroupRecord, Outcome, Waiter
 from penstock.groups.topic_image import TopicImage
 from penstock.wire.compression import Codec
-from penstock.wire.records import Record, encode_batch
+from penstock.wire.key_values import encode_key_values
 
 logger = logging.getLogger(__name__)
 
@@ -157,12 +157,11 @@ class GroupShard:
     def _append(self, records: list[GroupRecord]) -> int:
         """Append the records as one batch; the offset after it."""
         now_ms = self._clock.now_ms()
-        numbered = [Record(number, now_ms, key, value) for number, (key, value) in enumerate(records)]
-        batch = encode_batch(numbered, codec=self._codec)
+        batch = encode_key_values(records, timestamp=now_ms, codec=self._codec)
         limit = self.partition.log.config.max_message_bytes
         if len(batch) > limit:
             # Subscriptions of many members repeat each other: a generation of a big group fits when it is compressed.
-            batch = encode_batch(numbered, codec=Codec.ZSTD)
+            batch = encode_key_values(records, timestamp=now_ms, codec=Codec.ZSTD)
             if len(batch) > limit and len(records) > 1:
                 half = len(records) // 2
                 self._append(records[:half])

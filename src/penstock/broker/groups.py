@@ -10,7 +10,7 @@ unless its disk is gone.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import Any, Final
 from uuid import UUID
@@ -18,10 +18,11 @@ from uuid import UUID
 from penstock.broker.api import Fields, Request
 from penstock.broker.group_partition import partition_of_group
 from penstock.broker.group_replay import replay
-from penstock.broker.group_reply import Answerable, GroupReply, Refusal, Shape
+from penstock.broker.group_reply import Answerable, Encode, GroupReply, Refusal, Shape
 from penstock.broker.group_settings import offsets_topic_configs
 from penstock.broker.group_shard import GroupShard
 from penstock.broker.live_settings import LiveSettings
+from penstock.broker.outbox import Chunk
 from penstock.broker.topic_creation import TopicCreation
 from penstock.clock import Clock
 from penstock.cluster.replicas import Replicas
@@ -88,9 +89,11 @@ class Groups:
 
     # --- requests
 
-    def submit(self, command: GroupCommand, request: Request, *, refuse: Refusal, shape: Shape | None = None) -> Fields | None:
+    def submit(
+        self, command: GroupCommand, request: Request, *, refuse: Refusal, shape: Shape | None = None, encode: Encode = Request.encode
+    ) -> Sequence[Chunk] | None:
         """Let the group's shard decide a command; what a handler returns for it."""
-        reply = GroupReply(request, refuse, shape)
+        reply = GroupReply(request, refuse, shape=shape, encode=encode)
         self.handle(command, reply)
         return reply.result()
 

@@ -39,7 +39,7 @@ async def test_record_that_makes_no_sense_is_told_and_passed_over(tmp_path: Path
         coordinator = server._groups._new_coordinator()
         with caplog.at_level(logging.ERROR), ThreadPoolExecutor(1) as executor:
             assert await replay(shard.partition, coordinator, executor=executor, chunk_bytes=1000) == 3
-        assert "the record at offset 0 is passed over" in caplog.text
+        assert "a record of the batch at offset 0 is passed over" in caplog.text
         assert len(caplog.records) == 1
         coordinator.loaded(0)
         assert coordinator.group_count == 1

@@ -5,12 +5,13 @@ with a message (KIP-1043); before, it is a dead group. ListGroups 0-5. 3: flexib
 (KIP-848). DeleteGroups 0-2. 2: flexible. ConsumerGroupDescribe 0-1 (KIP-848). 1: type of the members.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.broker.api import Fields, Request, api
 from penstock.broker.group_reply import GatheredReply, GroupReply, Refusal
 from penstock.broker.groups import Groups
+from penstock.broker.outbox import Chunk
 from penstock.errors import CoordinatorLoadInProgress, GroupIdNotFound, KafkaError, NotCoordinator
 from penstock.groups.commands import DeleteGroup
 from penstock.groups.coordinator import GroupCoordinator
@@ -29,7 +30,7 @@ class GroupAdminFamily:
         self._groups = groups
 
     @api(ApiKey.DESCRIBE_GROUPS, 0, 6)
-    def describe_groups(self, request: Request) -> Fields | None:
+    def describe_groups(self, request: Request) -> Sequence[Chunk] | None:
         """The members of classic groups and what they were assigned."""
         message = request.decode()
         tells_missing = request.api_version >= _FIRST_WITH_NOT_FOUND
@@ -43,7 +44,7 @@ class GroupAdminFamily:
         return self._describe(request, message, message.groups, ask=ask, refuse=_refuse_description)
 
     @api(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1)
-    def consumer_group_describe(self, request: Request) -> Fields | None:
+    def consumer_group_describe(self, request: Request) -> Sequence[Chunk] | None:
         """The members of KIP-848 groups, what they have and what they are to have."""
         message = request.decode()
         ask = GroupCoordinator.describe_consumer
@@ -57,7 +58,7 @@ class GroupAdminFamily:
         *,
         ask: Callable[[GroupCoordinator, str], Fields],
         refuse: Callable[[str], Refusal],
-    ) -> Fields | None:
+    ) -> Sequence[Chunk] | None:
         operations = {"authorized_operations": _ALL_OPERATIONS} if getattr(message, "include_authorized_operations", False) else {}
 
         def question(group_id: str) -> Callable[[GroupCoordinator], Fields]:
@@ -85,7 +86,7 @@ class GroupAdminFamily:
         return {"error_code": 0, "groups": groups}
 
     @api(ApiKey.DELETE_GROUPS, 0, 2)
-    def delete_groups(self, request: Request) -> Fields | None:
+    def delete_groups(self, request: Request) -> Sequence[Chunk] | None:
         """Delete groups that have no members, and their positions."""
         group_ids = request.decode().groups_names
         reply = GroupReply(request, _refuse_nothing)

@@ -9,26 +9,26 @@ Partitions that do not exist are answered here, and the group is asked about the
 became of their topic, unless it is asked for by an id that no topic has.
 """
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, cast
 from uuid import UUID
 
 from penstock.broker.api import Fields, Request, api
 from penstock.broker.group_reply import GatheredReply, GroupReply, Refusal, Shape
 from penstock.broker.groups import Groups
+from penstock.broker.outbox import Chunk
 from penstock.errors import KafkaError, UnknownTopicId, UnknownTopicOrPartition
 from penstock.groups.commands import CommitOffsets, DeleteOffsets, PartitionOffset, TopicOffsets
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.topic_image import TopicImage
 from penstock.wire.api import ApiKey
-from penstock.wire.messages import milliseconds
+from penstock.wire.offset_commit import NO_RETENTION, TopicToCommit, decode_request, encode_response
 
-_LAST_WITH_RETENTION = 4
 _FIRST_WITH_MEMBER_EPOCH = 9
-_FIRST_COMMIT_BY_ID = 10
 _FIRST_FETCH_WITH_ERROR = 2
 _FIRST_FETCH_OF_SEVERAL = 8
 _FIRST_FETCH_BY_ID = 10
-_DEFAULT_RETENTION = -1
 
 AskedTopic = tuple[str, UUID | None, tuple[int, ...]]
 
@@ -40,28 +40,28 @@ class GroupOffsetsFamily:
         self._groups = groups
 
     @api(ApiKey.OFFSET_COMMIT, 2, 10)
-    def offset_commit(self, request: Request) -> Fields | None:
+    def offset_commit(self, request: Request) -> Sequence[Chunk] | None:
         """Commit positions; each partition has its own error."""
-        message = request.decode()
         version = request.api_version
-        topics, unknown = _known_topics(message.topics, self._groups.image, by_id=version >= _FIRST_COMMIT_BY_ID)
+        message = decode_request(request.frame, version, start=request.body_start)
+        topics, unknown = _known_topics(message.topics, self._groups.image)
         if unknown and not topics:
-            return {"topics": unknown}
-        retention_ms = milliseconds(message.retention_time) if version <= _LAST_WITH_RETENTION else _DEFAULT_RETENTION
+            return (_encode_commit(request, {"topics": unknown}),)
         command = CommitOffsets(
             group_id=message.group_id,
             member_id=message.member_id,
-            generation_or_member_epoch=message.generation_id_or_member_epoch,
+            generation_or_member_epoch=message.generation_or_member_epoch,
             topics=topics,
-            instance_id=getattr(message, "group_instance_id", None),
-            retention_ms=None if retention_ms == _DEFAULT_RETENTION else retention_ms,
+            instance_id=message.instance_id,
+            retention_ms=None if message.retention_ms == NO_RETENTION else message.retention_ms,
             understands_stale_epoch=version >= _FIRST_WITH_MEMBER_EPOCH,
         )
         shape = _with_unknown(unknown) if unknown else None
-        return self._groups.submit(command, request, refuse=lambda error: _refuse_commit(topics, error), shape=shape)
+        refuse = partial(_refuse_commit, topics)
+        return self._groups.submit(command, request, refuse=refuse, shape=shape, encode=_encode_commit)
 
     @api(ApiKey.OFFSET_FETCH, 1, 10)
-    def offset_fetch(self, request: Request) -> Fields | None:
+    def offset_fetch(self, request: Request) -> Sequence[Chunk] | None:
         """The positions of one group or of several."""
         message = request.decode()
         version = request.api_version
@@ -98,7 +98,7 @@ class GroupOffsetsFamily:
         self._groups.read(group.group_id, reply, ask)
 
     @api(ApiKey.OFFSET_DELETE, 0, 0)
-    def offset_delete(self, request: Request) -> Fields | None:
+    def offset_delete(self, request: Request) -> Sequence[Chunk] | None:
         """Forget positions in topics that the group does not read."""
         message = request.decode()
         image = self._groups.image
@@ -115,41 +115,37 @@ class GroupOffsetsFamily:
             if missing:
                 unknown.append({"name": topic.name, "partitions": _partition_errors(missing, UnknownTopicOrPartition.code)})
         if unknown and not known:
-            return {"error_code": 0, "topics": unknown}
+            return (request.encode({"error_code": 0, "topics": unknown}),)
         command = DeleteOffsets(group_id=message.group_id, topics=tuple(known))
         shape = _with_unknown(unknown) if unknown else None
         return self._groups.submit(command, request, refuse=lambda error: {"error_code": error.code, "topics": []}, shape=shape)
 
 
-def _known_topics(asked: Any, image: TopicImage, *, by_id: bool) -> tuple[list[TopicOffsets], list[Fields]]:
+def _known_topics(asked: list[TopicToCommit], image: TopicImage) -> tuple[list[TopicOffsets], list[Fields]]:
     """What can be committed, and the answers for what cannot because it does not exist."""
     topics: list[TopicOffsets] = []
     unknown: list[Fields] = []
-    for topic in asked:
-        name = image.names.get(topic.topic_id) if by_id else topic.name
-        info = None if name is None else image.topics.get(name)
-        if info is None or name is None:
-            error_code = UnknownTopicId.code if by_id else UnknownTopicOrPartition.code
-            indexes = [one.partition_index for one in topic.partitions]
-            place: dict[str, object] = {"topic_id": topic.topic_id} if by_id else {"name": topic.name}
-            unknown.append({**place, "partitions": _partition_errors(indexes, error_code)})
+    for name, topic_id, partitions in asked:
+        found = name if name is not None or topic_id is None else image.names.get(topic_id)
+        info = None if found is None else image.topics.get(found)
+        if info is None or found is None:
+            error_code = UnknownTopicId.code if name is None else UnknownTopicOrPartition.code
+            errors = _partition_errors([one[0] for one in partitions], error_code)
+            unknown.append({"name": name, "topic_id": topic_id, "partitions": errors})
             continue
         count = info.partition_count
-        offsets: list[PartitionOffset] = []
-        missing: list[int] = []
-        for one in topic.partitions:
-            index = one.partition_index
-            if 0 <= index < count:
-                epoch = getattr(one, "committed_leader_epoch", -1)
-                offsets.append(PartitionOffset(index, one.committed_offset, epoch, one.committed_metadata))
-            else:
-                missing.append(index)
+        offsets = [PartitionOffset(*one) for one in partitions if 0 <= one[0] < count]
         if offsets:
-            topics.append(TopicOffsets(name, info.topic_id, offsets))
-        if missing:
+            topics.append(TopicOffsets(found, info.topic_id, offsets))
+        if len(offsets) < len(partitions):
+            missing = [one[0] for one in partitions if not 0 <= one[0] < count]
             errors = _partition_errors(missing, UnknownTopicOrPartition.code)
-            unknown.append({"name": name, "topic_id": info.topic_id, "partitions": errors})
+            unknown.append({"name": found, "topic_id": info.topic_id, "partitions": errors})
     return topics, unknown
+
+
+def _encode_commit(request: Request, fields: Fields) -> bytes:
+    return encode_response(request.api_version, request.correlation_id, topics=cast(Any, fields["topics"]))
 
 
 def _with_unknown(unknown: list[Fields]) -> Shape:

@@ -9,10 +9,12 @@ ConsumerGroupHeartbeat 0-1 (KIP-848). 1: subscriptions by regular expression; me
 What an answer says is decided by the machines in `penstock.groups`; here requests become commands.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from penstock.broker.api import Fields, Request, api
 from penstock.broker.groups import Groups
+from penstock.broker.outbox import Chunk
 from penstock.errors import CoordinatorLoadInProgress, KafkaError
 from penstock.groups.classic_answers import join_error, sync_answer
 from penstock.groups.commands import (
@@ -42,7 +44,7 @@ class GroupsFamily:
         self._groups = groups
 
     @api(ApiKey.JOIN_GROUP, 0, 9)
-    def join_group(self, request: Request) -> Fields | None:
+    def join_group(self, request: Request) -> Sequence[Chunk] | None:
         """Become a member; answered when the generation is complete."""
         message = request.decode()
         version = request.api_version
@@ -64,7 +66,7 @@ class GroupsFamily:
         return self._groups.submit(command, request, refuse=lambda error: join_error(error.code, member_id=member_id))
 
     @api(ApiKey.SYNC_GROUP, 0, 5)
-    def sync_group(self, request: Request) -> Fields | None:
+    def sync_group(self, request: Request) -> Sequence[Chunk] | None:
         """Bring or get the assignment of a generation."""
         message = request.decode()
         command = SyncGroup(
@@ -79,7 +81,7 @@ class GroupsFamily:
         return self._groups.submit(command, request, refuse=lambda error: sync_answer(error.code))
 
     @api(ApiKey.HEARTBEAT, 0, 4)
-    def heartbeat(self, request: Request) -> Fields | None:
+    def heartbeat(self, request: Request) -> Sequence[Chunk] | None:
         """A member lives; does it have to join again?"""
         message = request.decode()
         command = Heartbeat(
@@ -91,7 +93,7 @@ class GroupsFamily:
         return self._groups.submit(command, request, refuse=_refuse_heartbeat)
 
     @api(ApiKey.LEAVE_GROUP, 0, 5)
-    def leave_group(self, request: Request) -> Fields | None:
+    def leave_group(self, request: Request) -> Sequence[Chunk] | None:
         """Members go, and need not be waited for."""
         message = request.decode()
         if request.api_version >= _FIRST_WITH_SEVERAL_LEAVING:
@@ -103,7 +105,7 @@ class GroupsFamily:
         return self._groups.submit(command, request, refuse=lambda error: {"error_code": error.code, "members": []}, shape=shape)
 
     @api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1)
-    def consumer_group_heartbeat(self, request: Request) -> Fields | None:
+    def consumer_group_heartbeat(self, request: Request) -> Sequence[Chunk] | None:
         """Join, stay in, or leave a KIP-848 group, and learn the assignment."""
         message = request.decode()
         owned = message.topic_partitions
