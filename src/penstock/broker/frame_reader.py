@@ -9,6 +9,7 @@ A large buffer grows as bytes come, so a length alone costs nobody memory, and g
 A frame is a view that is good until the next call of `received`: who needs it longer copies it.
 """
 
+from bisect import insort
 from collections.abc import Generator
 from typing import Final
 
@@ -43,10 +44,12 @@ class ReceiveBuffers:
         return bytearray(at_least)
 
     def give(self, buffer: bytearray) -> None:
-        """Take a buffer back for the next large frame, if there is room for it."""
+        """Take a buffer back for the next large frame; of more than the pool holds, the smallest goes: big ones are dear to make."""
         self.held_bytes -= len(buffer)
-        if len(self._pool) < MAX_POOLED and len(buffer) <= MAX_POOLED_SIZE:
-            self._pool.append(buffer)
+        if len(buffer) <= MAX_POOLED_SIZE:
+            insort(self._pool, buffer, key=len)
+            if len(self._pool) > MAX_POOLED:
+                del self._pool[0]
 
 
 class FrameReader:

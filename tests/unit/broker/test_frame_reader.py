@@ -124,3 +124,13 @@ def test_a_size_that_cannot_be_is_refused_before_anything_is_kept(size: int) -> 
     with pytest.raises(MalformedFrame):
         feed(reader, size.to_bytes(4, "big", signed=True))
     assert buffers.held_bytes == 0
+
+
+def test_pool_keeps_the_big_buffers_when_small_ones_come_back() -> None:
+    buffers = ReceiveBuffers(max_held_bytes=1 << 30)
+    taken = [buffers.take(size, at_least=size) for size in (1 << 20, *[1 << 16] * 10)]
+    big = taken[0]
+    for buffer in [*taken[1:], big]:
+        buffers.give(buffer)
+    assert buffers.take(1 << 19, at_least=1 << 19) is big
+    assert buffers.held_bytes == len(big)
