@@ -119,7 +119,7 @@ class FrameReader:
 
     def _begin_large(self, beginning: memoryview, size: int) -> None:
         self._frame_size = size
-        self._large = self._buffers.take(size, at_least=min(size, max(FIRST_SIZE, 2 * len(beginning))))
+        self._large = self._buffers.take(size, at_least=min(_rounded(size), max(FIRST_SIZE, 2 * len(beginning))))
         self._large_view = memoryview(self._large)
         self._filled = len(beginning)
         self._large_view[: self._filled] = beginning
@@ -140,8 +140,13 @@ class FrameReader:
             self._grow(large)
 
     def _grow(self, large: bytearray) -> None:
-        grown = self._buffers.take(self._frame_size, at_least=min(self._frame_size, 2 * len(large)))
+        grown = self._buffers.take(self._frame_size, at_least=min(_rounded(self._frame_size), 2 * len(large)))
         grown[: self._filled] = self._large_view[: self._filled]
         self._buffers.give(large)
         self._large = grown
         self._large_view = memoryview(grown)
+
+
+def _rounded(size: int) -> int:
+    """Sizes of requests differ by a few bytes; buffers do not, so that one request's buffer fits the next."""
+    return -(-size // SHARED_SIZE) * SHARED_SIZE
