@@ -8,7 +8,9 @@ import pytest
 from penstock.log.log import Log
 from penstock.wire.compression import Codec
 from penstock.wire.records import Record, encode_batch
+from tests.batches import encode_batch as encode_by_hand
 from tests.java import run_tool
+from tests.unit.log.compaction import compact, records_of
 from tests.unit.log.conftest import NOW_MS, OpenLog
 from tests.unit.log.partition import append
 
@@ -54,3 +56,36 @@ def test_producer_snapshot_tells_the_last_batch(closed: Log) -> None:
     output = dump([closed.path / f"{600:020d}.snapshot"])
     assert "producerId: 7 producerEpoch: 1" in output
     assert "lastSequence: 199 lastOffset: 599" in output
+
+
+@pytest.fixture
+def compacted(open_log: OpenLog) -> Log:
+    log = open_log(segment_bytes=20_000, index_interval_bytes=500, cleanup_policy="compact", delete_retention_ms=1000)
+    for number in range(200):
+        keys = [b"key%d" % (number % 13), b"other%d" % (number % 5), b"deleted%d" % (number % 40)]
+        records = [Record(at, NOW_MS + number, key, None if at == 2 else b"v" * 60) for at, key in enumerate(keys)]
+        log.append_as_leader(encode_batch(records, codec=Codec(number % 5)), leader_epoch=0, now_ms=NOW_MS)
+        producer = {"producer_id": number % 3, "producer_epoch": 1, "base_sequence": number // 3}
+        batch = encode_by_hand([b"idempotent"], keys=[b"same"], timestamp=NOW_MS + number, **producer)
+        log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS)
+    log.roll(now_ms=NOW_MS)
+    compact(log)
+    compact(log, now_ms=NOW_MS + 500)
+    log.close()
+    return log
+
+
+def test_compacted_segments_are_valid_record_by_record(compacted: Log, open_log: OpenLog) -> None:
+    output = dump(sorted(compacted.path.glob("*.log")), "--deep-iteration", "--print-data-log")
+    offsets = [int(offset) for offset in re.findall(r"^\| offset: (\d+)", output, re.MULTILINE)]
+    assert offsets == [record.offset for record in records_of(open_log())]
+    assert len(offsets) == 13 + 5 + 40 + 1
+    assert f"deleteHorizonMs: OptionalLong[{NOW_MS + 1000}]" in output
+    assert re.search(r"count: 0 .*producerId: \d", output)
+
+
+def test_indexes_of_compacted_segments_agree(compacted: Log) -> None:
+    indexes = sorted(compacted.path.glob("*.index"))
+    dump(indexes, "--index-sanity-check")
+    dump(indexes, "--verify-index-only")
+    dump(sorted(compacted.path.glob("*.timeindex")))
