@@ -114,7 +114,8 @@ class Client:
         self._says_all = True
         self._says_owned = True
         self._says_subscription = True
-        self.is_fenced = False
+        self._heard_ms = self._obeyed_ms = script.now_ms
+        """When the last answer came, and when the member last had what it was told to have."""
 
     def subscribe(self, *topics: str) -> None:
         """Change the subscription; the next heartbeat says so."""
@@ -136,6 +137,8 @@ class Client:
         if says_all:
             fields["rebalance_timeout_ms"] = 60_000
         reply = self.script.beat(self.member_id, self.epoch, **fields)
+        if self._assigned == self.owned and not self._says_all and not loses_answer:
+            self._obeyed_ms = self.script.now_ms
         self._says_all = loses_answer
         if not loses_answer:
             self._take(reply)
@@ -145,11 +148,10 @@ class Client:
 
     def _take(self, reply: Fields) -> None:
         if reply["error_code"] != 0:
-            self.is_fenced = True
             self.abandon()
             return
-        self.is_fenced = False
         self._says_subscription = False
+        self._heard_ms = self.script.now_ms
         self.epoch = cast("int", reply["member_epoch"])
         self._says_owned = False
         if "assignment" in reply:
@@ -163,6 +165,13 @@ class Client:
         """Give everything up and join with the next heartbeat, as a member does that was fenced or was late."""
         self.owned, self._assigned, self.epoch = set(), set(), 0
         self._says_all = True
+        self._heard_ms = self._obeyed_ms = self.script.now_ms
+
+    def wait(self, by_ms: int) -> None:
+        """Time will pass: a member that hears nothing for a session, or does not obey in time, stops reading by itself."""
+        end_ms = self.script.now_ms + by_ms
+        if end_ms >= self._heard_ms + 45_000 or end_ms >= self._obeyed_ms + 60_000:
+            self.abandon()
 
     def lose_topic(self, name: str) -> None:
         """A topic was deleted: there is nothing to read any more."""
