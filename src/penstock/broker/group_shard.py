@@ -155,12 +155,12 @@ class GroupShard:
         self._schedule()
 
     def _append(self, records: list[GroupRecord]) -> int:
-        """Append the records as one batch; the offset after it."""
+        """Append the records as one batch, or as several if they are very many; the offset after it."""
         now_ms = self._clock.now_ms()
         batch = encode_key_values(records, timestamp=now_ms, codec=self._codec)
         limit = self.partition.log.config.max_message_bytes
         if len(batch) > limit:
-            # Subscriptions of many members repeat each other: a generation of a big group fits when it is compressed.
+            # Subscriptions of many members repeat each other. What is one record and still too large is written as it is.
             batch = encode_key_values(records, timestamp=now_ms, codec=Codec.ZSTD)
             if len(batch) > limit and len(records) > 1:
                 half = len(records) // 2

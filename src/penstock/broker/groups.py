@@ -73,6 +73,7 @@ class Groups:
         self._image = TopicImage()
         self._view = ClusterView()
         self._reloads: set[asyncio.TimerHandle] = set()
+        self._is_closed = False
 
     def __iter__(self) -> Iterator[GroupShard]:
         return iter(self._shards.values())
@@ -150,6 +151,8 @@ class Groups:
 
     def apply(self, view: ClusterView) -> None:
         """Follow a new view; the partitions of this broker follow it already."""
+        if self._is_closed:
+            return
         has_other_topics = view.topics is not self._view.topics
         self._view = view
         if has_other_topics:
@@ -201,7 +204,8 @@ class Groups:
                 shard.give_up(error)
 
     def close(self) -> None:
-        """The broker stops."""
+        """The broker stops: nothing is written any more, whatever becomes due."""
+        self._is_closed = True
         for reload in self._reloads:
             reload.cancel()
         for shard in self._shards.values():

@@ -64,7 +64,7 @@ class Log(CompactedLog):
     def append_as_leader(
         self, batch: Buffer, *, leader_epoch: int, now_ms: int, produce_version: int = 13, is_own: bool = False
     ) -> AppendResult:
-        """Check and write a producer's batch at the end of the log; into one that is the broker's own it does not look."""
+        """Check and write a producer's batch at the end of the log; the broker's own are not looked into and may be large."""
         result = self._stage(batch, leader_epoch=leader_epoch, now_ms=now_ms, produce_version=produce_version, is_own=is_own)
         self._write_staged()
         return result
@@ -91,7 +91,7 @@ class Log(CompactedLog):
         if self._is_closed or self.directory.offline is not None:
             raise self._unusable()
         batch = memoryview(batch)
-        header = check_batch(batch, self.config, now_ms=now_ms, produce_version=produce_version)
+        header = check_batch(batch, self.config, now_ms=now_ms, produce_version=produce_version, is_own=is_own)
         if header.producer_id >= 0:
             written = self._producers.check(header)
             if written is not None:

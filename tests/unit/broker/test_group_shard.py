@@ -1,4 +1,5 @@
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -52,8 +53,10 @@ def test_error_of_the_log_is_told_as_one_of_the_coordinator(error: KafkaError, t
     [
         ([GroupRecord(b"key", b"value"), GroupRecord(b"gone", None)], 1, 0),
         ([GroupRecord(b"big", bytes(2_000_000))], 1, 4),
+        ([GroupRecord(b"incompressible", Random(1).randbytes(2_000_000))], 1, 4),
+        ([GroupRecord(bytes((number,)), Random(number).randbytes(800_000)) for number in range(2)], 2, 0),
     ],
-    ids=["small", "one that only fits when it is compressed"],
+    ids=["small", "large when it is not compressed", "larger than a client may send", "very many"],
 )
 async def test_records_of_a_decision_are_one_batch(tmp_path: Path, records: list[GroupRecord], batches: int, codec: int) -> None:
     async with group_server(tmp_path) as server:
@@ -62,7 +65,8 @@ async def test_records_of_a_decision_are_one_batch(tmp_path: Path, records: list
         assert shard._append(records) == len(records)
         written = list(split_batches((shard.partition.log.path / f"{0:020}.log").read_bytes()))
         assert (len(written), read_header(written[0]).codec) == (batches, codec)
-        assert [GroupRecord(record.key or b"", record.value) for record in decode_records(written[0])] == records
+        read = [GroupRecord(record.key or b"", record.value) for batch in written for record in decode_records(batch)]
+        assert read == records
 
 
 async def test_timer_of_a_shard_wakes_its_machine(tmp_path: Path) -> None:

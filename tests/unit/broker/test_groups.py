@@ -13,6 +13,7 @@ from penstock.broker.server import BrokerServer
 from penstock.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
+    InvalidRequest,
     InvalidTopic,
     KafkaError,
     NotCoordinator,
@@ -178,6 +179,19 @@ async def test_commit_for_what_does_not_exist_and_with_too_long_a_note_is_refuse
         assert await commit(server, 7, topic="nothing") == UnknownTopicOrPartition.code
         assert await commit(server, 7, metadata="123456") == OffsetMetadataTooLarge.code
         assert await fetch(server) == (0, -1)
+
+
+async def test_member_with_a_giant_subscription_is_refused(tmp_path: Path) -> None:
+    async with group_server(tmp_path) as server:
+        await find(server)
+        fields: dict[str, object] = {
+            "group_id": "group",
+            "session_timeout_ms": 10_000,
+            "rebalance_timeout_ms": 10_000,
+            "protocol_type": "consumer",
+            "protocols": [{"name": name, "metadata": bytes(600_000)} for name in ("range", "sticky")],
+        }
+        assert (await ask(server, JOIN_GROUP, 2, fields)).error_code == InvalidRequest.code
 
 
 async def test_clients_do_not_write_into_the_topic_of_offsets(tmp_path: Path) -> None:

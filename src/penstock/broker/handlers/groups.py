@@ -15,7 +15,7 @@ from typing import Any
 from penstock.broker.api import Fields, Request, api
 from penstock.broker.groups import Groups
 from penstock.broker.outbox import Chunk
-from penstock.errors import CoordinatorLoadInProgress, KafkaError
+from penstock.errors import CoordinatorLoadInProgress, InvalidRequest, KafkaError
 from penstock.groups.classic_answers import join_error, sync_answer
 from penstock.groups.commands import (
     ConsumerHeartbeat,
@@ -30,6 +30,8 @@ from penstock.groups.commands import (
 from penstock.wire.api import ApiKey
 from penstock.wire.messages import milliseconds
 
+MAX_SUBSCRIPTION_BYTES = 1_000_000
+"""Of one member, over all protocols that it offers; they are kept for as long as it is a member."""
 _FIRST_WITH_MEMBER_ID_REQUIRED = 4
 _FIRST_WITH_SKIPPED_ASSIGNMENT = 9
 _FIRST_WITH_SEVERAL_LEAVING = 3
@@ -49,6 +51,8 @@ class GroupsFamily:
         message = request.decode()
         version = request.api_version
         member_id = message.member_id
+        if sum(len(one.metadata) for one in message.protocols) > MAX_SUBSCRIPTION_BYTES:
+            return (request.encode(join_error(InvalidRequest.code, member_id=member_id)),)
         command = JoinGroup(
             group_id=message.group_id,
             member_id=member_id,
