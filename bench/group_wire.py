@@ -15,8 +15,6 @@ OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, SYNC_GROUP, CONSUMER_
 TIMEOUT_MS = 60_000
 NOT_YET = (14, 15, 16)
 """COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR."""
-SUBSCRIPTION = struct.pack(">hii", 0, 0, -1)
-"""A consumer that wants nothing: the broker carries it and looks into it no further."""
 
 
 class Joined(NamedTuple):
@@ -39,9 +37,9 @@ def find_coordinator_request(group: str) -> bytes:
     return request(FIND_COORDINATOR, 1, _string(group) + b"\x00")
 
 
-def join_request(group: str, member_id: str) -> bytes:
-    """JoinGroup 3."""
-    protocols = struct.pack(">i", 1) + _string("range") + _bytes(SUBSCRIPTION)
+def join_request(group: str, member_id: str, *, data: bytes) -> bytes:
+    """JoinGroup 3 of a consumer that wants no topics and says `data` to its leader."""
+    protocols = struct.pack(">i", 1) + _string("range") + _bytes(struct.pack(">hi", 0, 0) + _bytes(data))
     body = _string(group) + struct.pack(">ii", TIMEOUT_MS, TIMEOUT_MS) + _string(member_id) + _string("consumer") + protocols
     return request(JOIN_GROUP, 3, body)
 

@@ -55,21 +55,25 @@ def await_coordinator(broker: Broker, group: str, topic: str) -> None:
 
 
 class ClassicMembers:
-    """A settled group of the classic protocol."""
+    """A settled group of the classic protocol.
+
+    Every time the members say something else to their leader: a member that repeats itself is told the present generation at once, and
+    only the leader's repetition would start a rebalance.
+    """
 
     def __init__(self, connections: Sequence[RawConnection], group: str) -> None:
         self.connections = connections
         self.group = group
-        first = parse_join(connections[0].call(join_request(group, "")))
+        first = parse_join(connections[0].call(join_request(group, "", data=b"-")))
         connections[0].call(sync_request(group, first.member_id, generation=first.generation, assignments={first.member_id: b""}))
         ids = [first.member_id] + [""] * (len(connections) - 1)
-        self.frames = [join_request(group, member_id) for member_id in ids]
-        joined = self.rebalance()
-        self.frames = [join_request(group, one.member_id) for one in joined]
+        joined = self.rebalance([join_request(group, member_id, data=b"0") for member_id in ids])
+        self.frames = [[join_request(group, one.member_id, data=b"%d" % turn) for one in joined] for turn in (1, 2)]
 
-    def rebalance(self) -> list[Joined]:
+    def rebalance(self, frames: Sequence[bytes]) -> list[Joined]:
         """Everybody joins, the leader divides, everybody syncs."""
-        for connection, frame in zip(reversed(self.connections), reversed(self.frames), strict=True):
+        # The first member last: when it is alone in its group, its answer must wait for the others.
+        for connection, frame in zip(reversed(self.connections), reversed(frames), strict=True):
             connection.socket.sendall(frame)
         joined = [parse_join(connection.read_answer()) for connection in self.connections]
         if len({one.generation for one in joined}) != 1:
@@ -163,9 +167,9 @@ class Rebalance(Case):
         members = ClassicMembers(connections, group)
         durations = []
         with Stopwatch(broker.pid) as watch:
-            for _ in range(self.times):
+            for turn in range(self.times):
                 before = perf_counter()
-                members.rebalance()
+                members.rebalance(members.frames[turn % 2])
                 durations.append(perf_counter() - before)
         return durations, watch
 

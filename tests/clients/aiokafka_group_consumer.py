@@ -20,12 +20,13 @@ from tests.clients.group_consumer import (
 
 T = TypeVar("T")
 
-REBALANCING = (
+NOT_TAKEN = (
     aiokafka_errors.CommitFailedError,
     aiokafka_errors.RebalanceInProgressError,
     aiokafka_errors.IllegalGenerationError,
     aiokafka_errors.UnknownMemberIdError,
     aiokafka_errors.IllegalStateError,
+    aiokafka_errors.KafkaConnectionError,
 )
 
 
@@ -49,7 +50,7 @@ class AiokafkaGroupConsumer(GroupConsumer):
             wanted = {TopicPartition(*place): (offset, metadata) for place, offset in offsets.items()}
         try:
             self._run(self.consumer.commit(wanted))
-        except REBALANCING as error:
+        except NOT_TAKEN as error:
             raise CommitRefused(str(error)) from error
 
     def commit_later(self) -> None:

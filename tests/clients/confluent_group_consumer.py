@@ -17,7 +17,7 @@ from tests.clients.group_consumer import (
 )
 from tests.waiting import DEADLINE_S
 
-REBALANCING = {
+NOT_TAKEN = {
     KafkaError.REBALANCE_IN_PROGRESS,
     KafkaError.ILLEGAL_GENERATION,
     KafkaError.UNKNOWN_MEMBER_ID,
@@ -25,6 +25,8 @@ REBALANCING = {
     KafkaError.FENCED_MEMBER_EPOCH,
     KafkaError._NO_OFFSET,
     KafkaError._ASSIGNMENT_LOST,
+    KafkaError._TRANSPORT,
+    KafkaError._WAIT_COORD,
 }
 
 
@@ -72,7 +74,7 @@ class ConfluentGroupConsumer(GroupConsumer):
                 wanted = [TopicPartition(topic, partition, offset, metadata) for (topic, partition), offset in offsets.items()]
                 done = self.consumer.commit(offsets=wanted, asynchronous=False)
         except KafkaException as error:
-            if error.args[0].code() in REBALANCING:
+            if error.args[0].code() in NOT_TAKEN:
                 raise CommitRefused(str(error)) from error
             raise
         for place in done or []:

@@ -47,7 +47,7 @@ class Membership:
 
 
 class CommitRefused(Exception):
-    """The broker did not take a commit, for a reason that a rebalance explains."""
+    """The broker did not take a commit, for a reason that a rebalance or a restart explains: what was not committed comes again."""
 
 
 class GroupConsumer(ABC):

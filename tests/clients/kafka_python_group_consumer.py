@@ -20,11 +20,12 @@ with warnings.catch_warnings():
     from kafka import errors as kafka_errors
     from kafka.structs import OffsetAndMetadata
 
-REBALANCING = (
+NOT_TAKEN = (
     kafka_errors.CommitFailedError,
     kafka_errors.RebalanceInProgressError,
     kafka_errors.IllegalGenerationError,
     kafka_errors.UnknownMemberIdError,
+    kafka_errors.KafkaConnectionError,
 )
 
 
@@ -60,7 +61,7 @@ class KafkaPythonGroupConsumer(GroupConsumer):
             wanted = {TopicPartition(*place): OffsetAndMetadata(offset, metadata, -1) for place, offset in offsets.items()}
         try:
             self.consumer.commit(wanted)
-        except REBALANCING as error:
+        except NOT_TAKEN as error:
             raise CommitRefused(str(error)) from error
 
     def commit_later(self) -> None:

@@ -152,7 +152,9 @@ def test_member_that_does_not_come_back_is_dropped_a_session_timeout_after_the_r
         wait_until(lambda: describe(connection, group).group_state == "Empty", "the group is empty")
 
 
-def test_group_of_the_new_protocol_goes_on_with_the_epochs_it_had(broker: Broker) -> None:
+def test_group_of_the_new_protocol_goes_on_with_the_epochs_it_had(start_broker: StartBroker) -> None:
+    broker = start_broker(group_consumer_session_timeout_ms=45_000)
+    await_coordinator(broker)
     topic, group = create_topic(broker, partitions=2), fresh_name("group")
     member = HandMadeMember(broker, group, [topic])
     member.join()
