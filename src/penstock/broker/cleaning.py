@@ -33,6 +33,7 @@ from penstock.log.swap import remove_cleaned
 logger = logging.getLogger(__name__)
 
 PROCESS = ("-P", "-m", "penstock.log.cleaner_process")
+LOGS_PER_TURN = 100
 MAX_LINE_BYTES = 64 << 20
 """An answer names the segments of a group, an order the producers of a log."""
 
@@ -63,38 +64,49 @@ class LogCleaning:
         self._executor = executor
         self._remove_later = remove_later
         self._under_way: set[TopicPartition] = set()
-        self._failed: set[TopicPartition] = set()
-        """Not tried again in this round."""
+        self._queue: list[Log] = []
+        """What is left to do in this round, the filthiest last."""
         self._uncleanable: WeakSet[Log] = WeakSet()
         """Not tried again before the next start."""
 
     async def clean_due(self) -> None:
         """Compact until no log is due any more."""
-        self._failed.clear()
         workers = self._settings.current.integer("log.cleaner.threads")
-        if not self._settings.current.boolean("log.cleaner.enable") or workers == 0 or self._next_due() is None:
+        if not self._settings.current.boolean("log.cleaner.enable") or workers == 0:
             return
+        self._queue = await self._due_logs()
         async with asyncio.TaskGroup() as group:
-            for _ in range(workers):
+            for _ in range(min(workers, len(self._queue))):
                 group.create_task(self._work())
 
     # -- what is next
 
-    def _next_due(self) -> tuple[Log, CleaningExtent] | None:
-        """The filthiest log that is due and nobody works on."""
-        filthiest: tuple[Log, CleaningExtent] | None = None
-        for log in self._logs:
+    async def _due_logs(self) -> list[Log]:
+        """The logs that are due, the filthiest last."""
+        due: list[tuple[float, Log]] = []
+        for number, log in enumerate(self._logs, 1):
             extent = self._extent(log)
-            if extent is not None and (filthiest is None or extent.dirty_ratio > filthiest[1].dirty_ratio):
-                filthiest = (log, extent)
-        return filthiest
+            if extent is not None:
+                due.append((extent.dirty_ratio, log))
+            if number % LOGS_PER_TURN == 0:
+                await asyncio.sleep(0)
+        return [log for _, log in sorted(due, key=lambda pair: pair[0])]
+
+    def _next_due(self) -> tuple[Log, CleaningExtent] | None:
+        """The filthiest log of this round that is still due, taken out of the queue."""
+        while self._queue:
+            log = self._queue.pop()
+            extent = self._extent(log)
+            if extent is not None:
+                return log, extent
+        return None
 
     def _extent(self, log: Log) -> CleaningExtent | None:
         """What is to be compacted of a log; None if it is not due or must not be touched now."""
         name = log.topic_partition
         if not log.config.is_compacted or log.directory.offline is not None or log in self._uncleanable:
             return None
-        if name in self._under_way or name in self._failed:
+        if name in self._under_way or self._logs.get(*name) is not log:
             return None
         try:
             extent = log.cleaning_extent(self._clock.now_ms(), high_watermark=self._high_watermark_of(log))
@@ -109,12 +121,11 @@ class LogCleaning:
         """Compact one due log after the other with one process."""
         process: Process | None = None
         try:
-            while (due := self._next_due()) is not None:
+            while self._queue:
                 if process is None:
                     process = await asyncio.create_subprocess_exec(sys.executable, *PROCESS, stdin=PIPE, stdout=PIPE, limit=MAX_LINE_BYTES)
-                    continue  # Meanwhile another worker may have taken the log.
-                log, extent = due
-                if not await self._clean(log, extent, process):
+                due = self._next_due()
+                if due is not None and not await self._clean(*due, process):
                     await _end(process)
                     process = None
         except OSError as error:
@@ -137,11 +148,10 @@ class LogCleaning:
                 now_ms=self._clock.now_ms(),
                 dedupe_buffer_bytes=int(current.integer("log.cleaner.dedupe.buffer.size") * load_factor),
                 io_buffer_bytes=current.integer("log.cleaner.io.buffer.size"),
-                bytes_per_second=rate / current.integer("log.cleaner.threads"),
+                bytes_per_second=rate / max(1, current.integer("log.cleaner.threads")),
             )
         except StorageError as error:
             logger.error("%s", error)
-            self._failed.add(name)
             return True
         self._under_way.add(name)
         try:
@@ -149,7 +159,6 @@ class LogCleaning:
             return True
         except (StorageError, CleanerLost, ConnectionError) as error:
             logger.warning("compaction of %s-%d was given up: %s", *name, error)
-            self._failed.add(name)
             await _end(process)
             await asyncio.get_running_loop().run_in_executor(self._executor, remove_cleaned, log.directory.files, log.path)
             return False
@@ -179,6 +188,8 @@ class LogCleaning:
             await loop.run_in_executor(self._executor, remove_cleaned, log.directory.files, log.path)
         elif log.complete_cleaning(cleaning, end_offset=answer.end_offset):
             await loop.run_in_executor(self._executor, log.directory.write_cleaned_offsets)
+            # With too little memory for all its keys it is not done yet; others come first.
+            self._queue.insert(0, log)
 
     async def _swap_in(self, log: Log, cleaning: Cleaning, group: CleanedGroup) -> None:
         marked = log.swap_in(cleaning, group, now_ms=self._clock.now_ms())
@@ -210,7 +221,6 @@ class LogCleaning:
             )
         elif result.is_temporary:
             logger.warning("compaction of %s was given up and will be tried again: %s", name, result.error)
-            self._failed.add(log.topic_partition)
         else:
             logger.error("%s is not compacted any more until the next start: %s", name, result.error)
             self._uncleanable.add(log)

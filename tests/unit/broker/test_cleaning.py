@@ -17,6 +17,7 @@ from penstock.broker.live_settings import LiveSettings
 from penstock.clock import ManualClock
 from penstock.files import Files
 from penstock.log.config import LogConfig
+from penstock.log.latest_offsets import ENTRY_BYTES
 from penstock.log.log import Log
 from penstock.log.manager import LogManager
 from tests.unit.broker.eventually import eventually
@@ -206,3 +207,13 @@ def test_leftovers_go_at_the_next_start(tmp_path: Path) -> None:
     logs.load(lambda _topic: CONFIG)
     assert not [*path.glob("*.cleaned"), *path.glob("*.swap")]
     logs.close()
+
+
+async def test_with_little_memory_a_log_is_taken_up_again_until_it_is_clean(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as executor:
+        house = House(tmp_path, executor, log_cleaner_dedupe_buffer_size=str(3 * ENTRY_BYTES))
+        log = house.filled("orders", 60, config=replace(CONFIG, min_cleanable_dirty_ratio=0.0))
+        await house.cleaning.clean_due()
+        assert house.logs.directories[0].cleaned_offsets == {("orders", 0): 60}
+        assert len(pairs(log)) == 4
+        house.logs.close()
