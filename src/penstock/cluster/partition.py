@@ -79,9 +79,7 @@ class Partition:
             error = FencedLeaderEpoch if leader_epoch < self.state.leader_epoch else UnknownLeaderEpoch
             raise error(f"{self.topic}-{self.index} is in leader epoch {self.state.leader_epoch}, the request says {leader_epoch}")
 
-    def append_as_leader(
-        self, batch: Buffer | None, *, acks: int, now_ms: int, produce_version: int, is_own: bool = False
-    ) -> AppendResult:
+    def append_as_leader(self, batch: Buffer | None, *, acks: int, now_ms: int, produce_version: int, is_own: bool = False) -> AppendResult:
         """Append one batch, stamped with offset and epoch, and let the high watermark follow. `is_own`: the broker itself made it."""
         self._check_can_append(acks)
         if batch is None:
