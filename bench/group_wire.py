@@ -1,7 +1,7 @@
 """Frames of the group APIs, built by hand, for benchmarks that must not measure a client.
 
-Versions without a handshake and without flexible fields where there are such: JoinGroup 3, SyncGroup 2, OffsetCommit 7, OffsetFetch 5.
-ConsumerGroupHeartbeat exists only in flexible versions. Answers are parsed as far as a benchmark needs them.
+Versions without a handshake and without flexible fields where there are such: JoinGroup 3, SyncGroup 2, Heartbeat 2, OffsetCommit 7,
+OffsetFetch 5. ConsumerGroupHeartbeat exists only in flexible versions. Answers are parsed as far as a benchmark needs them.
 """
 
 import struct
@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from bench.case import BenchError
-from bench.raw import request
+from bench.raw import RawConnection, request
 
-OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT = 8, 9, 10, 11, 14, 68
+OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, SYNC_GROUP, CONSUMER_GROUP_HEARTBEAT = 8, 9, 10, 11, 12, 14, 68
+REBALANCE_IN_PROGRESS = 27
 TIMEOUT_MS = 60_000
 NOT_YET = (14, 15, 16)
 """COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR."""
@@ -67,6 +68,15 @@ def check_sync(answer: bytes) -> None:
     (error,) = struct.unpack_from(">h", answer, 8)
     if error:
         raise BenchError(f"SyncGroup answered error {error}")
+
+
+def is_rebalancing(connection: RawConnection, group: str, member: Joined) -> bool:
+    """Whether a Heartbeat tells the member to join again."""
+    body = _string(group) + struct.pack(">i", member.generation) + _string(member.member_id)
+    (error,) = struct.unpack_from(">h", connection.call(request(HEARTBEAT, 2, body)), 8)
+    if error not in (0, REBALANCE_IN_PROGRESS):
+        raise BenchError(f"Heartbeat answered error {error}")
+    return bool(error)
 
 
 def commit_request(group: str, topic: str, *, offsets: Mapping[int, int]) -> bytes:

@@ -24,6 +24,7 @@ from bench.group_wire import (
     fetched_offset,
     find_coordinator_request,
     heartbeat_request,
+    is_rebalancing,
     join_request,
     parse_heartbeat,
     parse_join,
@@ -62,19 +63,30 @@ class ClassicMembers:
     """
 
     def __init__(self, connections: Sequence[RawConnection], group: str) -> None:
-        self.connections = connections
         self.group = group
-        first = parse_join(connections[0].call(join_request(group, "", data=b"-")))
-        connections[0].call(sync_request(group, first.member_id, generation=first.generation, assignments={first.member_id: b""}))
-        ids = [first.member_id] + [""] * (len(connections) - 1)
-        joined = self.rebalance([join_request(group, member_id, data=b"0") for member_id in ids])
+        self.connections = connections[:1]
+        joined = self.rebalance([join_request(group, "", data=b"0")])
+        for connection in connections[1:]:
+            joined = self._admit(connection, joined)
         self.frames = [[join_request(group, one.member_id, data=b"%d" % turn) for one in joined] for turn in (1, 2)]
+
+    def _admit(self, newcomer: RawConnection, settled: Sequence[Joined]) -> list[Joined]:
+        """One member more; the others wait until the broker has heard of it, or they would settle without it."""
+        newcomer.socket.sendall(join_request(self.group, "", data=b"0"))
+        while not is_rebalancing(self.connections[0], self.group, settled[0]):
+            sleep(0.001)
+        for connection, one in zip(self.connections, settled, strict=True):
+            connection.socket.sendall(join_request(self.group, one.member_id, data=b"0"))
+        self.connections = [*self.connections, newcomer]
+        return self._finish()
 
     def rebalance(self, frames: Sequence[bytes]) -> list[Joined]:
         """Everybody joins, the leader divides, everybody syncs."""
-        # The first member last: when it is alone in its group, its answer must wait for the others.
-        for connection, frame in zip(reversed(self.connections), reversed(frames), strict=True):
+        for connection, frame in zip(self.connections, frames, strict=True):
             connection.socket.sendall(frame)
+        return self._finish()
+
+    def _finish(self) -> list[Joined]:
         joined = [parse_join(connection.read_answer()) for connection in self.connections]
         if len({one.generation for one in joined}) != 1:
             raise BenchError("the members are not in one generation")
