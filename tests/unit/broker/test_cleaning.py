@@ -217,3 +217,13 @@ async def test_with_little_memory_a_log_is_taken_up_again_until_it_is_clean(tmp_
         assert house.logs.directories[0].cleaned_offsets == {("orders", 0): 60}
         assert len(pairs(log)) == 4
         house.logs.close()
+
+
+async def test_a_new_topic_does_not_inherit_how_far_an_older_one_was_compacted(house: House, tmp_path: Path) -> None:
+    house.filled("orders")
+    await house.cleaning.clean_due()
+    checkpoint = tmp_path / "cleaner-offset-checkpoint"
+    assert checkpoint.read_text() == "0\n1\norders 0 60\n"
+    house.logs.delete("orders", 0)
+    house.logs.create("orders", 0, topic_id=TOPIC_ID, config=CONFIG)
+    assert checkpoint.read_text() == "0\n0\n"
