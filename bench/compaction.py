@@ -1,8 +1,9 @@
 """Compaction: how fast a log with many old values is cleaned, and whether another client feels it.
 
 A topic is filled with keyed messages (each key many times) under `cleanup.policy=delete`; then the policy becomes `compact`. Cleaning
-begins when the first `.cleaned` file is seen and has ended when `cleaner-offset-checkpoint` says that everything below the active segment
-is clean: both are Kafka's own files, so one observer serves both peers. MB are those that were dirty at the start.
+begins when the broker starts to read (a cleaner first reads all keys, long before it writes) and has ended when
+`cleaner-offset-checkpoint` says that everything below the active segment is clean: Kafka's own file, so one observer serves both peers.
+MB are those that were dirty at the start.
 
 The other client produces to a topic of its own, one message at a time, at a steady pace; its p99 while the cleaner runs is compared
 with its p99 just before.
@@ -21,7 +22,7 @@ from crc32c import crc32c
 
 from bench.case import Bar, BenchError, Case, Context, Metric, Values
 from bench.load import VALUE, build_frames, pump
-from bench.measure import Stopwatch, percentile
+from bench.measure import Stopwatch, bytes_read, percentile
 from bench.peers.broker import Broker
 from bench.raw import produce_error, produce_request
 from bench.topics import create_topic
@@ -32,6 +33,7 @@ BATCH_RECORDS = 200
 PACE_SECONDS = 0.004
 SEGMENT_BYTES = 16 << 20
 IDLE_SECONDS = 5.0
+BEGINNING_BYTES = 4_000_000
 STARTS_WITHIN_SECONDS = 90.0
 """Both brokers look for work every `log.cleaner.backoff.ms`, 15 s by default."""
 ENDS_WITHIN_SECONDS = 180.0
@@ -76,7 +78,8 @@ class Compaction(Case):
         active = max(partition.glob("*.log"))
         dirty = sum(file.stat().st_size for file in partition.glob("*.log") if file != active)
         _compact(broker)
-        _await(lambda: any(partition.glob("*.cleaned")) or _cleaned_up_to(directory) > 0, "cleaning", seconds=STARTS_WITHIN_SECONDS)
+        read_before = bytes_read(broker.pid)
+        _await(lambda: bytes_read(broker.pid) > read_before + BEGINNING_BYTES, "cleaning", seconds=STARTS_WITHIN_SECONDS)
         busy = Probe(broker)
         with Stopwatch(broker.pid) as watch:
             _await(lambda: _cleaned_up_to(directory) >= int(active.stem), "the end of cleaning", seconds=ENDS_WITHIN_SECONDS)

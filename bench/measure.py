@@ -41,6 +41,18 @@ def resident_bytes(root_pid: int) -> int:
     return sum(int(fields[21]) for pid in process_tree(root_pid) if (fields := _stat_fields(pid))) * PAGE_BYTES
 
 
+def bytes_read(root_pid: int) -> int:
+    """Bytes that the processes have read from files so far, from the disk or the page cache (and, with some runtimes, from sockets)."""
+    total = 0
+    for pid in process_tree(root_pid):
+        try:
+            lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+        except OSError:
+            continue
+        total += next(int(line.split()[1]) for line in lines if line.startswith("rchar"))
+    return total
+
+
 def _stat_fields(pid: int) -> list[str]:
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
