@@ -46,6 +46,9 @@ class KafkaPythonGroupConsumer(GroupConsumer):
             reconnect_backoff_max_ms=200,
             **membership.settings,
         )
+        for topic in membership.topics:
+            # kafka-python's leader divides what its metadata has; elected before it has any it gives out nothing, and may never ask again.
+            self.consumer.partitions_for_topic(topic)
         self.consumer.subscribe(topics=list(membership.topics), pattern=membership.pattern)
 
     def poll(self) -> list[Delivery]:
