@@ -17,6 +17,18 @@ from tests.topics import create_topic, produce, topic
 __all__ = ["broker", "client", "group_broker", "start_broker", "topic", "unbothered"]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give kafka-python's group tests a second and a third chance.
+
+    A race inside kafka-python 3.0.12, seen now and then on a busy machine: elected leader while its view of the cluster is being replaced,
+    it finds "No partition metadata", gives out nothing, and takes what it saw before for what it assigned from, so it never looks again
+    (`ConsumerCoordinator._perform_assignment`). A broker that waits 3 s before the first rebalance hides it.
+    """
+    for item in items:
+        if "test_group" in item.nodeid and "kafka-python" in item.nodeid:
+            item.add_marker(pytest.mark.flaky(reruns=2))
+
+
 @pytest.fixture(params=[ConfluentClient, KafkaPythonClient, AiokafkaClient], ids=lambda kind: str(kind.name))
 def client(request: pytest.FixtureRequest) -> Client:
     """The test runs once with each of the clients."""
