@@ -39,6 +39,10 @@ ALLOWED_ACKS = (-1, 0, 1)
 ADMIN_CLIENT = "__admin_client"
 
 
+Appended = tuple[AppendResult | KafkaError, Watermark | None]
+"""The place of a batch, or why it has none; and what its answer has to wait for."""
+
+
 class Wait(NamedTuple):
     """A partition of a request that may not be answered before a watermark has reached an offset."""
 
@@ -145,28 +149,28 @@ class ProduceFamily:
         if ready and acks != NO_ACKS:
             run.connection.reply((b"".join(ready),))
 
-    def _append_by_partition(
-        self, shape: ProduceShape, taken: list[TakenRequest]
-    ) -> list[tuple[AppendResult | KafkaError, Watermark | None]]:
+    def _append_by_partition(self, shape: ProduceShape, taken: list[TakenRequest]) -> list[Appended]:
         """Per request the place of its batch, or why there is none, and what its answer has to wait for."""
+        if len(taken) == 1:
+            return self._append_to(taken[0].partition, [taken[0].batch], shape=shape)
         places: dict[int, list[int]] = defaultdict(list)
         for place, request in enumerate(taken):
             places[request.partition].append(place)
-        now_ms = self._clock.now_ms()
-        key = shape.topic_id if shape.name is None else shape.name
-        found: dict[int, tuple[AppendResult | KafkaError, Watermark | None]] = {}
+        if len(places) == 1:
+            return self._append_to(taken[0].partition, [request.batch for request in taken], shape=shape)
+        found: dict[int, Appended] = {}
         for index, mine in places.items():
-            watermark = None
-            results: Sequence[AppendResult | KafkaError]
-            try:
-                partition = self._replicas.partition(key, index)
-                batches = [taken[place].batch for place in mine]
-                results = partition.append_run_as_leader(batches, acks=shape.acks, now_ms=now_ms, produce_version=shape.version)
-                watermark = partition.watermark_for(shape.acks)
-            except Exception as error:
-                results = [as_kafka_error(error)] * len(mine)
-            found.update(zip(mine, ((result, watermark) for result in results), strict=True))
+            found.update(zip(mine, self._append_to(index, [taken[place].batch for place in mine], shape=shape), strict=True))
         return [found[place] for place in range(len(taken))]
+
+    def _append_to(self, index: int, batches: list[memoryview], *, shape: ProduceShape) -> list[Appended]:
+        try:
+            partition = self._replicas.partition(shape.topic_id if shape.name is None else shape.name, index)
+            results = partition.append_run_as_leader(batches, acks=shape.acks, now_ms=self._clock.now_ms(), produce_version=shape.version)
+        except Exception as error:
+            return [(as_kafka_error(error), None)] * len(batches)
+        watermark = partition.watermark_for(shape.acks)
+        return [(result, watermark) for result in results]
 
 
 class PendingProduce:
