@@ -91,9 +91,7 @@ class Connection:
         self._has_kept_frames = False
         self.peer = peer
         self.is_closed = False
-        self.client_software = ""
         self.lane: Lane | None = None
-        self.requests = 0
         self.bytes_received = 0
         self._seen: tuple[int, int] = (0, 0)
         self._resume_reading()
@@ -176,7 +174,6 @@ class Connection:
         malformed = None
         try:
             for frame in frames:
-                self.requests += 1
                 if self.lane is not None:
                     if self.lane.take(frame):
                         continue

@@ -35,7 +35,6 @@ class ApiVersionsFamily:
             name, software_version = message.client_software_name, message.client_software_version
             if not _SOFTWARE.fullmatch(name) or not _SOFTWARE.fullmatch(software_version):
                 return (self._encode(request, version, InvalidRequest.code),)
-            request.connection.client_software = f"{name} {software_version}"
         return (self._encode(request, version, 0),)
 
     def _encode(self, request: Request, version: int, error_code: int) -> bytes:

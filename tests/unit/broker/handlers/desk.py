@@ -18,7 +18,6 @@ class Desk:
 
     def __init__(self) -> None:
         self.peer = "peer:1"
-        self.client_software = ""
         self.closed: list[str] = []
         self.pending: list[PendingReply] = []
         self.answered = asyncio.Event()
