@@ -1,0 +1,1 @@
+"""Schemas: Confluent's REST API over a compacted topic, and serialisers for Avro."""

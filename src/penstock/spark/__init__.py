@@ -1,0 +1,1 @@
+"""The data pipeline: topics as a source and a sink of Spark."""
