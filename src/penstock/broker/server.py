@@ -131,6 +131,8 @@ class BrokerServer:
         self._logs = LogManager(options.data, clock=self._clock, files=self._files, on_offline=self._on_offline)
         self._logs.start(node_id=options.node_id, cluster_id=None)
         self._exit.callback(self._close_logs)
+        if (failure := self._logs.directories[0].offline) is not None:
+            raise StartupError(f"{failure}; the first data directory has to work, it holds the coordination tree")
         self._coordination = await EmbeddedCoordination.open(
             options.data[0] / COORDINATION_DIRECTORY,
             files=self._files,
@@ -263,6 +265,9 @@ class BrokerServer:
         self._loop.call_soon_threadsafe(self._directory_failed, directory, error)
 
     def _directory_failed(self, directory: LogDirectory, error: OSError) -> None:
+        if not self._has_opened_logs:
+            # At the start nobody waits yet; whether it can go on is seen there.
+            return
         failure = StorageError(f"log directory {directory.path} is offline: {error.strerror or error}")
         for partition in self._replicas:
             if partition.log.directory is directory:
