@@ -5,8 +5,8 @@ what is on the disk then: what was synced is there; of what was not, a `Fate` sa
 
     names   creations, renames and deletions are kept in order (a journal keeps them so): all that were made, or only those whose directory
             was synced afterwards
-    data    writes and cuts of one file: all, none, the last one torn in half, the last one only (disks reorder), or only the size of it all
-            with zeros inside (delayed allocation)
+    data    writes and cuts of one file: all, none, all but the last, the last one torn in half, the last one only (disks reorder), or only
+            the size of it all with zeros inside (delayed allocation)
 
 `stop_at` makes the k-th operation fail by `Stopped`, as if the process had died there.
 """
@@ -31,6 +31,7 @@ class Fate(Enum):
     TORN = (True, "torn")
     REORDERED = (True, "last")
     ZEROS = (True, "zeros")
+    LAST_LOST = (True, "but last")
 
 
 class Stopped(BaseException):
@@ -207,6 +208,10 @@ def materialise(found: dict[Path, bytes | None], *, root: Path, target: Path) ->
 
 def _apply_unsynced(disk: _Disk, operations: list[Operation], data_fate: str) -> None:
     if data_fate == "none":
+        return
+    if data_fate == "but last":
+        for operation in operations[:-1]:
+            disk.apply_data(operation)
         return
     if data_fate == "last":
         operations = operations[-1:]

@@ -203,6 +203,33 @@ def test_after_a_power_cut_at_any_moment_the_log_is_a_beginning_of_what_was_writ
         shutil.rmtree(after)
 
 
+@pytest.mark.parametrize("is_flushed_again", [False, True])
+@pytest.mark.parametrize("fate", Fate)
+def test_segment_that_is_sealed_when_it_is_durable_keeps_its_times(tmp_path: Path, fate: Fate, *, is_flushed_again: bool) -> None:
+    # Each record is flushed, as with flush.messages=1, so the segment has no unsynced record when it is sealed; but its indexes are.
+    root, config = tmp_path / "disk", LogConfig(segment_bytes=40_000, index_interval_bytes=1, retention_ms=-1)
+    root.mkdir()
+    files = ForgetfulFiles(root)
+    manager = started(root, files)
+    log = manager.create("orders", 0, topic_id=TOPIC_ID, config=config)
+    while len(log.segment_base_offsets) == 1:
+        if log.log_end_offset > log.durable_end:
+            flush(log)
+        append(log, b"v", timestamp=1_700_000_000_000 + log.log_end_offset)
+    if is_flushed_again:
+        flush(log)
+    manager.write_checkpoints()
+    last_sealed = log.segment_base_offsets[1] - 1
+    release(manager)
+    after = tmp_path / "after"
+    materialise(disk_after(files.recording, len(files.recording.operations), fate), root=root, target=after)
+    found = started(after, QuickFiles()).get("orders", 0)
+    assert found is not None
+    youngest = found.offset_for_timestamp(1_700_000_000_000 + last_sealed)
+    assert youngest is not None
+    assert youngest.offset == last_sealed
+
+
 def test_recovery_may_be_interrupted_at_any_moment_as_well(tmp_path: Path) -> None:
     life = lived(tmp_path, truncation)
     recording = life.files.recording

@@ -21,7 +21,7 @@ from weakref import WeakSet
 
 from penstock.broker.live_settings import LiveSettings
 from penstock.clock import Clock
-from penstock.errors import StorageError
+from penstock.errors import CorruptMessage, StorageError
 from penstock.log.checkpoints import TopicPartition
 from penstock.log.cleaning import Cleaning
 from penstock.log.cleaning_order import CleanedGroup, CleaningResult, answer_from_line
@@ -112,6 +112,10 @@ class LogCleaning:
             extent = log.cleaning_extent(self._clock.now_ms(), high_watermark=self._high_watermark_of(log))
         except StorageError as error:
             logger.error("%s", error)
+            return None
+        except CorruptMessage as error:
+            logger.error("%s-%d is not compacted any more until the next start: %s", *name, error)
+            self._uncleanable.add(log)
             return None
         return extent if is_due(extent, log.config) else None
 

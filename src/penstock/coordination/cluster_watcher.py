@@ -4,7 +4,8 @@ One data watch per topic and per config, one children watch per list (ZooKeeper'
 watch only marks what is stale and wakes `run`, which reads it and makes a new view. Before the new view is shown to anybody, `on_change`
 has been awaited with it: a topic that clients can see has its logs open.
 
-Other programs can write to the tree. A znode that makes no sense is told in the log and counts as missing; it does not end the broker.
+Other programs can write to the tree. A znode that makes no sense is told in the log and counts as missing; it does not end the broker. A
+topic that made sense before stays as it was: to count it as missing would be to delete its records.
 """
 
 import asyncio
@@ -167,7 +168,7 @@ class ClusterWatcher:
             return TopicState.decode(name, data, version=stat.version)
         except _NONSENSE as error:
             _tell(paths.topic(name), error)
-            return None
+            return self.view.topics.get(name)
 
     async def _read_config(self, name: str) -> dict[str, str] | None:
         path = f"{paths.BROKER_CONFIGS}/{name}"

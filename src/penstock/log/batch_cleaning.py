@@ -17,8 +17,9 @@ from struct import Struct
 
 from crc32c import crc32c
 
-from penstock.errors import CorruptMessage
+from penstock.errors import CorruptMessage, InvalidRecord
 from penstock.files import Buffer
+from penstock.log.config import LONG_MAX
 from penstock.log.record_walk import WalkedRecords, walk_records
 from penstock.wire.batch import (
     CODEC_MASK,
@@ -72,7 +73,7 @@ def open_batch(header: BatchHeader, batch: memoryview) -> tuple[bytes, WalkedRec
 
 
 def clean_batch(header: BatchHeader, batch: memoryview, rules: CleaningRules, *, is_last: bool) -> CleanedBatch:
-    """The batch without the records that compaction drops; raises what `open_batch` raises."""
+    """The batch without the records that compaction drops; raises what `open_batch` raises, and where times do not fit 64 bits."""
     if header.is_control:
         return CleanedBatch(batch, header.record_count, header.max_timestamp)
     payload, records = open_batch(header, batch)
@@ -82,7 +83,7 @@ def clean_batch(header: BatchHeader, batch: memoryview, rules: CleaningRules, *,
         return CleanedBatch(_emptied(header, batch) if must_stay else None, 0, NO_TIMESTAMP)
     needs_horizon = bool(records.tombstones) and not header.attributes & DELETE_HORIZON and not set(kept).isdisjoint(records.tombstones)
     if needs_horizon:
-        return _with_horizon(header, payload, records, kept, horizon_ms=rules.now_ms + rules.delete_retention_ms)
+        return _with_horizon(header, payload, records, kept, horizon_ms=min(rules.now_ms + rules.delete_retention_ms, LONG_MAX))
     if len(kept) == header.record_count:
         return CleanedBatch(batch, header.record_count, header.max_timestamp)
     ends = records.ends
@@ -116,6 +117,8 @@ def _rebuilt(header: BatchHeader, records: WalkedRecords, kept: list[int], body:
     if not header.is_log_append_time:
         times = records.timestamp_deltas
         max_timestamp = header.base_timestamp + max((times[number] >> 1) ^ -(times[number] & 1) for number in kept)
+        if not -LONG_MAX <= max_timestamp <= LONG_MAX:
+            raise InvalidRecord(f"a record of the batch at offset {header.base_offset} has the time {max_timestamp}")
     attributes = header.attributes if horizon_ms is None else header.attributes | DELETE_HORIZON
     base_timestamp = header.base_timestamp if horizon_ms is None else horizon_ms
     changed = header._replace(attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp, record_count=len(kept))

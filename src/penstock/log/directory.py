@@ -218,9 +218,14 @@ def log_directory_name(topic: str, partition: int) -> str:
 
 
 def deleted_directory_name(topic: str, partition: int) -> str:
-    """A name, never given before, for the directory of a deleted log; no longer than a file name may be."""
-    suffix = f".{uuid.uuid4().hex}{DELETE_SUFFIX}"
-    return log_directory_name(topic, partition)[: _MAX_NAME - len(suffix)] + suffix
+    """A name for the directory of a deleted log."""
+    return unique_name(log_directory_name(topic, partition), DELETE_SUFFIX)
+
+
+def unique_name(name: str, ending: str) -> str:
+    """The name, made never given before, with an ending; no longer than a file name may be."""
+    suffix = f".{uuid.uuid4().hex}{ending}"
+    return name[: _MAX_NAME - len(suffix)] + suffix
 
 
 def parse_directory_name(name: str) -> TopicPartition | None:

@@ -305,7 +305,8 @@ class KeptLog:
 
     def _collect_flush(self, *, is_closing: bool = False) -> Flush:
         handles: list[FileHandle] = []
-        for segment in self._segments.from_offset(self.durable_end):
+        # From the last durable record on: a segment that was sealed right behind it still has indexes that are not.
+        for segment in self._segments.from_offset(self.durable_end - 1):
             handles.append(segment.handle())
             if segment.size_bytes and (is_closing or segment is not self._active):
                 segment.write_indexes()

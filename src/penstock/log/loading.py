@@ -1,9 +1,9 @@
 """From a partition's directory to what a `Log` keeps in memory.
 
 After a clean stop the files are trusted: names and sizes are read, the last few batches are walked to find the end, one producer snapshot
-is read; sealed segments stay closed. After a crash the segment that holds the recovery point and all after it go through `recovery`; at the
-first damage the log ends, and later segments are removed. Earlier segments were synced, with their indexes, before the recovery point
-passed them; an index that is missing or makes no sense is rebuilt.
+is read; sealed segments stay closed. After a crash the segment that holds the last record before the recovery point and all after it go
+through `recovery`; at the first damage the log ends, and later segments are removed. Earlier segments were synced, with their indexes,
+before the recovery point passed them; an index that is missing or makes no sense is rebuilt.
 
 Between two segments that are recovered no offset may be missing (a file that lost its tail at a batch boundary looks intact), except
 where the log was compacted: Kafka's compaction leaves holes there. Ours leaves them only inside segments, where they are always fine.
@@ -121,8 +121,8 @@ def _collect(files: Files, directory: Path, names: list[str], order: LoadOrder) 
 
 
 def _before(segments: Segments, offset: int) -> list[Segment]:
-    """The segments that end at or before the offset; the last segment is never among them."""
-    return list(segments)[: max(0, segments.number_holding(offset))]
+    """The segments whose indexes were synced before the recovery point came there: those that end before it, and never the last."""
+    return list(segments)[: max(0, segments.number_holding(offset - 1))]
 
 
 def _has_sound_indexes(files: Files, segment: Segment, present: set[str], order: LoadOrder) -> bool:
@@ -187,7 +187,7 @@ def _recover(
     epochs: LeaderEpochs,
 ) -> tuple[ProducerState, int]:
     """Repair the segments from the recovery point on; the producers and the offset after the last record."""
-    doubtful = segments.from_offset(order.recovery_point if not order.is_clean else segments.active.base_offset)
+    doubtful = segments.from_offset(order.recovery_point - 1 if not order.is_clean else segments.active.base_offset)
     first = doubtful[0].base_offset
     producers = snapshots.load(segments, end=first)
     # What a checkpoint or snapshot says of the doubtful part may stem from before a truncation: it is learned again.

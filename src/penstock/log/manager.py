@@ -32,6 +32,7 @@ from penstock.log.directory import (
     deleted_directory_name,
     log_directory_name,
     parse_directory_name,
+    unique_name,
 )
 from penstock.log.flush import Flush
 from penstock.log.loading import LoadOrder
@@ -39,6 +40,8 @@ from penstock.log.log import Log
 
 CLOSING_THREADS = 8
 """The journal of the file system takes the syncs of several logs together."""
+CLOSED_AT_ONCE = 64
+"""A log that is being closed needs descriptors for its indexes and small files, too."""
 _logger = logging.getLogger(__name__)
 
 
@@ -121,19 +124,25 @@ class LogManager:
             directory.identify(node_id=node_id, cluster_id=cluster_id)
 
     def load(self, config_of: Callable[[str], LogConfig], *, topic_ids: Mapping[str, uuid.UUID] | None = None) -> LoadReport:
-        """Open every log; where `topic_ids` is given, a log of another topic (by id) is reported as a stray instead."""
+        """Open every log; where `topic_ids` is given, a log of another topic (by id) is reported as a stray instead.
+
+        A directory that fails is offline. StartupError if one works and its logs cannot be opened all the same (too few descriptors): a
+        log that is passed over would be begun anew, without recovery or in another directory.
+        """
         report = LoadReport()
         self.is_loaded = True
         for directory in self.online_directories:
             try:
                 self._load_directory(directory, config_of, topic_ids, report=report)
-            except OSError as error:
-                directory.fail("opening logs", error)
+            except (OSError, StorageError) as error:
+                failure = directory.fail("opening logs", error) if isinstance(error, OSError) else error
+                if directory.offline is None:
+                    raise StartupError(str(failure)) from error
         return report
 
     def set_aside(self, stray: Path) -> Path:
         """Rename the directory of a log that nobody wants, so that it is in nobody's way; a person decides what becomes of it."""
-        target = stray.with_name(f"{stray.name}.{uuid.uuid4().hex}{STRAY_SUFFIX}")
+        target = stray.with_name(unique_name(stray.name, STRAY_SUFFIX))
         self._files.rename(stray, target)
         self._files.fsync_directory(stray.parent)
         return target
@@ -234,12 +243,18 @@ class LogManager:
 
     def close(self, *, broker_epoch: int = -1, high_watermark_of: Callable[[Log], int] | None = None) -> None:
         """Close every log, write the checkpoints, mark the directories that are whole as cleanly stopped, give back the locks."""
+        logs, unclosed = list(self), set[LogDirectory]()
         with ThreadPoolExecutor(max_workers=CLOSING_THREADS) as pool:
-            list(pool.map(_run_flush, [(log, flush) for log in self if (flush := _begin_close(log)) is not None]))
-        for log in self:
-            log.abandon(is_durable=log.directory.offline is None)
+            for start in range(0, len(logs), CLOSED_AT_ONCE):
+                some = logs[start : start + CLOSED_AT_ONCE]
+                for log, is_closed in zip(some, pool.map(_run_flush, some, [_begin_close(log) for log in some]), strict=True):
+                    log.abandon(is_durable=is_closed)
+                    if not is_closed:
+                        unclosed.add(log.directory)
         self.write_checkpoints(high_watermark_of)
         for directory in self.online_directories:
+            if directory in unclosed:
+                continue
             try:
                 directory.mark_clean(broker_epoch=broker_epoch)
             except OSError as error:
@@ -306,20 +321,23 @@ class LogManager:
                 self._add(log)
 
 
-def _begin_close(log: Log) -> Flush | None:
+def _begin_close(log: Log) -> Flush | StorageError | None:
     try:
         return log.begin_close()
     except StorageError as error:
         _logger.warning("%s was not closed cleanly: %s", log.path, error)
-        return None
+        return error
 
 
-def _run_flush(closing: tuple[Log, Flush]) -> None:
-    log, flush = closing
+def _run_flush(log: Log, flush: Flush | StorageError | None) -> bool:
+    """Sync what is left to be synced; whether all of the log is on the disk now."""
     try:
-        flush.run()
+        if isinstance(flush, Flush):
+            flush.run()
     except OSError as error:
-        log.directory.fail("closing a log", error)
+        flush = log.directory.fail("closing a log", error)
+        _logger.warning("%s was not closed cleanly: %s", log.path, flush)
+    return log.directory.offline is None and not isinstance(flush, StorageError)
 
 
 def _is_wanted(topic: str, topic_id: uuid.UUID | None, topic_ids: Mapping[str, uuid.UUID]) -> bool:

@@ -172,6 +172,20 @@ async def test_a_damaged_log_is_left_alone_and_the_others_are_compacted(house: H
     assert caplog.messages == []
 
 
+async def test_a_log_whose_age_cannot_be_read_is_left_alone_and_the_others_are_compacted(house: House) -> None:
+    other = house.filled("users")
+    damaged = house.filled("orders", config=replace(CONFIG, max_compaction_lag_ms=1000))
+    damaged.release()
+    path = damaged.path / f"{0:020d}.log"
+    content = bytearray(path.read_bytes())
+    content[16] = 7  # the magic of the first batch
+    path.write_bytes(content)
+    for segment in damaged._segments:
+        segment._first_timestamp = None  # as after a restart
+    await house.cleaning.clean_due()
+    assert len(pairs(other)) == 4
+
+
 async def test_a_log_that_is_deleted_meanwhile_is_given_up(house: House) -> None:
     house.filled("orders", 400)
     running = asyncio.create_task(house.cleaning.clean_due())

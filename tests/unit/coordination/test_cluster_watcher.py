@@ -181,3 +181,16 @@ async def test_a_broker_that_comes_often_does_not_leave_watches_behind(coordinat
         assert await follower.watcher.until(lambda view: 2 not in view.brokers, timeout_ms=LONG_MS)
     # One for each of the three lists, one for the controller.
     assert len(coordination.keeper.watches) == 4
+
+
+@pytest.mark.parametrize("nonsense", [b"", b"{}", b'{"partitions": 3}'])
+async def test_a_topic_is_not_deleted_because_its_znode_makes_no_sense_any_more(
+    coordination: EmbeddedCoordination, follower: Follower, nonsense: bytes
+) -> None:
+    await coordination.create(paths.topic("orders"), TOPIC.encode())
+    assert await follower.watcher.until(lambda view: "orders" in view.topics, timeout_ms=LONG_MS)
+    await coordination.set(paths.topic("orders"), nonsense)
+    assert await follower.watcher.catch_up(("topic", "orders"), timeout_ms=LONG_MS)
+    assert follower.watcher.view.topics["orders"].topic_id == TOPIC.topic_id
+    await coordination.delete(paths.topic("orders"))
+    assert await follower.watcher.until(lambda view: "orders" not in view.topics, timeout_ms=LONG_MS)

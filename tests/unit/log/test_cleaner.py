@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
+from crc32c import crc32c
 
 from penstock.errors import CorruptMessage, StorageError
 from penstock.files import Files
 from penstock.log.cleaner import Cleaner
 from penstock.log.cleaning_order import CleanedGroup
+from penstock.log.config import LONG_MAX
 from penstock.log.latest_offsets import ENTRY_BYTES
 from penstock.log.log import Log
 from penstock.wire.batch import read_header
@@ -350,3 +352,24 @@ def test_a_start_removes_what_an_unfinished_compaction_left(open_log: OpenLog) -
     again = open_log(**COMPACT)
     assert pairs(again) == before
     assert cleaned_files(log.path) == []
+
+
+def test_tombstones_that_are_kept_for_ever_do_not_end_the_cleaner(open_log: OpenLog) -> None:
+    log = open_log(cleanup_policy="compact", segment_bytes=200, delete_retention_ms=LONG_MAX)
+    for _ in range(5):
+        write(log, (b"k", b"v" * 50), (b"gone", None))
+    compact(log)
+    compact(log, now_ms=NOW_MS + 10**15)
+    assert [(key, value) for _, key, value in pairs(log)][-1] == (b"gone", None)
+
+
+def test_a_batch_with_times_beyond_64_bits_is_kept_and_does_not_end_the_cleaner(open_log: OpenLog) -> None:
+    log = open_log(cleanup_policy="compact", segment_bytes=300)
+    batch = bytearray(encode_batch([Record(0, NOW_MS - 1, b"k", b"old"), Record(1, NOW_MS, b"j", b"odd")]))
+    batch[27:35] = LONG_MAX.to_bytes(8)  # the base timestamp, from which the times of the records count
+    batch[17:21] = crc32c(batch[21:]).to_bytes(4)
+    log.append_as_leader(bytes(batch), leader_epoch=0, now_ms=NOW_MS)
+    for _ in range(5):
+        write(log, (b"k", b"v" * 50))
+    assert compact(log).broken_count == 1
+    assert (1, b"j", b"odd") in pairs(log)
