@@ -7,7 +7,8 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from tests.batches import encode_batch, encode_block, encode_record, now_ms
-from tests.brokers import Broker
+from tests.brokers import Broker, StartBroker
+from tests.clients.group_requests import await_coordinator
 from tests.connection import PRODUCE, Connection
 from tests.topics import create_topic, fresh_name, list_offset, produce, produce_fields, read_all
 
@@ -161,3 +162,12 @@ def test_batch_that_grows_without_bound_when_decompressed_is_refused(broker: Bro
         produce(connection, topic, bomb())
         assert produce(connection, topic, encode_batch([b"good"], keys=[b"k"])).error_code == ErrorCode.none
     assert broker.resident_bytes() - before < 200 << 20
+
+
+def test_topic_of_the_broker_that_comes_later_is_not_written_by_a_client_that_was_there_before(start_broker: StartBroker) -> None:
+    """A request that was refused because the topic did not exist opens no short way into it."""
+    own = start_broker(offsets_topic_num_partitions=1)
+    with own.connect() as connection:
+        assert produce(connection, "__consumer_offsets", GOOD).error_code != ErrorCode.none
+        await_coordinator(own)
+        assert [produce(connection, "__consumer_offsets", GOOD).error_code for _ in range(3)] == [ErrorCode.invalid_topic_exception] * 3

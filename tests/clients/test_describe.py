@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tests.brokers import Broker
+from tests.brokers import IS_KAFKA, Broker
+from tests.clients.group_requests import CONSUMER_GROUP_DESCRIBE, DESCRIBE_GROUPS, OFFSET_FETCH, await_coordinator
 from tests.connection import (
     CREATE_PARTITIONS,
     CREATE_TOPICS,
@@ -172,3 +173,50 @@ def test_configs_of_what_does_not_exist_are_refused(broker: Broker) -> None:
     with broker.connect() as connection:
         answer = connection.ask(DESCRIBE_CONFIGS, 4, {"resources": resources})
     assert [result.error_code for result in answer.results] == [ErrorCode.unknown_topic_or_partition, ErrorCode.invalid_request]
+
+
+@pytest.mark.parametrize("version", [1, 12])
+def test_topic_that_is_named_many_times_is_described_once(broker: Broker, version: int) -> None:
+    topic = create_topic(broker)
+    asked = [{"name": topic, "topic_id": None}, {"name": "unknown", "topic_id": None}] * 100
+    with broker.connect() as connection:
+        answer = connection.ask(METADATA, version, {"topics": asked, "allow_auto_topic_creation": False})
+    assert sorted(found.name for found in answer.topics) == sorted([topic, "unknown"])
+
+
+@pytest.mark.skipif(IS_KAFKA, reason="Kafka answers as often as it is asked, and can be kept busy that way")
+def test_what_is_asked_for_many_times_in_a_request_is_answered_once(broker: Broker) -> None:
+    """Ten kilobytes that named one broker two thousand times kept all clients waiting for ten seconds."""
+    topic = create_topic(broker)
+    await_coordinator(broker, "group")
+    resource = {"resource_type": 2, "resource_name": topic, "configuration_keys": None}
+    with broker.connect() as connection:
+        assert len(connection.ask(DESCRIBE_CONFIGS, 4, {"resources": [resource] * 100}).results) == 1
+        assert len(connection.ask(DESCRIBE_GROUPS, 5, {"groups": ["group"] * 100}).groups) == 1
+        assert len(connection.ask(CONSUMER_GROUP_DESCRIBE, 0, {"group_ids": ["group"] * 100}).groups) == 1
+        assert len(connection.ask(OFFSET_FETCH, 8, {"groups": [{"group_id": "group", "topics": None}] * 100}).groups) == 1
+
+
+TOPIC_OPERATIONS, CLUSTER_OPERATIONS, NOT_ASKED = 3576, 8096, -(2**31)
+"""What Kafka answers where there are no ACLs: one bit for each operation that there is."""
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_operations_that_everybody_may_do_are_told_to_those_who_ask(broker: Broker, is_asked: bool) -> None:
+    asked = {"include_topic_authorized_operations": is_asked, "include_cluster_authorized_operations": is_asked}
+    topics = [{"name": create_topic(broker), "topic_id": None}, {"name": "unknown", "topic_id": None}]
+    with broker.connect() as connection:
+        old = connection.ask(METADATA, 10, {"topics": topics, "allow_auto_topic_creation": False, **asked})
+        new = connection.ask(METADATA, 13, {"topics": topics, "allow_auto_topic_creation": False, **asked})
+        cluster = connection.ask(DESCRIBE_CLUSTER, 1, {"endpoint_type": 1, **asked})
+    for answer in (old, new):
+        assert {one.topic_authorized_operations for one in answer.topics} == {TOPIC_OPERATIONS if is_asked else NOT_ASKED}
+    told = CLUSTER_OPERATIONS if is_asked else NOT_ASKED
+    assert (old.cluster_authorized_operations, cluster.cluster_authorized_operations) == (told, told)
+
+
+def test_operations_on_topics_are_told_page_by_page(broker: Broker) -> None:
+    fields = {"topics": [{"name": create_topic(broker)}], "response_partition_limit": 10, "cursor": None}
+    with broker.connect() as connection:
+        (found,) = connection.ask(DESCRIBE_TOPIC_PARTITIONS, 0, fields).topics
+    assert found.topic_authorized_operations == TOPIC_OPERATIONS

@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from tests.brokers import Broker
 from tests.clients.consumer_protocol import LEAVE, LEAVE_FOR_A_WHILE, HandMadeMember, beat_until, describe_consumer_group, sizes
-from tests.clients.group_requests import Identity, commit, delete, describe, fetch_committed
+from tests.clients.group_requests import Identity, commit, delete, describe, fetch_committed, leave
 from tests.connection import CREATE_PARTITIONS
 from tests.topics import create_topic, fresh_name, topic_id
 from tests.waiting import wait_until
@@ -268,3 +268,18 @@ def test_group_with_members_is_not_deleted(group_broker: Broker, member: MakeMem
     only.leave()
     assert delete(only.connection, group) == {group: ErrorCode.none}
     assert describe_consumer_group(only.connection, group).error_code == ErrorCode.group_id_not_found
+
+
+def test_tool_removes_members_by_their_id_or_instance_id(group_broker: Broker, member: MakeMember, group: str) -> None:
+    """`removeMembersFromConsumerGroup` of Java's admin client sends LeaveGroup, whatever the protocol of the group."""
+    topic = create_topic(group_broker)
+    static, dynamic = member(topic, instance="one"), member(topic)
+    static.join()
+    dynamic.join()
+    with group_broker.connect() as connection:
+        assert leave(connection, Identity(group, "", 0, "nobody")) == ErrorCode.unknown_member_id
+        assert leave(connection, Identity(group, dynamic.member_id, 0, "one")) == ErrorCode.fenced_instance_id
+        assert leave(connection, Identity(group, "", 0, "one")) == ErrorCode.none
+        assert leave(connection, Identity(group, dynamic.member_id, 0)) == ErrorCode.none
+        assert describe_consumer_group(connection, group).members == ()
+    assert dynamic.ask().error_code == ErrorCode.unknown_member_id

@@ -43,11 +43,11 @@ def admit(
     return existing, None
 
 
-def leaver(state: ConsumerGroupState, command: ConsumerHeartbeat) -> ConsumerMember:
-    """The member that leaves; its epoch does not matter."""
-    if command.instance_id is None:
-        return known_member(state, command.member_id)
-    return _holder(state.members.get(state.static_members.get(command.instance_id, "")), command.member_id, command.instance_id)
+def leaver(state: ConsumerGroupState, member_id: str, instance_id: str | None) -> ConsumerMember:
+    """The member that leaves, or is removed; its epoch does not matter."""
+    if instance_id is None:
+        return known_member(state, member_id)
+    return _holder(state.members.get(state.static_members.get(instance_id, "")), member_id, instance_id)
 
 
 def known_member(state: ConsumerGroupState, member_id: str) -> ConsumerMember:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable
 from uuid import uuid4
 
 from penstock.errors import KafkaError, NonEmptyGroup, UnsupportedVersion
-from penstock.groups.commands import CommitOffsets, ConsumerHeartbeat
+from penstock.groups.commands import CommitOffsets, ConsumerHeartbeat, LeaveGroup
 from penstock.groups.consumer_admission import admit, check_current, known_member, leaver
 from penstock.groups.consumer_description import describe
 from penstock.groups.consumer_group_state import ConsumerGroupState, in_order
@@ -214,7 +214,7 @@ class ConsumerGroup:
         self._write(outcome, ConsumerRecordType.CURRENT_ASSIGNMENT, current, name=member_id)
 
     def _leave(self, command: ConsumerHeartbeat, outcome: Outcome, *, now_ms: int) -> Fields:
-        member = leaver(self._state, command)
+        member = leaver(self._state, command.member_id, command.instance_id)
         if command.member_epoch == STATIC_LEAVE_EPOCH:
             away = member.current._replace(member_epoch=STATIC_LEAVE_EPOCH, pending_revocation=())
             self._write(outcome, ConsumerRecordType.CURRENT_ASSIGNMENT, away, name=member.member_id)
@@ -222,6 +222,25 @@ class ConsumerGroup:
         else:
             self._fence((member,), outcome)
         return _answer(command.member_id, command.member_epoch)
+
+    def leave(self, command: LeaveGroup, waiter: Waiter) -> Outcome:
+        """Remove members as tools do, with the request of the classic protocol: by member id, or a static one by its instance id alone."""
+        outcome = Outcome()
+        answers: list[Fields] = []
+        leaving: dict[str, ConsumerMember] = {}
+        for one in command.members:
+            error_code = 0
+            try:
+                member_id = one.member_id or self._state.static_members.get(one.instance_id or "", "")
+                member = leaver(self._state, member_id, one.instance_id)
+                leaving[member.member_id] = member
+            except KafkaError as error:
+                error_code = error.code
+            answers.append({"member_id": one.member_id, "group_instance_id": one.instance_id, "error_code": error_code})
+        if leaving:
+            self._fence(leaving.values(), outcome)
+        outcome.reply(waiter, {"error_code": 0, "members": answers})
+        return outcome
 
     def _fence(self, members: Iterable[ConsumerMember], outcome: Outcome) -> None:
         """Members are out, by their own wish or not; the others get what they had."""

@@ -228,6 +228,9 @@ class GroupCoordinator(GroupShard):
         group = self._groups.get(command.group_id)
         if isinstance(group, ClassicGroup):
             return group.leave(command, waiter, now_ms=now_ms)
+        consumer_group = self._consumer_group(command.group_id)
+        if consumer_group is not None:
+            return consumer_group.leave(command, waiter)
         outcome = Outcome()
         if not command.group_id:
             outcome.reply(waiter, {"error_code": InvalidGroupId.code, "members": []})

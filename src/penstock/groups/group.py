@@ -9,7 +9,7 @@ the earliest one each time), but never later. A `tick` that finds nothing due re
 
 from typing import Protocol
 
-from penstock.groups.commands import CommitOffsets, ConsumerHeartbeat
+from penstock.groups.commands import CommitOffsets, ConsumerHeartbeat, LeaveGroup
 from penstock.groups.consumer_records import ConsumerKey, ConsumerValue
 from penstock.groups.outcome import Fields, GroupRecord, Outcome, Waiter
 from penstock.groups.topic_image import TopicImage
@@ -84,6 +84,9 @@ class ConsumerMachine(Group, Protocol):
 
     def handle(self, command: ConsumerHeartbeat, waiter: Waiter, *, now_ms: int) -> Outcome:
         """Decide a heartbeat; errors are answers, nothing is raised."""
+
+    def leave(self, command: LeaveGroup, waiter: Waiter) -> Outcome:
+        """Remove members, as tools do."""
 
     def apply(self, key: ConsumerKey, value: ConsumerValue | None) -> None:
         """Replay a record; None is a tombstone."""

@@ -42,7 +42,8 @@ class ConfigsFamily:
         """Every option with its value, where that comes from, and what else could give it."""
         message = request.decode()
         results = []
-        for resource in message.resources:
+        # A resource that is named a thousand times is described once: a small request is not to keep the broker busy for minutes.
+        for resource in dict.fromkeys(message.resources):
             place = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
             try:
                 rows = self._describe(resource)

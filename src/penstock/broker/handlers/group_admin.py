@@ -59,6 +59,7 @@ class GroupAdminFamily:
         ask: Callable[[GroupCoordinator, str], Fields],
         refuse: Callable[[str], Refusal],
     ) -> Sequence[Chunk] | None:
+        group_ids = tuple(dict.fromkeys(group_ids))  # a small request that repeats itself is not to get a huge answer
         operations = {"authorized_operations": _ALL_OPERATIONS} if getattr(message, "include_authorized_operations", False) else {}
 
         def question(group_id: str) -> Callable[[GroupCoordinator], Fields]:
@@ -88,7 +89,7 @@ class GroupAdminFamily:
     @api(ApiKey.DELETE_GROUPS, 0, 2)
     def delete_groups(self, request: Request) -> Sequence[Chunk] | None:
         """Delete groups that have no members, and their positions."""
-        group_ids = request.decode().groups_names
+        group_ids = tuple(dict.fromkeys(request.decode().groups_names))
         reply = GroupReply(request, _refuse_nothing)
         gathered = GatheredReply(reply, len(group_ids), lambda results: {"results": results})
         for number, group_id in enumerate(group_ids):

@@ -71,8 +71,10 @@ class GroupOffsetsFamily:
         version = request.api_version
         if version >= _FIRST_FETCH_OF_SEVERAL:
             reply = GroupReply(request, _refuse_nothing)
-            gathered = GatheredReply(reply, len(message.groups), lambda groups: {"groups": groups})
-            for number, group in enumerate(message.groups):
+            # What is asked for repeatedly is answered once: a small request is not to keep the broker busy for minutes.
+            wanted = {(group.group_id, group.topics): group for group in message.groups}.values()
+            gathered = GatheredReply(reply, len(wanted), lambda groups: {"groups": groups})
+            for number, group in enumerate(wanted):
                 self._fetch(group, gathered.part(number, _refuse_fetch_of(group.group_id)), version=version)
             return reply.result()
         reply = GroupReply(request, _refuse_nothing)

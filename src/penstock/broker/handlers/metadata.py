@@ -31,6 +31,9 @@ MAX_PARTITIONS_PER_PAGE = 2000
 BROKER_ENDPOINTS = 1
 CONTROLLER_ENDPOINTS = 2
 CREATION_TIMEOUT_MS = 5_000
+_TOPIC_OPERATIONS = {"topic_authorized_operations": sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))}
+_CLUSTER_OPERATIONS = {"cluster_authorized_operations": sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))}
+"""Where there are no ACLs everybody may do all that can be done to a topic or a cluster (KIP-430)."""
 
 
 class MetadataFamily:
@@ -47,20 +50,22 @@ class MetadataFamily:
         asked = message.topics
         if asked is None or (request.api_version == 0 and not asked):
             topics = [_describe_topic(topic) for topic in self._view().topics.values()]
-            return self._reply(topics)
+            return self._reply(topics, message)
+        # Named a thousand times it is still one topic: the answer is not to grow without bound with a small request. Kafka does the same.
+        asked = tuple({(topic.name, getattr(topic, "topic_id", None)): topic for topic in asked}.values())
         names = [topic.name for topic in asked if topic.name is not None and topic.name not in self._view().topics]
         if names and getattr(message, "allow_auto_topic_creation", True) and self._creation.is_automatic:
-            return self._create_and_describe(asked, names)
-        return self._reply([self._look_up(topic) for topic in asked])
+            return self._create_and_describe(message, asked, names)
+        return self._reply([self._look_up(topic) for topic in asked], message)
 
-    async def _create_and_describe(self, asked: Sequence[Any], names: Iterable[str]) -> Fields:
+    async def _create_and_describe(self, message: Any, asked: Sequence[Any], names: Iterable[str]) -> Fields:
         errors: dict[str, KafkaError] = {}
         for name in dict.fromkeys(names):
             try:
                 await self._creation.create_automatically(name, timeout_ms=CREATION_TIMEOUT_MS)
             except Exception as error:
                 errors[name] = as_kafka_error(error)
-        return self._reply([self._look_up(topic, errors.get(topic.name)) for topic in asked])
+        return self._reply([self._look_up(topic, errors.get(topic.name)) for topic in asked], message)
 
     def _look_up(self, asked: Any, error: KafkaError | None = None) -> dict[str, object]:
         topic_id: UUID | None = getattr(asked, "topic_id", None)
@@ -72,10 +77,13 @@ class MetadataFamily:
             error = UnknownTopicId() if asked.name is None else _why_unknown(asked.name)
         return {"error_code": error.code, "name": asked.name, "topic_id": topic_id, "partitions": []}
 
-    def _reply(self, topics: list[dict[str, object]]) -> Fields:
+    def _reply(self, topics: list[dict[str, object]], message: Any) -> Fields:
         view = self._view()
+        if getattr(message, "include_topic_authorized_operations", False):
+            topics = [topic | _TOPIC_OPERATIONS for topic in topics]
+        operations = _CLUSTER_OPERATIONS if getattr(message, "include_cluster_authorized_operations", False) else {}
         brokers = [{"node_id": one.node_id, "host": one.host, "port": one.port, "rack": one.rack} for one in view.brokers.values()]
-        return {"brokers": brokers, "cluster_id": view.cluster_id, "controller_id": view.controller_id, "topics": topics}
+        return {"brokers": brokers, "cluster_id": view.cluster_id, "controller_id": view.controller_id, "topics": topics, **operations}
 
     @api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
     def describe_topic_partitions(self, request: Request) -> Fields:
@@ -93,7 +101,8 @@ class MetadataFamily:
     @api(ApiKey.DESCRIBE_CLUSTER, 0, 2)
     def describe_cluster(self, request: Request) -> Fields:
         """The brokers that are alive."""
-        endpoint_type = getattr(request.decode(), "endpoint_type", BROKER_ENDPOINTS)
+        message = request.decode()
+        endpoint_type = getattr(message, "endpoint_type", BROKER_ENDPOINTS)
         view = self._view()
         if endpoint_type != BROKER_ENDPOINTS:
             refuse = MismatchedEndpointType if endpoint_type == CONTROLLER_ENDPOINTS else UnsupportedEndpointType
@@ -103,7 +112,8 @@ class MetadataFamily:
             {"broker_id": one.node_id, "host": one.host, "port": one.port, "rack": one.rack, "is_fenced": False}
             for one in view.brokers.values()
         ]
-        return {**error_fields(None), "cluster_id": view.cluster_id, "controller_id": view.controller_id, "brokers": brokers}
+        operations = _CLUSTER_OPERATIONS if message.include_cluster_authorized_operations else {}
+        return {**error_fields(None), "cluster_id": view.cluster_id, "controller_id": view.controller_id, "brokers": brokers, **operations}
 
 
 def _why_unknown(name: str) -> KafkaError:
@@ -125,7 +135,7 @@ def _describe_page(view: ClusterView, names: Sequence[str], first_partition: int
         first_partition = min(first_partition, len(topic.partitions))
         end = min(len(topic.partitions), first_partition + limit)
         if limit:
-            topics.append(_describe_topic(topic, partitions=range(first_partition, end)))
+            topics.append(_describe_topic(topic, partitions=range(first_partition, end)) | _TOPIC_OPERATIONS)
         if end < len(topic.partitions):
             return {"topics": topics, "next_cursor": {"topic_name": name, "partition_index": end}}
         limit -= end - first_partition

@@ -109,6 +109,9 @@ class ProduceFamily:
 
     def _is_for_internal_topic(self, produce: ProduceRequest) -> bool:
         for name, topic_id, _ in produce.topics:
+            if name in INTERNAL_TOPICS:
+                # Also one that does not exist yet: the lane would still be open when the broker has made it.
+                return True
             topic = self._replicas.topic(topic_id if name is None else name)  # type: ignore[arg-type]  # one of them is there
             if topic is not None and topic.name in INTERNAL_TOPICS:
                 return True
