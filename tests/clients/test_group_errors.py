@@ -92,6 +92,17 @@ def test_empty_group_id_is_invalid(group_broker: Broker) -> None:
         assert leave(connection, who) == ErrorCode.invalid_group_id
 
 
+def test_empty_group_id_is_invalid_also_when_offsets_are_committed_under_it(group_broker: Broker) -> None:
+    topic = create_topic(group_broker)
+    with group_broker.connect() as connection:
+        assert commit(connection, Identity("", "", -1), {(topic, 0): 1}) == {(topic, 0): ErrorCode.none}
+        who = Identity("", "someone", 1)
+        assert join(connection, "").error_code == ErrorCode.invalid_group_id
+        assert heartbeat(connection, who) == ErrorCode.invalid_group_id
+        assert sync(connection, who).error_code == ErrorCode.invalid_group_id
+        assert leave(connection, who) == ErrorCode.invalid_group_id
+
+
 @pytest.mark.parametrize("session_timeout_ms", [1, 299, 1_800_001, 2**31 - 1])
 def test_session_timeout_outside_of_the_brokers_bounds_is_invalid(group_broker: Broker, group: str, session_timeout_ms: int) -> None:
     with group_broker.connect() as connection:

@@ -99,3 +99,13 @@ def test_end_of_an_epoch_is_the_end_of_the_log_while_it_lasts(broker: Broker, to
         (ErrorCode.unknown_leader_epoch, -1, -1),
         (ErrorCode.unknown_topic_or_partition, -1, -1),
     ]
+
+
+@pytest.mark.parametrize("version", [1, 7])
+def test_partition_that_is_asked_for_twice_is_refused(broker: Broker, version: int) -> None:
+    topic = create_topic(broker, partitions=2)
+    asked = [{"partition_index": index, "timestamp": LATEST} for index in (0, 1, 0, 0)]
+    with broker.connect() as connection:
+        answer = connection.ask(LIST_OFFSETS, version, {"replica_id": -1, "topics": [{"name": topic, "partitions": asked}]})
+    found = [(one.partition_index, one.error_code) for topic in answer.topics for one in topic.partitions]
+    assert sorted(found) == [(0, ErrorCode.invalid_request), (1, ErrorCode.none)]

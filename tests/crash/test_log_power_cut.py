@@ -4,6 +4,7 @@ After recovery the log holds a beginning of what was written, at least what was 
 interrupted at every operation, too.
 """
 
+import errno
 import shutil
 import uuid
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from typing import NamedTuple
 import pytest
 
 from penstock.clock import ManualClock
+from penstock.errors import StorageError
 from penstock.files import FileHandle, Files
 from penstock.log.config import LogConfig
 from penstock.log.log import Log
@@ -254,6 +256,47 @@ def test_recovery_may_be_interrupted_at_any_moment_as_well(tmp_path: Path) -> No
                     release(again)
                     shutil.rmtree(second)
             shutil.rmtree(first)
+
+
+@pytest.mark.parametrize("fails_at", ["open", "fsync_directory"])
+def test_flush_that_lacked_descriptors_forgets_nothing(tmp_path: Path, fails_at: str) -> None:
+    class FewDescriptors(ForgetfulFiles):
+        is_out = False
+
+        def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> FileHandle:
+            if self.is_out and fails_at == "open" and path.name == "partition.metadata":
+                raise OSError(errno.EMFILE, "Too many open files")
+            return super().open(path, create=create, read_only=read_only)
+
+        def fsync_directory(self, directory: Path) -> None:
+            if self.is_out and fails_at == "fsync_directory":
+                raise OSError(errno.EMFILE, "Too many open files")
+            super().fsync_directory(directory)
+
+    root = tmp_path / "disk"
+    root.mkdir()
+    files = FewDescriptors(root)
+    life = Life(root, files)
+    life.append(3)
+    files.is_out = True
+    if fails_at == "open":
+        with pytest.raises(StorageError):
+            life.log.begin_flush()
+    else:
+        running = life.log.begin_flush()
+        assert running is not None
+        with pytest.raises(OSError, match="Too many open files") as failure:
+            running.run()
+        life.log.fail_flush(running, failure.value)
+    files.is_out = False
+    assert life.log.directory.offline is None
+    life.flush()
+    release(life.manager)
+    after = tmp_path / "after"
+    materialise(disk_after(files.recording, len(files.recording.operations), Fate.ALL_LOST), root=root, target=after)
+    log = started(after, QuickFiles()).get("orders", 0)
+    assert log is not None
+    assert (len(read_all(log)), log.topic_id) == (3, TOPIC_ID)
 
 
 def lived_until_stopped(root: Path, files: ForgetfulFiles, story: Callable[[Life], None]) -> Life | None:

@@ -6,6 +6,7 @@ its records by one call (`groups.repeated_commit`). Whatever is unusual, refused
 answers: a topic that came or went, a member of another generation, a log that is flushed before it acknowledges, other replicas.
 """
 
+import logging
 from collections.abc import Sequence
 from typing import Final
 
@@ -19,6 +20,8 @@ from penstock.groups.commands import CommitOffsets
 from penstock.groups.repeated_commit import RepeatedCommit
 from penstock.wire.commit_shape import CommitShape
 from penstock.wire.offset_commit import OffsetCommitRequest, encode_response
+
+logger = logging.getLogger(__name__)
 
 MAX_REMEMBERED_BYTES: Final = 64 * 1024
 """Of a request whose shape is remembered: what a connection may make the broker keep."""
@@ -43,7 +46,14 @@ class CommitLane:
         if numbers is None or self._groups.image is not self._image:
             return False
         correlation_id, offsets, leader_epochs = numbers
-        if not self._shard.commit_again(self._commit, offsets, leader_epochs):
+        try:
+            is_done = self._shard.commit_again(self._commit, offsets, leader_epochs)
+        except Exception:
+            # There is no router above to catch it: the client would wait for ever, and its next answer would be the wrong one.
+            logger.exception("a repeated commit from %s failed", self._connection.peer)
+            self._connection.close("the broker failed on its request")
+            return False
+        if not is_done:
             return False
         self._connection.reply((self._shape.answer(correlation_id),))
         return True

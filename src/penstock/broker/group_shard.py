@@ -108,16 +108,20 @@ class GroupShard:
         coordinator = self._coordinator
         if coordinator is None or not self.partition.commits_at_once(commit.count):
             return False
-        records = coordinator.commit_again(commit, offsets, leader_epochs, now_ms=self.now_ms())
-        if records is None:
-            return False
-        now_ms = self._clock.now_ms()
-        batch = batch_of(records, count=commit.count, timestamp=now_ms, codec=self._codec)
         try:
+            records = coordinator.commit_again(commit, offsets, leader_epochs, now_ms=self.now_ms())
+            if records is None:
+                return False
+            now_ms = self._clock.now_ms()
+            batch = batch_of(records, count=commit.count, timestamp=now_ms, codec=self._codec)
             self._written = self._append_batch(batch, now_ms=now_ms)
         except KafkaError as error:
             self.give_up(error)
             return False
+        except Exception:
+            # As in `handle`: what the log says holds.
+            self.give_up(UnknownServerError("the coordinator failed"))
+            raise
         return True
 
     def answer_when_committed(self, reply: Answerable, fields: Fields) -> None:

@@ -110,7 +110,10 @@ class Replicas:
             topic = HostedTopic(state.name, state.topic_id)
         config = self._log_config(state)
         for present in topic.partitions.values():
-            self._update(present, state, config)
+            if present.index < len(state.partitions):
+                self._update(present, state, config)
+            else:
+                logger.error("topic %s claims to have %d partitions; partition %d stays", state.name, len(state.partitions), present.index)
         if not self._has_applied and self._is_a_disk_missing:
             topic.lost = {index for index in mine if self._logs.get(state.name, index) is None}
             for index in sorted(topic.lost):

@@ -94,6 +94,10 @@ class Journal:
         for index, name in enumerate(journals):
             handle = self._files.open(self._directory / name)
             is_whole = self._replay(handle, tree)
+            # The last life may have ended before it synced this one or its name; what is written from now on rests on it.
+            if self._handle is not None:
+                self._unsynced_older.append(self._handle)
+            self._is_directory_unsynced = True
             self._handle = handle
             if not is_whole:
                 self._drop(journals[index + 1 :])

@@ -104,7 +104,8 @@ class ClassicRebalance:
         self.protocol_name = metadata.protocol_name
         self.state_timestamp_ms = metadata.state_timestamp_ms
         self.roster = ClassicRoster()
-        for record in {member.instance_id or member.member_id: member for member in metadata.members}.values():
+        by_id = {member.member_id: member for member in metadata.members}
+        for record in {member.instance_id or member.member_id: member for member in by_id.values()}.values():
             self.roster.add(ClassicMember.restored(record, protocol_name=metadata.protocol_name or ""))
         if metadata.leader is not None and metadata.leader in self.roster:
             self.roster.leader = metadata.leader

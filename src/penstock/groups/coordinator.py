@@ -171,8 +171,8 @@ class GroupCoordinator(GroupShard):
 
     def _heartbeat(self, command: Heartbeat, waiter: Waiter, *, now_ms: int) -> Outcome:
         outcome = Outcome()
-        group = self._groups.get(command.group_id)
-        if isinstance(group, ClassicGroup):
+        group = self._joined_group(command.group_id)
+        if group is not None:
             outcome.reply(waiter, group.heartbeat(command, now_ms=now_ms))
         else:
             outcome.reply(waiter, {"error_code": _unless_empty(command.group_id)})
@@ -216,17 +216,22 @@ class GroupCoordinator(GroupShard):
         self._check_new_group(command.group_id)
         return ClassicGroup(command.group_id, settings, now_ms=now_ms)
 
+    def _joined_group(self, group_id: str) -> ClassicGroup | None:
+        """A group that may have members: the one without a name never has, though offsets can be committed in it."""
+        group = self._groups.get(group_id)
+        return group if group_id and isinstance(group, ClassicGroup) else None
+
     def _sync(self, command: SyncGroup, waiter: Waiter, *, now_ms: int) -> Outcome:
-        group = self._groups.get(command.group_id)
-        if isinstance(group, ClassicGroup):
+        group = self._joined_group(command.group_id)
+        if group is not None:
             return group.sync(command, waiter, now_ms=now_ms)
         outcome = Outcome()
         outcome.reply(waiter, sync_answer(_unless_empty(command.group_id)))
         return outcome
 
     def _leave(self, command: LeaveGroup, waiter: Waiter, *, now_ms: int) -> Outcome:
-        group = self._groups.get(command.group_id)
-        if isinstance(group, ClassicGroup):
+        group = self._joined_group(command.group_id)
+        if group is not None:
             return group.leave(command, waiter, now_ms=now_ms)
         consumer_group = self._consumer_group(command.group_id)
         if consumer_group is not None:

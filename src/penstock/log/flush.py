@@ -6,7 +6,8 @@
 
 The order inside `run` is what recovery relies on: when the recovery point has passed a batch, then the batch, the indexes of sealed
 segments, the leader epochs up to it and the directory entries of all these files are on the disk. A failed sync is never tried again
-(Linux may have marked the pages clean): the caller reports it with `Log.fail_flush`, and the directory goes offline.
+(Linux may have marked the pages clean): the caller reports it with `Log.fail_flush`, and the directory goes offline. For want of
+descriptors it stays online, and the next flush syncs all that this one had taken down.
 """
 
 from collections.abc import Sequence
@@ -31,15 +32,15 @@ class Unsynced:
         self.paths.add(path)
         self.directories.update(directories)
 
-    def take_directories(self) -> list[Path]:
-        """The directories to sync, from the inside out."""
-        directories, self.directories = self.directories, set()
-        return sorted(directories, reverse=True)
+    def open_paths(self, files: Files) -> list[FileHandle]:
+        """The files to sync, opened; some may be gone again. If that fails, nothing is forgotten."""
+        return [files.open(path) for path in sorted(self.paths) if files.exists(path)]
 
-    def take_handles(self, files: Files) -> list[FileHandle]:
-        """The files to sync, opened; some may be gone again."""
+    def take(self) -> tuple[list[Path], list[Path]]:
+        """The files, and the directories from the inside out: from now on somebody else takes care of them."""
         paths, self.paths = self.paths, set()
-        return [files.open(path) for path in sorted(paths) if files.exists(path)]
+        directories, self.directories = self.directories, set()
+        return list(paths), sorted(directories, reverse=True)
 
 
 @dataclass(slots=True)
@@ -52,6 +53,8 @@ class Flush:
     replacements: Sequence[tuple[Path, bytes]]
     """Small files to be replaced whole."""
     directories: Sequence[Path]
+    paths: Sequence[Path] = ()
+    """The small files among the handles."""
     _running: Lock = field(default_factory=Lock)
     _is_done: bool = False
     _error: OSError | None = None

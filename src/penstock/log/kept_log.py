@@ -164,6 +164,10 @@ class KeptLog:
         if flush is self._flush:
             self._flush = None
             self.directory.fail("fsync", error)
+            # It is still online if only descriptors were missing: then the next flush has to do what this one did not.
+            self._unsynced.paths.update(flush.paths)
+            self._unsynced.directories.update(flush.directories)
+            self._epochs.is_dirty |= bool(flush.replacements)
 
     def begin_close(self) -> Flush | None:
         """Complete the indexes and leave a producer snapshot; what has to be synced then, None if nothing has changed.
@@ -196,6 +200,7 @@ class KeptLog:
     def abandon(self, *, is_durable: bool = False) -> None:
         """Let go of the files as they are; the log can no longer be used."""
         self._is_closed = True
+        self._cleaning = None
         if is_durable:
             self.durable_end = self.log_end_offset
         self._flush = None
@@ -311,13 +316,14 @@ class KeptLog:
             if segment.size_bytes and (is_closing or segment is not self._active):
                 segment.write_indexes()
                 handles += (segment.offset_index.handle(), segment.time_index.handle())
+        self._unsynced.paths |= set(self._snapshots.take_unsynced())
+        handles += self._unsynced.open_paths(self._files)
         replacements = []
         if self._epochs.is_dirty:
             replacements.append((self.path / leader_epochs.FILE_NAME, self._epochs.render()))
             self._epochs.is_dirty = False
-        self._unsynced.paths |= set(self._snapshots.take_unsynced())
-        directories = self._unsynced.take_directories()
-        return Flush(self._files, self.log_end_offset, handles + self._unsynced.take_handles(self._files), replacements, directories)
+        paths, directories = self._unsynced.take()
+        return Flush(self._files, self.log_end_offset, handles, replacements, directories, paths)
 
     def _drop_first(self, count: int) -> list[Path]:
         if count == 0:

@@ -17,7 +17,9 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from threading import Lock
 
 from penstock.clock import Clock
 from penstock.errors import StartupError, StorageError
@@ -71,6 +73,9 @@ class LogManager:
         self._logs: dict[TopicPartition, Log] = {}
         self.is_loaded = False
         self.directories = [LogDirectory(self._files, path.absolute(), on_offline=on_offline) for path in paths]
+        self._captures = 0
+        self._written_capture = 0
+        self._writing = Lock()
         self.high_watermarks: dict[TopicPartition, int] = {}
         """The high watermarks as they were checkpointed before this start."""
 
@@ -230,7 +235,8 @@ class LogManager:
             offsets.append((directory, checkpoints.LOG_START_OFFSET, starts))
             if high_watermark_of is not None:
                 offsets.append((directory, checkpoints.HIGH_WATERMARK, {log.topic_partition: high_watermark_of(log) for log in logs}))
-        return lambda: _write_all(offsets)
+        self._captures += 1
+        return partial(self._write_capture, self._captures, offsets)
 
     def release_idle(self) -> None:
         """Close the files of sealed segments; whoever reads them opens them again."""
@@ -262,6 +268,13 @@ class LogManager:
         self._logs.clear()
         for directory in self.directories:
             directory.release()
+
+    def _write_capture(self, number: int, offsets: Sequence[tuple[LogDirectory, str, Mapping[TopicPartition, int]]]) -> None:
+        """Write the checkpoints, unless a later capture was: what happened to logs in between is only in that."""
+        with self._writing:
+            if number > self._written_capture:
+                self._written_capture = number
+                _write_all(offsets)
 
     def _set_older_topic_aside(self, path: Path, topic_id: uuid.UUID) -> None:
         """A new log must not begin with the records of an older topic of the same name."""

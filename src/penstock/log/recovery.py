@@ -131,7 +131,12 @@ class _Scan:
 def rebuild_indexes(files: Files, segment: Segment) -> None:
     """Make the indexes of a sealed segment anew, from its headers, and sync them; the segment itself is left as it is."""
     segment.forget_indexes()
+    next_offset, largest = segment.base_offset, segment.base_offset + MAX_RELATIVE_OFFSET
     for position, header, batch in batches(files, segment):
+        if header.base_offset < next_offset or not header.base_offset <= header.last_offset <= largest:
+            _logger.warning("%s is damaged: the batch at position %d has a wrong offset and is not indexed", segment.path(), position)
+            continue
+        next_offset = header.next_offset
         segment.account(position, size=len(batch), last_offset=header.last_offset, max_timestamp=header.index_timestamp)
     segment.seal()
     files.fsync(segment.offset_index.handle())

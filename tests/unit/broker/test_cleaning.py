@@ -241,3 +241,14 @@ async def test_a_new_topic_does_not_inherit_how_far_an_older_one_was_compacted(h
     house.logs.delete("orders", 0)
     house.logs.create("orders", 0, topic_id=TOPIC_ID, config=CONFIG)
     assert checkpoint.read_text() == "0\n0\n"
+
+
+async def test_a_compaction_that_ends_after_its_topic_was_made_again_says_nothing_of_the_new_one(house: House, tmp_path: Path) -> None:
+    old = house.filled("orders")
+    cleaning = old.begin_cleaning(
+        old.cleaning_extent(NOW_MS, high_watermark=old.log_end_offset), now_ms=NOW_MS, dedupe_buffer_bytes=1 << 20, io_buffer_bytes=1000
+    )
+    house.logs.delete("orders", 0)
+    house.logs.create("orders", 0, topic_id=TOPIC_ID, config=CONFIG)
+    assert not old.complete_cleaning(cleaning, end_offset=60)
+    assert house.logs.directories[0].cleaned_offsets == {}

@@ -14,6 +14,7 @@ from penstock.broker.commit_lane import MAX_REMEMBERED_BYTES
 from penstock.broker.group_shard import GroupShard
 from penstock.broker.server import BrokerServer
 from penstock.errors import IllegalGeneration, UnknownMemberId, UnknownTopicOrPartition
+from penstock.groups.repeated_commit import RepeatedCommit
 from tests.connection import DELETE_TOPICS, decode_response, encode_request
 from tests.unit.broker.eventually import eventually
 from tests.unit.broker.group_client import OFFSET_COMMIT, ask, create, fetch, find, group_server
@@ -161,3 +162,22 @@ async def test_shape_of_an_enormous_commit_is_not_kept(tmp_path: Path, taken: li
             errors = await client.commit(dict.fromkeys(range(count), 1))
             assert errors == [0] + [UnknownTopicOrPartition.code] * (count - 1)
         assert taken == []
+
+
+async def test_mistake_on_the_short_way_closes_the_connection_and_nothing_unwritten_is_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on the ordinary way: the client is not left waiting, and what the log says holds."""
+
+    def fail(*_arguments: object, **_named: object) -> bytes:
+        raise RuntimeError("a mistake of ours")
+
+    async with group_server(tmp_path) as server, committer(server) as client:
+        for number in range(2):
+            assert await client.commit({0: number}) == [0]
+        monkeypatch.setattr(RepeatedCommit, "encode_records", fail)
+        with pytest.raises(asyncio.IncompleteReadError):
+            async with asyncio.timeout(5):
+                await client.commit({0: 9})
+        await eventually(lambda: server._groups.shard("group").is_active)
+        assert await fetch(server) == (0, 1)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.broker.group_replay import replay
+from penstock.groups.classic_records import GroupMetadata, MemberRecord, group_metadata_record
 from penstock.groups.offset_records import CommittedOffset, encode_offset_key, encode_offset_value
 from penstock.groups.outcome import GroupRecord
 from tests.unit.broker.group_client import find, group_server
@@ -43,6 +44,20 @@ async def test_record_that_makes_no_sense_is_told_and_passed_over(tmp_path: Path
         assert len(caplog.records) == 1
         coordinator.loaded(0)
         assert coordinator.group_count == 1
+
+
+async def test_generation_that_names_a_member_twice_keeps_nobody_else_from_being_read(tmp_path: Path) -> None:
+    """Written by a tool, or by a broker with a bug: the partition, and all that are loaded after it, would stay without a coordinator."""
+    twice = tuple(MemberRecord("member", instance, "client", "/host", 1000, 1000, b"", b"") for instance in ("one", "two", None))
+    async with group_server(tmp_path) as server:
+        await find(server)
+        shard = server._groups.shard("group")
+        shard._append([group_metadata_record("odd", GroupMetadata("consumer", 1, "range", "member", 0, twice)), committed("group", 7)])
+        coordinator = server._groups._new_coordinator()
+        with ThreadPoolExecutor(1) as executor:
+            assert await replay(shard.partition, coordinator, executor=executor, chunk_bytes=1000) == 2
+        coordinator.loaded(0)
+        assert coordinator.group_count == 2
 
 
 async def test_batch_that_is_rotten_is_told_and_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

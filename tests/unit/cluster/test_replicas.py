@@ -55,6 +55,13 @@ async def test_partitions_that_other_brokers_keep_are_not_opened(replicas: Repli
     assert len(logs) == 0
 
 
+async def test_a_topic_that_is_said_to_have_fewer_partitions_keeps_what_it_has(replicas: Replicas) -> None:
+    await replicas.apply(view_of(topic_state(partitions=2)))
+    append(replicas.partition("orders", 1), b"kept")
+    await replicas.apply(view_of(topic_state(partitions=1)))
+    assert replicas.partition("orders", 1).log.log_end_offset == 1
+
+
 async def test_new_partitions_and_options_are_taken_up_without_touching_the_others(replicas: Replicas) -> None:
     await replicas.apply(view_of(topic_state()))
     first = replicas.partition("orders", 0)

@@ -208,3 +208,23 @@ def test_a_crash_during_recovery_loses_nothing_either(tmp_path: Path) -> None:
         with contextlib.suppress(Died):
             opened(tmp_path / "disk", DyingFiles(calls))
         assert opened(tmp_path / "disk")[1].last_zxid == 2
+
+
+def test_what_is_written_after_a_kill_does_not_rest_on_what_the_killed_one_had_not_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "_SNAPSHOT_AFTER_BYTES", 1)
+    files = CrashingFiles()
+    journal, tree = opened(tmp_path / "live", files)
+    flush(journal)
+    write(journal, tree, Create("/unsynced"))
+    assert journal.begin_snapshot(tree) is not None  # a new journal begins; neither the snapshot nor a flush comes to pass
+    write(journal, tree, Create("/also-unsynced"))
+    journal, tree = opened(tmp_path / "live", files)  # killed and started again: the page cache is as it was
+    write(journal, tree, Create("/acknowledged"))
+    flush(journal)
+    files.acknowledged = 1
+    files.open(tmp_path / "live" / "anything", create=True)  # the power may be cut from here on
+    for number, state in enumerate([state for state in files.states if state.acknowledged]):
+        state.write_to(tmp_path / str(number))
+        assert "/acknowledged" in opened(tmp_path / str(number))[1].nodes

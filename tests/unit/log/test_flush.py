@@ -54,7 +54,9 @@ def test_unsynced_names_are_taken_once_and_missing_files_are_fine(tmp_path: Path
     (tmp_path / "there").touch()
     unsynced.note(tmp_path / "there", tmp_path.parent, tmp_path)
     unsynced.note(tmp_path / "gone")
-    assert [handle.path.name for handle in unsynced.take_handles(Files())] == ["there"]
-    assert unsynced.take_directories() == [tmp_path, tmp_path.parent]
-    assert unsynced.take_directories() == []
-    assert unsynced.take_handles(Files()) == []
+    assert [handle.path.name for handle in unsynced.open_paths(Files())] == ["there"]
+    paths, directories = unsynced.take()
+    assert sorted(path.name for path in paths) == ["gone", "there"]
+    assert directories == [tmp_path, tmp_path.parent]
+    assert unsynced.take() == ([], [])
+    assert unsynced.open_paths(Files()) == []

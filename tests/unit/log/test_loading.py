@@ -4,9 +4,10 @@ import pytest
 
 from penstock.errors import CorruptMessage
 from penstock.log.log import Log
+from penstock.wire.batch import read_header
 from tests.batches import encode_batch
 from tests.unit.log.conftest import NOW_MS, OpenLog
-from tests.unit.log.partition import append, append_many, flush, values
+from tests.unit.log.partition import append, append_many, flush, read_bytes, values
 
 SMALL = {"segment_bytes": 1000, "index_interval_bytes": 200}
 
@@ -241,3 +242,17 @@ def test_holes_that_compaction_left_are_fine(open_log: OpenLog) -> None:
     log.abandon()
     again = open_log(is_clean=False, cleanup_policy="compact")
     assert again.log_end_offset == 21
+
+
+def test_offset_that_rotted_does_not_keep_missing_indexes_from_being_rebuilt(open_log: OpenLog) -> None:
+    log = open_log(segment_bytes=500, index_interval_bytes=50)
+    append_many(log, 9)
+    log.close()
+    path = log.path / f"{0:020d}.log"
+    content = bytearray(path.read_bytes())
+    content[read_header(content).size_bytes] ^= 0x40  # the base offset of the second batch
+    path.write_bytes(content)
+    path.with_suffix(".index").unlink()
+    again = open_log(segment_bytes=500, index_interval_bytes=50)
+    assert again.log_end_offset == 9
+    assert len(read_bytes(again, again.segment_base_offsets[1])) > 0

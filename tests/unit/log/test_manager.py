@@ -227,6 +227,21 @@ def test_log_that_begins_anew_inherits_no_checkpoint_from_one_of_the_same_name(t
     assert ("orders", 0) not in again.high_watermarks
 
 
+def test_checkpoints_that_are_written_late_do_not_replace_later_ones(tmp_path: Path) -> None:
+    manager = started(tmp_path)
+    log = create(manager, "orders")
+    append_many(log, 10)
+    log.delete_records_before(9)
+    write_late = manager.prepare_checkpoints()
+    manager.delete("orders", 0)
+    append_many(create(manager, "orders", topic_id=uuid.UUID(int=8)), 2)
+    manager.close()
+    write_late()  # by a thread that was slow while the broker stopped
+    again = started(tmp_path)
+    load(again)
+    assert [len(values(log)) for log in again] == [2]
+
+
 def test_log_that_lost_its_label_in_a_crash_is_labelled_again(tmp_path: Path) -> None:
     manager = started(tmp_path)
     append_many(create(manager, "orders"), 3)

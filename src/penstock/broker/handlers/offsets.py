@@ -5,6 +5,7 @@ ListOffsets 1-11. 2: isolation level. 4: leader epoch. 7: max timestamp (-3, KIP
 OffsetForLeaderEpoch 2-4. 3: replica id. 4: flexible. DeleteRecords 0-2. 2: flexible.
 """
 
+from collections import Counter
 from typing import Any
 
 from penstock.broker.api import Fields, Request, api
@@ -12,7 +13,7 @@ from penstock.broker.failures import as_kafka_error
 from penstock.cluster.partition import READ_COMMITTED, Partition
 from penstock.cluster.replicas import Replicas
 from penstock.coordination.cluster_view import INTERNAL_TOPICS
-from penstock.errors import InvalidTopic, PolicyViolation, UnsupportedVersion
+from penstock.errors import InvalidRequest, InvalidTopic, PolicyViolation, UnsupportedVersion
 from penstock.wire.api import ApiKey
 
 LATEST = -1
@@ -40,8 +41,15 @@ class OffsetsFamily:
         message = request.decode()
         isolation_level = getattr(message, "isolation_level", 0)
         topics = []
+        times_asked = Counter((topic.name, asked.partition_index) for topic in message.topics for asked in topic.partitions)
         for topic in message.topics:
-            partitions = [self._list_one(topic.name, asked, isolation_level, request.api_version) for asked in topic.partitions]
+            partitions = []
+            for index, asked in {one.partition_index: one for one in topic.partitions}.items():
+                if times_asked[topic.name, index] > 1:
+                    # As Kafka: a search in the log is not to be had a thousand times for the bytes of one request.
+                    partitions.append({"partition_index": index, "error_code": InvalidRequest.code})
+                else:
+                    partitions.append(self._list_one(topic.name, asked, isolation_level, request.api_version))
             topics.append({"name": topic.name, "partitions": partitions})
         return {"topics": topics}
 
