@@ -17,6 +17,7 @@ from penstock.client.settings import ConsumerSettings
 from penstock.client.stream import MessageStream
 from tests.brokers import IS_KAFKA, PenstockBroker
 from tests.cluster.server_process import ServerProcess, missing_zookeeper
+from tests.paper.znode_history import Event, embedded_history, zookeeper_history
 from tests.topics import create_topic, fresh_name
 from tests.waiting import wait_until
 from tests.zookeeper_broker import ZooKeeperBroker
@@ -69,6 +70,13 @@ class Site:
         """What the offset registry says."""
         path = f"/consumers/{group}/offsets/{topic}"
         return {int(partition): int(self.tree.get(f"{path}/{partition}")[0]) for partition in self.tree.get_children(path)}
+
+    def history(self) -> Iterator[list[Event]]:
+        """Every transaction of the tree, from the disk."""
+        _, slash, path = self.coordination.partition("/")
+        if not slash:
+            return embedded_history(self.broker.data / "coordination")
+        return zookeeper_history(self.broker.directory.parent / "data", f"/{path}")
 
     def close_consumers(self) -> None:
         for consumer in self._consumers:

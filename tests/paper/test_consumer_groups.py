@@ -11,7 +11,8 @@ import threading
 from collections import Counter
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
 
 from penstock.client.message import Message
 from penstock.client.producer import Producer
@@ -180,7 +181,7 @@ def test_a_stream_that_nobody_reads_stalls_no_other(site: Site) -> None:
     stalled, running = consumer.create_message_streams(topic, 2)
     site.send(topic, 5000, partitions=2)
     assert next(stalled).partition == 0
-    got = []
+    got: list[int] = []
     thread = threading.Thread(target=lambda: got.extend(message.offset for message in running), daemon=True)
     thread.start()
     with site.broker.connect() as connection:

@@ -27,7 +27,7 @@ class Deduplicator:
     """Knows which messages have been seen. One thread at a time."""
 
     def __init__(
-        self, *, key: KeyOf | None = None, capacity: int = CAPACITY, positions: Mapping[tuple[str, int], int] | None = None
+        self, *, key: KeyOf | None = None, capacity: int = CAPACITY, positions: Mapping[TopicPartition, int] | None = None
     ) -> None:
         if capacity < 1:
             raise UsageError(f"capacity={capacity}: remember at least one key")
@@ -36,7 +36,7 @@ class Deduplicator:
         self._key = key
         self._capacity = capacity
         self._keys: OrderedDict[Hashable, None] = OrderedDict()
-        self._next = {TopicPartition(*place): offset for place, offset in (positions or {}).items()}
+        self._next = dict(positions or {})
 
     @property
     def positions(self) -> dict[TopicPartition, int]:

@@ -6,7 +6,7 @@ hands out: the payload and where it was found. `as_messages` is what makes `Prod
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from penstock.errors import UsageError
 
@@ -67,7 +67,7 @@ class MessageSet:
     __slots__ = ("messages",)
 
     def __init__(self, messages: "Iterable[Message | Payload]" = ()) -> None:
-        if isinstance(messages, bytes | bytearray | memoryview | str | Message):
+        if isinstance(messages, _SINGLE):
             raise UsageError(f"a MessageSet is made of several messages: write MessageSet([{messages!r}])")
         self.messages = list(messages)
 
@@ -83,6 +83,9 @@ class MessageSet:
 
 Sendable = Message | MessageSet | bytes | str | Iterable[Message | Payload]
 """What a producer sends: a message, a set or list of them; a payload stands for a message that is nothing else."""
+
+
+_SINGLE = (bytes, Message, str, bytearray, memoryview)
 
 
 class ConsumedMessage(NamedTuple):
@@ -127,13 +130,16 @@ class ConsumedMessage(NamedTuple):
 
 
 def as_messages(messages: Sendable) -> Iterable[Message | Payload]:
-    """Whatever may be sent, as messages and payloads."""
-    if isinstance(messages, MessageSet):
-        return messages.messages
-    if isinstance(messages, Message | bytes | bytearray | memoryview | str):
-        return (messages,)
+    """Whatever may be sent, as messages and payloads; the commonest kinds first."""
+    kind = type(messages)
+    if kind is list:
+        return cast("list[Message | Payload]", messages)
+    if kind is MessageSet:
+        return cast("MessageSet", messages).messages
+    if kind in _SINGLE or isinstance(messages, _SINGLE):
+        return (cast("Message | Payload", messages),)
     if isinstance(messages, Mapping) or not hasattr(messages, "__iter__"):
-        raise UsageError(f"{type(messages).__name__} cannot be sent: give bytes, a Message, a MessageSet or a list of them")
+        raise UsageError(f"{kind.__name__} cannot be sent: give bytes, a Message, a MessageSet or a list of them")
     return messages
 
 

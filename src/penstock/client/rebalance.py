@@ -97,15 +97,15 @@ class Rebalance:
     async def _take_again(self, stream: MessageStream) -> None:
         """After a lost session: own again what nobody has touched meanwhile, and forget the rest."""
         claims = [claim for claim in stream.claims().values() if not claim.is_held]
-        dropped = await self._registry.store(claims)
-        for claim in claims:
-            try:
-                if claim not in dropped and not await self._registry.take(claim, stream.stream_id):
-                    dropped.append(claim)
-            except Fenced:
-                dropped.append(claim)
+        taken = await asyncio.gather(*(self._registry.take(claim, stream.stream_id) for claim in claims), return_exceptions=True)
+        dropped = [claim for claim, is_taken in zip(claims, taken, strict=True) if is_taken is not True]
+        for error in taken:
+            if isinstance(error, BaseException) and not isinstance(error, Fenced):
+                raise error
         if dropped:
             stream.take_away([claim.partition for claim in dropped])
+            # Where only the former session's znode is in the way, what was handled is still ours to store.
+            await self._registry.store(dropped)
 
     async def _take_all(self, missing: Sequence[tuple[MessageStream, int]], brokers: str) -> bool:
         partitions = [TopicPartition(stream.topic, partition) for stream, partition in missing]

@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,7 @@ def test_a_set_keeps_its_order_and_takes_payloads_for_messages() -> None:
 
 
 @pytest.mark.parametrize("one", [b"one", "one", Message(b"one")])
-def test_a_set_of_one_message_is_still_a_set(one: bytes) -> None:
+def test_a_set_of_one_message_is_still_a_set(one: Any) -> None:
     with pytest.raises(UsageError, match=r"write MessageSet\(\["):
         MessageSet(one)
 
