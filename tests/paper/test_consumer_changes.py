@@ -9,12 +9,14 @@ import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from kazoo.client import KazooClient
 
 from penstock.client.deduplicator import Deduplicator
 from penstock.client.message import ConsumedMessage, Message
 from penstock.client.producer import Producer
 from penstock.client.settings import ConsumerSettings
 from penstock.client.stream import MessageStream
+from penstock.coordination.kazoo_adapter import KazooCoordination
 from tests.paper.consumer_processes import StartConsumer
 from tests.paper.sites import Reader, Site, fresh_group, wait_for_all
 from tests.waiting import wait_until
@@ -82,9 +84,12 @@ def test_a_consumer_that_is_killed_loses_its_partitions_and_nothing_else(site: S
     victim.kill()
     stored = site.offsets(group, topic)
     wait_until(lambda: survivor.partitions == [0, 1, 2, 3], "the survivor owns everything")
-    wait_until(lambda: set(survivor.numbers) | victim.numbers >= set(range(2000)), "every message")
+    # All but the message that is in hand.
+    wait_until(lambda: sum(site.offsets(group, topic).values()) >= 1999, "everything is handled and stored")
+    assert set(survivor.numbers) | victim.numbers == set(range(2000))
     for partition in (2, 3):
-        assert next(message.offset for message in survivor.got if message.partition == partition) == stored[partition]
+        again = [message.offset for message in survivor.got if message.partition == partition]
+        assert again[:1] in ([stored[partition]], [])
     assert len(survivor.numbers) == len(set(survivor.numbers))
 
 
@@ -122,14 +127,21 @@ def test_a_consumer_whose_session_was_lost_registers_again_and_goes_on_without_r
     site.send(topic, 100, partitions=2)
     wait_for_all(100, reader)
     before = site.tree.exists(f"/consumers/{group}/ids/ann")
-    # As if the session had expired: everything ephemeral is gone.
-    for partition in range(2):
-        site.tree.delete(f"/consumers/{group}/owners/{topic}/{partition}")
-    site.tree.delete(f"/consumers/{group}/ids/ann")
-    wait_until(lambda: site.tree.exists(f"/consumers/{group}/ids/ann"), "registered again")
+    end_session(site, reader)
+    wait_until(lambda: len(site.owners(group, topic)) == 2, "in the group again")
     assert site.tree.exists(f"/consumers/{group}/ids/ann").czxid > before.czxid
     site.send(topic, 100, start=100, partitions=2)
     assert wait_for_all(200, reader) == list(range(200))
+
+
+def end_session(site: Site, reader: Reader) -> None:
+    """Whoever knows the password of a session may take it over, and close it; its owner finds it expired."""
+    coordination = reader.consumer._coordination
+    assert isinstance(coordination, KazooCoordination)
+    thief = KazooClient(hosts=site.coordination, client_id=coordination._client.client_id)
+    thief.start(timeout=20)
+    thief.stop()
+    thief.close()
 
 
 def test_a_partition_that_another_still_holds_is_waited_for(site: Site) -> None:
@@ -191,10 +203,20 @@ def test_a_consumer_that_crashes_repeats_what_was_not_committed_and_skips_nothin
     assert site.offsets(group, topic) == {0: 10}
     take(stream, 5)
     first.close()
-    # Four of the five were handled, the last one was in hand.
-    assert site.offsets(group, topic) == {0: 14}
+    # Where the application commits, nobody else does, not even at the end.
+    assert site.offsets(group, topic) == {0: 10}
     [stream] = site.consumer(group, settings=BY_HAND).create_message_streams(topic)
-    assert numbers(take(stream, 3)) == [14, 15, 16]
+    assert numbers(take(stream, 3)) == [10, 11, 12]
+
+
+def test_a_clean_end_stores_what_was_handled_but_not_the_message_in_hand(site: Site) -> None:
+    topic, group = site.topic(1), fresh_group()
+    site.send(topic, 10)
+    consumer = site.consumer(group, settings=ConsumerSettings(auto_commit_interval_s=60))
+    [stream] = consumer.create_message_streams(topic)
+    take(stream, 5)
+    consumer.close()
+    assert site.offsets(group, topic) == {0: 4}
 
 
 def test_offsets_are_stored_at_an_interval_and_never_before_a_message_was_handled(site: Site) -> None:

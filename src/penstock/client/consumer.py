@@ -150,7 +150,7 @@ class Consumer:
             if self._member is not None:
                 # ZooKeeper may be away, which only means that some messages will be repeated.
                 with suppress(CoordinationError, ClientError):
-                    self._do(self._member.leave(holder=holder), timeout_s=self._settings.handover_timeout_s + _GRACE_S)
+                    self._do(self._leave(self._member, holder), timeout_s=self._settings.handover_timeout_s + _GRACE_S)
             for stream in self.streams:
                 stream.close()
             if self._thread.is_alive() and self._stop is not None:
@@ -187,7 +187,6 @@ class Consumer:
         finally:
             if self._following is not None:
                 self._following.cancel()
-                await asyncio.gather(self._following, return_exceptions=True)
             await coordination.close()
 
     async def _connect(self) -> Coordination:
@@ -211,6 +210,13 @@ class Consumer:
         self._member = member
         self._following = asyncio.create_task(member.run())
         self._following.add_done_callback(self._followed)
+
+    async def _leave(self, member: GroupMember, holder: object) -> None:
+        # First of all: what follows the group would take again what is given up.
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.gather(self._following, return_exceptions=True)
+        await member.leave(holder=holder)
 
     def _followed(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and (error := task.exception()) is not None:

@@ -19,7 +19,7 @@ from penstock.client.assignment import StreamId
 from penstock.client.progress import Claim
 from penstock.client.subscription import read_offset
 from penstock.coordination import paths
-from penstock.coordination.errors import BadVersion, ConnectionLost, NodeExists, NoNode
+from penstock.coordination.errors import BadVersion, NodeExists, NoNode
 from penstock.coordination.interface import Coordination, Create, Operation, SetData, WatchCallback, ZnodeStat
 
 _MOST_OPERATIONS: Final = 500
@@ -64,9 +64,8 @@ class GroupRegistry:
             return StoredOffset()
         return StoredOffset(read_offset(data), stat.version)
 
-    async def take(self, claim: Claim, owner: StreamId) -> bool:
-        """Become the owner, and write where the claim starts. False while another is the owner; `Fenced` if the offset has changed."""
-        offset = claim.handled
+    async def take(self, claim: Claim, owner: StreamId, *, offset: int) -> bool:
+        """Become the owner, and write the offset. False while another is the owner; `Fenced` if the offset was changed meanwhile."""
         operations: list[Operation] = [Create(self._owner_path(claim), str(owner).encode(), ephemeral=True), self._write(claim, offset)]
         try:
             _, written = await self._coordination.multi(operations)
@@ -119,9 +118,8 @@ class GroupRegistry:
         operations = [self._write(claim, claim.attempted or 0) for claim in claims]
         try:
             results = await self._coordination.multi(operations)
-        except ConnectionLost:
-            raise
-        except BaseException:
+        except (BadVersion, NodeExists, NoNode):
+            # Certain to have changed nothing; after whatever else ends the wait, nobody knows.
             for claim in claims:
                 claim.attempted = None
             raise

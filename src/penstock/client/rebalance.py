@@ -75,8 +75,13 @@ class Rebalance:
         if not stream.is_held_by(holder):
             await self._until_handled(stream, claims)
         async with self._writing:
-            await self._registry.store(claims)
+            await self._store(claims)
             await self._registry.release([claim for claim in claims if claim.is_held])
+
+    async def _store(self, claims: Sequence[Claim]) -> None:
+        # Where storing is left to the application, only it knows what has been handled.
+        if self._settings.auto_commit_interval_s is not None:
+            await self._registry.store(claims)
 
     async def _until_handled(self, stream: MessageStream, claims: Sequence[Claim]) -> None:
         loop, handled = asyncio.get_running_loop(), asyncio.Event()
@@ -97,7 +102,8 @@ class Rebalance:
     async def _take_again(self, stream: MessageStream) -> None:
         """After a lost session: own again what nobody has touched meanwhile, and forget the rest."""
         claims = [claim for claim in stream.claims().values() if not claim.is_held]
-        taken = await asyncio.gather(*(self._registry.take(claim, stream.stream_id) for claim in claims), return_exceptions=True)
+        attempts = [self._registry.take(claim, stream.stream_id, offset=self._offset_of(claim)) for claim in claims]
+        taken = await asyncio.gather(*attempts, return_exceptions=True)
         dropped = [claim for claim, is_taken in zip(claims, taken, strict=True) if is_taken is not True]
         for error in taken:
             if isinstance(error, BaseException) and not isinstance(error, Fenced):
@@ -105,7 +111,12 @@ class Rebalance:
         if dropped:
             stream.take_away([claim.partition for claim in dropped])
             # Where only the former session's znode is in the way, what was handled is still ours to store.
-            await self._registry.store(dropped)
+            await self._store(dropped)
+
+    def _offset_of(self, claim: Claim) -> int:
+        """What a claim that is taken again writes."""
+        is_automatic = self._settings.auto_commit_interval_s is not None
+        return claim.handled if is_automatic or claim.stored is None else claim.stored
 
     async def _take_all(self, missing: Sequence[tuple[MessageStream, int]], brokers: str) -> bool:
         partitions = [TopicPartition(stream.topic, partition) for stream, partition in missing]
@@ -129,7 +140,7 @@ class Rebalance:
 
     async def _take(self, stream: MessageStream, claim: Claim) -> bool:
         try:
-            if await self._registry.take(claim, stream.stream_id):
+            if await self._registry.take(claim, stream.stream_id, offset=claim.handled):
                 return True
         except Fenced:
             self._on_free()

@@ -22,7 +22,8 @@ class ConsumerSettings:
     expired: Expired = "earliest"
     """What to do when the next message to read is not there any more: go to either end, or raise `OffsetExpired`."""
     auto_commit_interval_s: float | None = 1.0
-    """How often offsets are stored; None leaves it to `commit()`. A crash repeats what was handled since."""
+    """How often offsets are stored, besides when partitions are given up. None: only by `commit()`. A crash repeats what was handled
+    since."""
     session_timeout_s: float = 6.0
     """How long a consumer may be silent before its partitions go to others."""
     connect_timeout_s: float = 10.0

@@ -134,10 +134,11 @@ class MessageStream:
                 self._brokers = brokers
 
     def take_away(self, partitions: Iterable[int]) -> list[Claim]:
-        """Hand out nothing more from these partitions; a message that is in hand may still be handled."""
+        """Hand out nothing more from these partitions, as far as they are owned; a message that is in hand may still be handled."""
         with self._changed:
             self._interrupt()
-            return [self._progress.claims.pop(partition) for partition in partitions]
+            claims = self._progress.claims
+            return [claims.pop(partition) for partition in list(partitions) if partition in claims]
 
     def is_in_hand(self, claim: Claim) -> bool:
         """Whether a message of a claim that was taken away is still being handled."""
@@ -156,8 +157,9 @@ class MessageStream:
         """Go on from other offsets; what is in hand does not count for the partitions that are moved."""
         with self._changed:
             self._interrupt()
-            for partition, offset in offsets.items():
-                self._progress.claims[partition].move_to(offset)
+            for partition, claim in self._progress.claims.items():
+                if partition in offsets:
+                    claim.move_to(offsets[partition])
 
     def claims(self) -> dict[int, Claim]:
         """The partitions owned at the moment."""
@@ -185,7 +187,7 @@ class MessageStream:
             self._changed.notify_all()
 
     def fail(self, error: PenstockError) -> None:
-        """Let the iteration end with an error."""
+        """Let the iteration end with an error, now and whenever it is tried again."""
         with self._changed:
             self._error = error
             self._interrupt()
@@ -213,8 +215,7 @@ class MessageStream:
         with self._changed:
             self._ask()
             if self._error is not None:
-                error, self._error = self._error, None
-                raise error
+                raise self._error
             if self._is_closed:
                 return _State.CLOSED
             self._deadline = self._lease_end
