@@ -95,4 +95,4 @@ class Handing(RuleBasedStateMachine):
 
 
 TestHanding = Handing.TestCase
-TestHanding.settings = settings(max_examples=200, stateful_step_count=40)
+TestHanding.settings = settings(max_examples=100, stateful_step_count=40)

@@ -35,8 +35,6 @@ _PULL_S: Final = 0.1
 """How long one pull waits: the longest that a change or a close goes unnoticed by a stream without messages."""
 _NEVER: Final = 0.0
 
-Position = tuple[int, int]
-
 
 class MessageStream:
     """The messages of the partitions that this stream owns at the moment. One thread, or one task, iterates it."""
@@ -54,7 +52,7 @@ class MessageStream:
         self._is_closed = False
         self._error: PenstockError | None = None
         self._holder: object = None
-        self._waiting: list[tuple[Claim, Callable[[], None]]] = []
+        self._waiting: list[Callable[[], None]] = []
         self._executor: ThreadPoolExecutor | None = None
 
     # --- for whoever iterates
@@ -149,7 +147,7 @@ class MessageStream:
         """Call when no message of a claim that was taken away is in hand any more: maybe at once."""
         with self._changed:
             if self._progress.is_in_hand(claim):
-                self._waiting.append((claim, call))
+                self._waiting.append(call)
                 return
         call()
 
@@ -256,7 +254,7 @@ class MessageStream:
 
     def _tell_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
-        for _, call in waiting:
+        for call in waiting:
             call()
 
     def _interrupt(self) -> None:
