@@ -14,7 +14,8 @@
         │              NotLeaderOrFollower, LeaderNotAvailable, FencedLeaderEpoch, UnknownLeaderEpoch,
         │              NotEnoughReplicas, NotEnoughReplicasAfterAppend, StorageError, LogDirectoryNotFound
         ├── requests   InvalidRequest, UnsupportedVersion, RequestTimedOut, InvalidRequiredAcks, FetchSessionIdNotFound,
-        │              InvalidFetchSessionEpoch, FetchSessionTopicIdError, CoordinatorNotAvailable, UnknownServerError
+        │              InvalidFetchSessionEpoch, FetchSessionTopicIdError, CoordinatorNotAvailable, UnknownServerError,
+        │              MismatchedEndpointType, UnsupportedEndpointType
         ├── groups     CoordinatorLoadInProgress, NotCoordinator, InvalidGroupId, GroupIdNotFound, NonEmptyGroup, GroupMaxSizeReached,
         │              UnknownMemberId, MemberIdRequired, FencedInstanceId, UnreleasedInstanceId, IllegalGeneration, RebalanceInProgress,
         │              FencedMemberEpoch, StaleMemberEpoch, InvalidSessionTimeout, InconsistentGroupProtocol, UnsupportedAssignor,
@@ -441,6 +442,18 @@ class StaleMemberEpoch(KafkaError):
     """A member epoch that is over; the member learns the new one with its next heartbeat."""
 
     code = 113
+
+
+class MismatchedEndpointType(KafkaError):
+    """Addresses were asked for that this listener does not know."""
+
+    code = 114
+
+
+class UnsupportedEndpointType(KafkaError):
+    """A kind of address that does not exist."""
+
+    code = 115
 
 
 class InvalidRegularExpression(KafkaError):

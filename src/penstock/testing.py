@@ -19,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from penstock.broker.event_loop import BrokerLoop
 from penstock.broker.server_options import ServerOptions
 
 LOOPBACK = "127.0.0.1"
@@ -127,7 +128,8 @@ class _RunningBroker:
 
     def _run(self, options: ServerOptions) -> None:
         try:
-            asyncio.run(self._serve(options))
+            with asyncio.Runner(loop_factory=BrokerLoop) as runner:
+                runner.run(self._serve(options))
         except BaseException as error:  # noqa: BLE001 - it is raised again, in the thread that started or stops the broker
             target = self._ended if self._ready.done() else self._ready
             target.set_exception(error)

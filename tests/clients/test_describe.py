@@ -42,6 +42,13 @@ def test_cluster_is_one_node(broker: Broker, version: int) -> None:
     assert answer.controller_id == answer.brokers[0].broker_id
 
 
+@pytest.mark.parametrize(("endpoint_type", "error"), [(2, ErrorCode.mismatched_endpoint_type), (3, ErrorCode.unsupported_endpoint_type)])
+def test_addresses_other_than_those_of_brokers_are_refused(broker: Broker, endpoint_type: int, error: ErrorCode) -> None:
+    with broker.connect() as connection:
+        answer = connection.ask(DESCRIBE_CLUSTER, 1, {"include_cluster_authorized_operations": False, "endpoint_type": endpoint_type})
+    assert (answer.error_code, answer.brokers) == (error, ())
+
+
 @pytest.mark.parametrize("version", range(14))
 def test_metadata_tells_the_same_at_every_version(broker: Broker, version: int) -> None:
     topic = create_topic(broker, partitions=2)

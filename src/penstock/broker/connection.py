@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+from penstock.broker.event_loop import events_of
 from penstock.broker.frame_reader import FrameReader, ReceiveBuffers
 from penstock.broker.outbox import Chunk, Outbox
 from penstock.errors import MalformedFrame
@@ -67,7 +68,7 @@ class PendingReply:
 class Connection:
     """A connected client."""
 
-    # Per server: _loop, _handler. Per connection: the rest.
+    # Per server: _loop, _events, _handler. Per connection: the rest.
     def __init__(
         self,
         connected: socket.socket,
@@ -79,6 +80,7 @@ class Connection:
         on_close: Callable[["Connection"], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
+        self._events = events_of(self._loop)
         self._handler = handler
         self._socket = connected
         self._reader = FrameReader(buffers, max_frame_size=max_frame_size)
@@ -130,8 +132,8 @@ class Connection:
         if reason is not None:
             logger.warning("closed the connection from %s: %s", self.peer, reason)
         descriptor = self._socket.fileno()
-        self._loop.remove_reader(descriptor)
-        self._loop.remove_writer(descriptor)
+        self._events.remove_reader(descriptor)
+        self._events.remove_writer(descriptor)
         self._socket.close()
         self._reader.release()
         self._outbox.clear()
@@ -209,10 +211,10 @@ class Connection:
             return
         if is_drained:
             if self._is_writing:
-                self._loop.remove_writer(self._socket.fileno())
+                self._events.remove_writer(self._socket.fileno())
                 self._is_writing = False
         elif not self._is_writing:
-            self._loop.add_writer(self._socket.fileno(), self._drain)
+            self._events.add_writer(self._socket.fileno(), self._drain)
             self._is_writing = True
         self._balance()
 
@@ -222,7 +224,7 @@ class Connection:
     def _balance(self) -> None:
         is_full = self._is_full()
         if is_full and self._is_reading:
-            self._loop.remove_reader(self._socket.fileno())
+            self._events.remove_reader(self._socket.fileno())
             self._is_reading = False
         elif not is_full and self._has_kept_frames:
             self._loop.call_soon(self._handle_kept)
@@ -230,7 +232,7 @@ class Connection:
             self._resume_reading()
 
     def _resume_reading(self) -> None:
-        self._loop.add_reader(self._socket.fileno(), self._readable)
+        self._events.add_reader(self._socket.fileno(), self._readable)
         self._is_reading = True
 
     def _handle_kept(self) -> None:

@@ -36,9 +36,10 @@ from penstock.errors import (
 from penstock.groups.commands import GroupCommand
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.outcome import GroupRecord, Outcome, Waiter
+from penstock.groups.repeated_commit import RepeatedCommit
 from penstock.groups.topic_image import TopicImage
 from penstock.wire.compression import Codec
-from penstock.wire.key_values import encode_key_values
+from penstock.wire.key_values import batch_of, encode_key_values
 
 logger = logging.getLogger(__name__)
 
@@ -98,6 +99,26 @@ class GroupShard:
             self.give_up(UnknownServerError("the coordinator failed"))
             raise
         self._settle(outcome)
+
+    def commit_again(self, commit: RepeatedCommit, offsets: tuple[int, ...], leader_epochs: tuple[int, ...]) -> bool:
+        """Commit what was committed before with other numbers; True when that is done and may be answered at once.
+
+        False if it has to come as a command: nothing was done, or the machine is given up and says so.
+        """
+        coordinator = self._coordinator
+        if coordinator is None or not self.partition.commits_at_once(commit.count):
+            return False
+        records = coordinator.commit_again(commit, offsets, leader_epochs, now_ms=self.now_ms())
+        if records is None:
+            return False
+        now_ms = self._clock.now_ms()
+        batch = batch_of(records, count=commit.count, timestamp=now_ms, codec=self._codec)
+        try:
+            self._written = self._append_batch(batch, now_ms=now_ms)
+        except KafkaError as error:
+            self.give_up(error)
+            return False
+        return True
 
     def answer_when_committed(self, reply: Answerable, fields: Fields) -> None:
         """Answer a read, as soon as nothing it may have seen can be lost."""
@@ -166,6 +187,9 @@ class GroupShard:
                 half = len(records) // 2
                 self._append(records[:half])
                 return self._append(records[half:])
+        return self._append_batch(batch, now_ms=now_ms)
+
+    def _append_batch(self, batch: bytes, *, now_ms: int) -> int:
         result = self.partition.append_as_leader(batch, acks=ACKS_ALL, now_ms=now_ms, produce_version=PRODUCE_VERSION, is_own=True)
         return result.last_offset + 1
 

@@ -148,6 +148,8 @@ class BrokerServer:
             from penstock.coordination.kazoo_adapter import KazooCoordination  # not loaded where nobody needs it
 
             return await KazooCoordination.connect(options.zookeeper)
+        if (failure := self._logs.directories[0].offline) is not None:
+            raise StartupError(f"{failure}; the first data directory has to work, it holds the coordination tree")
         embedded = await EmbeddedCoordination.open(
             directory,
             files=self._files,
@@ -286,6 +288,9 @@ class BrokerServer:
         self._loop.call_soon_threadsafe(self._directory_failed, directory, error)
 
     def _directory_failed(self, directory: LogDirectory, error: OSError) -> None:
+        if not self._has_opened_logs:
+            # At the start nobody waits yet; whether it can go on is seen there.
+            return
         failure = StorageError(f"log directory {directory.path} is offline: {error.strerror or error}")
         for partition in self._replicas:
             if partition.log.directory is directory:

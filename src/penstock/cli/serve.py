@@ -52,7 +52,10 @@ def serve(arguments: Sequence[str]) -> None:
     flags = parse_flags(arguments)
     options = server_options(flags)
     _log_to_stderr(flags.log_level)
-    asyncio.run(_serve(options))
+    from penstock.broker.event_loop import BrokerLoop
+
+    with asyncio.Runner(loop_factory=BrokerLoop) as runner:
+        runner.run(_serve(options))
 
 
 def server_options(flags: argparse.Namespace) -> "ServerOptions":

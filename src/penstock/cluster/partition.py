@@ -105,6 +105,11 @@ class Partition:
         self._update_high_watermark()
         return results
 
+    def commits_at_once(self, count: int) -> bool:
+        """Whether so many more records would be committed as soon as they are appended: no other replica, no flush to wait for."""
+        log = self.log
+        return len(self.state.in_sync_replicas) == 1 and log.log_end_offset + count - log.durable_end < log.config.flush_messages
+
     def watermark_for(self, acks: int) -> Watermark | None:
         """What an answer to a produce with these acks has to wait for; None when it need not wait."""
         if acks == ACKS_ALL:

@@ -30,7 +30,7 @@ TopicKey = str | bytes
 class HostedTopic:
     """A topic of which this broker keeps at least one partition."""
 
-    __slots__ = ("name", "offline", "partitions", "topic_id")
+    __slots__ = ("lost", "name", "offline", "partitions", "topic_id")
 
     def __init__(self, name: str, topic_id: UUID) -> None:
         self.name = name
@@ -38,6 +38,8 @@ class HostedTopic:
         self.partitions: dict[int, Partition] = {}
         self.offline: set[int] = set()
         """Partitions that belong here and whose logs cannot be used."""
+        self.lost: set[int] = set()
+        """Those of them whose logs were not found at the start and may be on a disk that failed: they wait for it."""
 
 
 class Replicas:
@@ -109,13 +111,21 @@ class Replicas:
         config = self._log_config(state)
         for present in topic.partitions.values():
             self._update(present, state, config)
-        missing = [index for index in mine if index not in topic.partitions]
+        if not self._has_applied and self._is_a_disk_missing:
+            topic.lost = {index for index in mine if self._logs.get(state.name, index) is None}
+            for index in sorted(topic.lost):
+                logger.error("partition %s-%d is offline: its log was not found and may be on the disk that failed", state.name, index)
+        missing = [index for index in mine if index not in topic.partitions and index not in topic.lost]
         if missing:
             logs = await asyncio.to_thread(self._open_logs, state, missing, config)
             for index, log in logs.items():
                 self._begin(topic, index, log, state)
-            topic.offline = set(missing) - set(topic.partitions)
+        topic.offline = set(mine) - set(topic.partitions)
         self._topics[state.name] = self._topics[state.topic_id.bytes] = topic
+
+    @property
+    def _is_a_disk_missing(self) -> bool:
+        return any(directory.offline is not None for directory in self._logs.directories)
 
     def _update(self, present: Partition, state: TopicState, config: LogConfig) -> None:
         decided = state.partitions[present.index]
@@ -140,17 +150,10 @@ class Replicas:
         logs = {}
         for index in indexes:
             try:
-                if not self._has_applied and self._logs.get(state.name, index) is None:
-                    self._check_all_directories()
                 logs[index] = self._logs.create(state.name, index, topic_id=state.topic_id, config=config)
             except StorageError as error:
                 logger.error("partition %s-%d is offline: %s", state.name, index, error)
         return logs
-
-    def _check_all_directories(self) -> None:
-        """Raise if a directory failed at the start: a log that was not found may be in it."""
-        for directory in self._logs.directories:
-            directory.check_online()
 
     def _let_go(self, topic: HostedTopic) -> None:
         del self._topics[topic.name]

@@ -34,10 +34,6 @@ class Watermark:
         if self._waiters:
             self._wake_reached()
 
-    def reset(self, value: int) -> None:
-        """Set to a smaller value: the log was truncated or its start moved."""
-        self.value = value
-
     def wait_for(self, value: int, waker: Waker, *, token: object) -> None:
         """Call `waker` once when the number is at least `value`; `token` names the wait for `cancel`."""
         if self.value >= value:

@@ -143,10 +143,6 @@ class ClusterView:
     def __post_init__(self) -> None:
         object.__setattr__(self, "topics_by_id", {topic.topic_id: topic for topic in self.topics.values()})
 
-    def configs_of_broker(self, node_id: int) -> dict[str, str]:
-        """Dynamic broker configs in force on one broker: its own before those of all brokers."""
-        return {**self.broker_configs.get(DEFAULT_BROKER, {}), **self.broker_configs.get(str(node_id), {})}
-
     def with_topics(self, changed: Mapping[str, TopicState | None]) -> "ClusterView":
         """The view with some topics replaced, added or (None) removed."""
         topics = {**self.topics, **changed}

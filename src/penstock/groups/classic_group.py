@@ -76,10 +76,12 @@ class ClassicGroup(ClassicRebalance):
     def _has_room_for(self, member_id: str) -> bool:
         """Those who wait count during a rebalance, so that the last to come are turned away when the limit was lowered."""
         limit = self._settings.max_group_size
+        if len(self.roster) < limit:
+            return True
         member = self.roster.get(member_id)
         if self.state == PREPARING_REBALANCE:
             return (member is not None and member.is_awaiting_join) or self.roster.awaiting_join_count < limit
-        return self.state == EMPTY or member is not None or len(self.roster) < limit
+        return self.state == EMPTY or member is not None
 
     def _join_new(self, command: JoinGroup, waiter: Waiter, outcome: Outcome, *, now_ms: int) -> None:
         member_id = f"{(command.instance_id or command.client_id)[:_MAX_NAME_IN_MEMBER_ID]}-{uuid4()}"

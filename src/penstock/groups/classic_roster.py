@@ -92,9 +92,11 @@ class ClassicRoster:
 
     def offer(self, member: ClassicMember, protocols: tuple[Protocol, ...]) -> None:
         """A member changes what it offers."""
-        self._offered -= Counter(_names(member.protocols))
+        former, names = _names(member.protocols), _names(protocols)
         member.protocols = protocols
-        self._offered.update(_names(protocols))
+        if former != names:
+            self._offered -= Counter(former)
+            self._offered.update(names)
 
     def elect_joined_leader(self) -> bool:
         """Make sure that the leader is one of those who joined; False if nobody did."""

@@ -43,7 +43,7 @@ from penstock.groups.consumer_records import (
 from penstock.groups.consumer_subscriptions import ConsumerSubscriptions
 from penstock.groups.group import CONSUMER
 from penstock.groups.outcome import Fields, GroupRecord, Outcome, Waiter
-from penstock.groups.reconciliation import MemberState, Target, as_sets, reconcile
+from penstock.groups.reconciliation import KNOWN_STATES, MemberState, Target, as_sets, reconcile
 from penstock.groups.settings import GroupSettings
 from penstock.groups.target_assignment import chosen_assignor, compute_target
 from penstock.groups.topic_image import TopicImage
@@ -117,9 +117,8 @@ class ConsumerGroup:
         outcome = Outcome()
         try:
             member = self._state.members.get(command.member_id)
-            if member is not None and self._is_quiet(member, command):
-                self._extend_session(member, now_ms)
-                reply = self._reply(member)
+            if member is not None and self._says_nothing_new(member, command):
+                reply = self._carry_on(member, outcome, owned=command.topic_partitions, now_ms=now_ms)
             else:
                 check_consumer_heartbeat(command, self.settings)
                 if command.member_epoch < JOIN_EPOCH:
@@ -132,13 +131,14 @@ class ConsumerGroup:
         outcome.reply(waiter, reply)
         return outcome
 
-    def _is_quiet(self, member: ConsumerMember, command: ConsumerHeartbeat) -> bool:
-        """Whether a heartbeat says nothing new and there is nothing new to say: nearly all of them."""
+    def _says_nothing_new(self, member: ConsumerMember, command: ConsumerHeartbeat) -> bool:
+        """Whether a heartbeat changes nothing of its member but perhaps what it owns: nearly all of them. No check could refuse it."""
         current = member.current
         metadata = member.metadata
         return (
-            command.member_epoch == current.member_epoch == self._state.target_epoch == self._state.epoch
-            and current.state == MemberState.STABLE
+            command.member_epoch == current.member_epoch
+            and current.member_epoch > JOIN_EPOCH
+            and current.state in KNOWN_STATES
             and command.subscribed_topic_names is None
             and command.subscribed_topic_regex is None
             and command.rebalance_timeout_ms < 0
@@ -150,6 +150,15 @@ class ConsumerGroup:
             and metadata.classic is None
             and not self._subscriptions.has_scans()
         )
+
+    def _carry_on(self, member: ConsumerMember, outcome: Outcome, *, owned: Assignment | None, now_ms: int) -> Fields:
+        """The second and third step of a heartbeat, whose first has nothing to do."""
+        assigned_before = member.current.assigned
+        if self._state.epoch > self._state.target_epoch:
+            self._compute_target(outcome)
+        self._reconcile(member, outcome, owned=owned, subscription_changed=False, now_ms=now_ms)
+        self._extend_session(member, now_ms)
+        return self._reply(member, with_assignment=member.current.assigned != assigned_before)
 
     def _heartbeat(self, command: ConsumerHeartbeat, outcome: Outcome, *, now_ms: int) -> Fields:
         member_id = command.member_id or self._new_member_id()

@@ -44,6 +44,7 @@ from penstock.groups.group import ConsumerMachine, Group
 from penstock.groups.offset_expiry import OffsetExpiry
 from penstock.groups.offsets import refuse_commit
 from penstock.groups.outcome import Outcome, Waiter
+from penstock.groups.repeated_commit import RepeatedCommit
 from penstock.groups.settings import GroupSettings
 from penstock.groups.shard import GroupShard, MakeConsumerGroup
 from penstock.groups.timers import GroupTimers
@@ -135,6 +136,24 @@ class GroupCoordinator(GroupShard):
             self._groups.setdefault(group_id, group)
         outcome.reply(waiter, {"topics": topics})
         return outcome
+
+    def commit_again(
+        self, commit: RepeatedCommit, offsets: tuple[int, ...], leader_epochs: tuple[int, ...], *, now_ms: int
+    ) -> bytes | None:
+        """Commit what was committed before with other numbers; the records, encoded.
+
+        None if the group does not take it as it is: it then has to come as a `CommitOffsets`, which says why. The deadlines of a group
+        only move away with a commit, so nothing need be scheduled.
+        """
+        group = self._groups.get(commit.command.group_id)
+        if group is None:
+            return None
+        try:
+            group.check_commit(commit.command, now_ms=now_ms)
+        except KafkaError:
+            return None
+        self._offsets.commit_again(commit, offsets, leader_epochs, now_ms=now_ms)
+        return commit.encode_records(offsets, leader_epochs, now_ms=now_ms)
 
     def _make_simple_group(self, command: CommitOffsets) -> ClassicGroup:
         """The group of a consumer without membership; it exists once an offset of its does."""

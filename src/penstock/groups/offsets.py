@@ -22,6 +22,7 @@ from penstock.groups.offset_records import (
     topic_id_bytes,
 )
 from penstock.groups.outcome import Fields, GroupRecord, Outcome
+from penstock.groups.repeated_commit import RepeatedCommit
 from penstock.groups.topic_image import TopicImage
 from penstock.wire.primitives import INT32, ZERO_UUID
 
@@ -88,6 +89,12 @@ class OffsetStore:
         for topic, partition, committed in puts:
             positions.setdefault(topic, {})[partition] = committed
         return answers, records
+
+    def commit_again(self, commit: RepeatedCommit, offsets: tuple[int, ...], leader_epochs: tuple[int, ...], *, now_ms: int) -> None:
+        """Take the positions of a commit that was made before with other numbers."""
+        positions = self._groups.setdefault(commit.command.group_id, {})
+        for topic in commit.topics:
+            positions.setdefault(topic.topic, {}).update(topic.committed(offsets, leader_epochs, now_ms=now_ms))
 
     def get(self, group_id: str, topic: str, partition: int) -> CommittedOffset | None:
         """One position."""

@@ -80,6 +80,9 @@ def _still_owns(partitions: Assignment, owned: Owned | None) -> bool:
 
 def _towards(current: CurrentAssignment, target: Target, *, owned: Owned | None) -> CurrentAssignment:
     """Keep what is in both, give up what is only in the present, and take what is only in the target and free."""
+    if current.assigned == target.assignment and all(topic_id in target.subscribed_ids for topic_id, _ in target.assignment):
+        # Most members keep what they have when another one comes or goes.
+        return _moved(current, target.epoch, MemberState.STABLE, assigned=current.assigned, pending=())
     wanted = {topic_id: frozenset(numbers) for topic_id, numbers in target.assignment if topic_id in target.subscribed_ids}
     held = as_sets(current.assigned)
     nothing: frozenset[int] = frozenset()

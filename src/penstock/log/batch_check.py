@@ -36,15 +36,15 @@ _UNUSUAL = CONTROL | TRANSACTIONAL | LOG_APPEND_TIME | ZSTD
 """Attributes that need a closer look; the bit of zstd (4) is also in the codecs that do not exist (5 to 7)."""
 
 
-def check_batch(batch: Buffer, config: LogConfig, *, now_ms: int, produce_version: int, is_own: bool = False) -> BatchHeader:
-    """The header of a batch that may be appended; raises what the producer has to be told. The broker's own may be as big as a segment."""
+def check_batch(batch: Buffer, config: LogConfig, *, now_ms: int, produce_version: int) -> BatchHeader:
+    """The header of a batch that may be appended; raises what the producer has to be told."""
     size = len(batch)
     if size < HEADER_SIZE:
         raise _too_short(batch)
     header = read_header(batch)
     if header.magic != MAGIC or header.length + LENGTH_OVERHEAD != size:
         raise _not_one_batch(header, batch)
-    if size > config.max_message_bytes and not is_own:
+    if size > config.max_message_bytes:
         raise MessageTooLarge(f"the batch has {size} bytes, max.message.bytes allows {config.max_message_bytes}")
     if size > config.segment_bytes:
         raise RecordListTooLarge(f"the batch has {size} bytes, a segment only {config.segment_bytes}")
@@ -61,6 +61,13 @@ def check_batch(batch: Buffer, config: LogConfig, *, now_ms: int, produce_versio
     if not config.is_log_append_time:
         _check_timestamps(header, config, now_ms=now_ms)
     return header
+
+
+def check_own_batch(batch: Buffer, config: LogConfig) -> BatchHeader:
+    """The header of a batch that the broker itself made: trusted, and limited by the segment alone."""
+    if len(batch) > config.segment_bytes:
+        raise RecordListTooLarge(f"the batch has {len(batch)} bytes, a segment only {config.segment_bytes}")
+    return read_header(batch)
 
 
 def _check_attributes(header: BatchHeader, config: LogConfig, *, produce_version: int) -> None:

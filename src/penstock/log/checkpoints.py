@@ -26,6 +26,7 @@ RECOVERY_POINT = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET = "log-start-offset-checkpoint"
 HIGH_WATERMARK = "replication-offset-checkpoint"
 CLEANER_OFFSET = "cleaner-offset-checkpoint"
+ALL = (RECOVERY_POINT, LOG_START_OFFSET, HIGH_WATERMARK, CLEANER_OFFSET)
 
 TopicPartition = tuple[str, int]
 

@@ -23,7 +23,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 
 from penstock.errors import StartupError, StorageError
 from penstock.files import FileHandle, Files
@@ -58,21 +58,20 @@ class LogDirectory:
         """What the recovery point checkpoint on disk says."""
         self.cleaned_offsets: dict[TopicPartition, int] = {}
         """How far compaction came, per log; changed on the loop, written by `write_cleaned_offsets`."""
-        self._written_cleaned: set[TopicPartition] = set()
-        """The logs of which the file of `cleaned_offsets` speaks."""
+        self._written: dict[str, set[TopicPartition]] = {}
+        """The logs of which each checkpoint on disk speaks."""
+        self._begun_anew: set[TopicPartition] = set()
+        """Logs that began after the offsets to be written next were captured: what those say of them is of an older log."""
         self._lowered: dict[TopicPartition, int] = {}
         """Recovery points that truncations lowered after the points to be written next were captured."""
-        self._writing = Lock()
+        self._writing = RLock()
         self._on_offline = on_offline
         self._lock: FileHandle | None = None
 
     def acquire(self) -> None:
-        """Make this directory ours, or say in one sentence why that cannot be."""
-        try:
-            self.files.make_directory(self.path)
-            self._lock = self.files.open(self.path / LOCK, create=True)
-        except OSError as error:
-            raise StartupError(f"the data directory {self.path} cannot be used: {error.strerror or error}") from error
+        """Make this directory ours; StartupError if it is somebody else's, OSError if its disk does not work."""
+        self.files.make_directory(self.path)
+        self._lock = self.files.open(self.path / LOCK, create=True)
         if not self.files.lock(self._lock):
             self._lock = None
             raise StartupError(f"the data directory {self.path} is in use by another broker; stop it or choose another directory")
@@ -106,7 +105,7 @@ class LogDirectory:
         path = self.path / CLEAN_SHUTDOWN
         self.recovery_points = self.read_offsets(checkpoints.RECOVERY_POINT)
         self.cleaned_offsets = self.read_offsets(checkpoints.CLEANER_OFFSET)
-        self._written_cleaned = set(self.cleaned_offsets)
+        self._written = {name: set(self.read_offsets(name)) for name in checkpoints.ALL}
         try:
             content = self.files.read_bytes(path)
         except FileNotFoundError:
@@ -139,21 +138,24 @@ class LogDirectory:
             if name == checkpoints.RECOVERY_POINT:
                 lowered = dict(self._lowered)
                 offsets = {key: min(offset, lowered.get(key, offset)) for key, offset in offsets.items()}
-            elif name == checkpoints.CLEANER_OFFSET:
+            if name != checkpoints.CLEANER_OFFSET:
+                begun_anew = set(self._begun_anew)
+                offsets = {key: offset for key, offset in offsets.items() if key not in begun_anew}
+            else:
                 # Taken down here, not by the caller: of two writers the later one writes the later state.
                 offsets = dict(self.cleaned_offsets)
             try:
                 write_checkpoint(self.files, self.path / name, offsets)
             except OSError as error:
                 raise self.fail(f"writing {name}", error) from error
+            self._written[name] = set(offsets)
             if name == checkpoints.RECOVERY_POINT:
                 self.recovery_points = dict(offsets)
-            elif name == checkpoints.CLEANER_OFFSET:
-                self._written_cleaned = set(offsets)
 
     def capture_recovery_points(self, points: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """These points are as of now: what was lowered before is already in them."""
+        """These points are as of now: what was lowered or begun before is already in them."""
         self._lowered.clear()
+        self._begun_anew.clear()
         return points
 
     def lower_recovery_point(self, topic_partition: TopicPartition, offset: int) -> None:
@@ -176,11 +178,14 @@ class LogDirectory:
         """The log is gone, or is about to begin anew: then the file must not speak of it either."""
         self.cleaned_offsets.pop(topic_partition, None)
 
-    def check_cleaned_offset(self, topic_partition: TopicPartition) -> None:
-        """Before a new log is used: the file must not speak of an older one of that name. For a thread."""
-        if topic_partition in self._written_cleaned:
-            self.forget_cleaned_offset(topic_partition)
-            self.write_cleaned_offsets()
+    def begin_anew(self, topic_partition: TopicPartition) -> None:
+        """Before a new log is used: no checkpoint may speak of an older one, or recovery would cut the new one by it. For a thread."""
+        self._begun_anew.add(topic_partition)
+        self.forget_cleaned_offset(topic_partition)
+        with self._writing:
+            for name, speaks_of in list(self._written.items()):
+                if topic_partition in speaks_of:
+                    self.write_offsets(name, self.read_offsets(name))
 
     def check_online(self) -> None:
         """Raise if the directory is offline."""

@@ -124,19 +124,7 @@ class KeptLog:
             self._snapshot_producers()
             self._start_segment(self.log_end_offset, now_ms=now_ms)
 
-    def maybe_roll_by_time(self, now_ms: int) -> bool:
-        """Roll if the active segment is older than `segment.ms`."""
-        if self._active.size_bytes == 0 or self._age_of_active(now_ms, now_ms) <= self._roll_after_ms:
-            return False
-        self.roll(now_ms=now_ms)
-        return True
-
     # -- making it durable
-
-    @property
-    def unflushed_messages(self) -> int:
-        """Records that a power cut could take."""
-        return self.log_end_offset - self.durable_end
 
     @property
     def is_flush_required(self) -> bool:

@@ -24,7 +24,7 @@ from typing import NamedTuple
 from penstock.errors import KafkaError, MessageTooLarge, OffsetOutOfRange, StorageError
 from penstock.files import Buffer
 from penstock.log import record_check
-from penstock.log.batch_check import check_batch
+from penstock.log.batch_check import check_batch, check_own_batch
 from penstock.log.checkpoints import TopicPartition
 from penstock.log.compacted_log import CompactedLog
 from penstock.log.directory import LogDirectory
@@ -90,8 +90,10 @@ class Log(CompactedLog):
         """Check a batch and give it its place; `_write_staged` has to follow before anything else is done with the log."""
         if self._is_closed or self.directory.offline is not None:
             raise self._unusable()
-        batch = memoryview(batch)
-        header = check_batch(batch, self.config, now_ms=now_ms, produce_version=produce_version, is_own=is_own)
+        if is_own:
+            header = check_own_batch(batch, self.config)
+        else:
+            header = check_batch(batch, self.config, now_ms=now_ms, produce_version=produce_version)
         if header.producer_id >= 0:
             written = self._producers.check(header)
             if written is not None:
@@ -101,18 +103,20 @@ class Log(CompactedLog):
         if self._is_rewriting and not (is_own and self._is_only_checking):
             batch, header, append_time_ms = self._rewritten(batch, header, now_ms=now_ms)
         size = len(batch)
+        max_timestamp = header.max_timestamp
         base_offset = self.log_end_offset
         last_offset = base_offset + header.last_offset_delta
-        self._make_room(size, last_offset=last_offset, timestamp=header.max_timestamp, now_ms=now_ms)
+        self._make_room(size, last_offset=last_offset, timestamp=max_timestamp, now_ms=now_ms)
         staged = self._staged
+        segment = self._active
         if not staged:
-            with self.directory.guarded("opening a log"):
-                self._active.handle()
-            self._staged_from = (base_offset, self._active.size_bytes)
-        staged.append(stamp(header, base_offset=base_offset, leader_epoch=leader_epoch))
-        staged.append(memoryview(batch)[STAMPED_SIZE:])
+            if not segment.is_open:
+                with self.directory.guarded("opening a log"):
+                    segment.handle()
+            self._staged_from = (base_offset, segment.size_bytes)
+        staged += (stamp(header, base_offset=base_offset, leader_epoch=leader_epoch), memoryview(batch)[STAMPED_SIZE:])
         try:
-            self._active.extend(size, last_offset=last_offset, max_timestamp=header.max_timestamp)
+            segment.extend(size, last_offset=last_offset, max_timestamp=max_timestamp)
         except OSError as error:
             # Whatever the reason, memory and index no longer agree; only recovery can mend that.
             raise self.directory.fail("indexing a log", OSError(errno.EIO, str(error))) from error

@@ -94,12 +94,22 @@ class LogManager:
         return next((directory.cluster_id for directory in self.directories if directory.cluster_id is not None), None)
 
     def start(self, *, node_id: int, cluster_id: str | None) -> None:
-        """Lock the directories and find out how they were left; StartupError with one sentence if one cannot be used."""
+        """Lock the directories and find out how they were left; StartupError with one sentence if none can be used.
+
+        A directory whose disk fails is offline, and the others go on without it. One that belongs to somebody else is a mistake that only
+        a person can mend: StartupError.
+        """
+        failed: list[tuple[LogDirectory, OSError]] = []
         try:
             for directory in self.directories:
-                directory.acquire()
-            for directory in self.directories:
-                self._begin(directory, node_id=node_id, cluster_id=cluster_id)
+                try:
+                    self._begin(directory, node_id=node_id, cluster_id=cluster_id)
+                except OSError as error:
+                    failed.append((directory, error))
+            for directory, failure in failed:
+                directory.fail("opening it", failure)
+                if directory.offline is None or not self.online_directories:
+                    raise StartupError(f"the data directory {directory.path} cannot be used: {failure.strerror or failure}") from failure
         except StartupError:
             for directory in self.directories:
                 directory.release()
@@ -144,7 +154,7 @@ class LogManager:
         try:
             self._set_older_topic_aside(path, topic_id)
             self._files.make_directory(path)
-            directory.check_cleaned_offset((topic, partition))
+            directory.begin_anew((topic, partition))
             log = Log(directory, (topic, partition), path, LoadOrder(config, self._clock.now_ms()))
             log.write_topic_id(topic_id)
         except OSError as error:
@@ -245,12 +255,10 @@ class LogManager:
             _logger.warning("%s belongs to an older topic of that name and is kept as %s", path, self.set_aside(path).name)
 
     def _begin(self, directory: LogDirectory, *, node_id: int, cluster_id: str | None) -> None:
-        try:
-            directory.identify(node_id=node_id, cluster_id=cluster_id)
-            directory.begin()
-            self.high_watermarks |= directory.read_offsets(checkpoints.HIGH_WATERMARK)
-        except OSError as error:
-            raise StartupError(f"the data directory {directory.path} cannot be used: {error.strerror or error}") from error
+        directory.acquire()
+        directory.identify(node_id=node_id, cluster_id=cluster_id)
+        directory.begin()
+        self.high_watermarks |= directory.read_offsets(checkpoints.HIGH_WATERMARK)
 
     def _add(self, log: Log) -> None:
         self._logs[log.topic_partition] = log
@@ -282,6 +290,8 @@ class LogManager:
                 if topic_ids is not None and not _is_wanted(topic_partition[0], topic_id, topic_ids):
                     report.strays.append(path)
                     continue
+                if (other := self._logs.get(topic_partition)) is not None:
+                    raise StartupError(f"{name} is in {other.path.parent} and in {directory.path}: move one of the two elsewhere")
                 order = LoadOrder(
                     config_of(topic_partition[0]),
                     now_ms,

@@ -117,6 +117,11 @@ class Segment:
         """Where the segment's file with this suffix is."""
         return self._directory / f"{self.base_offset:020d}{suffix}"
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the .log file is open, so that `handle` cannot fail."""
+        return self._handle is not None
+
     def handle(self, *, create: bool = False, read_only: bool = False) -> FileHandle:
         """The open .log file."""
         if self._handle is None:

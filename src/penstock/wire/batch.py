@@ -49,6 +49,8 @@ _STAMP = struct.Struct(">qii")
 _ATTRIBUTES = struct.Struct(">h")
 _MAX_TIMESTAMP = struct.Struct(">q")
 _CRC = struct.Struct(">I")
+_make_tuple = tuple.__new__
+"""What `_make` of a named tuple does, without a call of Python's: this runs for every batch."""
 
 assert _HEADER.size == HEADER_SIZE
 
@@ -118,7 +120,7 @@ class BatchHeader(NamedTuple):
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header at `position`; the caller has made sure that there are `HEADER_SIZE` bytes."""
-    return BatchHeader._make(_HEADER.unpack_from(buffer, position))
+    return _make_tuple(BatchHeader, _HEADER.unpack_from(buffer, position))
 
 
 def compute_crc(batch: Buffer) -> int:

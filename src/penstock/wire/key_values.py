@@ -47,15 +47,22 @@ def _varint(number: int) -> bytes:
 
 def encode_key_values(pairs: Sequence[KeyValue], *, timestamp: int, codec: Codec = Codec.NONE) -> bytes:
     """One batch of the pairs, in their order, all of the same time; a value of None is a tombstone."""
-    parts: list[bytes] = []
-    for number, (key, value) in enumerate(pairs):
-        start = b"\x00\x00" + _varint(number) + _varint(len(key)) + key
-        end = _NULL if value is None else _varint(len(value)) + value
-        parts += (_varint(len(start) + len(end) + 1), start, end, _NO_HEADERS)
-    payload = b"".join(parts)
-    if codec is not Codec.NONE:
-        payload = compress(payload, codec)
-    count = len(pairs)
+    records = b"".join([encode_record(number, key, value) for number, (key, value) in enumerate(pairs)])
+    return batch_of(records, count=len(pairs), timestamp=timestamp, codec=codec)
+
+
+def encode_record(number: int, key: bytes, value: bytes | None) -> bytes:
+    """The record of that number in its batch; nothing follows the value but one byte."""
+    start = b"\x00\x00" + _varint(number) + _varint(len(key)) + key
+    if value is None:
+        return _varint(len(start) + 2) + start + _NULL + _NO_HEADERS
+    size = _varint(len(value))
+    return _varint(len(start) + len(size) + len(value) + 1) + start + size + value + _NO_HEADERS
+
+
+def batch_of(records: bytes, *, count: int, timestamp: int, codec: Codec = Codec.NONE) -> bytes:
+    """One batch of records that are encoded already."""
+    payload = records if codec is Codec.NONE else compress(records, codec)
     covered = _AFTER_CRC.pack(codec, count - 1, timestamp, timestamp, NO_PRODUCER_ID, -1, NO_SEQUENCE, count) + payload
     return _BEFORE_CRC.pack(0, len(covered) + CRC_START - LENGTH_OVERHEAD, -1, MAGIC, crc32c(covered)) + covered
 

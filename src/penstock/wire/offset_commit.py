@@ -43,7 +43,7 @@ NO_LEADER_EPOCH: Final = -1
 
 _FIRST_WITH_THROTTLE: Final = 3
 _LAST_WITH_RETENTION: Final = 4
-_FIRST_WITH_LEADER_EPOCH: Final = 6
+FIRST_WITH_LEADER_EPOCH: Final = 6
 _FIRST_WITH_INSTANCE_ID: Final = 7
 _FIRST_FLEXIBLE: Final = 8
 _FIRST_WITH_TOPIC_ID: Final = 10
@@ -76,6 +76,8 @@ class OffsetCommitRequest(NamedTuple):
     instance_id: str | None
     retention_ms: int
     topics: list[TopicToCommit]
+    offset_places: list[int]
+    """Where in the request each offset stands; a leader epoch follows it from version 6 on."""
 
 
 def decode_request(body: memoryview, version: int, *, start: int = 0) -> OffsetCommitRequest:
@@ -101,17 +103,16 @@ def _decode(body: memoryview, version: int, position: int) -> OffsetCommitReques
         position += 8
     count, position = read_count(body, position, flexible=flexible, element_size=2)
     topics = []
-    left = MAX_PARTITIONS
-    for _ in range(count):
-        topic, position = _read_topic(body, position, version=version, limit=left)
-        left -= len(topic.partitions) + 1
+    places: list[int] = []
+    for read in range(count):
+        topic, position = _read_topic(body, position, version=version, limit=MAX_PARTITIONS - len(places) - read, places=places)
         topics.append(topic)
     if flexible:
         skip_tags(body, position)
-    return OffsetCommitRequest(group_id, generation, member_id, instance_id, retention_ms, topics)
+    return OffsetCommitRequest(group_id, generation, member_id, instance_id, retention_ms, topics, places)
 
 
-def _read_topic(body: memoryview, position: int, *, version: int, limit: int) -> tuple[TopicToCommit, int]:
+def _read_topic(body: memoryview, position: int, *, version: int, limit: int, places: list[int]) -> tuple[TopicToCommit, int]:
     flexible = version >= _FIRST_FLEXIBLE
     name: str | None = None
     topic_id: UUID | None = None
@@ -127,21 +128,22 @@ def _read_topic(body: memoryview, position: int, *, version: int, limit: int) ->
     if count > limit:
         raise MalformedFrame(f"an OffsetCommit request with more than {MAX_PARTITIONS} partitions")
     if flexible:
-        partitions, position = _read_flexible_positions(body, position, count=count)
+        partitions, position = _read_flexible_positions(body, position, count=count, places=places)
         if body[position]:
             position = skip_tags(body, position)
         else:
             position += 1
     else:
-        partitions, position = _read_legacy_positions(body, position, count=count, version=version)
+        partitions, position = _read_legacy_positions(body, position, count=count, version=version, places=places)
     return TopicToCommit(name, topic_id, partitions), position
 
 
-def _read_flexible_positions(body: memoryview, position: int, *, count: int) -> tuple[list[Position], int]:
+def _read_flexible_positions(body: memoryview, position: int, *, count: int, places: list[int]) -> tuple[list[Position], int]:
     partitions: list[Position] = []
     unpack_from = _INDEX_OFFSET_AND_EPOCH.unpack_from
     for _ in range(count):
         index, offset, epoch = unpack_from(body, position)
+        places.append(position + INT32.size)
         position += 16
         if body[position] == 1 and body[position + 1] == 0:
             # An empty text and no tags: nearly always.
@@ -154,11 +156,12 @@ def _read_flexible_positions(body: memoryview, position: int, *, count: int) -> 
     return partitions, position
 
 
-def _read_legacy_positions(body: memoryview, position: int, *, count: int, version: int) -> tuple[list[Position], int]:
+def _read_legacy_positions(body: memoryview, position: int, *, count: int, version: int, places: list[int]) -> tuple[list[Position], int]:
     partitions: list[Position] = []
     epoch = NO_LEADER_EPOCH
     for _ in range(count):
-        if version >= _FIRST_WITH_LEADER_EPOCH:
+        places.append(position + INT32.size)
+        if version >= FIRST_WITH_LEADER_EPOCH:
             index, offset, epoch = _INDEX_OFFSET_AND_EPOCH.unpack_from(body, position)
             position += _INDEX_OFFSET_AND_EPOCH.size
         else:

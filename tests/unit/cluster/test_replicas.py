@@ -128,6 +128,9 @@ async def test_a_log_on_a_disk_that_failed_at_the_start_is_not_begun_anew_on_ano
     assert len(logs) == 0
     await replicas.apply(view_of(topic_state(), topic_state("new", topic_id=UUID(int=8))))
     assert replicas.partition("new", 0).log.directory is logs.directories[1]
+    with pytest.raises(StorageError):
+        replicas.partition("orders", 0)
+    assert len(logs) == 1
 
 
 async def test_a_loaded_log_whose_disk_failed_afterwards_does_not_stop_the_others(tmp_path: Path) -> None:

@@ -35,8 +35,6 @@ def test_it_never_goes_back_by_advancing() -> None:
     watermark = Watermark(5)
     watermark.advance(4)
     assert watermark.value == 5
-    watermark.reset(2)
-    assert watermark.value == 2
 
 
 def test_a_cancelled_wait_is_never_woken() -> None:

@@ -4,7 +4,6 @@ from uuid import UUID
 import pytest
 
 from penstock.coordination.cluster_view import (
-    DEFAULT_BROKER,
     BrokerState,
     ClusterView,
     PartitionState,
@@ -48,12 +47,6 @@ def test_topics_are_found_by_id_also_after_changes() -> None:
     assert view.topics_by_id == {UUID(int=7): TOPIC}
     assert view.with_topics({"orders": None}).topics_by_id == {}
     assert view.with_topics({}) == view
-
-
-def test_a_brokers_own_options_are_stronger_than_those_of_all() -> None:
-    view = ClusterView(broker_configs={DEFAULT_BROKER: {"a": "1", "b": "1"}, "1": {"a": "2"}})
-    assert view.configs_of_broker(1) == {"a": "2", "b": "1"}
-    assert view.configs_of_broker(2) == {"a": "1", "b": "1"}
 
 
 def test_internal_topics_are_known_by_name() -> None:

@@ -140,6 +140,34 @@ def test_new_topic_does_not_begin_with_the_records_of_an_older_one(tmp_path: Pat
     assert len(list(tmp_path.glob("orders-0.*-stray/*.log"))) == 1
 
 
+@pytest.mark.parametrize("is_captured_before", [False, True])
+def test_log_that_begins_anew_inherits_no_checkpoint_from_one_of_the_same_name(tmp_path: Path, *, is_captured_before: bool) -> None:
+    manager = started(tmp_path)
+    old = create(manager, "orders")
+    append_many(old, 9)
+    flush = old.begin_flush()
+    assert flush is not None
+    flush.run()
+    old.complete_flush(flush, now_ms=0)
+    old.delete_records_before(7)
+    write = manager.prepare_checkpoints(lambda log: log.log_end_offset)
+    if not is_captured_before:
+        write()
+    manager.delete("orders", 0)
+    new = create(manager, "orders", topic_id=uuid.UUID(int=8))
+    append_many(new, 3)
+    if is_captured_before:
+        write()
+    manager.directories[0].release()
+    again = started(tmp_path)
+    load(again)
+    log = again.get("orders", 0)
+    assert log is not None
+    assert (log.log_start_offset, log.log_end_offset, len(values(log))) == (0, 3, 3)
+    assert ("orders", 0) not in again.directories[0].recovery_points
+    assert ("orders", 0) not in again.high_watermarks
+
+
 def test_log_that_lost_its_label_in_a_crash_is_labelled_again(tmp_path: Path) -> None:
     manager = started(tmp_path)
     append_many(create(manager, "orders"), 3)
@@ -205,6 +233,32 @@ def test_bad_disk_goes_offline_and_the_other_goes_on(tmp_path: Path) -> None:
     manager.close()
     assert not (tmp_path / "a" / ".kafka_cleanshutdown").exists()
     assert (tmp_path / "b" / ".kafka_cleanshutdown").exists()
+
+
+def test_start_goes_on_without_a_directory_whose_disk_is_dead(tmp_path: Path) -> None:
+    (tmp_path / "dead").write_bytes(b"")
+    offline: list[Path] = []
+    manager = started(tmp_path / "dead" / "data", tmp_path / "good", offline=offline)
+    assert offline == [tmp_path / "dead" / "data"]
+    load(manager)
+    append(create(manager, "orders"), b"kept")
+    manager.close()
+    assert [directory.path.name for directory in manager.online_directories] == ["good"]
+
+
+def test_start_without_any_directory_that_works_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "dead").write_bytes(b"")
+    with pytest.raises(StartupError, match=f"{tmp_path}/dead/two cannot be used: Not a directory"):
+        started(tmp_path / "dead" / "one", tmp_path / "dead" / "two")
+
+
+def test_log_that_is_in_two_directories_is_refused_until_a_person_decides(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        manager = started(tmp_path / name)
+        create(manager, "orders")
+        manager.close()
+    with pytest.raises(StartupError, match=f"orders-0 is in {tmp_path}/one and in {tmp_path}/two: move one"):
+        load(started(tmp_path / "one", tmp_path / "two"))
 
 
 def test_disk_that_fails_at_close_is_not_marked_clean(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any, cast
 from uuid import UUID
 
 from penstock.broker.api import Fields, Request, api
+from penstock.broker.commit_lane import CommitLanes
 from penstock.broker.group_reply import GatheredReply, GroupReply, Refusal, Shape
 from penstock.broker.groups import Groups
 from penstock.broker.outbox import Chunk
@@ -38,6 +39,7 @@ class GroupOffsetsFamily:
 
     def __init__(self, groups: Groups) -> None:
         self._groups = groups
+        self._commit_lanes = CommitLanes(groups)
 
     @api(ApiKey.OFFSET_COMMIT, 2, 10)
     def offset_commit(self, request: Request) -> Sequence[Chunk] | None:
@@ -58,7 +60,9 @@ class GroupOffsetsFamily:
         )
         shape = _with_unknown(unknown) if unknown else None
         refuse = partial(_refuse_commit, topics)
-        return self._groups.submit(command, request, refuse=refuse, shape=shape, encode=_encode_commit)
+        chunks = self._groups.submit(command, request, refuse=refuse, shape=shape, encode=_encode_commit)
+        self._commit_lanes.commit_answered(request, message, command, chunks)
+        return chunks
 
     @api(ApiKey.OFFSET_FETCH, 1, 10)
     def offset_fetch(self, request: Request) -> Sequence[Chunk] | None:

@@ -16,11 +16,20 @@ from penstock.broker.failures import as_kafka_error, error_fields
 from penstock.broker.topic_creation import TopicCreation
 from penstock.cluster.topic_names import check_name
 from penstock.coordination.cluster_view import NO_LEADER, ClusterView, PartitionState, TopicState
-from penstock.errors import InvalidRequest, InvalidTopic, KafkaError, LeaderNotAvailable, UnknownTopicId, UnknownTopicOrPartition
+from penstock.errors import (
+    InvalidTopic,
+    KafkaError,
+    LeaderNotAvailable,
+    MismatchedEndpointType,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+    UnsupportedEndpointType,
+)
 from penstock.wire.api import ApiKey
 
 MAX_PARTITIONS_PER_PAGE = 2000
 BROKER_ENDPOINTS = 1
+CONTROLLER_ENDPOINTS = 2
 CREATION_TIMEOUT_MS = 5_000
 
 
@@ -87,7 +96,8 @@ class MetadataFamily:
         endpoint_type = getattr(request.decode(), "endpoint_type", BROKER_ENDPOINTS)
         view = self._view()
         if endpoint_type != BROKER_ENDPOINTS:
-            error = InvalidRequest("only the addresses of brokers (endpoint type 1) can be asked for here")
+            refuse = MismatchedEndpointType if endpoint_type == CONTROLLER_ENDPOINTS else UnsupportedEndpointType
+            error = refuse(f"only the addresses of brokers (endpoint type 1) can be asked for here, not of type {endpoint_type}")
             return {**error_fields(error), "endpoint_type": endpoint_type, "cluster_id": view.cluster_id, "brokers": []}
         brokers = [
             {"broker_id": one.node_id, "host": one.host, "port": one.port, "rack": one.rack, "is_fenced": False}

@@ -1,0 +1,108 @@
+"""Commits that come again and again are made the short way: the fast lane of consumers.
+
+When a connection has committed the same partitions twice, it remembers the shape of the request. A request that has exactly that shape is
+not decoded and makes no command; the machine of the group is asked whether the member may still commit, takes the new numbers and encodes
+its records by one call (`groups.repeated_commit`). Whatever is unusual, refused or has to wait goes the ordinary way, which knows all the
+answers: a topic that came or went, a member of another generation, a log that is flushed before it acknowledges, other replicas.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from penstock.broker.api import Request
+from penstock.broker.connection import Connection
+from penstock.broker.group_shard import GroupShard
+from penstock.broker.groups import Groups
+from penstock.broker.outbox import Chunk
+from penstock.errors import KafkaError
+from penstock.groups.commands import CommitOffsets
+from penstock.groups.repeated_commit import RepeatedCommit
+from penstock.wire.commit_shape import CommitShape
+from penstock.wire.offset_commit import OffsetCommitRequest, encode_response
+
+MAX_REMEMBERED_BYTES: Final = 64 * 1024
+"""Of a request whose shape is remembered: what a connection may make the broker keep."""
+
+
+class CommitLane:
+    """The commits of one connection that look alike."""
+
+    __slots__ = ("_commit", "_connection", "_groups", "_image", "_shape", "_shard")
+
+    def __init__(self, connection: Connection, groups: Groups, shard: GroupShard, *, shape: CommitShape, commit: RepeatedCommit) -> None:
+        self._connection = connection
+        self._groups = groups
+        self._shard = shard
+        self._shape = shape
+        self._commit = commit
+        self._image = groups.image
+
+    def take(self, frame: memoryview) -> bool:
+        """Commit and answer at once, if the request has the shape and nothing is unusual."""
+        numbers = self._shape.match(frame)
+        if numbers is None or self._groups.image is not self._image:
+            return False
+        correlation_id, offsets, leader_epochs = numbers
+        if not self._shard.commit_again(self._commit, offsets, leader_epochs):
+            return False
+        self._connection.reply((self._shape.answer(correlation_id),))
+        return True
+
+    def finish(self) -> None:
+        """Nothing was left open."""
+
+
+class FirstCommit:
+    """The lane of a connection that has committed once: it takes nothing, and is asked how long that request was."""
+
+    __slots__ = ("size",)
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def take(self, frame: memoryview) -> bool:
+        """Everything goes the ordinary way."""
+        return False
+
+    def finish(self) -> None:
+        """Nothing was left open."""
+
+
+class CommitLanes:
+    """Decides which connections get a lane."""
+
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
+
+    def commit_answered(
+        self, request: Request, message: OffsetCommitRequest, command: CommitOffsets, chunks: Sequence[Chunk] | None
+    ) -> None:
+        """A commit went the ordinary way and was answered with `chunks`, if at once: open the lane for the next ones, if it may be."""
+        connection = request.connection
+        size = len(request.frame)
+        if chunks is None or size > MAX_REMEMBERED_BYTES or command.retention_ms is not None:
+            return
+        if not isinstance(connection.lane, FirstCommit) or connection.lane.size != size:
+            # A consumer that commits something else each time would only pay for shapes that do not come again.
+            connection.lane = FirstCommit(size)
+            return
+        success = _answer_without_errors(request, command)
+        shape = CommitShape.of(request.frame, request.api_version, message, answer=success) if chunks[0] == success else None
+        if shape is not None:
+            try:
+                shard = self._groups.shard(command.group_id)
+            except KafkaError:
+                return
+            connection.lane = CommitLane(connection, self._groups, shard, shape=shape, commit=RepeatedCommit(command))
+
+
+def _answer_without_errors(request: Request, command: CommitOffsets) -> bytes:
+    topics = [
+        {
+            "name": topic.topic,
+            "topic_id": topic.topic_id,
+            "partitions": [{"partition_index": one.partition, "error_code": 0} for one in topic.partitions],
+        }
+        for topic in command.topics
+    ]
+    return encode_response(request.api_version, request.correlation_id, topics=topics)
