@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench.case import Case
+from bench.client import ClientProducer, ClientStream
+from bench.client_groups import ClientRebalance, ClientWrites
 from bench.compaction import Compaction
 from bench.connections import Connections
 from bench.consume import Consume
@@ -39,11 +41,15 @@ class Sizes:
     commits: int = 20_000
     committed_offsets: int = 100_000
     dirty_megabytes: int = 300
+    client_messages: int = 1_000_000
+    client_rates: tuple[int, ...] = (100, 1_000, 10_000, 50_000)
+    client_seconds: float = 6.0
 
 
 FULL = Sizes(2_000_000, 1_000_000, 50_000, 10, 500_000, (1, 100, 1000), (100, 2000), 1000, (1, 100, 1000), 5.0)
 QUICK = Sizes(200_000, 100_000, 10_000, 3, 100_000, (1, 100), (10, 100), 200, (1, 100), 1.0,
-              group_members=(2, 10), rebalances=20, commits=2_000, committed_offsets=10_000, dirty_megabytes=60)  # fmt: skip
+              group_members=(2, 10), rebalances=20, commits=2_000, committed_offsets=10_000, dirty_megabytes=60,
+              client_messages=200_000, client_rates=(100, 10_000), client_seconds=3.0)  # fmt: skip
 
 
 def single(sizes: Sizes) -> list[Case]:
@@ -90,4 +96,21 @@ def compaction(sizes: Sizes) -> list[Case]:
     return [Compaction(sizes.dirty_megabytes)]
 
 
-SUITES: dict[str, Callable[[Sizes], list[Case]]] = {"single": single, "scaling": scaling, "groups": groups, "compaction": compaction}
+def client(sizes: Sizes) -> list[Case]:
+    """The client of the paper: beside confluent-kafka alone, and its groups on a real ZooKeeper. Penstock only."""
+    return [
+        ClientProducer(sizes.client_messages, as_objects=False),
+        ClientProducer(sizes.client_messages, as_objects=True),
+        ClientStream(sizes.client_messages),
+        ClientRebalance(members=10, partitions=100),
+        ClientWrites(sizes.client_rates, seconds=sizes.client_seconds),
+    ]
+
+
+SUITES: dict[str, Callable[[Sizes], list[Case]]] = {
+    "single": single,
+    "scaling": scaling,
+    "groups": groups,
+    "compaction": compaction,
+    "client": client,
+}
