@@ -2,16 +2,28 @@
 
 import pickle
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from penstock.errors import UsageError
 from penstock.registry.client import Reference, RegisteredSchema, RegistryClient
 from penstock.registry.errors import IncompatibleSchema, RegistryError, RegistryUnavailable, SubjectNotFound
-from tests.unit.registry.scripted_server import Answer, Asked, scripted_server
+from tests.unit.registry.scripted_server import Answer, Asked, ScriptedServer, scripted_server
 
 USER = '{"type":"record","name":"User","fields":[]}'
+
+
+@contextmanager
+def asking(answer: Callable[[Asked], Answer], *, closes: bool = False, retries: int = 3) -> Iterator[tuple[RegistryClient, ScriptedServer]]:
+    """A client, and the server that it asks."""
+    with scripted_server(answer, closes=closes) as server, RegistryClient(server.url, retries=retries) as client:
+        yield client, server
+
+
+def refusing(status: int, code: int, message: str) -> Callable[[Asked], Answer]:
+    return lambda _asked: (status, {"error_code": code, "message": message})
 
 
 def closed_port() -> int:
@@ -20,7 +32,7 @@ def closed_port() -> int:
 
 
 def test_registering_sends_the_schema_with_its_references_and_tells_id_and_version() -> None:
-    with scripted_server(lambda _asked: (200, {"id": 7, "version": 2, "guid": "g"})) as server, RegistryClient(server.url) as client:
+    with asking(lambda _asked: (200, {"id": 7, "version": 2, "guid": "g"})) as (client, server):
         found = client.register("a/b:c", USER, references=[Reference("X", "x", 3)], normalize=True)
     assert found == RegisteredSchema(USER, 7, "g", "a/b:c", 2, references=(Reference("X", "x", 3),))
     (asked,) = server.asked
@@ -30,7 +42,7 @@ def test_registering_sends_the_schema_with_its_references_and_tells_id_and_versi
 
 
 def test_a_schema_is_asked_for_once_by_id_and_by_guid_over_one_connection() -> None:
-    with scripted_server(lambda _asked: (200, {"schema": USER})) as server, RegistryClient(server.url) as client:
+    with asking(lambda _asked: (200, {"schema": USER})) as (client, server):
         first = client.schema_by_id(3)
         assert client.schema_by_id(3) is first
         client.schema_by_id(3, subject=":.other:s")
@@ -60,7 +72,7 @@ def test_references_are_resolved_deeply_each_once_and_the_needed_ones_first() ->
         references = [{"name": name, "subject": name, "version": 1} for name in needs[subject]]
         return 200, {"schema": subject, "id": 1, "subject": subject, "version": 1, "references": references}
 
-    with scripted_server(answer) as server, RegistryClient(server.url) as client:
+    with asking(answer) as (client, server):
         resolved = client.resolved_references(client.version("a", 1))
     assert [found.subject for found in resolved] == ["d", "b", "c"]
     assert all("deleted=true" in asked.path for asked in server.asked[1:])
@@ -70,42 +82,40 @@ def test_references_are_resolved_deeply_each_once_and_the_needed_ones_first() ->
     ("status", "code", "kind"), [(404, 40401, SubjectNotFound), (409, 409, IncompatibleSchema), (409, 40901, IncompatibleSchema)]
 )
 def test_an_error_is_raised_as_what_it_is(status: int, code: int, kind: type[RegistryError]) -> None:
-    with scripted_server(lambda _asked: (status, {"error_code": code, "message": "why"})) as server, RegistryClient(server.url) as client:
-        with pytest.raises(kind, match="why") as caught:
-            client.versions("s")
+    with asking(refusing(status, code, "why")) as (client, server), pytest.raises(kind, match="why") as caught:
+        client.versions("s")
     assert (caught.value.status, caught.value.code) == (status, code)
     assert len(server.asked) == 1
 
 
 def test_an_unknown_error_keeps_its_numbers_and_survives_pickling() -> None:
-    with scripted_server(lambda _asked: (418, {"error_code": 41801, "message": "teapot"})) as server, RegistryClient(server.url) as client:
-        with pytest.raises(RegistryError) as caught:
-            client.subjects()
+    with asking(refusing(418, 41801, "teapot")) as (client, _), pytest.raises(RegistryError) as caught:
+        client.subjects()
     copy = pickle.loads(pickle.dumps(caught.value))
     assert (type(copy), copy.status, copy.code, str(copy)) == (RegistryError, 418, 41801, "teapot")
 
 
 def test_an_error_of_the_server_is_asked_again_and_told_if_it_stays() -> None:
     answers: Iterator[Answer] = iter([(500, {"error_code": 50001, "message": "store"}), (503, b"busy"), (200, ["s"])])
-    with scripted_server(lambda _asked: next(answers)) as server, RegistryClient(server.url) as client:
+    with asking(lambda _asked: next(answers)) as (client, server):
         assert client.subjects() == ["s"]
-    with scripted_server(lambda _asked: (500, {"error_code": 50001, "message": "store"})) as server:
-        with RegistryClient(server.url, retries=1) as client, pytest.raises(RegistryError, match="store") as caught:
-            client.subjects()
+    with asking(refusing(500, 50001, "store"), retries=1) as (client, server), pytest.raises(RegistryError, match="store") as caught:
+        client.subjects()
     assert caught.value.code == 50001
     assert len(server.asked) == 2
 
 
 def test_a_connection_that_the_server_closed_meanwhile_is_replaced() -> None:
-    with scripted_server(lambda _asked: (200, []), closes=True) as server, RegistryClient(server.url, retries=0) as client:
+    with asking(lambda _asked: (200, []), closes=True, retries=0) as (client, server):
         assert [client.subjects() for _ in range(3)] == [[], [], []]
     assert server.connections == 3
 
 
 def test_the_next_address_is_tried_and_then_preferred() -> None:
     with scripted_server(lambda _asked: (200, [])) as server:
-        with RegistryClient(f"http://127.0.0.1:{closed_port()}, {server.url}", retries=0) as client:
-            assert client.subjects() == client.subjects() == []
+        client = RegistryClient(f"http://127.0.0.1:{closed_port()}, {server.url}", retries=0)
+        assert client.subjects() == client.subjects() == []
+        client.close()
 
 
 def test_a_registry_that_is_not_there_is_told_with_its_address() -> None:
@@ -115,12 +125,10 @@ def test_a_registry_that_is_not_there_is_told_with_its_address() -> None:
 
 
 def test_something_else_that_answers_is_told() -> None:
-    with scripted_server(lambda _asked: (200, b"<html>")) as server, RegistryClient(server.url) as client:
-        with pytest.raises(RegistryUnavailable, match="no schema registry"):
-            client.subjects()
-    with scripted_server(lambda _asked: (200, {"id": 1})) as server, RegistryClient(server.url) as client:
-        with pytest.raises(RegistryError, match="'schema'"):
-            client.latest("s")
+    with asking(lambda _asked: (200, b"<html>")) as (client, _), pytest.raises(RegistryUnavailable, match="no schema registry"):
+        client.subjects()
+    with asking(lambda _asked: (200, {"id": 1})) as (client, _), pytest.raises(RegistryError, match="'schema'"):
+        client.latest("s")
 
 
 @pytest.mark.parametrize("url", ["", " , ", "ftp://x", "http://", "http://host:port"])
