@@ -58,6 +58,8 @@ class SchemaLog:
         self._producer: Producer | None = None
         self._is_caught_up = asyncio.Event()
         self._next_offset = 0
+        self._end_offset = 0
+        """Where the log ended when reading began; its last records may have been compacted away, then the end is told by an event."""
         self._passed: list[tuple[int, asyncio.Future[None]]] = []
         self.cluster_id = ""
         self.reason = "the topic is being read"
@@ -140,9 +142,16 @@ class SchemaLog:
                 self._on_record(offset, decode_record(key, value), term)
             except (UnreadableRecord, KeyError, TypeError, ValueError) as error:
                 logger.warning("record %d of %s makes no sense and is ignored: %s", offset, self._topic, error)
+        if self._next_offset >= self._end_offset:
+            self._reached_end()
         for offset, future in self._passed:
             if offset < self._next_offset and not future.done():
                 future.set_result(None)
+
+    def _expect_end(self, end_offset: int) -> None:
+        self._end_offset = end_offset
+        if self._next_offset >= end_offset:
+            self._reached_end()
 
     def _reached_end(self) -> None:
         if not self._is_caught_up.is_set():
@@ -186,10 +195,6 @@ class SchemaLog:
         self._to_loop(self._say, error.str())
 
     def _read(self) -> None:
-        while not self._stopping.is_set() and not self._prepare_topic():
-            self._stopping.wait(PAUSE_SECONDS)
-        if self._stopping.is_set():
-            return
         settings = {
             "group.id": "penstock-registry",
             "enable.auto.commit": False,
@@ -202,7 +207,8 @@ class SchemaLog:
         }
         consumer = Consumer({**self._options, **settings})
         try:
-            consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
+            while not self._stopping.is_set() and not self._prepare(consumer):
+                self._stopping.wait(PAUSE_SECONDS)
             while not self._stopping.is_set():
                 first = consumer.poll(POLL_SECONDS)
                 if first is not None:
@@ -210,6 +216,32 @@ class SchemaLog:
                     self._hand_over([first, *consumer.consume(RECORDS_PER_POLL, 0)])
         finally:
             consumer.close()
+
+    def _prepare(self, consumer: Consumer) -> bool:
+        """See that there is a topic and that it is fit, and begin at its first record; False if the broker does not answer yet."""
+        try:
+            reason = self._prepared_topic()
+            place = TopicPartition(self._topic, 0, OFFSET_BEGINNING)
+            _, end_offset = consumer.get_watermark_offsets(place, timeout=REQUEST_SECONDS)
+            consumer.assign([place])
+        except KafkaException as exception:
+            self._to_loop(self._say, _plain(exception.args[0]))
+            return False
+        if reason is not None:
+            self._to_loop(self._on_failure, reason)
+            self._stopping.set()
+        self._to_loop(self._expect_end, end_offset)
+        return True
+
+    def _prepared_topic(self) -> str | None:
+        """Create the topic if it is not there; returns why it is not fit for schemas, if so."""
+        admin = AdminClient(self._options)
+        metadata = admin.list_topics(timeout=REQUEST_SECONDS)
+        self.cluster_id = str(metadata.cluster_id)
+        if self._topic not in metadata.topics:
+            _create(admin, self._topic, replicas=min(len(metadata.brokers), MAX_REPLICAS))
+            return None
+        return _unfit(admin, self._topic, partitions=len(metadata.topics[self._topic].partitions))
 
     def _hand_over(self, messages: Iterable[Message]) -> None:
         records: list[tuple[int, bytes | None, bytes | None, str | None]] = []
@@ -230,24 +262,6 @@ class SchemaLog:
             self._to_loop(self._take, records)
         if is_end:
             self._to_loop(self._reached_end)
-
-    def _prepare_topic(self) -> bool:
-        """Create the topic, or see that it is fit; False if that could not be found out yet."""
-        admin = AdminClient(self._options)
-        try:
-            metadata = admin.list_topics(timeout=REQUEST_SECONDS)
-            self.cluster_id = str(metadata.cluster_id)
-            if self._topic not in metadata.topics:
-                _create(admin, self._topic, replicas=min(len(metadata.brokers), MAX_REPLICAS))
-                return False
-            reason = _unfit(admin, self._topic, partitions=len(metadata.topics[self._topic].partitions))
-        except KafkaException as exception:
-            self._to_loop(self._say, _plain(exception.args[0]))
-            return False
-        if reason is not None:
-            self._to_loop(self._on_failure, reason)
-            self._stopping.set()
-        return reason is None
 
 
 def _create(admin: AdminClient, topic: str, *, replicas: int) -> None:

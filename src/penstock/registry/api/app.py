@@ -42,6 +42,10 @@ class RegistryApp:
             if len(path) > 1:
                 path = path.rstrip("/")
             scope = {**scope, "path": path, "raw_path": path.encode("latin-1"), "query_string": query.encode("latin-1")}
+            kept = self.schemas.kept(scope)
+            if kept is not None:
+                await kept(scope, receive, send)
+                return
         await self._app(scope, receive, send)
 
     def _refuse(self, request: Request, error: RegistryError) -> Response:
