@@ -44,6 +44,10 @@ class _Context:
     ids_by_guid: dict[str, int] = field(default_factory=dict)
 
 
+_NOWHERE: Final = _Context()
+"""A context that nobody has registered anything in."""
+
+
 class RegistryState:
     """Subjects with their versions, ids, references, configs, modes, contexts, and the last claim."""
 
@@ -74,12 +78,12 @@ class RegistryState:
 
     def versions_with_id(self, context: str, schema_id: int) -> list[StoredVersion]:
         """Every version, deleted or not, that has this id."""
-        places = self._context(context).versions_by_id.get(schema_id, {})
+        places = self._contexts.get(context, _NOWHERE).versions_by_id.get(schema_id, {})
         return [self.subjects[subject][number] for subject, number in places]
 
     def id_of(self, context: str, guid: str) -> int | None:
         """The id that this content has in a context."""
-        return self._context(context).ids_by_guid.get(guid)
+        return self._contexts.get(context, _NOWHERE).ids_by_guid.get(guid)
 
     def referrers(self, subject: str, number: int, *, include_deleted: bool) -> list[StoredVersion]:
         """The versions that refer to this one."""
@@ -89,7 +93,7 @@ class RegistryState:
 
     def next_id(self, context: str) -> int:
         """An id that was never used in this context."""
-        return self._context(context).highest_id + 1
+        return self._contexts.get(context, _NOWHERE).highest_id + 1
 
     def highest_ids(self) -> dict[str, int]:
         """The highest id of each context, for a claim."""
@@ -171,7 +175,7 @@ class RegistryState:
     def _apply_context(self, name: str, *, exists: bool) -> None:
         if exists:
             self._context(name)
-        elif name != DEFAULT_CONTEXT and not self._contexts.get(name, _Context()).versions_by_id:
+        elif name != DEFAULT_CONTEXT and not self._contexts.get(name, _NOWHERE).versions_by_id:
             self._contexts.pop(name, None)
 
     def _put_version(self, stored: StoredVersion) -> None:
@@ -223,6 +227,7 @@ class RegistryState:
         return None
 
     def _context(self, name: str) -> _Context:
+        """The context, which is there from now on."""
         found = self._contexts.get(name)
         if found is None:
             found = self._contexts[name] = _Context()
