@@ -134,7 +134,8 @@ def _change_record(draw: st.DrawFn, document: Document) -> Document:
     choice = draw(st.sampled_from(("add", "remove", "change", "rename", "alias", "rename record")))
     if choice == "rename record":
         return {**document, "aliases": [document["name"]]} if draw(st.booleans()) else document
-    free = [name for name in FIELD_NAMES if name not in {field["name"] for field in fields}]
+    taken = {name for field in fields for name in (field["name"], *field.get("aliases", ()))}
+    free = [name for name in FIELD_NAMES if name not in taken]
     if choice == "add" and free:
         kind = draw(st.sampled_from(PRIMITIVES))
         fields.append(_field(free[0], kind, has_default=draw(st.booleans())))

@@ -9,6 +9,7 @@ from starlette.routing import Route
 from penstock.registry.api.desk import Desk
 from penstock.registry.api.http import answer, body_of, decoded, flag, json_object, page, subject_in_path
 from penstock.registry.deletion import decide_context_deletion
+from penstock.registry.forwarding import INSTANCE_HEADER
 from penstock.registry.settings import (
     config_of,
     decide_config,
@@ -101,7 +102,7 @@ class SettingRoutes:
 
     async def root(self, request: Request) -> Response:
         """Nothing, to who only asks whether somebody is there."""
-        return answer(request, {})
+        return answer(request, {}, headers={INSTANCE_HEADER: self._desk.writer.instance})
 
 
 def _place(request: Request) -> str | None:
