@@ -22,6 +22,7 @@ FASTAVRO_ERRORS = (
     EOFError,
     OverflowError,
     fastavro.schema.SchemaParseException,
+    fastavro.read.SchemaResolutionError,
 )
 """What fastavro raises for values that do not fit and for bytes that are none of a schema's."""
 
