@@ -72,6 +72,13 @@ def compaction(*, quick: Quick = False, kafka: WithKafka = True, penstock: WithP
     _run(["compaction"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, penstock, options=option), directory=directory)
 
 
+@app.command()
+def registry(*, quick: Quick = False, kafka: WithKafka = False, penstock: WithPenstock = True, only: Only = None, rounds: Rounds = 0,
+             option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
+    """The schema registry: look-ups, registrations, start with 10 000 schemas, Avro beside confluent-kafka's."""
+    _run(["registry"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, penstock, options=option), directory=directory)
+
+
 @app.command("all")
 def run_all(*, quick: Quick = False, kafka: WithKafka = True, penstock: WithPenstock = True, only: Only = None, rounds: Rounds = 0,
             option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
