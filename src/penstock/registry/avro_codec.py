@@ -41,13 +41,15 @@ class AvroCodec:
             if not isinstance(value, bytes | bytearray | memoryview):
                 raise SerializationFailed(f"The schema is bytes, and the value is a {type(value).__name__}.")
             return prefix + bytes(value)
-        buffer = BytesIO(prefix)
-        buffer.seek(len(prefix))
+        buffer = BytesIO()
         try:
-            fastavro.schemaless_writer(buffer, self.parsed, value, strict=strict)
+            if strict:
+                fastavro.schemaless_writer(buffer, self.parsed, value, strict=True)
+            else:
+                fastavro.schemaless_writer(buffer, self.parsed, value)
         except FASTAVRO_ERRORS as error:
             raise SerializationFailed(f"The value does not fit the schema {self.record_name or ''}: {error}") from error
-        return buffer.getvalue()
+        return prefix + buffer.getvalue()
 
     def decode(self, message: bytes, start: int, reader: "AvroCodec | None") -> Any:
         """The value in a message from `start` on, as the reader's schema sees it."""
