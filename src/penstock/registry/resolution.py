@@ -1,8 +1,8 @@
 """From what is stored to what can be compared: schemas parsed together with everything they refer to.
 
 References are followed depth first, each version is read once, and the number of schemas is bounded; a reference that leads nowhere is an
-`InvalidSchema` that names it. Parsed schemas are kept, the last `KEPT_SCHEMAS` of them: comparing a new version with all earlier ones reads
-each text once.
+`InvalidSchema` that names it. Parsed schemas are kept, the last ones of `KEPT_CHARACTERS` in all: comparing a new version with all earlier
+ones reads each text once.
 """
 
 from collections import OrderedDict
@@ -15,7 +15,7 @@ from penstock.registry.state import RegistryState
 from penstock.registry.stored import Content
 from penstock.registry.subjects import context_of, qualified
 
-KEPT_SCHEMAS: Final = 1_000
+KEPT_CHARACTERS: Final = 4_000_000
 MAX_REFERENCED: Final = 500
 
 
@@ -25,6 +25,7 @@ class SchemaReader:
     def __init__(self, state: RegistryState) -> None:
         self._state = state
         self._kept: OrderedDict[tuple[Content, str], ParsedSchema] = OrderedDict()
+        self._kept_characters = 0
 
     def parse(self, content: Content, subject: str, *, is_strict: bool = False) -> ParsedSchema:
         """The schema, with its references looked up from `subject`."""
@@ -38,12 +39,18 @@ class SchemaReader:
                 found = parse_schema(content.text, references=texts, is_strict=is_strict)
             except SchemaError as error:
                 raise InvalidSchema(f"Invalid schema of type AVRO, details: {error}") from error
-            self._kept[key] = found
-            if len(self._kept) > KEPT_SCHEMAS:
-                self._kept.popitem(last=False)
+            self._keep(key, found)
         else:
             self._kept.move_to_end(key)
         return found
+
+    def _keep(self, key: tuple[Content, str], parsed: ParsedSchema) -> None:
+        if key not in self._kept:
+            self._kept_characters += len(key[0].text)
+        self._kept[key] = parsed
+        while self._kept_characters > KEPT_CHARACTERS and len(self._kept) > 1:
+            (content, _), _ = self._kept.popitem(last=False)
+            self._kept_characters -= len(content.text)
 
     def _referenced_texts(self, references: tuple[Reference, ...], subject: str) -> list[str]:
         texts: list[str] = []

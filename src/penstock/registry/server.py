@@ -27,6 +27,8 @@ from penstock.registry.writer import Writer
 logger = logging.getLogger(__name__)
 
 STOP_SECONDS = 5
+KEEP_ALIVE_SECONDS = 60
+"""How long an idle connection is kept: consumers ask seldom, and a new connection costs more than the answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +73,13 @@ async def serve(options: RegistryOptions, listener: socket.socket, *, on_ready: 
     writer = Writer(state, log, url=options.url, forwarder=forwarder)
     app = RegistryApp(Desk(state, registrar, log=log, writer=writer))
     config = uvicorn.Config(
-        app, lifespan="off", access_log=False, log_config=None, server_header=False, timeout_graceful_shutdown=STOP_SECONDS
+        app,
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=STOP_SECONDS,
     )
     server = _Server(config)
     loop = asyncio.get_running_loop()

@@ -19,7 +19,7 @@ from penstock.registry.errors import SchemaNotFound
 from penstock.registry.stored import StoredVersion
 from penstock.registry.subjects import DEFAULT_CONTEXT, EVERY_CONTEXT, context_of, normalized, parse_subject, qualified
 
-MAX_KEPT_ANSWERS: Final = 10_000
+MAX_KEPT_BYTES: Final = 32 << 20
 
 
 _Asked = tuple[str, bytes, bytes]
@@ -31,6 +31,7 @@ class SchemaRoutes:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._kept: dict[_Asked, Response] = {}
+        self._kept_bytes = 0
 
     def routes(self) -> list[Route]:
         """What is answered under `/schemas`."""
@@ -48,6 +49,7 @@ class SchemaRoutes:
     def forget(self) -> None:
         """The state has changed."""
         self._kept.clear()
+        self._kept_bytes = 0
 
     def kept(self, scope: Scope) -> Response | None:
         """The answer to the same request before, if the log has not said anything since."""
@@ -61,8 +63,11 @@ class SchemaRoutes:
         if flag(request, "fetchMaxId"):
             document["maxId"] = self._desk.state.next_id(context_of(stored.subject)) - 1
         response = answer(request, document)
-        if request.method == "GET" and len(self._kept) < MAX_KEPT_ANSWERS:
-            self._kept[_asked(request.scope)] = response
+        asked = _asked(request.scope)
+        size = len(response.body) + sum(map(len, asked))
+        if request.method == "GET" and self._kept_bytes + size <= MAX_KEPT_BYTES:
+            self._kept[asked] = response
+            self._kept_bytes += size
         return response
 
     async def text_by_id(self, request: Request) -> Response:
