@@ -73,6 +73,12 @@ def compaction(*, quick: Quick = False, kafka: WithKafka = True, penstock: WithP
 
 
 @app.command()
+def client(*, quick: Quick = False, only: Only = None, rounds: Rounds = 0, option: Option = None, directory: Scratch = None) -> None:
+    """The client of the paper: beside confluent-kafka alone, and its groups on a real ZooKeeper. Without Apache Kafka."""
+    _run(["client"], quick=quick, only=only, rounds=rounds, peers=[Penstock(option or ())], directory=directory)
+
+
+@app.command()
 def registry(*, quick: Quick = False, kafka: WithKafka = False, penstock: WithPenstock = True, only: Only = None, rounds: Rounds = 0,
              option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
     """The schema registry: look-ups, registrations, start with 10 000 schemas, Avro beside confluent-kafka's."""
@@ -82,8 +88,9 @@ def registry(*, quick: Quick = False, kafka: WithKafka = False, penstock: WithPe
 @app.command("all")
 def run_all(*, quick: Quick = False, kafka: WithKafka = True, penstock: WithPenstock = True, only: Only = None, rounds: Rounds = 0,
             option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
-    """Every suite, one after the other."""
-    _run(list(SUITES), quick=quick, only=only, rounds=rounds, peers=_peers(kafka, penstock, options=option), directory=directory)
+    """Every suite that has a Kafka to compare with, one after the other."""
+    suites = [suite for suite in SUITES if suite != "client"]
+    _run(suites, quick=quick, only=only, rounds=rounds, peers=_peers(kafka, penstock, options=option), directory=directory)
 
 
 @app.command("list")

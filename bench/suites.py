@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench.case import Case
+from bench.client import ClientProducer, ClientStream
+from bench.client_groups import ClientRebalance, ClientWrites
 from bench.compaction import Compaction
 from bench.connections import Connections
 from bench.consume import Consume
@@ -40,6 +42,9 @@ class Sizes:
     commits: int = 20_000
     committed_offsets: int = 100_000
     dirty_megabytes: int = 300
+    client_messages: int = 1_000_000
+    client_rates: tuple[int, ...] = (100, 1_000, 10_000, 50_000)
+    client_seconds: float = 6.0
     lookups: int = 40_000
     registrations: int = 2_000
     schemas: int = 10_000
@@ -49,6 +54,7 @@ class Sizes:
 FULL = Sizes(2_000_000, 1_000_000, 50_000, 10, 500_000, (1, 100, 1000), (100, 2000), 1000, (1, 100, 1000), 5.0)
 QUICK = Sizes(200_000, 100_000, 10_000, 3, 100_000, (1, 100), (10, 100), 200, (1, 100), 1.0,
               group_members=(2, 10), rebalances=20, commits=2_000, committed_offsets=10_000, dirty_megabytes=60,
+              client_messages=200_000, client_rates=(100, 10_000), client_seconds=3.0,
               lookups=4_000, registrations=200, schemas=1_000, avro_messages=10_000)  # fmt: skip
 
 
@@ -96,6 +102,17 @@ def compaction(sizes: Sizes) -> list[Case]:
     return [Compaction(sizes.dirty_megabytes)]
 
 
+def client(sizes: Sizes) -> list[Case]:
+    """The client of the paper: beside confluent-kafka alone, and its groups on a real ZooKeeper. Penstock only."""
+    return [
+        ClientProducer(sizes.client_messages, as_objects=False),
+        ClientProducer(sizes.client_messages, as_objects=True),
+        ClientStream(sizes.client_messages),
+        ClientRebalance(members=10, partitions=100),
+        ClientWrites(sizes.client_rates, seconds=sizes.client_seconds),
+    ]
+
+
 def registry(sizes: Sizes) -> list[Case]:
     """The schema registry and Avro."""
     return [
@@ -111,5 +128,6 @@ SUITES: dict[str, Callable[[Sizes], list[Case]]] = {
     "scaling": scaling,
     "groups": groups,
     "compaction": compaction,
+    "client": client,
     "registry": registry,
 }

@@ -4,7 +4,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.peers.broker import Peer
+from bench.case import BenchError
+from bench.peers.broker import Broker, Peer
 
 
 class Penstock(Peer):
@@ -12,8 +13,9 @@ class Penstock(Peer):
 
     name = "penstock"
 
-    def __init__(self, options: Sequence[str] = ()) -> None:
+    def __init__(self, options: Sequence[str] = (), *, zookeeper: str | None = None) -> None:
         self.options = tuple(options)
+        self.coordination = ("--coordination", "127.0.0.1:0") if zookeeper is None else ("--zookeeper", zookeeper)
 
     def command(self, directory: Path, port: int) -> Sequence[str]:
         executable = Path(sys.executable).with_name("penstock")
@@ -23,9 +25,17 @@ class Penstock(Peer):
             "serve",
             "--listen",
             f"127.0.0.1:{port}",
-            "--coordination",
-            "127.0.0.1:0",
+            *self.coordination,
             "--data",
             str(directory),
             *extra,
         ]
+
+
+def coordination_of(broker: Broker) -> str:
+    """Where the znodes of a running Penstock are, from its ready line."""
+    for line in broker.output.read_text(errors="replace").splitlines():
+        if line.startswith("ready:"):
+            words = line.split()
+            return words[words.index("coordination") + 1]
+    raise BenchError(f"{broker.name} has no ready line, or no coordination")

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 import pytest
@@ -17,13 +18,16 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer as ConfluentDe
 from confluent_kafka.schema_registry.avro import AvroSerializer as ConfluentSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
+from penstock import Consumer as PaperConsumer
+from penstock import MessageSet
+from penstock import Producer as PaperProducer
 from penstock.errors import UsageError
 from penstock.registry.avro_deserializer import AvroDeserializer
 from penstock.registry.avro_serializer import AvroSerializer
 from penstock.registry.client import Reference, RegistryClient
 from penstock.registry.errors import IncompatibleSchema, SerializationFailed
 from penstock.registry.subject_names import record_name, topic_record_name
-from tests.brokers import Broker
+from tests.brokers import IS_KAFKA, Broker, PenstockBroker, StartBroker
 from tests.registry.registry_process import RegistryProcess
 
 CLICK = {
@@ -235,3 +239,16 @@ def test_their_record_strategy_and_ours_agree(ours: RegistryClient, theirs: Sche
     )
     AvroSerializer(ours, json.dumps(named), subject_name=record_name)(value(), subject)
     assert ours.versions(f"shop.C{subject[8:]}") == [1]
+
+
+@pytest.mark.skipif(IS_KAFKA, reason="the paper's consumers find each other in the broker's own coordination")
+def test_the_papers_producer_and_streams_carry_avro(start_broker: StartBroker, ours: RegistryClient, subject: str) -> None:
+    broker = start_broker()
+    assert isinstance(broker, PenstockBroker)
+    serialize, deserialize = AvroSerializer(ours, json.dumps(CLICK)), AvroDeserializer(ours, json.dumps(WIDER))
+    with PaperProducer(broker.bootstrap_servers) as producer:
+        producer.send(subject, MessageSet([serialize(value(f"/{number}"), subject) for number in range(3)]))
+    with PaperConsumer(zookeeper=broker.coordination, group=subject) as consumer:
+        [stream] = consumer.create_message_streams(subject, 1)
+        pages = [deserialize(message.payload, message)["page"] for message in islice(stream, 3)]
+    assert pages == ["/0", "/1", "/2"]

@@ -115,6 +115,16 @@ def test_the_hello_example_reads_what_it_sent(
     assert capsys.readouterr().out == "hello\nbonjour\nguten Tag\n"
 
 
+def test_the_example_of_the_papers_interface_counts_every_page_view(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Broker({"num.partitions": 4}) as broker:
+        monkeypatch.setattr(sys, "argv", ["paper_streams.py", broker.bootstrap_servers, broker.coordination])
+        runpy.run_path(str(EXAMPLES / "paper_streams.py"), run_name="__main__")
+    names = ("ann", "bob", "cat", "dan", "eve", "fay")
+    assert capsys.readouterr().out.splitlines() == [f"{name} saw 10 pages" for name in names]
+
+
 def test_the_pytest_example_passes() -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(EXAMPLES / "pytest_example.py")]
     finished = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)

@@ -1,12 +1,19 @@
 """A broker's place in the tree: the cluster it belongs to, its address, and who is controller."""
 
+import asyncio
 import base64
 import uuid
+from typing import Final
 
 from penstock.coordination import paths
 from penstock.coordination.cluster_view import BrokerState
 from penstock.coordination.errors import NodeExists
 from penstock.coordination.interface import Coordination
+from penstock.errors import StartupError
+
+MOST_ATTEMPTS: Final = 5
+FORMER_LIFE_S: Final = 24.0
+"""Longer than the session of a broker in ZooKeeper, which is 18 s."""
 
 
 async def prepare_tree(coordination: Coordination, *, cluster_id: str | None) -> str:
@@ -21,10 +28,27 @@ async def prepare_tree(coordination: Coordination, *, cluster_id: str | None) ->
 async def register(coordination: Coordination, broker: BrokerState) -> int:
     """Announce a broker for as long as its session lives; returns its epoch."""
     path = paths.broker(broker.node_id)
-    await coordination.create(path, broker.encode(), ephemeral=True)
-    stat = await coordination.exists(path)
-    assert stat is not None
-    return stat.czxid
+    for _ in range(MOST_ATTEMPTS):
+        stat = await coordination.exists(path)
+        if stat is not None and stat.ephemeral_owner == coordination.session_id:
+            return stat.czxid
+        if stat is None:
+            await _create_if_missing(coordination, path, broker.encode(), ephemeral=True)
+        else:
+            await _until_gone(coordination, path)
+    raise StartupError(f"another broker is registered as number {broker.node_id}: give this one another number with --node-id")
+
+
+async def _until_gone(coordination: Coordination, path: str) -> None:
+    """Wait until the session of a former life, which was killed, has ended; not longer than such a session lasts."""
+    gone = asyncio.Event()
+    if await coordination.exists(path, watch=lambda _event: gone.set()) is None:
+        return
+    try:
+        async with asyncio.timeout(FORMER_LIFE_S / (MOST_ATTEMPTS - 2)):
+            await gone.wait()
+    except TimeoutError:
+        return
 
 
 def new_cluster_id() -> str:
@@ -32,10 +56,10 @@ def new_cluster_id() -> str:
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
-async def _create_if_missing(coordination: Coordination, path: str, data: bytes) -> None:
+async def _create_if_missing(coordination: Coordination, path: str, data: bytes, *, ephemeral: bool = False) -> None:
     if await coordination.exists(path) is not None:
         return
     try:
-        await coordination.create(path, data)
+        await coordination.create(path, data, ephemeral=ephemeral)
     except NodeExists:
         return

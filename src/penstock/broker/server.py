@@ -49,7 +49,8 @@ from penstock.coordination.cluster_view import BrokerState, ClusterView
 from penstock.coordination.cluster_watcher import ClusterWatcher
 from penstock.coordination.election import ControllerElection
 from penstock.coordination.embedded import EmbeddedCoordination
-from penstock.coordination.interface import SessionState
+from penstock.coordination.interface import Coordination, SessionState
+from penstock.coordination.keeper import TreeKeeper
 from penstock.coordination.server import CoordinationServer
 from penstock.errors import StartupError, StorageError
 from penstock.files import Files
@@ -86,6 +87,8 @@ class BrokerServer:
         self._stopped: asyncio.Future[None] | None = None
         self._broker_epoch = -1
         self._has_opened_logs = False
+        self._keeper: TreeKeeper | None = None
+        """The embedded tree; None where the coordination is a real ZooKeeper."""
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
@@ -131,14 +134,28 @@ class BrokerServer:
         self._logs = LogManager(options.data, clock=self._clock, files=self._files, on_offline=self._on_offline)
         self._logs.start(node_id=options.node_id, cluster_id=None)
         self._exit.callback(self._close_logs)
-        self._coordination = await EmbeddedCoordination.open(
-            options.data[0] / COORDINATION_DIRECTORY,
+        self._coordination = await self._open_coordination()
+        self._exit.push_async_callback(self._coordination.close)
+        self._coordination.add_session_listener(self._session_changed)
+
+    async def _open_coordination(self) -> Coordination:
+        options = self._options
+        directory = options.data[0] / COORDINATION_DIRECTORY
+        if options.zookeeper is not None:
+            if directory.exists():
+                advice = "give --data another directory, or leave --zookeeper out"
+                raise StartupError(f"the topics in {options.data[0]} are known to its embedded coordination, not to a ZooKeeper; {advice}")
+            from penstock.coordination.kazoo_adapter import KazooCoordination  # not loaded where nobody needs it
+
+            return await KazooCoordination.connect(options.zookeeper)
+        embedded = await EmbeddedCoordination.open(
+            directory,
             files=self._files,
             clock=self._clock,
             broker_session_name=f"broker-{options.node_id}",
         )
-        self._exit.push_async_callback(self._coordination.close)
-        self._coordination.add_session_listener(self._session_changed)
+        self._keeper = embedded.keeper
+        return embedded
 
     def _build_handlers(self, partition_limit: int) -> None:
         clock, settings, node_id = self._clock, self._settings, self._options.node_id
@@ -200,16 +217,22 @@ class BrokerServer:
         self._logs.identify(node_id=options.node_id, cluster_id=cluster_id)
         self.address = self._listener.bind(options.listen_host, options.listen_port)
         self._exit.callback(self._listener.close)
-        host, port = options.advertise or (_advertised_host(self.address[0]), self.address[1])
-        rack = self._settings.current.text("broker.rack")
-        self._broker_epoch = await register(self._coordination, BrokerState(options.node_id, host, port, rack))
+        await self._register()
         await self._election.start()
         self._exit.push_async_callback(self._election.stop)
         await self._watcher.load()
 
+    async def _register(self) -> None:
+        options = self._options
+        host, port = options.advertise or (_advertised_host(self.address[0]), self.address[1])
+        rack = self._settings.current.text("broker.rack")
+        self._broker_epoch = await register(self._coordination, BrokerState(options.node_id, host, port, rack))
+
     async def _serve_coordination(self) -> None:
+        if self._keeper is None:
+            return
         host, port = self.coordination_address
-        server = CoordinationServer(self._coordination.keeper)
+        server = CoordinationServer(self._keeper)
         try:
             port = await server.start(host, port)
         except OSError as error:
@@ -272,7 +295,11 @@ class BrokerServer:
             self._fail(failure)
 
     def _session_changed(self, state: SessionState) -> None:
-        if state is SessionState.LOST:
+        if self._keeper is None:
+            # ZooKeeper forgot this broker when the session ended; the logs did not.
+            if state is SessionState.CONNECTED:
+                self._spawn(self._register())
+        elif state is SessionState.LOST:
             self._fail(StorageError(f"the coordination tree in {self._options.data[0] / COORDINATION_DIRECTORY} failed"))
 
     def _close_logs(self) -> None:

@@ -18,6 +18,8 @@ class ServerOptions:
     coordination_port: int = 2181
     coordination_port_required: bool = False
     """Whether a taken coordination port is an error; otherwise a free one is picked."""
+    zookeeper: str | None = None
+    """A real ZooKeeper, `host:port,host:port/chroot`, instead of the embedded coordination."""
     data: tuple[Path, ...] = (Path("penstock-data"),)
     node_id: int = 1
     options: Mapping[str, str] = field(default_factory=dict)

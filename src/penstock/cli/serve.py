@@ -43,6 +43,7 @@ examples:
   penstock serve --listen 127.0.0.1:0 --data /tmp/throwaway
   penstock serve --listen 0.0.0.0:9092 --advertise broker1.example:9092
   penstock serve -X num.partitions=3 -X log.retention.hours=24
+  penstock serve --zookeeper zk1:2181,zk2:2181,zk3:2181/penstock
   penstock serve --config server.properties --data /disk1/penstock --data /disk2/penstock
 
 When clients are accepted, one line goes to stdout:
@@ -73,6 +74,8 @@ def server_options(flags: argparse.Namespace) -> "ServerOptions":
     options = read_properties(flags.config) if flags.config else {}
     options |= parse_assignments(flags.options)
     listen = parse_address(flags.listen, "--listen")
+    if flags.zookeeper is not None and flags.coordination is not None:
+        raise UsageError("--coordination is for the embedded coordination, --zookeeper for a real one: give one of the two.")
     coordination = parse_address(flags.coordination or DEFAULT_COORDINATION, "--coordination")
     return ServerOptions(
         listen_host=listen.host,
@@ -81,6 +84,7 @@ def server_options(flags: argparse.Namespace) -> "ServerOptions":
         coordination_host=coordination.host,
         coordination_port=coordination.port,
         coordination_port_required=flags.coordination is not None,
+        zookeeper=_zookeeper(flags.zookeeper),
         data=_data_directories(flags.data, options),
         node_id=_node_id(flags.node_id, options),
         options=options,
@@ -111,6 +115,18 @@ def _advertised_address(flag: str | None) -> Address | None:
     if address.port == 0:
         raise UsageError(f"--advertise {flag} has port 0: clients need the port that they can really connect to.")
     return address
+
+
+def _zookeeper(flag: str | None) -> str | None:
+    """The ensemble as kazoo takes it: addresses with commas between them, and perhaps a path."""
+    if flag is None:
+        return None
+    hosts, slash, chroot = flag.partition("/")
+    for host in hosts.split(","):
+        parse_address(host, "--zookeeper")
+    if slash and (not chroot or chroot.endswith("/")):
+        raise UsageError(f"--zookeeper got {flag!r}: after the addresses stands a path such as /penstock, or nothing.")
+    return flag
 
 
 def _data_directories(flags: list[Path], options: dict[str, str]) -> tuple[Path, ...]:
@@ -147,14 +163,15 @@ async def _serve(options: "ServerOptions", registry: RegistryAddress | None, *, 
         # First, because it is soon said that a port is taken.
         listener = None if registry is None else _listen_for_registry(registry)
         server = await stack.enter_async_context(BrokerServer(options))
-        pairs = [("broker", server.address), ("coordination", server.coordination_address)]
+        coordination = options.zookeeper or Address(*server.coordination_address)
+        pairs: list[tuple[str, object]] = [("broker", Address(*server.address)), ("coordination", coordination)]
         if listener is not None:
             from penstock.registry.activation import RegistryActivation
 
             activation = await stack.enter_async_context(RegistryActivation(listener, broker=server.address, log_level=log_level))
-            pairs.append(("registry", activation.address))
+            pairs.append(("registry", Address(*activation.address)))
         _collect_garbage_seldom()
-        print("ready:", *(f"{name} {Address(*address)}" for name, address in pairs), flush=True)
+        print("ready:", *(f"{name} {address}" for name, address in pairs), flush=True)
         asked = asyncio.create_task(asked_to_stop.wait())
         stopped = asyncio.create_task(server.stopped())
         await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -208,6 +225,8 @@ def _flag_parser() -> argparse.ArgumentParser:
     add("--advertise", metavar="HOST:PORT", help="the address that clients are told (default: where it listens)")
     coordination_help = f"where the embedded coordination listens (default {DEFAULT_COORDINATION}, or a free port if that one is taken)"
     add("--coordination", metavar="HOST:PORT", help=coordination_help)
+    zookeeper_help = "use a real ZooKeeper instead of the embedded coordination"
+    add("--zookeeper", metavar="HOST:PORT[,...][/PATH]", help=zookeeper_help)
     registry_help = f"where the schema registry listens (default {DEFAULT_REGISTRY}, or a free port if that one is taken)"
     add("--registry", metavar="HOST:PORT", help=registry_help)
     add("--no-registry", action="store_true", help="no schema registry")

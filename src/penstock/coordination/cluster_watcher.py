@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from penstock.coordination import paths
 from penstock.coordination.cluster_view import BrokerState, ClusterView, TopicState, decode_configs
-from penstock.coordination.errors import NoNode
+from penstock.coordination.errors import ConnectionLost, NoNode, SessionExpired
 from penstock.coordination.interface import Coordination, SessionState, WatchEvent
 
 Stale = tuple[str, str]
@@ -56,7 +56,10 @@ class ClusterWatcher:
         """Follow the changes until cancelled."""
         while True:
             await self._wake.wait()
-            await self._refresh()
+            try:
+                await self._refresh()
+            except (ConnectionLost, SessionExpired) as error:
+                logger.info("the view of the cluster is read again when ZooKeeper is back: %s", error)
 
     async def until(self, predicate: ViewPredicate, *, timeout_ms: int) -> bool:
         """Wait until the view satisfies `predicate`; False when the time ran out first."""

@@ -37,6 +37,11 @@ def test_flags_say_where_it_listens_and_what_it_tells_clients() -> None:
     assert options.node_id == 7
 
 
+def test_a_real_zookeeper_may_take_the_place_of_the_embedded_coordination() -> None:
+    assert options_of().zookeeper is None
+    assert options_of("--zookeeper", "zk1:2181,zk2:2181/penstock").zookeeper == "zk1:2181,zk2:2181/penstock"
+
+
 def test_several_data_directories_can_be_given() -> None:
     assert options_of("--data", "a", "--data", "b").data == (Path("a"), Path("b"))
 
@@ -68,6 +73,9 @@ def test_a_flag_wins_over_x_and_x_over_the_file(tmp_path: Path) -> None:
         (["--config", "/nowhere/server.properties"], "/nowhere/server.properties"),
         (["--log-level", "loud"], "--log-level"),
         (["--listen"], "--listen"),
+        (["--zookeeper", "nowhere"], "--zookeeper needs HOST:PORT"),
+        (["--zookeeper", "zk:2181/"], "a path such as /penstock"),
+        (["--zookeeper", "zk:2181", "--coordination", "127.0.0.1:0"], "give one of the two"),
         (["extra"], "extra"),
     ],
 )

@@ -1,0 +1,70 @@
+"""`penstock serve --zookeeper`: one broker whose znodes are in a real ZooKeeper."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from tests.brokers import IS_KAFKA
+from tests.cluster.server_process import ServerProcess
+from tests.connection import METADATA
+from tests.topics import create_topic, produce_values, read_all
+from tests.waiting import wait_until
+from tests.zookeeper_broker import ZooKeeperBroker
+
+pytestmark = pytest.mark.skipif(IS_KAFKA, reason="Apache Kafka 4 knows no ZooKeeper")
+
+
+@pytest.fixture
+def broker(zookeeper: ServerProcess, tmp_path: Path) -> Iterator[ZooKeeperBroker]:
+    started = ZooKeeperBroker(tmp_path / "broker", zookeeper.address)
+    started.start()
+    yield started
+    started.kill()
+
+
+@pytest.fixture
+def tree(broker: ZooKeeperBroker) -> Iterator[KazooClient]:
+    client = KazooClient(hosts=broker.coordination)
+    client.start(timeout=20)
+    yield client
+    client.stop()
+    client.close()
+
+
+def test_a_broker_and_its_topics_are_in_zookeeper_and_come_back(broker: ZooKeeperBroker, tree: KazooClient) -> None:
+    topic = create_topic(broker, partitions=2)
+    produce_values(broker, topic, [b"kept"])
+    assert tree.get_children("/brokers/ids") == ["1"]
+    assert topic in tree.get_children("/brokers/topics")
+    assert broker.stop() == 0
+    assert tree.get_children("/brokers/ids") == []
+    broker.start()
+    assert tree.get_children("/brokers/ids") == ["1"]
+    assert [record.value for record in read_all(broker, topic)] == [b"kept"]
+
+
+def test_a_broker_outlives_a_restart_of_zookeeper_and_registers_again(
+    broker: ZooKeeperBroker, tree: KazooClient, zookeeper: ServerProcess
+) -> None:
+    topic = create_topic(broker)
+    _, stat = tree.get("/brokers/ids/1")
+    # What ZooKeeper does when a session ends.
+    tree.delete("/brokers/ids/1")
+    zookeeper.stop()
+    produce_values(broker, topic, [b"meanwhile"])
+    zookeeper.start()
+    wait_until(lambda: tree.exists("/brokers/ids/1"), "the broker is registered again")
+    assert tree.get("/brokers/ids/1")[1].czxid > stat.czxid
+    with broker.connect() as connection:
+        wait_until(lambda: len(connection.ask(METADATA, 12, {"topics": []}).brokers) == 1, "the broker knows itself again")
+    create_topic(broker)
+    assert [record.value for record in read_all(broker, topic)] == [b"meanwhile"]
+
+
+def test_a_directory_of_the_embedded_coordination_is_not_taken_to_zookeeper(broker: ZooKeeperBroker) -> None:
+    broker.stop()
+    (broker.data / "coordination").mkdir()
+    with pytest.raises(AssertionError, match="known to its embedded coordination"):
+        broker.start()

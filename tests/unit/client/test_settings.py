@@ -1,0 +1,27 @@
+from typing import Any
+
+import pytest
+
+from penstock.client.settings import ConsumerSettings
+from penstock.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("chosen", "hint"),
+    [
+        ({"start": "newest"}, "'smallest', 'largest'"),
+        ({"expired": "ignore"}, "'earliest', 'latest', 'error'"),
+        ({"auto_commit_interval_s": 0}, "above 0"),
+        ({"handover_timeout_s": -1}, "above 0"),
+        ({"connect_timeout_s": None}, "above 0"),
+        ({"session_timeout_s": 0.1}, "at least"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused_with_what_can(chosen: dict[str, Any], hint: str) -> None:
+    with pytest.raises(UsageError, match=hint) as told:
+        ConsumerSettings(**chosen)
+    assert next(iter(chosen)) in str(told.value)
+
+
+def test_storing_offsets_may_be_left_to_the_application() -> None:
+    assert ConsumerSettings(auto_commit_interval_s=None).auto_commit_interval_s is None

@@ -1,0 +1,20 @@
+"""A broker that keeps its znodes in a real ZooKeeper, each in a part of the tree of its own."""
+
+import sys
+from pathlib import Path
+from uuid import uuid4
+
+from tests.brokers import PenstockBroker
+
+
+class ZooKeeperBroker(PenstockBroker):
+    """`penstock serve --zookeeper` on a free port of the loopback."""
+
+    def __init__(self, directory: Path, zookeeper: str) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        super().__init__(directory, {})
+        self.coordination = f"{zookeeper}/penstock-{uuid4().hex[:8]}/tests"
+
+    def _command(self) -> list[str]:
+        command = [str(Path(sys.executable).with_name("penstock")), "serve", "--data", str(self.data)]
+        return [*command, "--listen", f"{self.host}:{self.port}", "--zookeeper", self.coordination]
