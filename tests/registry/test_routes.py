@@ -57,6 +57,7 @@ def test_requests_may_come_in_several_types(registry: RegistryProcess, subject: 
         ("POST", "/subjects/s/versions", {"schema": '"int"', "references": 1}, 422, 422),
         ("POST", "/subjects/s/versions", {"schema": '{"type":"array","items":' * 500 + '"int"' + "}" * 500}, 422, 42201),
         ("POST", "/subjects/s/versions", {"schema": json.dumps("x" * 1_000_001)}, 422, 42201),
+        ("POST", "/subjects/s/versions", {"schema": json.dumps({"type": "fixed", "name": "F", "size": 1, "doc": "x" * 999_900})}, 422, 42209),
         ("POST", "/subjects/s/versions", b" " * (9 << 20), 413, 413),
         ("POST", "/subjects/__EMPTY/versions", INT, 422, 42208),
         ("POST", "/subjects/a%0Ab/versions", INT, 422, 42208),
