@@ -72,7 +72,10 @@ class RandomWriter(Reader):
 
     def act(self, log: Log, action: tuple[str, str, int]) -> None:
         """Decide on what has been read, and append it; the writer of the moment reads everything first, as it always has."""
-        if self.state.claim is None or self.state.claim.term != self.term:
+        if action[0] == "remove":
+            for kind in ("delete", "delete for good"):
+                self.act(log, (kind, *action[1:]))
+        elif self.state.claim is None or self.state.claim.term != self.term:
             self.append(log, self._decide(action))
         else:
             latest = Reader()
@@ -95,7 +98,7 @@ class RandomWriter(Reader):
 
 
 ACTIONS = st.tuples(
-    st.sampled_from(("register", "register", "register", "config", "delete", "delete for good")),
+    st.sampled_from(("register", "register", "register", "config", "delete", "delete for good", "remove")),
     st.sampled_from(SUBJECTS),
     st.integers(0, len(SCHEMAS) - 1),
 )
