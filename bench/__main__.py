@@ -78,6 +78,13 @@ def client(*, quick: Quick = False, only: Only = None, rounds: Rounds = 0, optio
     _run(["client"], quick=quick, only=only, rounds=rounds, peers=[Penstock(option or ())], directory=directory)
 
 
+@app.command()
+def registry(*, quick: Quick = False, kafka: WithKafka = False, penstock: WithPenstock = True, only: Only = None, rounds: Rounds = 0,
+             option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
+    """The schema registry: look-ups, registrations, start with 10 000 schemas, Avro beside confluent-kafka's."""
+    _run(["registry"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, penstock, options=option), directory=directory)
+
+
 @app.command("all")
 def run_all(*, quick: Quick = False, kafka: WithKafka = True, penstock: WithPenstock = True, only: Only = None, rounds: Rounds = 0,
             option: Option = None, directory: Scratch = None) -> None:  # fmt: skip

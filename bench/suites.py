@@ -18,6 +18,7 @@ from bench.log_sizes import LogSize
 from bench.memory import Memory
 from bench.partitions import Partitions
 from bench.produce import Produce, Workload
+from bench.registry import AvroSerialisers, Registrations, RegistryLookups, RegistryStart
 from bench.restart import Restart
 from bench.startup import Startup
 
@@ -44,12 +45,17 @@ class Sizes:
     client_messages: int = 1_000_000
     client_rates: tuple[int, ...] = (100, 1_000, 10_000, 50_000)
     client_seconds: float = 6.0
+    lookups: int = 40_000
+    registrations: int = 2_000
+    schemas: int = 10_000
+    avro_messages: int = 100_000
 
 
 FULL = Sizes(2_000_000, 1_000_000, 50_000, 10, 500_000, (1, 100, 1000), (100, 2000), 1000, (1, 100, 1000), 5.0)
 QUICK = Sizes(200_000, 100_000, 10_000, 3, 100_000, (1, 100), (10, 100), 200, (1, 100), 1.0,
               group_members=(2, 10), rebalances=20, commits=2_000, committed_offsets=10_000, dirty_megabytes=60,
-              client_messages=200_000, client_rates=(100, 10_000), client_seconds=3.0)  # fmt: skip
+              client_messages=200_000, client_rates=(100, 10_000), client_seconds=3.0,
+              lookups=4_000, registrations=200, schemas=1_000, avro_messages=10_000)  # fmt: skip
 
 
 def single(sizes: Sizes) -> list[Case]:
@@ -107,10 +113,21 @@ def client(sizes: Sizes) -> list[Case]:
     ]
 
 
+def registry(sizes: Sizes) -> list[Case]:
+    """The schema registry and Avro."""
+    return [
+        RegistryLookups(sizes.lookups),
+        Registrations(sizes.registrations),
+        RegistryStart(sizes.schemas),
+        AvroSerialisers(sizes.avro_messages),
+    ]
+
+
 SUITES: dict[str, Callable[[Sizes], list[Case]]] = {
     "single": single,
     "scaling": scaling,
     "groups": groups,
     "compaction": compaction,
     "client": client,
+    "registry": registry,
 }

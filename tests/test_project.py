@@ -24,7 +24,7 @@ VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "base", "
 DOORS = {
     "kio": ("src/penstock/wire",),
     "kazoo": ("src/penstock/coordination/kazoo_adapter.py",),
-    "confluent_kafka": ("src/penstock/client/librdkafka.py", "src/penstock/cli"),
+    "confluent_kafka": ("src/penstock/client/librdkafka.py", "src/penstock/cli", "src/penstock/registry/schema_log.py"),
 }
 """Where a library may be named at all: kio's modules are imported by name there, which import-linter cannot see."""
 # Assembled, so that this file does not contain what it looks for.

@@ -1,0 +1,1 @@
+"""The schema registry as a process, on a real broker."""
