@@ -1,0 +1,51 @@
+"""One real Spark for all tests of this folder, and a real broker process beside it.
+
+The session takes seconds to start and its first query some more, so all tests share it: `local[2]`, no web page, few shuffle partitions.
+Topics, checkpoints and tables are each test's own.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from penstock.spark.session import NoJava, check_java, start_session
+from tests.brokers import broker, start_broker
+from tests.topics import topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["broker", "checkpoint", "spark", "start_broker", "topic"]
+
+SPARK_OPTIONS = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    # A test asks a stream for its progress more often than a person does.
+    "spark.sql.streaming.pollingDelay": "10ms",
+    "spark.sql.streaming.noDataProgressEventInterval": "100ms",
+}
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
+    """The Spark session of all tests; skips them, and says why, where there is no Java."""
+    try:
+        check_java()
+    except NoJava as error:
+        pytest.skip(str(error))
+    options = SPARK_OPTIONS | {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
+    session = start_session("penstock-tests", master="local[2]", options=options)
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> str:
+    """A directory where one streaming query keeps its progress."""
+    return str(tmp_path / "checkpoint")
