@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_type
 
 from penstock.spark.avro_decoder import NO_PROGRAM, AvroDecoder
-from penstock.spark.avro_schema import parse_avro
-from penstock.spark.avro_types import spark_type
+from penstock.spark.avro_spark_types import spark_type
+from penstock.spark.avro_type import parse_avro
 
 pytestmark = pytest.mark.timeout(300)  # the kernel is compiled by the first test, on a busy machine
 
@@ -39,7 +39,10 @@ MICROS = st.integers(-(10**15), 4 * 10**15).map(lambda number: datetime(1970, 1,
 LOGICAL: list[tuple[Schema, st.SearchStrategy[Any]]] = [
     ({"type": "int", "logicalType": "date"}, st.dates(date(1700, 1, 1), date(2300, 1, 1))),
     ({"type": "long", "logicalType": "timestamp-micros"}, MICROS),
-    ({"type": "long", "logicalType": "timestamp-millis"}, MICROS.map(lambda time: time.replace(microsecond=time.microsecond // 1000 * 1000))),
+    (
+        {"type": "long", "logicalType": "timestamp-millis"},
+        MICROS.map(lambda time: time.replace(microsecond=time.microsecond // 1000 * 1000)),
+    ),
     ({"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}, st.decimals(-9_999_999, 9_999_999, places=2)),
     ({"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 0}, st.integers(-(10**38) + 1, 10**38 - 1).map(Decimal)),
 ]
