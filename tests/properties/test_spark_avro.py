@@ -1,4 +1,4 @@
-"""Avro messages in columns are what fastavro reads, for any schema, evolved schemas and damaged bytes; nothing hangs, nothing reads too far."""
+"""Avro messages in columns are what fastavro reads: any schema, evolved schemas, damaged bytes. Nothing hangs, nothing reads too far."""
 
 import io
 import json

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from penstock.registry.client import RegistryClient
 from penstock.spark.session import NoJava, check_java, start_session
+from penstock.testing import Broker as InProcessBroker
 from tests.brokers import broker, start_broker
 from tests.topics import topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["broker", "checkpoint", "spark", "start_broker", "topic"]
+__all__ = ["broker", "checkpoint", "registry", "registry_url", "spark", "start_broker", "topic"]
 
 SPARK_OPTIONS = {
     "spark.driver.host": "127.0.0.1",
@@ -49,3 +51,17 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
 def checkpoint(tmp_path: Path) -> str:
     """A directory where one streaming query keeps its progress."""
     return str(tmp_path / "checkpoint")
+
+
+@pytest.fixture(scope="session")
+def registry_url() -> Iterator[str]:
+    """A schema registry of its own broker; nothing else in these tests uses that one."""
+    with InProcessBroker(registry=True) as holder:
+        yield holder.registry_url
+
+
+@pytest.fixture
+def registry(registry_url: str) -> Iterator[RegistryClient]:
+    """A client of the registry."""
+    with RegistryClient(registry_url) as client:
+        yield client

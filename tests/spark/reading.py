@@ -8,7 +8,7 @@ from tests.spark.topic_content import Row
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 
 def frame(spark: "SparkSession", broker: Broker, topic: str | None = None, **options: object) -> "DataFrame":
@@ -32,7 +32,7 @@ def rows(data: "DataFrame") -> list[Row]:
     """The rows of a frame with all columns, by partition and offset; times to the millisecond."""
     found = []
     for row in data.selectExpr("*", "unix_millis(timestamp) AS millis").collect():
-        headers = row["headers"] if "headers" in row else None
+        headers = row["headers"] if "headers" in data.columns else None
         entries = None if headers is None else tuple((entry["key"], _bytes(entry["value"])) for entry in headers)
         found.append(
             Row(_bytes(row["key"]), _bytes(row["value"]), row["topic"], row["partition"], row["offset"], row["millis"],

@@ -99,7 +99,7 @@ def numbered_offsets(topic: str, first: int, second: int) -> str:
         ({"kafka__isolation__level": "read_committed"}, [*range(10), *range(100, 110)]),
         ({"isolation__level": "read_committed"}, [*range(10), *range(100, 110)]),
         ({"kafka__max__partition__fetch__bytes": 100}, [*range(10), *range(100, 110)]),
-        ({"groupIdPrefix": "mine", "kafka__group__id": "mine", "kafka__client__rack": "a", "failOnDataLoss": True}, [*range(10), *range(100, 110)]),
+        ({"groupIdPrefix": "mine", "kafka__group__id": "mine", "kafka__client__rack": "a"}, [*range(10), *range(100, 110)]),
     ],
     ids=str,
 )  # fmt: skip

@@ -160,9 +160,12 @@ DEFAULT_FETCH_BYTES: Final = 4 * 1024 * 1024
 
 
 def check_batch_options(options: ReadOptions) -> None:
-    """What a batch cannot do: begin at the end, or end at the beginning."""
+    """What a batch cannot do: begin at the end, end at the beginning, commit what it has read. Limits of micro-batches have no effect on
+    it, as in Spark's own connector."""
     _refuse_edge("startingOffsets", options.starting, LATEST, "a batch cannot begin at the latest offset")
     _refuse_edge("endingOffsets", options.ending, EARLIEST, "a batch cannot end at the earliest offset")
+    if options.group_id is not None:
+        raise OptionError("group.id", "only a stream commits its progress; it is for spark.readStream")
 
 
 def check_stream_options(options: ReadOptions) -> None:
