@@ -28,8 +28,9 @@ class SourceOffsets:
         """The partitions that the query reads; a topic that is named and missing is an error, or, if it need not exist, has none."""
         selection = self._options.selection
         names = selection.names()
-        # Not what the cluster remembers: topics come and go.
+        # Not what the cluster remembers: topics and partitions come and go.
         topics = read_metadata(self._cluster.call(metadata_request(names))).topics
+        self._cluster.refresh([name for name in topics if selection.matches(name)])
         existing = {name: topic.partitions for name, topic in topics.items() if not topic.error_code and name not in _INTERNAL_TOPICS}
         chosen = selection.choose(existing)
         missing = sorted(set(names or ()).difference(existing)) or sorted(map(str, set(selection.partitions).difference(chosen)))
