@@ -1,1 +1,1 @@
-"""Talking to brokers: connections of our own, metadata, and the producer and consumer of the paper."""
+"""Talking to brokers: connections of our own for raw batches (start with `cluster`), and the client of the paper above them."""

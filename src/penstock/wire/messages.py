@@ -51,8 +51,13 @@ def encode_request(
     api_key: int, version: int, *, correlation_id: int, request: Mapping[str, object], client_id: str | None = None
 ) -> bytes:
     """A whole request: size, header and body."""
-    body = _writer(api_key, version, "request")(request)
+    body = encode_request_body(api_key, version, request=request)
     return frame_request(api_key, version, correlation_id=correlation_id, client_id=client_id, body=body)
+
+
+def encode_request_body(api_key: int, version: int, *, request: Mapping[str, object]) -> bytes:
+    """The body of a request, without its size and header."""
+    return _writer(api_key, version, "request")(request)
 
 
 def decode_response(api_key: int, version: int, *, body: Buffer, start: int = 0) -> Any:

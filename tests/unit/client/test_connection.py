@@ -1,0 +1,94 @@
+import socket
+import struct
+import threading
+
+import pytest
+
+from penstock.client.address import Address
+from penstock.client.connection import Connection
+from penstock.client.errors import AnswerTimedOut, BrokerUnavailable
+from penstock.client.metadata import metadata_request
+from penstock.wire.api import ApiKey
+from penstock.wire.messages import encode_response
+from tests.unit.client.peer import answer_api_versions, peer, receive_frame
+
+METADATA = metadata_request([])
+SPOKEN = (ApiKey.METADATA, 0, 12)
+
+
+def test_nobody_at_the_address_is_told_with_the_address() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(BrokerUnavailable, match=f"127.0.0.1:{port}: connection refused; is it running"):
+        Connection(Address("127.0.0.1", port))
+
+
+def test_a_broker_that_hangs_up_is_told_apart_from_one_that_does_not_answer() -> None:
+    def hang_up(connection: socket.socket) -> None:
+        answer_api_versions(connection, SPOKEN)
+        receive_frame(connection)
+
+    with peer(hang_up) as address, Connection(address) as connection:
+        with pytest.raises(BrokerUnavailable, match="closed the connection"):
+            connection.call(METADATA)
+        assert connection.is_closed
+
+
+def test_a_connection_is_closed_when_an_answer_is_late() -> None:
+    def stay_silent(connection: socket.socket) -> None:
+        answer_api_versions(connection, SPOKEN)
+        while receive_frame(connection):
+            pass
+
+    with peer(stay_silent) as address, Connection(address) as connection:
+        with pytest.raises(AnswerTimedOut, match="did not answer in time"):
+            connection.call(METADATA, timeout_s=0.05)
+        with pytest.raises(BrokerUnavailable, match="is closed"):
+            connection.call(METADATA)
+
+
+@pytest.mark.parametrize("noise", [b"HTTP/1.1 400 Bad Request\r\n\r\n", struct.pack(">i", 4) + b"none", struct.pack(">i", -1)])
+def test_what_is_no_broker_is_told_so(noise: bytes) -> None:
+    def talk_nonsense(connection: socket.socket) -> None:
+        receive_frame(connection)
+        connection.sendall(noise)
+
+    with peer(talk_nonsense) as address, pytest.raises(BrokerUnavailable, match="does not speak Kafka's protocol"):
+        Connection(address)
+
+
+def test_whoever_waits_wakes_up_when_another_thread_closes_the_connection() -> None:
+    is_asked = threading.Event()
+
+    def stay_silent(connection: socket.socket) -> None:
+        answer_api_versions(connection, SPOKEN)
+        receive_frame(connection)
+        is_asked.set()
+        receive_frame(connection)
+
+    with peer(stay_silent) as address, Connection(address) as connection:
+
+        def close_when_asked() -> None:
+            is_asked.wait(10)
+            connection.close()
+
+        closer = threading.Thread(target=close_when_asked)
+        closer.start()
+        with pytest.raises(BrokerUnavailable):
+            connection.call(METADATA)
+        closer.join()
+
+
+def test_a_broker_of_old_is_asked_again_in_its_own_version() -> None:
+    def be_old(connection: socket.socket) -> None:
+        frame = receive_frame(connection)
+        (correlation_id,) = struct.unpack_from(">i", frame, 4)
+        refusal = {"error_code": 35, "api_keys": []}
+        connection.sendall(encode_response(ApiKey.API_VERSIONS, 0, correlation_id=correlation_id, reply=refusal))
+        answer_api_versions(connection, SPOKEN)
+        (correlation_id,) = struct.unpack_from(">i", receive_frame(connection), 4)
+        reply = {"brokers": [], "topics": [], "controller_id": 5, "throttle_time_ms": 0, "cluster_id": None}
+        connection.sendall(encode_response(ApiKey.METADATA, 12, correlation_id=correlation_id, reply=reply))
+
+    with peer(be_old) as address, Connection(address) as connection:
+        assert connection.call(METADATA).controller_id == 5
