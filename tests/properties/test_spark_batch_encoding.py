@@ -59,7 +59,7 @@ def test_rows_come_back_from_their_partitions_in_their_order(  # noqa: PLR0917 -
     data: st.DataObject,
 ) -> None:
     packer = BatchPacker(batch_size=batch_size, buffer_memory=buffer_memory)
-    expected = defaultdict(list)
+    expected: dict[int, list[tuple[object, ...]]] = defaultdict(list)
     packed: list[tuple[int, OpenBatch]] = []
     for rows in pages:
         slots = data.draw(st.lists(st.integers(0, 4), min_size=len(rows), max_size=len(rows)))
@@ -69,7 +69,7 @@ def test_rows_come_back_from_their_partitions_in_their_order(  # noqa: PLR0917 -
     packed += packer.drain()
     assert list(packer.drain()) == []
 
-    written = defaultdict(list)
+    written: dict[int, list[tuple[object, ...]]] = defaultdict(list)
     for slot, batch in packed:
         assert batch.record_count == 1 or batch.end <= batch_size
         sealed = bytes(batch.seal(STAMP, compression=Compression(codec), timestamp_ms=TIME_MS))

@@ -7,7 +7,8 @@ its offset delta, the position in the batch, which takes one to five bytes: `row
 import numpy as np
 
 from penstock.spark.binary_columns import BinaryColumn, Bytes, Offsets, Rows
-from penstock.spark.native import compiled, copy_bytes
+from penstock.spark.byte_copy import copy_bytes
+from penstock.spark.compiled import compiled
 
 
 @compiled
@@ -46,8 +47,11 @@ def _write_field(out: Bytes, position: int, column: BinaryColumn, row: int) -> i
     if column.is_null[row]:
         out[position] = 1  # -1 as a zigzag varint
         return position + 1
-    start, end = column.offsets[row], column.offsets[row + 1]
-    return copy_bytes(out, write_varint(out, position, end - start), column.data, start, end)
+    start = column.offsets[row]
+    size: int = column.offsets[row + 1] - start
+    position = write_varint(out, position, size)
+    copy_bytes(out, position, column.data, start, size)
+    return position + size
 
 
 @compiled

@@ -14,13 +14,14 @@ from typing import NamedTuple
 import numpy as np
 
 from penstock.spark.binary_columns import BinaryColumn, Bytes, Offsets
-from penstock.spark.native import compiled
+from penstock.spark.compiled import compiled
 
 NO_PARTITION = -1
 """In the column of partitions: let the key decide."""
 
-_MULTIPLIER = np.uint32(0x5BD1E995)
-_SEED = np.uint32(0x9747B28C)
+_MULTIPLIER = 0x5BD1E995
+_SEED = 0x9747B28C
+_WORD = 0xFFFFFFFF
 _NOWHERE = -1
 _ALL_FINE = -1
 
@@ -104,35 +105,35 @@ class Partitioner:
 
 
 @compiled
+def _multiply(word: int) -> int:
+    """The low 32 bits of a product, by halves: also where nothing is compiled it must not pass 63 bits."""
+    return ((word & 0xFFFF) * _MULTIPLIER + (((word >> 16) * _MULTIPLIER & 0xFFFF) << 16)) & _WORD
+
+
+@compiled
 def murmur2(data: Bytes, start: int, end: int) -> int:
     """Kafka's murmur2 of data[start:end], as an unsigned number of 32 bits."""
-    size = end - start
-    digest = _SEED ^ np.uint32(size)
+    digest = _SEED ^ (end - start)
     position = start
-    for _ in range(size // 4):
+    while position + 4 <= end:
         word = (
-            np.uint32(data[position])
-            | np.uint32(data[position + 1]) << np.uint32(8)
-            | np.uint32(data[position + 2]) << np.uint32(16)
-            | np.uint32(data[position + 3]) << np.uint32(24)
+            np.int64(data[position])
+            | np.int64(data[position + 1]) << 8
+            | np.int64(data[position + 2]) << 16
+            | np.int64(data[position + 3]) << 24
         )
-        word = np.uint32(word * _MULTIPLIER)
-        word ^= word >> np.uint32(24)
-        word = np.uint32(word * _MULTIPLIER)
-        digest = np.uint32(digest * _MULTIPLIER) ^ word
+        word = _multiply(word)
+        digest = _multiply(digest) ^ _multiply(word ^ word >> 24)
         position += 4
     rest = end - position
     if rest == 3:
-        digest ^= np.uint32(data[position + 2]) << np.uint32(16)
+        digest ^= np.int64(data[position + 2]) << 16
     if rest >= 2:
-        digest ^= np.uint32(data[position + 1]) << np.uint32(8)
+        digest ^= np.int64(data[position + 1]) << 8
     if rest >= 1:
-        digest ^= np.uint32(data[position])
-        digest = np.uint32(digest * _MULTIPLIER)
-    digest ^= digest >> np.uint32(13)
-    digest = np.uint32(digest * _MULTIPLIER)
-    digest ^= digest >> np.uint32(15)
-    return digest  # type: ignore[return-value]  # numba knows it as a number
+        digest = _multiply(digest ^ np.int64(data[position]))
+    digest = _multiply(digest ^ digest >> 13)
+    return digest ^ digest >> 15
 
 
 @compiled
@@ -143,7 +144,7 @@ def hash_keys(key: BinaryColumn) -> Offsets:
         if key.is_null[row]:
             hashes[row] = _NOWHERE
         else:
-            hashes[row] = np.int64(murmur2(key.data, key.offsets[row], key.offsets[row + 1]) & np.uint32(0x7FFFFFFF))
+            hashes[row] = murmur2(key.data, key.offsets[row], key.offsets[row + 1]) & 0x7FFFFFFF
     return hashes
 
 
