@@ -32,6 +32,9 @@ class Compression(NamedTuple):
     level: int | None = None
 
 
+NOT_COMPRESSED: Final = Compression()
+
+
 class OpenBatch:
     """Records of one partition in a buffer, from its 61st byte on."""
 
@@ -66,7 +69,8 @@ class BatchPacker:
     """The open batches of one task, by slot."""
 
     def __init__(self, *, batch_size: int, buffer_memory: int) -> None:
-        self._batch_size = batch_size
+        self.batch_size = batch_size
+        """How large the next batches get; it may be changed."""
         self._buffer_memory = buffer_memory
         self._open: dict[int, OpenBatch] = {}
         self._held_bytes = 0
@@ -88,7 +92,7 @@ class BatchPacker:
         while picked.size:
             batch = self._open.get(slot)
             if batch is None:
-                batch = self._open[slot] = OpenBatch(max(self._batch_size, HEADER_SIZE + first_record_size(int(sizes[picked[0]]))))
+                batch = self._open[slot] = OpenBatch(max(self.batch_size, HEADER_SIZE + first_record_size(int(sizes[picked[0]]))))
                 self._held_bytes += HEADER_SIZE
             before = batch.end
             picked = picked[batch.fill(rows, picked, sizes) :]
