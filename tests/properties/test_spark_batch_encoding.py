@@ -7,6 +7,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from penstock.client.topic_partition import TopicPartition
 from penstock.spark.batch_encoding import BatchPacker, Compression, OpenBatch
 from penstock.spark.batch_kernels import row_sizes
 from penstock.spark.binary_columns import Rows, binary_column, header_column, no_headers, null_column
@@ -35,8 +36,9 @@ def columns(rows: list[tuple], binary: pa.DataType, *, with_headers: bool) -> Ro
     return Rows(binary_column(sliced(0, binary)), binary_column(sliced(1, binary)), found, with_headers)
 
 
-def pack(packer: BatchPacker, rows: Rows, slots: list[int], slot_count: int) -> list[tuple[int, OpenBatch]]:
-    return list(packer.pack(rows, sizes=row_sizes(rows), slots=np.array(slots, dtype=np.int64), slot_count=slot_count))
+def pack(packer: BatchPacker, rows: Rows, partitions: list[int]) -> list[tuple[TopicPartition, OpenBatch]]:
+    placed = np.array(partitions, dtype=np.int64)
+    return list(packer.pack("topic", rows, sizes=row_sizes(rows), partitions=placed, partition_count=50))
 
 
 @settings(max_examples=80)
@@ -60,17 +62,17 @@ def test_rows_come_back_from_their_partitions_in_their_order(  # noqa: PLR0917 -
 ) -> None:
     packer = BatchPacker(batch_size=batch_size, buffer_memory=buffer_memory)
     expected: dict[int, list[tuple[object, ...]]] = defaultdict(list)
-    packed: list[tuple[int, OpenBatch]] = []
+    packed: list[tuple[TopicPartition, OpenBatch]] = []
     for rows in pages:
-        slots = data.draw(st.lists(st.integers(0, 4), min_size=len(rows), max_size=len(rows)))
-        for slot, (key, value, found) in zip(slots, rows, strict=True):
-            expected[slot].append((key, value, tuple(found or ()) if with_headers else ()))
-        packed += pack(packer, columns(rows, binary, with_headers=with_headers), slots, 5)
+        partitions = data.draw(st.lists(st.integers(0, 4), min_size=len(rows), max_size=len(rows)))
+        for partition, (key, value, found) in zip(partitions, rows, strict=True):
+            expected[partition].append((key, value, tuple(found or ()) if with_headers else ()))
+        packed += pack(packer, columns(rows, binary, with_headers=with_headers), partitions)
     packed += packer.drain()
     assert list(packer.drain()) == []
 
     written: dict[int, list[tuple[object, ...]]] = defaultdict(list)
-    for slot, batch in packed:
+    for place, batch in packed:
         assert batch.record_count == 1 or batch.end <= batch_size
         sealed = bytes(batch.seal(STAMP, compression=Compression(codec), timestamp_ms=TIME_MS))
         header = read_header(sealed)
@@ -80,17 +82,17 @@ def test_rows_come_back_from_their_partitions_in_their_order(  # noqa: PLR0917 -
         records = list(decode_records(sealed))
         assert [record.offset for record in records] == list(range(batch.record_count))
         assert {record.timestamp for record in records} == {TIME_MS}
-        written[slot] += [(record.key, record.value, record.headers) for record in records]
+        written[place.partition] += [(record.key, record.value, record.headers) for record in records]
     assert written == expected
 
 
 def test_a_column_that_is_not_there_is_null() -> None:
     rows = Rows(null_column(2), binary_column(pa.array(["a", "ü"])), no_headers(), False)
     packer = BatchPacker(batch_size=1000, buffer_memory=1000)
-    assert pack(packer, rows, [0, 0], 1) == []
-    ((slot, batch),) = packer.drain()
+    assert pack(packer, rows, [0, 0]) == []
+    ((place, batch),) = packer.drain()
     records = list(decode_records(batch.seal(STAMP, compression=Compression(), timestamp_ms=5)))
-    assert slot == 0
+    assert place == TopicPartition("topic", 0)
     assert records == [Record(0, 5, None, b"a"), Record(1, 5, None, "ü".encode())]
 
 
@@ -98,7 +100,7 @@ def test_many_records_need_longer_offsets_than_few() -> None:
     count = 20_000
     rows = Rows(null_column(count), binary_column(pa.array([b"%d" % index for index in range(count)])), no_headers(), False)
     packer = BatchPacker(batch_size=10_000_000, buffer_memory=100_000_000)
-    pack(packer, rows, [0] * count, 1)
+    pack(packer, rows, [0] * count)
     ((_, batch),) = packer.drain()
     records = list(decode_records(batch.seal(STAMP, compression=Compression(), timestamp_ms=5)))
     assert [int(record.value or b"") for record in records] == list(range(count))
@@ -107,7 +109,7 @@ def test_many_records_need_longer_offsets_than_few() -> None:
 def test_a_record_bigger_than_a_batch_has_a_batch_of_its_own_without_waste() -> None:
     rows = Rows(null_column(1), binary_column(pa.array([b"x" * 5000])), no_headers(), False)
     packer = BatchPacker(batch_size=100, buffer_memory=100_000)
-    pack(packer, rows, [0], 1)
+    pack(packer, rows, [0])
     ((_, batch),) = packer.drain()
     assert len(batch.buffer) == batch.end == HEADER_SIZE + 5000 + 9
 
@@ -115,6 +117,6 @@ def test_a_record_bigger_than_a_batch_has_a_batch_of_its_own_without_waste() -> 
 def test_open_batches_are_handed_on_before_they_take_more_than_the_memory_allowed() -> None:
     rows = Rows(null_column(50), binary_column(pa.array([b"x" * 100] * 50)), no_headers(), False)
     packer = BatchPacker(batch_size=100_000, buffer_memory=10_000)
-    slots = list(range(50))
-    assert pack(packer, rows, slots, 50) == []
-    assert sorted(slot for slot, _ in pack(packer, rows, slots, 50)) == slots
+    partitions = list(range(50))
+    assert pack(packer, rows, partitions) == []
+    assert sorted(place.partition for place, _ in pack(packer, rows, partitions)) == partitions

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from crc32c import crc32c
 
+from penstock.client.topic_partition import TopicPartition
 from penstock.files import Buffer
 from penstock.spark.batch_kernels import first_record_size, group_rows, write_records
 from penstock.spark.binary_columns import Bytes, Offsets, Rows
@@ -65,39 +66,43 @@ class OpenBatch:
         return view
 
 
+Packed = Iterator[tuple[TopicPartition, OpenBatch]]
+
+
 class BatchPacker:
-    """The open batches of one task, by slot."""
+    """The open batches of one task."""
 
     def __init__(self, *, batch_size: int, buffer_memory: int) -> None:
         self.batch_size = batch_size
         """How large the next batches get; it may be changed."""
         self._buffer_memory = buffer_memory
-        self._open: dict[int, OpenBatch] = {}
+        self._open: dict[TopicPartition, OpenBatch] = {}
         self._held_bytes = 0
 
-    def pack(self, rows: Rows, *, sizes: Offsets, slots: Offsets, slot_count: int) -> Iterator[tuple[int, OpenBatch]]:
-        """Append the rows, and hand on the batches that are full, each with its slot."""
-        ordered, starts = group_rows(slots, slot_count)
-        for slot in np.flatnonzero(np.diff(starts)):
-            yield from self._fill(int(slot), rows, ordered[starts[slot] : starts[slot + 1]], sizes)
+    def pack(self, topic: str, rows: Rows, *, sizes: Offsets, partitions: Offsets, partition_count: int) -> Packed:
+        """Append rows of one topic, and hand on the batches that are full."""
+        ordered, starts = group_rows(partitions, partition_count)
+        for partition in np.flatnonzero(np.diff(starts)):
+            picked = ordered[starts[partition] : starts[partition + 1]]
+            yield from self._fill(TopicPartition(topic, int(partition)), rows, picked, sizes)
         if self._held_bytes > self._buffer_memory:
             yield from self.drain()
 
-    def drain(self) -> Iterator[tuple[int, OpenBatch]]:
+    def drain(self) -> Packed:
         """Hand on all that is open."""
         opened, self._open, self._held_bytes = self._open, {}, 0
         yield from opened.items()
 
-    def _fill(self, slot: int, rows: Rows, picked: Offsets, sizes: Offsets) -> Iterator[tuple[int, OpenBatch]]:
+    def _fill(self, place: TopicPartition, rows: Rows, picked: Offsets, sizes: Offsets) -> Packed:
         while picked.size:
-            batch = self._open.get(slot)
+            batch = self._open.get(place)
             if batch is None:
-                batch = self._open[slot] = OpenBatch(max(self.batch_size, HEADER_SIZE + first_record_size(int(sizes[picked[0]]))))
+                batch = self._open[place] = OpenBatch(max(self.batch_size, HEADER_SIZE + first_record_size(int(sizes[picked[0]]))))
                 self._held_bytes += HEADER_SIZE
             before = batch.end
             picked = picked[batch.fill(rows, picked, sizes) :]
             self._held_bytes += batch.end - before
             if picked.size:
                 self._held_bytes -= batch.end
-                del self._open[slot]
-                yield slot, batch
+                del self._open[place]
+                yield place, batch

@@ -78,19 +78,19 @@ def first_record_size(row_size: int) -> int:
 
 
 @compiled
-def group_rows(slots: Offsets, slot_count: int) -> tuple[Offsets, Offsets]:
-    """Rows in the order of their slots, each slot's in their own order; and where each slot begins in it."""
-    starts = np.zeros(slot_count + 1, dtype=np.int64)
-    for slot in slots:
-        starts[slot + 1] += 1
-    for slot in range(slot_count):
-        starts[slot + 1] += starts[slot]
+def group_rows(partitions: Offsets, partition_count: int) -> tuple[Offsets, Offsets]:
+    """Rows in the order of their partitions, each partition's in their own order; and where each partition begins in it."""
+    starts = np.zeros(partition_count + 1, dtype=np.int64)
+    for partition in partitions:
+        starts[partition + 1] += 1
+    for partition in range(partition_count):
+        starts[partition + 1] += starts[partition]
     next_places = starts[:-1].copy()
-    rows = np.empty(slots.size, dtype=np.int64)
-    for row in range(slots.size):
-        slot = slots[row]
-        rows[next_places[slot]] = row
-        next_places[slot] += 1
+    rows = np.empty(partitions.size, dtype=np.int64)
+    for row in range(partitions.size):
+        partition = partitions[row]
+        rows[next_places[partition]] = row
+        next_places[partition] += 1
     return rows, starts
 
 

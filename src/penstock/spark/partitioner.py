@@ -3,13 +3,10 @@
 A partition in the row decides. Otherwise a key does: murmur2 of its bytes, without the sign bit, modulo the number of partitions
 (librdkafka calls it `murmur2_random`). Rows without a key go to one partition until about a batch is full, then to the next, beginning
 anywhere: full batches, and all partitions alike in the long run. Partitions without a leader are left out, as long as there are others.
-
-The partitions of all topics that were met stand in one row, the *slots*; kernels know a partition by its slot.
 """
 
 import random
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -22,31 +19,8 @@ NO_PARTITION = -1
 _MULTIPLIER = 0x5BD1E995
 _SEED = 0x9747B28C
 _WORD = 0xFFFFFFFF
-_NOWHERE = -1
+_NO_KEY = -1
 _ALL_FINE = -1
-
-
-class Slot(NamedTuple):
-    """A partition of a topic."""
-
-    topic: str
-    partition: int
-
-
-class _TopicTable(NamedTuple):
-    """Number of partitions and first slot of each topic, by code."""
-
-    counts: Offsets
-    first_slots: Offsets
-
-
-class _Round(NamedTuple):
-    """The round of one topic's rows without a key. `progress` holds whose turn it is, and the bytes it has got."""
-
-    topic: int
-    slots: Offsets
-    progress: Offsets
-    batch_size: int
 
 
 class PartitionOutOfRange(Exception):
@@ -58,50 +32,26 @@ class PartitionOutOfRange(Exception):
 
 
 class Partitioner:
-    """The topics that were met so far, and where each topic's round of rows without a key stands."""
+    """The partitions of one topic as one task knows them, and where the round of rows without a key stands."""
 
-    def __init__(self, *, batch_size: int, generator: random.Random | None = None) -> None:
-        self.slots: list[Slot] = []
+    def __init__(self, has_leader: Sequence[bool], *, batch_size: int, generator: random.Random | None = None) -> None:
+        self.partition_count = len(has_leader)
         self._batch_size = batch_size
-        self._generator = generator or random.Random()
-        self._codes: dict[str, int] = {}
-        self._table = _TopicTable(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
-        self._rounds: list[_Round] = []
+        led = [partition for partition, is_led in enumerate(has_leader) if is_led] or list(range(len(has_leader)))
+        self._round: Offsets = np.array(led, dtype=np.int64)
+        first = (generator or random.Random()).randrange(len(led))
+        self._progress: Offsets = np.array([first, 0], dtype=np.int64)
+        """Whose turn it is in the round, and how many bytes that partition has got."""
 
-    def knows(self, topic: str) -> bool:
-        """Whether the topic was added."""
-        return topic in self._codes
-
-    def code_of(self, topic: str) -> int:
-        """The number by which `choose` knows the topic."""
-        return self._codes[topic]
-
-    def partition_count(self, topic: str) -> int:
-        """How many partitions the topic had when it was added."""
-        return int(self._table.counts[self._codes[topic]])
-
-    def add(self, topic: str, has_leader: Sequence[bool]) -> None:
-        """Meet a topic, with one entry for each of its partitions."""
-        code = self._codes[topic] = len(self._codes)
-        first_slot = len(self.slots)
-        self.slots += [Slot(topic, partition) for partition in range(len(has_leader))]
-        self._table = _TopicTable(np.append(self._table.counts, len(has_leader)), np.append(self._table.first_slots, first_slot))
-        led = [partition for partition, led in enumerate(has_leader) if led] or list(range(len(has_leader)))
-        progress = np.array([self._generator.randrange(len(led)), 0], dtype=np.int64)
-        self._rounds.append(_Round(code, first_slot + np.array(led, dtype=np.int64), progress, self._batch_size))
-
-    def choose(self, key: BinaryColumn, *, sizes: Offsets, topics: Offsets, partitions: Offsets | None) -> Offsets:
-        """The slot of each row. `topics` are codes, `partitions` are `NO_PARTITION` where the key decides; raises `PartitionOutOfRange`."""
+    def choose(self, key: BinaryColumn, *, sizes: Offsets, wanted: Offsets | None = None) -> Offsets:
+        """The partition of each row; `wanted` is `NO_PARTITION` where the key decides. Raises `PartitionOutOfRange`."""
         hashes = hash_keys(key)
-        if partitions is None:
-            partitions = np.full(hashes.size, NO_PARTITION, dtype=np.int64)
-        slots = np.empty(hashes.size, dtype=np.int64)
-        bad_row = _place_decided(hashes, topics, partitions, self._table, slots)
+        partitions = np.full(hashes.size, NO_PARTITION, dtype=np.int64) if wanted is None else wanted.copy()
+        bad_row = _place_keys(hashes, self.partition_count, partitions)
         if bad_row != _ALL_FINE:
             raise PartitionOutOfRange(int(bad_row))
-        for code in np.unique(topics[slots == _NOWHERE]):
-            _place_round(self._rounds[code], topics, sizes, slots)
-        return slots
+        _place_rest(partitions, sizes, self._round, self._progress, self._batch_size)
+        return partitions
 
 
 @compiled
@@ -142,40 +92,35 @@ def hash_keys(key: BinaryColumn) -> Offsets:
     hashes = np.empty(key.is_null.size, dtype=np.int64)
     for row in range(hashes.size):
         if key.is_null[row]:
-            hashes[row] = _NOWHERE
+            hashes[row] = _NO_KEY
         else:
             hashes[row] = murmur2(key.data, key.offsets[row], key.offsets[row + 1]) & 0x7FFFFFFF
     return hashes
 
 
 @compiled
-def _place_decided(hashes: Offsets, topics: Offsets, partitions: Offsets, table: _TopicTable, slots: Offsets) -> int:
-    """Place the rows that name a partition or have a key. Returns the first row whose partition does not exist, -1 if all do."""
+def _place_keys(hashes: Offsets, partition_count: int, partitions: Offsets) -> int:
+    """Place the rows that have a key and no partition yet. Returns the first row whose partition does not exist, -1 if all do."""
     for row in range(hashes.size):
-        topic = topics[row]
-        partition = partitions[row]
-        if partition == NO_PARTITION:
-            if hashes[row] < 0:
-                slots[row] = _NOWHERE
-                continue
-            partition = hashes[row] % table.counts[topic]
-        elif partition < 0 or partition >= table.counts[topic]:
-            return row
-        slots[row] = table.first_slots[topic] + partition
+        if partitions[row] != NO_PARTITION:
+            if partitions[row] < 0 or partitions[row] >= partition_count:
+                return row
+        elif hashes[row] != _NO_KEY:
+            partitions[row] = hashes[row] % partition_count
     return _ALL_FINE
 
 
 @compiled
-def _place_round(turns: _Round, topics: Offsets, sizes: Offsets, slots: Offsets) -> None:
-    """Place the rows of the round's topic that nothing has placed."""
-    turn, filled = turns.progress
-    for row in range(slots.size):
-        if slots[row] != _NOWHERE or topics[row] != turns.topic:
+def _place_rest(partitions: Offsets, sizes: Offsets, members: Offsets, progress: Offsets, batch_size: int) -> None:
+    """Place the rows that nothing has placed, by turns."""
+    turn, filled = progress
+    for row in range(partitions.size):
+        if partitions[row] != NO_PARTITION:
             continue
-        if filled > 0 and filled + sizes[row] > turns.batch_size:
-            turn = (turn + 1) % turns.slots.size
+        if filled > 0 and filled + sizes[row] > batch_size:
+            turn = (turn + 1) % members.size
             filled = 0
-        slots[row] = turns.slots[turn]
+        partitions[row] = members[turn]
         filled += sizes[row]
-    turns.progress[0] = turn
-    turns.progress[1] = filled
+    progress[0] = turn
+    progress[1] = filled
