@@ -29,7 +29,7 @@ else:
             for array in (0, 2):
                 data = context.make_array(signature.args[array])(context, builder, arguments[array]).data
                 places.append(builder.gep(data, [arguments[array + 1]]))
-            cgutils.raw_memcpy(builder, places[0], places[1], arguments[4], 1)
+            cgutils.raw_memcpy(builder, places[0], places[1], arguments[4], 1)  # type: ignore[no-untyped-call]
             return context.get_dummy_value()
 
         size_type = numba.types.intp

@@ -13,18 +13,26 @@ import os
 import stat
 import tempfile
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
 
 logger = logging.getLogger(__name__)
 
 F = TypeVar("F", bound=Callable[..., Any])
+Number = Any
+"""An integer in compiled code: int64, or whatever Python makes of it where nothing is compiled."""
 
-try:
-    import numba
-except ImportError:  # told once, when something is read
-    numba = None
 
+def _find_numba() -> ModuleType | None:
+    try:
+        return import_module("numba")
+    except ImportError:  # told once, when something is read
+        return None
+
+
+numba: Any = _find_numba()
 _told: set[str] = set()
 
 
@@ -32,9 +40,8 @@ def compiled(function: F) -> F:
     """The function as machine code if numba is there; compiled when first called, or loaded from where that was kept."""
     if numba is None:
         return function
-    code: F
     try:
-        code = numba.njit(cache=_can_cache(function.__code__.co_filename), nogil=True)(function)
+        code: F = numba.njit(cache=_can_cache(function.__code__.co_filename), nogil=True)(function)
     except RuntimeError:  # numba found no folder it may write to
         numba.config.CACHE_DIR = str(_private_folder())
         code = numba.njit(cache=True, nogil=True)(function)

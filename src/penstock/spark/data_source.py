@@ -5,7 +5,14 @@ copies make the readers and writers, on the driver and for every task. So whatev
 reads with) is looked up once, in `schema`, and travels inside. Everything heavy is imported by the method that needs it.
 """
 
-from pyspark.sql.datasource import DataSource
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    from penstock.spark.options import ReadOptions
+    from penstock.spark.read_plan import ReadPlan
 
 
 class PenstockDataSource(DataSource):
@@ -16,7 +23,48 @@ class PenstockDataSource(DataSource):
         spark.readStream.format("penstock").option("kafka.bootstrap.servers", "127.0.0.1:9092").option("subscribe", "page-views").load()
     """
 
+    _read_plan: "ReadPlan | None" = None
+
     @classmethod
     def name(cls) -> str:
         """What stands in `format(...)`."""
         return "penstock"
+
+    def schema(self) -> StructType | str:
+        """The columns of a read."""
+        from penstock.spark.read_plan import make_schema
+
+        options, plan = self._prepare_read()
+        return make_schema(options, plan)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """For `spark.read`."""
+        from penstock.spark.batch_reader import BatchReader
+        from penstock.spark.options import check_batch_options
+        from penstock.spark.read_plan import check_schema
+
+        options, plan = self._prepare_read()
+        check_batch_options(options)
+        check_schema(schema, plan)
+        return BatchReader(options, plan, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 -- Spark's name
+        """For `spark.readStream`."""
+        from penstock.spark.options import check_stream_options
+        from penstock.spark.read_plan import check_schema
+        from penstock.spark.stream_reader import StreamReader
+
+        options, plan = self._prepare_read()
+        check_stream_options(options)
+        check_schema(schema, plan)
+        return StreamReader(options, plan, schema)
+
+    def _prepare_read(self) -> "tuple[ReadOptions, ReadPlan]":
+        """The options, checked, and the plan: made by whichever method is called first, and kept when Spark pickles this object."""
+        from penstock.spark.options import parse_read_options
+        from penstock.spark.read_planning import make_plan
+
+        options = parse_read_options(self.options)
+        if self._read_plan is None:
+            self._read_plan = make_plan(options)
+        return options, self._read_plan

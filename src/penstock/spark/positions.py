@@ -11,22 +11,13 @@ not known here.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
+from penstock.client.topic_partition import TopicPartition
 from penstock.errors import UsageError
 
 EARLIEST: Final = -2
 LATEST: Final = -1
-
-
-class TopicPartition(NamedTuple):
-    """One partition of a topic; ordered by name, then number."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 Offsets = Mapping[TopicPartition, int]

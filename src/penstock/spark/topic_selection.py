@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from penstock.spark.positions import OptionError, TopicPartition
+from penstock.client.topic_partition import TopicPartition
+from penstock.spark.positions import OptionError
 
 
 @dataclass(frozen=True, slots=True)

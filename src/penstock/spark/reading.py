@@ -1,0 +1,36 @@
+"""What batch and stream readers share: the task's work, and the values that travel from the driver to it."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from penstock.spark.compiled import tell_if_slow
+from penstock.spark.options import ReadOptions
+from penstock.spark.planning import Slice
+from penstock.spark.read_plan import ReadPlan
+from penstock.spark.row_builder import RowBuilder
+from penstock.spark.slice_reader import SliceReader
+from penstock.spark.worker_clusters import cluster_for
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class SlicePartition(InputPartition):
+    """One task's share of a read."""
+
+    def __init__(self, slice_: Slice) -> None:
+        super().__init__(tuple(slice_))
+        self.slice = slice_
+
+
+def read_rows(options: ReadOptions, plan: ReadPlan, schema: StructType, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+    """The rows of a task. Spark makes up an empty task for a read that has none."""
+    if not isinstance(partition, SlicePartition):
+        return
+    tell_if_slow()
+    builder = RowBuilder(plan, schema, partition.slice.place)
+    for records in SliceReader(cluster_for(options), options, partition.slice, wanted=builder.wanted).read():
+        yield builder.build(records)
