@@ -32,6 +32,7 @@ SINK_OPTIONS: Final = (
     "schema.registry.basic.auth.user.info",
     "auto.register.schemas",
     "use.latest.version",
+    "skipReplayedBatches",
 )
 FORMATS: Final = ("binary", "string", "json", "avro")
 _SPARKS_OWN: Final = {"path", "serialization.format", "checkpointlocation", "queryname", "outputmode"}
@@ -70,6 +71,7 @@ class SinkPlan:
     registry: RegistryOptions | None
     registers_schemas: bool
     uses_latest_version: bool
+    skips_replayed_batches: bool
 
 
 def plan_sink(given: Mapping[str, str], schema: StructType) -> SinkPlan:
@@ -93,6 +95,7 @@ def plan_sink(given: Mapping[str, str], schema: StructType) -> SinkPlan:
         registry=_registry(options),
         registers_schemas=_flag(options, "auto.register.schemas"),
         uses_latest_version=_flag(options, "use.latest.version"),
+        skips_replayed_batches=_flag(options, "skipReplayedBatches"),
     )
 
 
