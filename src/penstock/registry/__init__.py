@@ -1,1 +1,1 @@
-"""Schemas: Confluent's REST API over a compacted topic, and serialisers for Avro."""
+"""Schemas: Confluent's registry API over a compacted topic, its Avro rules, a client of it and Avro serialisers."""
