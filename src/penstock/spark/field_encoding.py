@@ -35,7 +35,7 @@ def field_encoder(plan: SinkPlan, field: FieldPlan, *, name: str, topic: str) ->
     if field.format == "json":
         from penstock.spark.json_encoding import JsonField
 
-        return JsonField(field, plan.schema)
+        return JsonField(field)
     from penstock.spark.avro_field import avro_field
 
     return avro_field(plan, field, name=name, topic=topic)
