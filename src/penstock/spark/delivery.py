@@ -7,7 +7,7 @@
 What always holds:
 - Batches go out in the order of their sequences. After a failure nothing is sent until every batch in flight has come back: then all that
   is left is sent again, in order. So with an idempotent producer each batch is written once, whatever was lost on the way.
-- An idempotent producer has at most five batches of a partition in flight: brokers remember that many.
+- At most five batches of a partition are in flight: brokers remember that many, and what they do not remember they would write again.
 - A batch too large for its topic is replaced by its halves; these keep its sequences, so those behind it need not change.
 """
 
@@ -31,6 +31,8 @@ from penstock.wire.compression import codec_of
 from penstock.wire.records import ProducerStamp, decode_records, encode_batch
 
 LAST_SEQUENCE: Final = 0x7FFFFFFF
+MOST_IN_FLIGHT: Final = 5
+"""As many batches of a partition as brokers remember of a producer."""
 
 
 class DeliveryFailed(ClientError):
@@ -79,7 +81,7 @@ class PartitionQueue:
 
     def next_to_send(self, now: float) -> QueuedBatch | None:
         """The batch whose turn it is, if one may be sent now."""
-        if now < self._rest_until or (self._is_recovering and self._in_flight):
+        if now < self._rest_until or self._in_flight >= MOST_IN_FLIGHT or (self._is_recovering and self._in_flight):
             return None
         self._is_recovering = False
         # Those in flight stand before those that are not, except while recovering.

@@ -26,6 +26,7 @@ from penstock.client.metadata import NO_LEADER, TopicMetadata
 from penstock.client.produce import BatchFor, ProduceAnswer, ProducedPartition, ProduceRequest
 from penstock.client.request import MessageRequest
 from penstock.client.topic_partition import TopicPartition
+from penstock.client.transport import OpenSocket, open_tcp
 from penstock.errors import InvalidTopic, MessageTooLarge, PenstockError, UnknownTopicOrPartition
 from penstock.spark.batch_encoding import OpenBatch
 from penstock.spark.delivery import DeliveryFailed, PartitionQueue, QueuedBatch, Verdict
@@ -54,15 +55,14 @@ class _Unanswered:
 class RawProducer:
     """One producer; see the module. After an exception it must be closed."""
 
-    def __init__(self, settings: ProducerSettings) -> None:
+    def __init__(self, settings: ProducerSettings, *, open_socket: OpenSocket = open_tcp) -> None:
         self.settings = settings
         self.last_used = monotonic()
         self.batch_size = settings.batch_size
         """How large batches should be; it shrinks when a topic takes only smaller ones."""
         self._asked_topics: set[str] = set()
-        self._cluster = Cluster(
-            settings.bootstrap_servers, client_id=settings.client_id, timeout_s=settings.request_timeout_ms / _MILLISECONDS
-        )
+        timeout_s = settings.request_timeout_ms / _MILLISECONDS
+        self._cluster = Cluster(settings.bootstrap_servers, client_id=settings.client_id, timeout_s=timeout_s, open_socket=open_socket)
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._unanswered: deque[_Unanswered] = deque()
         self._held_bytes = 0
@@ -154,6 +154,7 @@ class RawProducer:
             contents = [BatchFor(*batch.place, batch.content) for batch in batches]
             pending = connection.send(ProduceRequest(contents, self.settings.acks, self.settings.request_timeout_ms))
         except BrokerUnavailable as error:
+            self._give_up_connections(error)
             self._put_back(batches, str(error))
             return True
         if pending.request.has_answer:
@@ -169,6 +170,7 @@ class RawProducer:
         try:
             answer = asked.connection.receive(asked.pending, timeout_s=timeout_s)
         except BrokerUnavailable as error:
+            self._give_up_connections(error)
             self._put_back(asked.batches, str(error))
             return
         produced = {partition.topic_partition: partition for partition in answer.partitions}
@@ -177,6 +179,15 @@ class RawProducer:
             if found is None:
                 raise DeliveryFailed(f"the broker at {asked.connection.address} did not answer for {batch.place}")
             self._settle(batch, found)
+
+    def _give_up_connections(self, error: BrokerUnavailable) -> None:
+        """Put back all that waits for an answer on connections that have ended, before anything more is sent over new ones."""
+        waiting, self._unanswered = self._unanswered, deque()
+        for asked in waiting:
+            if asked.connection.is_closed and not asked.pending.is_answered:
+                self._put_back(asked.batches, str(error))
+            else:
+                self._unanswered.append(asked)
 
     def _settle(self, batch: QueuedBatch, answer: ProducedPartition) -> None:
         queue = self._queues[batch.place]
@@ -204,9 +215,7 @@ class RawProducer:
         for batch in batches:
             self._queues[batch.place].put_back(batch, rest_until=now + pause_ms / _MILLISECONDS)
             if batch.attempts > self.settings.retries:
-                raise DeliveryFailed(
-                    f"{batch.record_count} records for {batch.place} were not written: {trouble} (kafka.retries is used up)"
-                )
+                raise DeliveryFailed(f"{batch.record_count} records for {batch.place} were not written, and no retry is left: {trouble}")
         self._check_deadlines()
         self._find_leaders({batch.place.topic for batch in batches})
 
@@ -262,9 +271,7 @@ class RawProducer:
 
     def _no_topic(self, name: str, trouble: str) -> DeliveryFailed:
         if trouble:
-            return DeliveryFailed(
-                f"nothing is known about topic {name!r} after kafka.max.block.ms = {self.settings.max_block_ms}: {trouble}"
-            )
+            return DeliveryFailed(f"nobody told of topic {name!r} within kafka.max.block.ms = {self.settings.max_block_ms}: {trouble}")
         return DeliveryFailed(
             f"there is no topic {name!r} at {self.settings.bootstrap_servers}, and the broker did not create it within "
             f"kafka.max.block.ms = {self.settings.max_block_ms}: create it first, or check the name"
