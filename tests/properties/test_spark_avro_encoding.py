@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.spark.avro_encoding import AvroMismatch, encode_avro
-from penstock.spark.avro_schema import read_schema
+from penstock.spark.writer_schema import read_schema
 
 INTS = st.integers(-(2**31), 2**31 - 1)
 SUITS = ["CLUBS", "HEARTS", "SPADES"]

@@ -20,7 +20,7 @@ from penstock.errors import UsageError
 from penstock.registry.client import RegisteredSchema, RegistryClient
 from penstock.registry.errors import RegistryError
 from penstock.spark.avro_encoding import Schema, encode_avro
-from penstock.spark.avro_schema import derive_schema, read_schema
+from penstock.spark.writer_schema import derive_schema, read_schema
 from penstock.spark.binary_columns import BinaryColumn, null_flags
 from penstock.spark.options import RegistryOptions
 from penstock.spark.row_bytes import fill, join, only, to_column

@@ -1,102 +1,168 @@
-"""Avro schemas for columns of Spark: derived from the columns, or read from text with all named types written out.
+"""Avro schemas as values: parsed, with every name resolved.
 
-What may be null becomes a union of null and the type with the default null, so that columns can be added and dropped later. A struct is a
-record named after the path to it: `orders_value`, and `orders_value_address` for its column `address`. The same columns always give the
-same schema, so a registry that has it gives back the same id.
+fastavro checks the text and resolves names and namespaces; what it returns is brought into one small shape. A named type is one object
+wherever it is used, so a recursive schema is a cycle of objects.
 """
 
 import json
-import re
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fastavro.schema import SchemaParseException, UnknownType, parse_schema
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+import fastavro
+from fastavro.schema import SchemaParseException, UnknownType
 
-from penstock.spark.avro_encoding import AvroMismatch, Schema
+from penstock.errors import PenstockError
 
-_SIMPLE: Final[dict[type[DataType], Any]] = {
-    BooleanType: "boolean",
-    ByteType: "int",
-    ShortType: "int",
-    IntegerType: "int",
-    LongType: "long",
-    FloatType: "float",
-    DoubleType: "double",
-    StringType: "string",
-    BinaryType: "bytes",
-    DateType: {"type": "int", "logicalType": "date"},
-    TimestampType: {"type": "long", "logicalType": "timestamp-micros"},
-    TimestampNTZType: {"type": "long", "logicalType": "local-timestamp-micros"},
-}
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+PRIMITIVES: Final = {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
+NO_DEFAULT: Final = object()
 
 
-def derive_schema(data_type: DataType, name: str) -> str:
-    """The Avro schema of a type of Spark, as text; `name` is the name of the record, if it is one."""
-    return json.dumps(_derive(data_type, re.sub(r"\W", "_", name, flags=re.ASCII)))
+class BadSchema(PenstockError):
+    """A text that is not an Avro schema, or one that cannot become columns; the message says why."""
 
 
-def read_schema(text: str, *, referenced: Iterable[str] = (), where: str) -> Schema:
-    """A schema from its text; `referenced` are the schemas that it refers to, those that others need first."""
+@dataclass(eq=False, slots=True)
+class AvroField:
+    """A field of a record; `default` is JSON, or `NO_DEFAULT`."""
+
+    name: str
+    type: "AvroType"
+    default: Any
+    aliases: tuple[str, ...]
+
+
+@dataclass(eq=False, slots=True)
+class AvroType:
+    """One type. `kind` is Avro's word for it, or "union"; what does not concern the kind stays empty."""
+
+    kind: str
+    logical: str | None = None
+    precision: int = 0
+    scale: int = 0
+    name: str = ""
+    aliases: tuple[str, ...] = ()
+    fields: list[AvroField] = field(default_factory=list)
+    symbols: tuple[str, ...] = ()
+    default_symbol: str | None = None
+    size: int = 0
+    items: "AvroType | None" = None
+    """Of an array its items, of a map its values."""
+    branches: "list[AvroType]" = field(default_factory=list)
+
+    @property
+    def short_name(self) -> str:
+        """The name without its namespace: what resolution compares."""
+        return self.name.rpartition(".")[2]
+
+    @property
+    def inner(self) -> "AvroType":
+        """The type of items or values."""
+        assert self.items is not None
+        return self.items
+
+    def __str__(self) -> str:
+        if self.kind == "union":
+            return "[" + ", ".join(map(str, self.branches)) + "]"
+        return f"{self.kind} {self.name}" if self.name else self.logical or self.kind
+
+
+def parse_avro(schemas: Sequence[str]) -> AvroType:
+    """The type that the last schema describes; the schemas before it are those it refers to, each after those it needs itself."""
     named: dict[str, Any] = {}
     try:
-        for other in referenced:
-            parse_schema(json.loads(other), named_schemas=named)
-        parsed: Schema = parse_schema(json.loads(text), named_schemas=named, expand=True, _write_hint=False)
-    except (ValueError, KeyError, SchemaParseException, UnknownType) as error:
-        raise AvroMismatch(where, f"this is not a schema of Avro: {error}") from None
+        for text in schemas:
+            schema = fastavro.parse_schema(_read_json(text), named_schemas=named)
+    except (SchemaParseException, UnknownType, KeyError, TypeError, ValueError) as error:
+        raise BadSchema(f"it is not an Avro schema: {type(error).__name__} {error}") from None
     except RecursionError:
-        raise AvroMismatch(where, "a schema that contains itself cannot be written from columns") from None
-    return parsed
+        raise BadSchema("it is nested too deeply") from None
+    return _Reader(named).read(schema)
 
 
-def _derive(data_type: DataType, path: str) -> Any:
-    if isinstance(data_type, StructType):
-        return {"type": "record", "name": _checked(path), "fields": [_field(field, path) for field in data_type.fields]}
-    if isinstance(data_type, ArrayType):
-        return {"type": "array", "items": _nullable(_derive(data_type.elementType, path), is_nullable=data_type.containsNull)}
-    if isinstance(data_type, MapType):
-        if not isinstance(data_type.keyType, StringType):
-            raise AvroMismatch(path, f"a map of Avro has strings for keys, not {data_type.keyType.simpleString()}")
-        return {"type": "map", "values": _nullable(_derive(data_type.valueType, path), is_nullable=data_type.valueContainsNull)}
-    if isinstance(data_type, DecimalType):
-        return {"type": "bytes", "logicalType": "decimal", "precision": data_type.precision, "scale": data_type.scale}
-    simple = _SIMPLE.get(type(data_type))
-    if simple is None:
-        raise AvroMismatch(path, f"Avro has no type for {data_type.simpleString()}: cast it in Spark")
-    return simple
+def _read_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        # The bare name of a primitive type is how some tools write such a schema.
+        return text.strip()
 
 
-def _field(field: Any, path: str) -> dict[str, Any]:
-    derived = _nullable(_derive(field.dataType, f"{path}_{field.name}"), is_nullable=field.nullable)
-    named = {"name": _checked(field.name), "type": derived}
-    return named | {"default": None} if field.nullable else named
+class _Reader:
+    """Makes `AvroType`s of what fastavro returned."""
+
+    def __init__(self, named: Mapping[str, Any]) -> None:
+        self._named = named
+        self._types: dict[str, AvroType] = {}
+
+    def read(self, schema: Any) -> AvroType:
+        if isinstance(schema, list):
+            return AvroType("union", branches=[self.read(branch) for branch in schema])
+        if isinstance(schema, str):
+            if schema in PRIMITIVES:
+                return AvroType(schema)
+            return self._types.get(schema) or self.read(self._named[schema])
+        kind = schema["type"]
+        if isinstance(kind, list | dict):
+            return self.read(kind)
+        if kind in {"record", "error"}:
+            return self._read_record(schema)
+        if kind in {"enum", "fixed"}:
+            return self._read_named(schema)
+        if kind in {"array", "map"}:
+            return AvroType(kind, items=self.read(schema["items" if kind == "array" else "values"]))
+        if kind not in PRIMITIVES:
+            return self.read(kind)
+        return AvroType(kind, **_logical(schema))
+
+    def _read_record(self, schema: Mapping[str, Any]) -> AvroType:
+        name = schema["name"]
+        if name in self._types:
+            return self._types[name]
+        record = self._types[name] = AvroType("record", name=name, aliases=_short_names(schema))
+        for entry in schema["fields"]:
+            aliases = tuple(entry.get("aliases", ()))
+            record.fields.append(AvroField(entry["name"], self.read(entry["type"]), entry.get("default", NO_DEFAULT), aliases))
+        return record
+
+    def _read_named(self, schema: Mapping[str, Any]) -> AvroType:
+        name = schema["name"]
+        if name not in self._types:
+            self._types[name] = AvroType(
+                schema["type"],
+                name=name,
+                aliases=_short_names(schema),
+                symbols=tuple(schema.get("symbols", ())),
+                default_symbol=schema.get("default"),
+                size=int(schema.get("size", 0)),
+                **_logical(schema),
+            )
+        return self._types[name]
 
 
-def _nullable(schema: Any, *, is_nullable: bool) -> Any:
-    return ["null", schema] if is_nullable else schema
+def _short_names(schema: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(alias.rpartition(".")[2] for alias in schema.get("aliases", ()))
 
 
-def _checked(name: str) -> str:
-    if not _NAME.fullmatch(name):
-        raise AvroMismatch(name, "a name of Avro has letters, digits and '_' and does not begin with a digit: rename the column")
-    return name
+def _logical(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The logical type; one that is unknown or does not go with its type is as good as none, says Avro's specification."""
+    logical = schema.get("logicalType")
+    if logical == "decimal" and schema["type"] in {"bytes", "fixed"}:
+        precision, scale = schema.get("precision"), schema.get("scale", 0)
+        if isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision > 0:
+            return {"logical": logical, "precision": precision, "scale": scale}
+    if (logical, schema["type"]) in _LOGICAL:
+        return {"logical": logical}
+    return {}
+
+
+_LOGICAL: Final = {
+    ("date", "int"),
+    ("timestamp-millis", "long"),
+    ("timestamp-micros", "long"),
+    ("timestamp-nanos", "long"),
+    ("local-timestamp-millis", "long"),
+    ("local-timestamp-micros", "long"),
+    ("local-timestamp-nanos", "long"),
+}
+"""Those that give a column another type than the one they are written as; times of day, UUIDs and durations do not."""

@@ -1,7 +1,7 @@
 """Copying bytes between arrays inside compiled functions: one call of memcpy.
 
-numba copies a slice byte by byte after it has checked whether source and target overlap, which took most of the time of a record of 200 bytes.
-Without numba the slices are copied by numpy.
+numba copies a slice byte by byte after it has checked whether source and target overlap, which took most of the time of a record of 200
+bytes. Without numba the slices are copied by numpy.
 """
 
 from typing import Any

@@ -4,8 +4,8 @@ Compiling takes seconds, so the outcome is kept on disk: beside the module where
 private temporary folder. A package that came as a zip (`--py-files`) has no folder of its own and uses the user's cache. Where nothing can
 be written each process compiles for itself.
 
-What is compiled releases the GIL: the thread that fetches the next bytes runs beside it. Such functions keep to int64 (`np.int64(...)` around
-every byte), so that they give the same results with and without numba.
+What is compiled releases the GIL: the thread that fetches the next bytes runs beside it. Such functions keep to int64 (`np.int64(...)`
+around every byte), so that they give the same results with and without numba.
 """
 
 import logging

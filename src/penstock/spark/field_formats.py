@@ -64,11 +64,10 @@ def make_format(plan: ReadPlan, field: FieldPlan, kind: "pa.DataType") -> FieldF
 
             return JsonFormat(kind)
         case "avro":
-            from penstock.spark.avro_format import AvroFormat  # only who reads Avro needs it
+            from penstock.spark.avro_format import avro_format  # only who reads Avro needs it
 
-            assert plan.registry is not None
-            assert field.avro_schema is not None
-            return AvroFormat(field.avro_schema, plan.registry)
+            assert plan.registry_url is not None, "the options were checked"
+            return avro_format(field.avro, plan.registry_url, kind)
 
 
 def _read_one_by_one(column: BinaryColumn) -> TypedColumn:

@@ -1,7 +1,7 @@
 """The progress of a query as the committed offsets of a consumer group, so that every tool that shows lag shows the query's.
 
-Commits are those of a client without membership (generation -1), which a group takes while nobody is a member of it. Spark's checkpoint stays
-the truth about where a query goes on: these offsets are only told, never read back.
+Commits are those of a client without membership (generation -1), which a group takes while nobody is a member of it. Spark's checkpoint
+stays the truth about where a query goes on: these offsets are only told, never read back.
 """
 
 from itertools import chain, repeat

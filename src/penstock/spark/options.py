@@ -1,8 +1,8 @@
 """The options of a read: those of Spark's own connector under their own names, and ours.
 
-Names are found whatever their case, as everywhere in Spark. `kafka.` options are Kafka's own: those that say something about a read are obeyed,
-those that tune the Java client are accepted and have no effect, and those that Spark's connector refuses are refused. Any other name that is not in
-`KNOWN` is an error: a misspelt option that is silently ignored costs an afternoon.
+Names are found whatever their case, as everywhere in Spark. `kafka.` options are Kafka's own: those that say something about a read are
+obeyed, those that tune the Java client are accepted and have no effect, and those that Spark's connector refuses are refused. Any other
+name that is not in `KNOWN` is an error: a misspelt option that is silently ignored costs an afternoon.
 """
 
 import difflib
@@ -61,7 +61,6 @@ KNOWN: Final = (
     "value.subject",
     "mode",
     "schema.registry.url",
-    "schema.registry.basic.auth.user.info",
 )
 _SPARKS_OWN: Final = {"path", "serialization.format"}
 """What Spark itself adds to the options of tables and paths."""
@@ -84,14 +83,6 @@ class FieldOptions:
     format: Format = "binary"
     schema: str | None = None
     subject: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RegistryOptions:
-    """Where the schema registry is; `user_info` is `name:password`, or empty."""
-
-    url: str
-    user_info: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +113,7 @@ class ReadOptions:
     key: FieldOptions
     value: FieldOptions
     mode: Mode
-    registry: RegistryOptions | None
+    registry_url: str | None
     kafka: Mapping[str, str]
     """Kafka's own options without their prefix, for the connection (security)."""
 
@@ -161,7 +152,7 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
         key=_field(options, "key"),
         value=_field(options, "value"),
         mode=_mode(options),
-        registry=_registry(options),
+        registry_url=_registry_url(options),
         kafka=kafka,
     )
 
@@ -267,13 +258,11 @@ def _mode(options: Mapping[str, str]) -> Mode:
     return _word(options, "mode", ("FAILFAST", "PERMISSIVE", "DROPMALFORMED"), default="FAILFAST")  # type: ignore[return-value]  # checked
 
 
-def _registry(options: Mapping[str, str]) -> RegistryOptions | None:
+def _registry_url(options: Mapping[str, str]) -> str | None:
     url = _not_empty(options, "schema.registry.url")
-    if url is None:
-        return None
-    if not url.lower().startswith(("http://", "https://")):
+    if url is not None and not url.strip().lower().startswith(("http://", "https://")):
         raise OptionError("schema.registry.url", f"{url!r} is not a web address, as in http://127.0.0.1:8081")
-    return RegistryOptions(url, options.get("schema.registry.basic.auth.user.info", ""))
+    return url
 
 
 def _not_empty(options: Mapping[str, str], name: str) -> str | None:

@@ -1,11 +1,13 @@
 """How much a micro-batch reads and how it is split over tasks: numbers in, numbers out.
 
-The rules are those of Spark's own connector. `maxOffsetsPerTrigger` is shared out in proportion to what each partition has waiting, and a partition
-that has something gets at least one. `maxRecordsPerPartition` and `minPartitions` split what one partition has over several tasks.
+The rules are those of Spark's own connector. `maxOffsetsPerTrigger` is shared out in proportion to what each partition has waiting, and a
+partition that has something gets at least one. `maxRecordsPerPartition` and `minPartitions` split what one partition has over several
+tasks.
 """
 
 import math
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import NamedTuple
 
 from penstock.client.topic_partition import TopicPartition
@@ -47,7 +49,8 @@ def count_offsets(start: Offsets, end: Offsets) -> int:
 
 
 def split_slices(slices: Iterable[Slice], *, at_least: int | None = None, at_most_records: int | None = None) -> list[Slice]:
-    """The slices of the tasks: none empty, none with more than `at_most_records` offsets, and `at_least` of them if there is enough to split."""
+    """The slices of the tasks: none empty, none with more than `at_most_records` offsets, and `at_least` of them if there is enough to
+    split."""
     pieces = [slice_ for slice_ in sorted(slices) if slice_.size > 0]
     if at_most_records is not None:
         pieces = [piece for slice_ in pieces for piece in _split(slice_, math.ceil(slice_.size / at_most_records))]
@@ -61,7 +64,7 @@ def _split(slice_: Slice, parts: int) -> list[Slice]:
     """Equal parts, but for one offset."""
     parts = max(min(parts, slice_.size), 1)
     edges = [slice_.start + slice_.size * index // parts for index in range(parts + 1)]
-    return [Slice(slice_.place, first, last) for first, last in zip(edges, edges[1:], strict=False)]
+    return [Slice(slice_.place, first, last) for first, last in pairwise(edges)]
 
 
 def _share_out(parts: int, sizes: list[int]) -> list[int]:

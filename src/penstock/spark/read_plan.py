@@ -22,7 +22,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from penstock.spark.options import FieldOptions, Mode, ReadOptions, RegistryOptions
+from penstock.spark.options import FieldOptions, Mode, ReadOptions
 from penstock.spark.positions import OptionError
 
 Field = Literal["key", "value"]
@@ -44,10 +44,11 @@ _PLAIN: Final[dict[str, DataType]] = {
 
 @dataclass(frozen=True, slots=True)
 class FieldPlan:
-    """How keys or values are read. `avro_schema` is the schema that all messages are brought to, pinned when the query was made."""
+    """How keys or values are read. `avro` is the schema that all messages are brought to, pinned when the query was made: its text, after
+    the texts of the schemas that it refers to."""
 
     options: FieldOptions
-    avro_schema: str | None = None
+    avro: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class ReadPlan:
     key: FieldPlan
     value: FieldPlan
     mode: Mode
-    registry: RegistryOptions | None
+    registry_url: str | None
 
     def field(self, name: Field) -> FieldPlan:
         """The plan for keys or for values."""
@@ -77,9 +78,9 @@ def column_names(options: ReadOptions) -> tuple[str, ...]:
 
 def make_schema(options: ReadOptions, plan: ReadPlan) -> StructType | str:
     """The schema of the query. As text where a part of it was given as text: only Spark can parse that."""
-    types = {name: field_type(plan.field(name)) if name in {"key", "value"} else _PLAIN[name] for name in column_names(options)}  # type: ignore[arg-type]  # one of the two
-    if not any(isinstance(kind, str) for kind in types.values()):
-        return StructType([StructField(name, kind) for name, kind in types.items()])
+    types = {name: _column_type(name, plan) for name in column_names(options)}
+    if all(isinstance(kind, DataType) for kind in types.values()):
+        return StructType([StructField(name, kind) for name, kind in types.items() if isinstance(kind, DataType)])
     return ", ".join(f"{name} {kind if isinstance(kind, str) else kind.simpleString()}" for name, kind in types.items())
 
 
@@ -95,8 +96,7 @@ def field_type(plan: FieldPlan) -> DataType | str:
         case "avro":
             from penstock.spark.avro_types import spark_type  # only who reads Avro needs it
 
-            assert plan.avro_schema is not None
-            return spark_type(plan.avro_schema)
+            return spark_type(plan.avro)
 
 
 def check_schema(schema: StructType, plan: ReadPlan) -> None:
@@ -106,8 +106,12 @@ def check_schema(schema: StructType, plan: ReadPlan) -> None:
             raise OptionError("schema", f"there is no column {field.name!r}: choose from {', '.join(_COLUMNS)}")
         if field.name in CORRUPT_COLUMNS and (plan.mode != "PERMISSIVE" or CORRUPT_COLUMNS[field.name] not in schema.names):
             raise OptionError("schema", f"the column {field.name} goes with {CORRUPT_COLUMNS[field.name]} and mode = PERMISSIVE")
-        expected = field_type(plan.field(field.name)) if field.name in {"key", "value"} else _PLAIN[field.name]  # type: ignore[arg-type]  # one of the two
+        expected = _column_type(field.name, plan)
         if not isinstance(expected, str) and field.dataType.simpleString() != expected.simpleString():
             raise OptionError("schema", f"the column {field.name} is {expected.simpleString()}, not {field.dataType.simpleString()}")
         if isinstance(expected, str) and not isinstance(field.dataType, StructType):
             raise OptionError("schema", f"the column {field.name} is read as JSON objects, not as {field.dataType.simpleString()}")
+
+
+def _column_type(name: str, plan: ReadPlan) -> DataType | str:
+    return field_type(plan.key if name == "key" else plan.value) if name in {"key", "value"} else _PLAIN[name]

@@ -1,7 +1,7 @@
 """Records that are being gathered for one Arrow record batch: the arrays that the kernel fills, and the Arrow arrays made of them.
 
-The arrays are made as large as the bytes could need; what of them is not written is never touched and costs no memory. Arrow takes them over
-without copying, so each record batch gets arrays of its own.
+The arrays are made as large as the bytes could need; what of them is not written is never touched and costs no memory. Arrow takes them
+over without copying, so each record batch gets arrays of its own.
 """
 
 from collections.abc import Sequence

@@ -1,11 +1,12 @@
 """Record batches to the buffers of Arrow arrays, without a Python object per record.
 
-`scan_batches` reads the headers of the batches that stand one after the other in a fetched buffer; `decode_records` reads the records of some
-of them and appends to arrays that become Arrow columns as they are. The format is drawn in `penstock.wire.batch` and `penstock.wire.records`.
+`scan_batches` reads the headers of the batches that stand one after the other in a fetched buffer; `decode_records` reads the records of
+some of them and appends to arrays that become Arrow columns as they are. The format is drawn in `penstock.wire.batch` and
+`penstock.wire.records`.
 
-Bytes come from outside and are trusted in nothing: every size is checked against what is left before anything is read, and arrays are as large
-as the bytes could need (a record has at least seven bytes, a header two). What does not fit ends the call with a code of `PROBLEMS`; what was
-appended by then is thrown away by the caller.
+Bytes come from outside and are trusted in nothing: every size is checked against what is left before anything is read, and arrays are as
+large as the bytes could need (a record has at least seven bytes, a header two). What does not fit ends the call with a code of `PROBLEMS`;
+what was appended by then is thrown away by the caller.
 
 Records below `first_offset` or at or above `end_offset` are walked over: a slice of a partition may begin and end inside a batch.
 """

@@ -1,7 +1,7 @@
 """Gathered records of one partition to the Arrow record batch that Spark takes.
 
-Its schema is exactly what Spark expects, or Spark refuses it. Topic and partition are the same in every row, so their arrays are made once per
-length and cut. `mode` decides what becomes of keys and values that are not what their format says.
+Its schema is exactly what Spark expects, or Spark refuses it. Topic and partition are the same in every row, so their arrays are made once
+per length and cut. `mode` decides what becomes of keys and values that are not what their format says.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -99,7 +99,8 @@ class RowBuilder:
             for row in np.flatnonzero(column.broken)[:1] if column.broken is not None else ():
                 kind = self._plan.field(field).options.format
                 raise MalformedMessage(
-                    f"the {field} at offset {records.offsets()[row]} of {self._place} cannot be read as {kind}: {column.explain(int(row))}. "
+                    f"the {field} at offset {records.offsets()[row]} of {self._place} cannot be read as {kind}: "
+                    f"{column.explain(int(row))}. "
                     "With the option mode = PERMISSIVE such bytes come in a column of their own, with DROPMALFORMED their rows are left out"
                 )
 

@@ -62,7 +62,8 @@ def _find_java() -> str | None:
 
 def _java_version(java: str) -> int | None:
     try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=_JAVA_TIMEOUT_S, check=False)  # noqa: S603 -- the user's own Java
+        # The user's own Java.
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=_JAVA_TIMEOUT_S, check=False)  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):
         return None
     # "1.8.0_392" is how Java 8 and older call themselves.

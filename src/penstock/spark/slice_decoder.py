@@ -1,8 +1,8 @@
 """Fetched bytes of one partition to gathered records: which batches count, in order, until the end of the slice.
 
 A batch counts if it has offsets of the slice, is not a marker of the broker's (a control batch), and does not belong to an aborted
-transaction where only committed records are wanted. Its CRC is checked, it is decompressed if it is compressed, and its records go to `RecordBuffers`,
-which are handed on when they are full.
+transaction where only committed records are wanted. Its CRC is checked, it is decompressed if it is compressed, and its records go to
+`RecordBuffers`, which are handed on when they are full.
 
 `next_offset` is where the next fetch begins; it moves past every batch that was looked at, also one that had no rows.
 """

@@ -1,10 +1,11 @@
 """One task's slice of a partition: fetched from the leader, decoded, and handed on as gathered records.
 
-The next fetch is sent before the bytes of the last one are decoded, so that the broker and the network work meanwhile. What goes wrong with that
-request in advance (a leader that moved, a connection that broke) is repaired by asking again, through `Cluster.fetch`, which follows leaders.
+The next fetch is sent before the bytes of the last one are decoded, so that the broker and the network work meanwhile. What goes wrong with
+that request in advance (a leader that moved, a connection that broke) is repaired by asking again, through `Cluster.fetch`, which follows
+leaders.
 
-Offsets that are gone, because retention or somebody deleted them or because the topic was made anew, are told once and skipped, or are an error:
-that is what `failOnDataLoss` decides.
+Offsets that are gone, because retention or somebody deleted them or because the topic was made anew, are told once and skipped, or are an
+error: that is what `failOnDataLoss` decides.
 """
 
 import logging
@@ -159,6 +160,6 @@ class SliceReader:
         end = fetched.last_stable_offset if self._options.read_committed else fetched.high_watermark
         report_data_loss(
             self._options,
-            f"nothing came from {self._place} at offset {self._decoder.next_offset} for {self._options.poll_timeout_ms} ms, though the query "
-            f"reads up to {self._decoder.end}; the partition can be read up to {end} (see the option kafkaConsumer.pollTimeoutMs)",
+            f"nothing came from {self._place} at offset {self._decoder.next_offset} for {self._options.poll_timeout_ms} ms, though the "
+            f"query reads up to {self._decoder.end}; the partition can be read up to {end} (see the option kafkaConsumer.pollTimeoutMs)",
         )

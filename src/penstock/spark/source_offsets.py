@@ -35,7 +35,8 @@ class SourceOffsets:
         missing = sorted(set(names or ()).difference(existing)) or sorted(map(str, set(selection.partitions).difference(chosen)))
         if must_exist and missing:
             raise UnknownTopicOrPartition(
-                f"{', '.join(missing)}: no such topic or partition at {self._options.bootstrap_servers}; see the options subscribe and assign"
+                f"{', '.join(missing)}: no such topic or partition at {self._options.bootstrap_servers}; "
+                "see the options subscribe and assign"
             )
         return chosen
 
@@ -85,8 +86,8 @@ class SourceOffsets:
         if missing and refuse:
             raise OptionError(
                 option,
-                f"{', '.join(map(str, missing))} has no record of that time or later. startingOffsetsByTimestampStrategy = latest begins at "
-                "the end instead",
+                f"{', '.join(map(str, missing))} has no record of that time or later. "
+                "startingOffsetsByTimestampStrategy = latest begins at the end instead",
             )
         return found | self.latest(missing)
 

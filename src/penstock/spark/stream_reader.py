@@ -1,8 +1,9 @@
 """`spark.readStream`: how far each micro-batch reads.
 
-Spark keeps the offsets in its checkpoint and asks, before each micro-batch, how far the next one may go: `latestOffset(start, limit)`. `start` is
-what has been processed, and Spark asks once more after the last micro-batch of an AvailableNow run, which it never commits: so the progress for
-`group.id` is committed from there. Partitions that appear while the query runs are read from their beginning; those that disappear are lost data.
+Spark keeps the offsets in its checkpoint and asks, before each micro-batch, how far the next one may go: `latestOffset(start, limit)`.
+`start` is what has been processed, and Spark asks once more after the last micro-batch of an AvailableNow run, which it never commits: so
+the progress for `group.id` is committed from there. Partitions that appear while the query runs are read from their beginning; those that
+disappear are lost data.
 
 AvailableNow reads up to where the partitions ended when the run began, in micro-batches that keep to the limit.
 """
@@ -33,7 +34,8 @@ SparkOffset = dict[str, Any]
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads topics micro-batch by micro-batch. One of them plans, beside the driver, for the whole run; tasks have copies that only `read`."""
+    """Reads topics micro-batch by micro-batch. One of them plans, beside the driver, for the whole run; tasks have copies that only
+    `read`."""
 
     _offsets: SourceOffsets | None = None
     _progress: GroupProgress | None = None
