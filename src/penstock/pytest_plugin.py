@@ -4,8 +4,9 @@
         producer = confluent_kafka.Producer({"bootstrap.servers": penstock_broker.bootstrap_servers})
 
 One broker serves the whole session and starts with the first test that asks for it; tests keep apart by using topics of their own. A
-project that needs other options overrides `penstock_broker_options` in its `conftest.py`. pytest imports this module in every run, so it
-imports nothing but pytest.
+project that needs other options overrides `penstock_broker_options` in its `conftest.py`. The fixture `penstock_registry` is the address of
+a schema registry beside that broker; it starts with the first request and costs nothing before. pytest imports this module in every run, so
+it imports nothing but pytest.
 """
 
 from collections.abc import Iterator, Mapping
@@ -26,7 +27,14 @@ def penstock_broker_options() -> "Mapping[str, OptionText]":
 @pytest.fixture(scope="session")
 def penstock_broker(penstock_broker_options: "Mapping[str, OptionText]") -> "Iterator[Broker]":
     """A running broker, with `bootstrap_servers` and `coordination`."""
+    from penstock.registry.activation import missing_packages
     from penstock.testing import Broker
 
-    with Broker(penstock_broker_options) as broker:
+    with Broker(penstock_broker_options, registry=not missing_packages()) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def penstock_registry(penstock_broker: "Broker") -> str:
+    """The address of a schema registry beside the broker: `http://127.0.0.1:PORT`."""
+    return penstock_broker.registry_url

@@ -5,7 +5,8 @@
 
 Each broker has a thread with an event loop of its own, a temporary directory and free ports on the loopback interface, so several can run
 beside each other and beside an event loop of the test (`async with` works as well). The data are gone after the stop, unless a directory
-was given: then the next broker on that directory has them again.
+was given: then the next broker on that directory has them again. `Broker(registry=True)` has a schema registry beside it, at
+`registry_url`; it starts, as a process of its own, with the first request.
 
 Not for production, where `penstock serve` gives the broker a process of its own: here it shares the interpreter with the test.
 """
@@ -15,6 +16,7 @@ import tempfile
 import threading
 from collections.abc import Mapping
 from concurrent.futures import Future
+from contextlib import AsyncExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -30,12 +32,19 @@ class Broker:
     """A broker that runs while the `with` block does; options have Kafka's names, as in `Broker({"num.partitions": 3})`."""
 
     def __init__(
-        self, options: Mapping[str, OptionText] | None = None, *, data: Path | None = None, port: int = 0, node_id: int = 1
+        self,
+        options: Mapping[str, OptionText] | None = None,
+        *,
+        data: Path | None = None,
+        port: int = 0,
+        node_id: int = 1,
+        registry: bool = False,
     ) -> None:
         self._options = {name: _text(value) for name, value in (options or {}).items()}
         self._data = data
         self._port = port
         self._node_id = node_id
+        self._has_registry = registry
         self._running: _RunningBroker | None = None
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
@@ -48,6 +57,14 @@ class Broker:
     def coordination(self) -> str:
         """Where the embedded coordination listens, for a ZooKeeper client: `127.0.0.1:PORT`."""
         return "{}:{}".format(*self._started().coordination_address)
+
+    @property
+    def registry_url(self) -> str:
+        """Where the schema registry is: `http://127.0.0.1:PORT`."""
+        address = self._started().registry_address
+        if address is None:
+            raise RuntimeError("The broker has no registry: make it with Broker(registry=True).")
+        return "http://{}:{}".format(*address)
 
     def start(self) -> Self:
         """Start the broker and return when it accepts clients; raises what kept it from starting."""
@@ -66,7 +83,7 @@ class Broker:
             options=self._options,
         )
         try:
-            self._running = _RunningBroker(options)
+            self._running = _RunningBroker(options, has_registry=self._has_registry)
         except BaseException:
             self._discard_data()
             raise
@@ -107,12 +124,14 @@ class Broker:
 class _RunningBroker:
     """The thread of a broker; the constructor returns when the broker is ready, `stop` when the thread has ended."""
 
-    def __init__(self, options: ServerOptions) -> None:
+    def __init__(self, options: ServerOptions, *, has_registry: bool) -> None:
+        self._has_registry = has_registry
         self._stop: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ready: Future[None] = Future()
         self._ended: Future[None] = Future()
         self.address = self.coordination_address = (LOOPBACK, 0)
+        self.registry_address: tuple[str, int] | None = None
         # A daemon, so that a test run which forgot to stop its broker still ends.
         self._thread = threading.Thread(target=self._run, args=(options,), name="penstock-broker", daemon=True)
         self._thread.start()
@@ -138,8 +157,15 @@ class _RunningBroker:
         from penstock.broker.server import BrokerServer  # not needed by who only imports this module, for example to annotate a fixture
 
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        async with BrokerServer(options) as server:
+        async with AsyncExitStack() as stack:
+            server = await stack.enter_async_context(BrokerServer(options))
             self.address, self.coordination_address = server.address, server.coordination_address
+            if self._has_registry:
+                from penstock.registry.activation import RegistryActivation, bind  # as above
+
+                listener = bind(LOOPBACK, 0, is_required=True)
+                activation = RegistryActivation(listener, broker=server.address, log_level="warning")
+                self.registry_address = (await stack.enter_async_context(activation)).address
             self._ready.set_result(None)
             asked = asyncio.create_task(self._stop.wait())
             stopped = asyncio.create_task(server.stopped())

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from penstock.cli import consume, dump_log, group, produce, serve, topic
+from penstock.cli import consume, dump_log, group, produce, registry, serve, topic
 
 app = typer.Typer(
     name="penstock",
@@ -26,6 +26,7 @@ def serve_command(arguments: Annotated[list[str] | None, typer.Argument(metavar=
 
 app.add_typer(topic.app, name="topic")
 app.add_typer(group.app, name="group")
+app.add_typer(registry.app, name="registry")
 app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
 app.command("dump-log")(dump_log.dump_log)

@@ -12,23 +12,27 @@ import argparse
 import asyncio
 import difflib
 import gc
-import logging
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from penstock.cli.address import Address, parse_address
 from penstock.cli.properties import parse_assignments, read_properties
 from penstock.errors import UsageError
+from penstock.log_lines import log_to_stderr
 
 if TYPE_CHECKING:
+    import socket
+
     from penstock.broker.server_options import ServerOptions
 
-SUMMARY = "Run a broker: the log, its coordination and its clients' port in one process."
+SUMMARY = "Run a broker: the log, its coordination and its clients' port in one process, and a schema registry beside it."
 DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_COORDINATION = "127.0.0.1:2181"
+DEFAULT_REGISTRY = "127.0.0.1:8081"
 DEFAULT_DATA = "penstock-data"
 DEFAULT_NODE_ID = "1"
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -42,16 +46,24 @@ examples:
   penstock serve --config server.properties --data /disk1/penstock --data /disk2/penstock
 
 When clients are accepted, one line goes to stdout:
-  ready: broker HOST:PORT coordination HOST:PORT
+  ready: broker HOST:PORT coordination HOST:PORT registry HOST:PORT
 """
+
+
+class RegistryAddress(NamedTuple):
+    """Where the schema registry listens, and whether a taken port is an error."""
+
+    address: Address
+    is_required: bool
 
 
 def serve(arguments: Sequence[str]) -> None:
     """Run a broker as the arguments say; returns after a clean stop."""
     flags = parse_flags(arguments)
     options = server_options(flags)
-    _log_to_stderr(flags.log_level)
-    asyncio.run(_serve(options))
+    registry = registry_address(flags)
+    log_to_stderr(flags.log_level)
+    asyncio.run(_serve(options, registry, log_level=flags.log_level))
 
 
 def server_options(flags: argparse.Namespace) -> "ServerOptions":
@@ -73,6 +85,23 @@ def server_options(flags: argparse.Namespace) -> "ServerOptions":
         node_id=_node_id(flags.node_id, options),
         options=options,
     )
+
+
+def registry_address(flags: argparse.Namespace) -> RegistryAddress | None:
+    """Where the registry shall listen; None without one: by choice, or because its packages are not installed."""
+    if flags.no_registry:
+        if flags.registry is not None:
+            raise UsageError("--registry and --no-registry contradict each other: give one of them.")
+        return None
+    from penstock.registry.activation import INSTALL, missing_packages
+
+    missing = missing_packages()
+    if missing and flags.registry is not None:
+        raise UsageError(f"--registry needs {' and '.join(missing)}: {INSTALL}")
+    if missing:
+        print(f"penstock: without a schema registry, because {' and '.join(missing)} are not installed: {INSTALL}", file=sys.stderr)
+        return None
+    return RegistryAddress(parse_address(flags.registry or DEFAULT_REGISTRY, "--registry"), flags.registry is not None)
 
 
 def _advertised_address(flag: str | None) -> Address | None:
@@ -100,7 +129,7 @@ def _node_id(flag: int | None, options: dict[str, str]) -> int:
     return int(text)
 
 
-async def _serve(options: "ServerOptions") -> None:
+async def _serve(options: "ServerOptions", registry: RegistryAddress | None, *, log_level: str) -> None:
     """Start, announce, wait for a signal or the server's own end, stop."""
     from penstock.broker.server import BrokerServer
 
@@ -114,15 +143,29 @@ async def _serve(options: "ServerOptions") -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop)
-    async with BrokerServer(options) as server:
-        _collect_garbage_seldom()
+    async with AsyncExitStack() as stack:
+        # First, because it is soon said that a port is taken.
+        listener = None if registry is None else _listen_for_registry(registry)
+        server = await stack.enter_async_context(BrokerServer(options))
         pairs = [("broker", server.address), ("coordination", server.coordination_address)]
+        if listener is not None:
+            from penstock.registry.activation import RegistryActivation
+
+            activation = await stack.enter_async_context(RegistryActivation(listener, broker=server.address, log_level=log_level))
+            pairs.append(("registry", activation.address))
+        _collect_garbage_seldom()
         print("ready:", *(f"{name} {Address(*address)}" for name, address in pairs), flush=True)
         asked = asyncio.create_task(asked_to_stop.wait())
         stopped = asyncio.create_task(server.stopped())
         await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
         if stopped.done():
             stopped.result()
+
+
+def _listen_for_registry(registry: RegistryAddress) -> "socket.socket":
+    from penstock.registry.activation import bind
+
+    return bind(*registry.address, is_required=registry.is_required)
 
 
 def _collect_garbage_seldom() -> None:
@@ -165,6 +208,9 @@ def _flag_parser() -> argparse.ArgumentParser:
     add("--advertise", metavar="HOST:PORT", help="the address that clients are told (default: where it listens)")
     coordination_help = f"where the embedded coordination listens (default {DEFAULT_COORDINATION}, or a free port if that one is taken)"
     add("--coordination", metavar="HOST:PORT", help=coordination_help)
+    registry_help = f"where the schema registry listens (default {DEFAULT_REGISTRY}, or a free port if that one is taken)"
+    add("--registry", metavar="HOST:PORT", help=registry_help)
+    add("--no-registry", action="store_true", help="no schema registry")
     data_help = f"where the logs are kept; repeat it to use several disks (default ./{DEFAULT_DATA})"
     add("--data", metavar="DIR", type=Path, action="append", default=[], help=data_help)
     add("--node-id", metavar="N", type=int, help=f"this broker's number in its cluster (default {DEFAULT_NODE_ID})")
@@ -173,16 +219,3 @@ def _flag_parser() -> argparse.ArgumentParser:
     add("--config", metavar="FILE", type=Path, help="read options from a file of NAME=VALUE lines, as Kafka's server.properties")
     add("--log-level", choices=LOG_LEVELS, default="info", help="how much to tell on stderr (default info)")
     return parser
-
-
-class _OneLine(logging.Formatter):
-    """One line per event, whatever the message or a traceback contains, so that lines can be counted and searched."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return super().format(record).replace("\n", " | ")
-
-
-def _log_to_stderr(level: str) -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_OneLine("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=level.upper(), handlers=[handler])

@@ -122,6 +122,11 @@ class RegistryClient:
         """The names of the subjects."""
         return [str(name) for name in self._get("/subjects", deleted=include_deleted, subjectPrefix=prefix)]
 
+    def latest_versions(self, *, include_deleted: bool = False, prefix: str | None = None) -> list[RegisteredSchema]:
+        """The latest version of every subject."""
+        listed = self._get("/schemas", latestOnly=True, deleted=include_deleted, subjectPrefix=prefix)
+        return [_registered(document) for document in listed]
+
     def versions(self, subject: str, *, include_deleted: bool = False) -> list[int]:
         """The numbers of a subject's versions."""
         return [int(number) for number in self._get(f"/subjects/{_name(subject)}/versions", deleted=include_deleted)]
