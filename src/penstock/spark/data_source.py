@@ -7,7 +7,7 @@ reads with) is looked up once, in `schema`, and travels inside. Everything heavy
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, DataSourceStreamWriter, DataSourceWriter
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
@@ -58,6 +58,18 @@ class PenstockDataSource(DataSource):
         check_stream_options(options)
         check_schema(schema, plan)
         return StreamReader(options, plan, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """For `df.write` and `INSERT INTO`."""
+        from penstock.spark.writer import PenstockWriter
+
+        return PenstockWriter(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 -- Spark's name
+        """For `df.writeStream`."""
+        from penstock.spark.stream_writer import PenstockStreamWriter
+
+        return PenstockStreamWriter(self.options, schema)
 
     def _prepare_read(self) -> "tuple[ReadOptions, ReadPlan]":
         """The options, checked, and the plan: made by whichever method is called first, and kept when Spark pickles this object."""

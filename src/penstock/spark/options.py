@@ -64,6 +64,8 @@ KNOWN: Final = (
 )
 _SPARKS_OWN: Final = {"path", "serialization.format"}
 """What Spark itself adds to the options of tables and paths."""
+SINK_ONLY: Final = {"topic", "auto.register.schemas", "use.latest.version", "skipreplayedbatches"}
+"""What only a write obeys: a table of SQL has one list of options for both directions."""
 _REFUSED: Final = {
     "auto.offset.reset": "startingOffsets says where a new query begins",
     "enable.auto.commit": "group.id commits the progress of the query",
@@ -184,13 +186,16 @@ def _own_spelling(given: Mapping[str, str]) -> dict[str, str]:
     options = {}
     for name, value in given.items():
         lower = name.lower()
-        if lower in _SPARKS_OWN:
+        if lower in _SPARKS_OWN | SINK_ONLY:
             continue
         if lower not in spelling and not lower.startswith("kafka."):
             close = difflib.get_close_matches(lower, spelling, n=1)
             hint = f" Did you mean {spelling[close[0]]}?" if close else f" There are: {', '.join(KNOWN)}, and kafka.* for Kafka's own."
             raise OptionError(name, f"there is no such option.{hint}")
         options[spelling.get(lower, lower)] = value
+    # What a table of SQL is written to is what it reads, unless it says otherwise.
+    if "topic" in given and not options.keys() & {"subscribe", "subscribePattern", "assign"}:
+        options["subscribe"] = given["topic"]
     return options
 
 
