@@ -18,8 +18,10 @@ sys.modules["numba"] = None
 import pytest
 from hypothesis import settings
 settings.register_profile("few", max_examples=8, derandomize=True, deadline=None, database=None)
-sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning", "--hypothesis-profile=few", "tests/properties/test_spark_records.py",
-    "tests/properties/test_spark_avro.py", "-k", "not many_small"]))
+sys.exit(pytest.main([
+    "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning", "--hypothesis-profile=few",
+    "tests/properties/test_spark_records.py", "tests/properties/test_spark_avro.py", "-k", "not many_small",
+]))
 """
 
 TOLD = """
