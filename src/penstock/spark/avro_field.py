@@ -20,11 +20,11 @@ from penstock.errors import UsageError
 from penstock.registry.client import RegisteredSchema, RegistryClient
 from penstock.registry.errors import RegistryError
 from penstock.spark.avro_encoding import Schema, encode_avro
-from penstock.spark.writer_schema import derive_schema, read_schema
 from penstock.spark.binary_columns import BinaryColumn, null_flags
 from penstock.spark.options import RegistryOptions
 from penstock.spark.row_bytes import fill, join, only, to_column
 from penstock.spark.sink_options import FieldPlan, SinkPlan
+from penstock.spark.writer_schema import derive_schema, read_schema
 
 _NOT_FOUND: Final = 404
 _CACHED_S: Final = 300.0

@@ -58,6 +58,11 @@ def test_durations_are_written_as_everywhere_in_spark(text: str, expected: int) 
     assert parse(maxTriggerDelay=text).max_trigger_delay_ms == expected
 
 
+def test_name_and_password_of_the_registry_go_into_its_addresses() -> None:
+    given = {"schema__registry__url": "http://a:1, https://b:2", "schema__registry__basic__auth__user__info": "ann:secret"}
+    assert parse(**given).registry_url == "http://ann:secret@a:1,https://ann:secret@b:2"
+
+
 def test_columns_keep_the_order_of_the_source() -> None:
     assert parse(columns="offset, Value").columns == ("value", "offset")
     assert parse(columns="headers,timestamptype", includeHeaders="true").columns == ("timestampType", "headers")
