@@ -7,6 +7,7 @@ anything is measured. Ratios are of one round: both connectors, one after the ot
 import io
 import json
 import os
+from abc import abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -96,9 +97,9 @@ class _SparkCase(Case):
         """The connectors that can be had."""
         return [OURS, SPARKS] if connector_jars() else [OURS]
 
+    @abstractmethod
     def query(self, broker: Broker, format_name: str) -> None:
         """Read everything once."""
-        raise NotImplementedError
 
 
 def _metrics(ratio: float) -> tuple[Metric, ...]:
@@ -115,10 +116,14 @@ class SparkCount(_SparkCase):
         super().__init__(count)
         self.name = "spark-count"
         self.title = "Spark counts rows and sums lengths"
-        self.metrics = _metrics(1.8)
+        self.metrics = (*_metrics(1.8), Metric("value only", "rows/s", summary="max"))
 
-    def query(self, broker: Broker, format_name: str) -> None:
-        data = read(broker, self.name, format_name)
+    def run(self, context: Context) -> Values:
+        values = super().run(context)
+        return {**values, "value only": rate(self.count, lambda: self.query(context.broker, OURS, columns="value"))}
+
+    def query(self, broker: Broker, format_name: str, **options: str) -> None:
+        data = read(broker, self.name, format_name, **options)
         found = tuple(data.selectExpr("count(*)", "sum(length(value))").collect()[0])
         if found != (self.count, self.count * VALUE_BYTES):
             raise BenchError(f"{format_name} read {found[0]} rows with {found[1]} bytes instead of {self.count}")
