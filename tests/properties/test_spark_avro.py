@@ -39,7 +39,10 @@ MICROS = st.integers(-(10**15), 4 * 10**15).map(lambda number: datetime(1970, 1,
 LOGICAL: list[tuple[Schema, st.SearchStrategy[Any]]] = [
     ({"type": "int", "logicalType": "date"}, st.dates(date(1700, 1, 1), date(2300, 1, 1))),
     ({"type": "long", "logicalType": "timestamp-micros"}, MICROS),
-    ({"type": "long", "logicalType": "timestamp-millis"}, MICROS.map(lambda time: time.replace(microsecond=time.microsecond // 1000 * 1000))),
+    (
+        {"type": "long", "logicalType": "timestamp-millis"},
+        MICROS.map(lambda time: time.replace(microsecond=time.microsecond // 1000 * 1000)),
+    ),
     ({"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}, st.decimals(-9_999_999, 9_999_999, places=2)),
     ({"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 0}, st.integers(-(10**38) + 1, 10**38 - 1).map(Decimal)),
 ]
