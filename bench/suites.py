@@ -17,6 +17,7 @@ from bench.memory import Memory
 from bench.partitions import Partitions
 from bench.produce import Produce, Workload
 from bench.restart import Restart
+from bench.spark_read import SparkAvro, SparkCount, SparkMemory, SparkStream
 from bench.startup import Startup
 
 
@@ -39,11 +40,13 @@ class Sizes:
     commits: int = 20_000
     committed_offsets: int = 100_000
     dirty_megabytes: int = 300
+    spark_rows: int = 4_000_000
 
 
 FULL = Sizes(2_000_000, 1_000_000, 50_000, 10, 500_000, (1, 100, 1000), (100, 2000), 1000, (1, 100, 1000), 5.0)
 QUICK = Sizes(200_000, 100_000, 10_000, 3, 100_000, (1, 100), (10, 100), 200, (1, 100), 1.0,
-              group_members=(2, 10), rebalances=20, commits=2_000, committed_offsets=10_000, dirty_megabytes=60)  # fmt: skip
+              group_members=(2, 10), rebalances=20, commits=2_000, committed_offsets=10_000, dirty_megabytes=60,
+              spark_rows=400_000)  # fmt: skip
 
 
 def single(sizes: Sizes) -> list[Case]:
@@ -90,4 +93,16 @@ def compaction(sizes: Sizes) -> list[Case]:
     return [Compaction(sizes.dirty_megabytes)]
 
 
-SUITES: dict[str, Callable[[Sizes], list[Case]]] = {"single": single, "scaling": scaling, "groups": groups, "compaction": compaction}
+def spark(sizes: Sizes) -> list[Case]:
+    """Topics in Spark, beside Spark's own connector."""
+    rows = sizes.spark_rows
+    return [SparkCount(rows), SparkStream(rows), SparkAvro(rows), SparkMemory(rows)]
+
+
+SUITES: dict[str, Callable[[Sizes], list[Case]]] = {
+    "single": single,
+    "scaling": scaling,
+    "groups": groups,
+    "compaction": compaction,
+    "spark": spark,
+}

@@ -1,4 +1,4 @@
-"""Avro messages in columns are what fastavro reads, for any schema, evolved schemas and damaged bytes; nothing hangs, nothing reads too far."""
+"""Avro messages in columns are what fastavro reads: any schema, evolved schemas, damaged bytes. Nothing hangs, nothing reads too far."""
 
 import io
 import json
@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_type
 
 from penstock.spark.avro_decoder import NO_PROGRAM, AvroDecoder
-from penstock.spark.avro_schema import parse_avro
-from penstock.spark.avro_types import spark_type
+from penstock.spark.avro_spark_types import spark_type
+from penstock.spark.avro_type import parse_avro
 
 pytestmark = pytest.mark.timeout(300)  # the kernel is compiled by the first test, on a busy machine
 

@@ -52,7 +52,7 @@ def pack(packer: BatchPacker, rows: Rows, partitions: list[int]) -> list[tuple[T
     buffer_memory=st.sampled_from([1, 3_000, 1_000_000]),
     data=st.data(),
 )
-def test_rows_come_back_from_their_partitions_in_their_order(  # noqa: PLR0917 - one drawn value each
+def test_rows_come_back_from_their_partitions_in_their_order(
     pages: list[list[tuple]],  # type: ignore[type-arg]
     binary: pa.DataType,
     with_headers: bool,

@@ -1,4 +1,4 @@
-"""Records in columns are what our own reader of batches reads, for any records, slices and codecs; damaged bytes are told, never believed."""
+"""Records in columns are what our own reader of batches reads: any records, slices, codecs. Damaged bytes are told, never believed."""
 
 import random
 from typing import Any
@@ -153,7 +153,7 @@ def test_markers_and_aborted_transactions_are_no_rows() -> None:
 def test_an_old_format_is_told() -> None:
     log = bytearray(encode_batch([Record(0, 1, None, b"value")]))
     log[16] = 1
-    with pytest.raises(CorruptMessage, match="it has format 1, from before Kafka 0.11"):
+    with pytest.raises(CorruptMessage, match=r"it has format 1, from before Kafka 0\.11"):
         decode(bytes(log))
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from penstock.spark.avro_kernel import CHECKING_UTF8, WRITING, run_messages
 from penstock.spark.avro_program import Compiler
-from penstock.spark.avro_schema import AvroType
+from penstock.spark.avro_type import AvroType
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]

@@ -3,7 +3,7 @@
 import struct
 from typing import Any
 
-from penstock.spark.avro_schema import NO_DEFAULT, AvroType, BadSchema
+from penstock.spark.avro_type import NO_DEFAULT, AvroType, BadSchema
 
 
 def encode_default(avro: AvroType, default: Any) -> bytes:

@@ -16,7 +16,7 @@ from penstock.registry.client import RegistryClient
 from penstock.registry.errors import RegistryError
 from penstock.spark.avro_decoder import NO_PROGRAM, AvroDecoder
 from penstock.spark.avro_kernel import FRAME_SIZE, REASONS
-from penstock.spark.avro_schema import BadSchema, parse_avro
+from penstock.spark.avro_type import BadSchema, parse_avro
 from penstock.spark.field_formats import TypedColumn
 from penstock.spark.record_buffers import BinaryColumn
 

@@ -106,8 +106,8 @@ def run_messages(
     for row in range(len(entries)):
         if entries[row] >= 0:
             code = run_message(
-                data.ctypes.data + offsets[row] + FRAME_SIZE,
-                data.ctypes.data + offsets[row + 1],
+                data.ctypes.data + np.int64(offsets[row]) + FRAME_SIZE,
+                data.ctypes.data + np.int64(offsets[row + 1]),
                 entries[row],
                 operations.ctypes.data,
                 tables.ctypes.data,

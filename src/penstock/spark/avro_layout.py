@@ -21,8 +21,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from penstock.spark.avro_kernel import COUNT, DATA, NODE_FIELDS, SIZE, VALIDITY
-from penstock.spark.avro_schema import AvroType
-from penstock.spark.avro_types import column_branches, is_decimal
+from penstock.spark.avro_spark_types import column_branches, is_decimal
+from penstock.spark.avro_type import AvroType
 
 NOTHING, BITS, WORDS, LONGS, DECIMALS, BYTES, LIST, STRUCT = range(8)
 _KINDS: Final = {

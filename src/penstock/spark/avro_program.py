@@ -19,8 +19,8 @@ from penstock.spark import avro_kernel as kernel
 from penstock.spark.avro_default import encode_default
 from penstock.spark.avro_kernel import OPERATION_SIZE
 from penstock.spark.avro_layout import BYTES, LIST, STRUCT, Layout, Node
-from penstock.spark.avro_schema import NO_DEFAULT, AvroField, AvroType, BadSchema
-from penstock.spark.avro_types import column_branches, is_decimal
+from penstock.spark.avro_spark_types import column_branches, is_decimal
+from penstock.spark.avro_type import NO_DEFAULT, AvroField, AvroType, BadSchema
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]

@@ -61,6 +61,7 @@ KNOWN: Final = (
     "value.subject",
     "mode",
     "schema.registry.url",
+    "schema.registry.basic.auth.user.info",
 )
 _SPARKS_OWN: Final = {"path", "serialization.format"}
 """What Spark itself adds to the options of tables and paths."""
@@ -83,6 +84,22 @@ class FieldOptions:
     format: Format = "binary"
     schema: str | None = None
     subject: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryOptions:
+    """Where the schema registry is; `user_info` is `name:password`, or empty."""
+
+    url: str
+    user_info: str = ""
+
+    @property
+    def addresses(self) -> str:
+        """The addresses, each with name and password inside."""
+        if not self.user_info:
+            return self.url
+        parts = (address.strip().partition("://") for address in self.url.split(","))
+        return ",".join(f"{scheme}://{self.user_info}@{rest}" for scheme, _, rest in parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +179,12 @@ DEFAULT_FETCH_BYTES: Final = 4 * 1024 * 1024
 
 
 def check_batch_options(options: ReadOptions) -> None:
-    """What a batch cannot do: begin at the end, or end at the beginning."""
+    """What a batch cannot do: begin at the end, end at the beginning, commit what it has read. Limits of micro-batches have no effect on
+    it, as in Spark's own connector."""
     _refuse_edge("startingOffsets", options.starting, LATEST, "a batch cannot begin at the latest offset")
     _refuse_edge("endingOffsets", options.ending, EARLIEST, "a batch cannot end at the earliest offset")
+    if options.group_id is not None:
+        raise OptionError("group.id", "only a stream commits its progress; it is for spark.readStream")
 
 
 def check_stream_options(options: ReadOptions) -> None:
@@ -260,9 +280,11 @@ def _mode(options: Mapping[str, str]) -> Mode:
 
 def _registry_url(options: Mapping[str, str]) -> str | None:
     url = _not_empty(options, "schema.registry.url")
-    if url is not None and not url.strip().lower().startswith(("http://", "https://")):
+    if url is None:
+        return None
+    if not all(address.strip().lower().startswith(("http://", "https://")) for address in url.split(",")):
         raise OptionError("schema.registry.url", f"{url!r} is not a web address, as in http://127.0.0.1:8081")
-    return url
+    return RegistryOptions(url, options.get("schema.registry.basic.auth.user.info", "")).addresses
 
 
 def _not_empty(options: Mapping[str, str], name: str) -> str | None:

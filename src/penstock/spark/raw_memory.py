@@ -16,43 +16,43 @@ if numba is None:
 
     def load_byte(address: Number) -> Number:
         """The byte at an address."""
-        return ctypes.c_uint8.from_address(address).value
+        return ctypes.c_uint8.from_address(int(address)).value
 
     def load_word(address: Number) -> Number:
         """The signed number of four bytes at an address."""
-        return ctypes.c_int32.from_address(address).value
+        return ctypes.c_int32.from_address(int(address)).value
 
     def load_long(address: Number) -> Number:
         """The signed number of eight bytes at an address."""
-        return ctypes.c_int64.from_address(address).value
+        return ctypes.c_int64.from_address(int(address)).value
 
     def store_byte(address: Number, value: Number) -> None:
         """Write one byte."""
-        ctypes.c_uint8.from_address(address).value = value
+        ctypes.c_uint8.from_address(int(address)).value = int(value)
 
     def store_word(address: Number, value: Number) -> None:
         """Write four bytes."""
-        ctypes.c_int32.from_address(address).value = value
+        ctypes.c_int32.from_address(int(address)).value = int(value)
 
     def store_long(address: Number, value: Number) -> None:
         """Write eight bytes."""
-        ctypes.c_int64.from_address(address).value = value
+        ctypes.c_int64.from_address(int(address)).value = int(value)
 
     def store_as_float(address: Number, value: Number) -> None:
         """Write a whole number as a float."""
-        ctypes.c_float.from_address(address).value = value
+        ctypes.c_float.from_address(int(address)).value = int(value)
 
     def store_as_double(address: Number, value: Number) -> None:
         """Write a whole number as a double."""
-        ctypes.c_double.from_address(address).value = value
+        ctypes.c_double.from_address(int(address)).value = int(value)
 
     def store_widened(address: Number, bits: Number) -> None:
         """Write the float of these bits as a double."""
-        ctypes.c_double.from_address(address).value = struct.unpack("<f", struct.pack("<i", bits))[0]
+        ctypes.c_double.from_address(int(address)).value = struct.unpack("<f", struct.pack("<i", int(bits)))[0]
 
     def copy_memory(target: Number, source: Number, size: Number) -> None:
         """Copy bytes between places that do not overlap."""
-        ctypes.memmove(target, source, size)
+        ctypes.memmove(int(target), int(source), int(size))
 
 else:
     from llvmlite import ir

@@ -94,7 +94,7 @@ def field_type(plan: FieldPlan) -> DataType | str:
         case "json":
             return f"STRUCT<{plan.options.schema}>"
         case "avro":
-            from penstock.spark.avro_types import spark_type  # only who reads Avro needs it
+            from penstock.spark.avro_spark_types import spark_type  # only who reads Avro needs it
 
             return spark_type(plan.avro)
 

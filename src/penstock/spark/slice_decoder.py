@@ -65,6 +65,10 @@ class SliceDecoder:
         """Whether nothing more has to be fetched."""
         return self.next_offset >= self.end
 
+    def skip_to(self, offset: int) -> None:
+        """Go on at a later offset: what is before it is gone, also where a batch still has it."""
+        self.next_offset = self._start = max(offset, self.next_offset)
+
     def decode(self, fetched: memoryview, aborted: AbortedTransactions = ()) -> Iterator[RecordBuffers]:
         """Take in the bytes of one fetch; yields what has become full. `aborted` are producer ids and first offsets."""
         data = np.frombuffer(fetched, np.uint8)

@@ -149,7 +149,7 @@ class SliceReader:
             )
         if offset > last or first >= self._decoder.end:
             return None
-        self._decoder.next_offset = max(offset, first)
+        self._decoder.skip_to(first)
         wanted = self._wanted(self._decoder.next_offset)
         return self._cluster.fetch(wanted, max_wait_ms=_MAX_WAIT_MS, isolation_level=self._isolation)
 

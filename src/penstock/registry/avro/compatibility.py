@@ -113,7 +113,7 @@ class _Check:
             yield _broken("MISSING_UNION_BRANCH", place, detail)
 
     def _understands(self, reader: Union, writer: Schema) -> bool:
-        return any(next(self.between(branch, writer, _Place()), None) is None for branch in reader.branches)
+        return any(next(self.between(branch, writer, _Place(path=type_name(branch))), None) is None for branch in reader.branches)
 
     def _why(self, reader: Union, writer: Schema) -> str:
         """For the branch that was meant: what is wrong with it."""
@@ -121,7 +121,7 @@ class _Check:
             if branch.kind == writer.kind and isinstance(branch, Record | Enum | Fixed | Array | Map):
                 first = next(self.between(branch, writer, _Place(path=type_name(branch)).into(str(index))), None)
                 if first is not None and first.kind != "NAME_MISMATCH":
-                    return f" ({first.path}: {first.detail})"
+                    return f" ({_in_short(first)})"
         return ""
 
     def _same_kind(self, reader: Schema, writer: Schema, place: _Place) -> Iterator[Incompatibility]:
@@ -146,7 +146,7 @@ class _Check:
         if pair in self._visited:
             first = self.broken.get(pair) if pair not in self._in_progress else self._known_broken.get(pair)
             if first is not None:
-                yield _broken(first.kind, place, f"{first.path}: {first.detail}")
+                yield _broken("TYPE_MISMATCH", place, _in_short(first))
             elif pair in self._in_progress:
                 self._assumed.add(pair)
             return
@@ -198,6 +198,12 @@ def _decimals(reader: Schema, writer: Schema, place: _Place) -> Iterator[Incompa
     if expected != wrote:
         detail = "the reader expects decimal({}, {}), the writer wrote decimal({}, {})".format(*expected, *wrote)
         yield _broken("TYPE_MISMATCH", place, detail)
+
+
+def _in_short(found: Incompatibility) -> str:
+    if found.kind == "READER_FIELD_MISSING_DEFAULT_VALUE":
+        return f"{found.path} has no default and the writer did not write it"
+    return f"{found.path}: {found.detail}"
 
 
 def _broken(kind: str, place: _Place, detail: str) -> Incompatibility:

@@ -37,7 +37,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from penstock.spark.avro_schema import AvroType, BadSchema, parse_avro
+from penstock.spark.avro_type import AvroType, BadSchema, parse_avro
 
 MAX_DECIMAL_DIGITS: Final = 38
 _MERGED: Final = {frozenset({"int", "long"}): "long", frozenset({"float", "double"}): "double"}
