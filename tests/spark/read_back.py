@@ -1,14 +1,20 @@
 """What is on a topic, as clients of other people read it: many records at a time."""
 
+import warnings
+from typing import Any
+
 from confluent_kafka import Consumer, TopicPartition
 
 from tests.brokers import Broker
 from tests.clients.client import Message
 from tests.clients.confluent_client import consumer_settings
-from tests.clients.kafka_python_client import KafkaConsumer
-from tests.clients.kafka_python_client import TopicPartition as KafkaPythonPartition
 from tests.topics import LATEST, list_offset
 from tests.waiting import DEADLINE_S
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # it reads its schemas with importlib.resources.read_text
+    from kafka import KafkaConsumer
+    from kafka import TopicPartition as KafkaPythonPartition
 
 
 def ends(broker: Broker, topic: str) -> list[int]:
@@ -32,12 +38,7 @@ def read_with_confluent(broker: Broker, topic: str) -> list[Message]:
                 found = consumer.consume(missing, DEADLINE_S)
                 assert found, f"{missing} of {end} records of {topic}-{partition} are missing"
                 assert [message.error() for message in found] == [None] * len(found)
-                messages += [
-                    Message(
-                        message.value(), message.key(), tuple(message.headers() or ()), partition=partition, offset=message.offset() or 0
-                    )
-                    for message in found
-                ]
+                messages += [_from_confluent(message) for message in found]
                 missing -= len(found)
     finally:
         consumer.close()
@@ -65,3 +66,8 @@ def read_with_kafka_python(broker: Broker, topic: str) -> list[Message]:
     finally:
         consumer.close()
     return messages
+
+
+def _from_confluent(message: Any) -> Message:
+    headers = tuple(message.headers() or ())
+    return Message(message.value(), message.key(), headers, partition=message.partition(), offset=message.offset())

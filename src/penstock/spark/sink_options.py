@@ -14,7 +14,7 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, Stri
 
 from penstock.errors import UsageError
 from penstock.spark.options import KNOWN as READ_OPTIONS
-from penstock.spark.options import Format
+from penstock.spark.options import Format, RegistryOptions
 from penstock.spark.positions import OptionError
 from penstock.spark.producer_settings import ProducerSettings, parse_producer_settings
 
@@ -29,6 +29,7 @@ SINK_OPTIONS: Final = (
     "key.subject",
     "value.subject",
     "schema.registry.url",
+    "schema.registry.basic.auth.user.info",
     "auto.register.schemas",
     "use.latest.version",
     "skipReplayedBatches",
@@ -211,7 +212,7 @@ def _registry_url(options: Mapping[str, str]) -> str | None:
         return None
     if not url.lower().startswith(("http://", "https://")):
         raise OptionError("schema.registry.url", f"{url!r} is not a web address, as in http://127.0.0.1:8081")
-    return url
+    return RegistryOptions(url, options.get("schema.registry.basic.auth.user.info", "")).addresses
 
 
 def _flag(options: Mapping[str, str], name: str) -> bool:
