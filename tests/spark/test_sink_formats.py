@@ -60,7 +60,8 @@ def test_spark_writes_typed_columns_that_others_read_and_reads_them_itself(
     topic = create_topic(broker)
     rows = spark.sql(
         "SELECT id, concat('user-', id) AS name, named_struct('street', 'x', 'number', CAST(id AS INT)) AS address,"
-        " array(1.5D, null) AS scores, map('a', id) AS counts, CAST(12.34 AS DECIMAL(10, 2)) AS price, TIMESTAMP '2026-11-15 09:30:00Z' AS at FROM range(3)"
+        " array(1.5D, null) AS scores, map('a', id) AS counts, CAST(12.34 AS DECIMAL(10, 2)) AS price,"
+        " TIMESTAMP '2026-11-15 09:30:00Z' AS at FROM range(3)"
     ).coalesce(1)
     options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "schema.registry.url": registry_url, "value.format": "avro"}
     rows.write.format("penstock").mode("append").options(**options).option("topic", topic).save()
