@@ -67,7 +67,8 @@ def fields(draw: st.DrawFn, depth: int = 0) -> tuple[Any, pa.DataType, st.Search
     kinds = ["simple", "simple", "nullable", "array", "map", "record"] if depth < 3 else ["simple"]
     kind = draw(st.sampled_from(kinds))
     if kind == "simple":
-        return draw(st.sampled_from(SIMPLE))
+        chosen: tuple[Any, pa.DataType, st.SearchStrategy[Any]] = draw(st.sampled_from(SIMPLE))
+        return chosen
     if kind == "record":
         inner = draw(st.lists(fields(depth=depth + 1), min_size=1, max_size=3))
         names = [f"f{index}" for index in range(len(inner))]
