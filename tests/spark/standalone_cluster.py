@@ -1,7 +1,7 @@
 """Spark as a cluster on this machine: a master and workers as processes of their own, started by PySpark's own scripts."""
 
 import os
-import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def submit(master: str, job: Path, *arguments: str, py_files: Path) -> str:
     for line in conf:
         command += ["--conf", line]
     done = subprocess.run(
-        [*command, str(job), *arguments], env=spark_environment(), capture_output=True, text=True, timeout=110, check=False
+        [*command, str(job), *arguments], env=spark_environment(), capture_output=True, text=True, timeout=250, check=False
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
     return done.stdout
@@ -43,22 +43,19 @@ def submit(master: str, job: Path, *arguments: str, py_files: Path) -> str:
 
 @contextmanager
 def standalone_cluster(directory: Path) -> Iterator[str]:
-    """A master and two workers; yields the address for `--master`."""
+    """A master and two workers; yields the address for `--master`. They start side by side: a worker waits for its master."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    address = f"spark://127.0.0.1:{port}"
+    master_log = directory / "master.log"
     with ExitStack() as stack:
-        master_log = directory / "master.log"
-        stack.enter_context(_daemon(master_log, "master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"))
-        address = str(wait_until(lambda: _address_in(master_log), "the master", deadline_s=60))
+        stack.enter_context(_daemon(master_log, "master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"))
         for number in range(WORKERS):
             places = ["--work-dir", str(directory / f"work-{number}"), "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"]
             log = directory / f"worker-{number}.log"
             stack.enter_context(_daemon(log, "worker.Worker", "--cores", "1", "--memory", "1g", *places, address))
-        wait_until(lambda: master_log.read_text().count("Registering worker") == WORKERS, "the workers", deadline_s=60)
+        wait_until(lambda: master_log.read_text().count("Registering worker") == WORKERS, "the workers", deadline_s=150)
         yield address
-
-
-def _address_in(master_log: Path) -> str | None:
-    found = re.search(r"Starting Spark master at (spark://\S+)", master_log.read_text())
-    return found[1] if found else None
 
 
 @contextmanager

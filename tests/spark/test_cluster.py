@@ -17,6 +17,8 @@ from tests.topics import create_topic, produce_values
 ROOT = Path(__file__).parents[2]
 ROWS = 20_000
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
 
 @pytest.fixture(scope="module")
 def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
