@@ -18,6 +18,7 @@ from bench.partitions import Partitions
 from bench.produce import Produce, Workload
 from bench.restart import Restart
 from bench.spark_read import SparkAvro, SparkCount, SparkMemory, SparkStream
+from bench.spark_write import SparkWrite, SparkWriteTyped
 from bench.startup import Startup
 
 
@@ -96,7 +97,7 @@ def compaction(sizes: Sizes) -> list[Case]:
 def spark(sizes: Sizes) -> list[Case]:
     """Topics in Spark, beside Spark's own connector."""
     rows = sizes.spark_rows
-    return [SparkCount(rows), SparkStream(rows), SparkAvro(rows), SparkMemory(rows)]
+    return [SparkCount(rows), SparkStream(rows), SparkAvro(rows), SparkMemory(rows), SparkWrite(rows), SparkWriteTyped(rows)]
 
 
 SUITES: dict[str, Callable[[Sizes], list[Case]]] = {

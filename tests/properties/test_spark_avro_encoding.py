@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from penstock.spark.avro_encoding import AvroMismatch, encode_avro
 from penstock.spark.writer_schema import read_schema
+from tests.properties.arrow_values import as_arrow
 
 INTS = st.integers(-(2**31), 2**31 - 1)
 SUITS = ["CLUBS", "HEARTS", "SPADES"]
@@ -67,7 +68,8 @@ def fields(draw: st.DrawFn, depth: int = 0) -> tuple[Any, pa.DataType, st.Search
     kinds = ["simple", "simple", "nullable", "array", "map", "record"] if depth < 3 else ["simple"]
     kind = draw(st.sampled_from(kinds))
     if kind == "simple":
-        return draw(st.sampled_from(SIMPLE))
+        chosen: tuple[Any, pa.DataType, st.SearchStrategy[Any]] = draw(st.sampled_from(SIMPLE))
+        return chosen
     if kind == "record":
         inner = draw(st.lists(fields(depth=depth + 1), min_size=1, max_size=3))
         names = [f"f{index}" for index in range(len(inner))]
@@ -102,18 +104,6 @@ def unique_names(schema: Any, counter: list[int]) -> Any:
     if "fields" in schema:
         renamed["fields"] = [field | {"type": unique_names(field["type"], counter)} for field in schema["fields"]]
     return renamed | {"name": f"{schema['name']}{number}"} if "name" in schema else renamed
-
-
-def as_arrow(value: Any, arrow: pa.DataType) -> Any:
-    if value is None:
-        return None
-    if pa.types.is_map(arrow):
-        return [(key, as_arrow(item, arrow.item_type)) for key, item in value.items()]
-    if pa.types.is_list(arrow):
-        return [as_arrow(item, arrow.value_type) for item in value]
-    if pa.types.is_struct(arrow):
-        return {field.name: as_arrow(value[field.name], field.type) for field in arrow}
-    return value
 
 
 def read(schema: Any, message: bytes) -> Any:

@@ -8,9 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.client.topic_partition import TopicPartition
-from penstock.spark.batch_encoding import BatchPacker, Compression, OpenBatch
+from penstock.spark.batch_encoding import BatchPacker, OpenBatch
 from penstock.spark.batch_kernels import row_sizes
 from penstock.spark.binary_columns import Rows, binary_column, header_column, no_headers, null_column
+from penstock.spark.producer_settings import Compression
 from penstock.wire.batch import HEADER_SIZE, read_header
 from penstock.wire.compression import Codec
 from penstock.wire.records import ProducerStamp, Record, decode_records

@@ -51,7 +51,7 @@ class ModelLog:
 
 def make_batches(queue: PartitionQueue, sizes: list[int], codec: Codec) -> list[bytes]:
     """Queue batches of so many records each; returns all their values."""
-    values = []
+    values: list[bytes] = []
     for size in sizes:
         sequence = queue.take_sequence(size)
         records = [Record(index, 5, b"k", b"%d" % (len(values) + index)) for index in range(size)]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from penstock.spark.json_encoding import encode_json
 from penstock.spark.sink_options import SchemaError
+from tests.properties.arrow_values import as_arrow
 
 TEXTS = st.text(max_size=12) | st.text(alphabet='"\\/\b\f\n\r\t\x00\x1f\x7fü€😀', max_size=8)
 SIMPLE: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
@@ -42,18 +43,6 @@ def columns(draw: st.DrawFn, depth: int = 0) -> tuple[pa.DataType, st.SearchStra
     if kind == "list":
         return pa.list_(arrow), st.none() | st.lists(values, max_size=3)
     return pa.map_(pa.string(), arrow), st.none() | st.dictionaries(TEXTS, values, max_size=3)
-
-
-def as_arrow(value: Any, arrow: pa.DataType) -> Any:
-    if value is None:
-        return None
-    if pa.types.is_map(arrow):
-        return [(key, as_arrow(item, arrow.item_type)) for key, item in value.items()]
-    if pa.types.is_list(arrow):
-        return [as_arrow(item, arrow.value_type) for item in value]
-    if pa.types.is_struct(arrow):
-        return {field.name: as_arrow(value[field.name], field.type) for field in arrow}
-    return value
 
 
 def as_json(value: Any, arrow: pa.DataType) -> Any:

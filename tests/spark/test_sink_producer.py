@@ -11,11 +11,11 @@ import pytest
 
 from penstock.client.errors import BrokerUnavailable
 from penstock.client.topic_partition import TopicPartition
-from penstock.spark.batch_encoding import BatchPacker, Compression
+from penstock.spark.batch_encoding import BatchPacker
 from penstock.spark.batch_kernels import row_sizes
 from penstock.spark.binary_columns import Rows, binary_column, no_headers, null_column
 from penstock.spark.delivery import DeliveryFailed
-from penstock.spark.producer_settings import ProducerSettings
+from penstock.spark.producer_settings import Compression, ProducerSettings
 from penstock.spark.raw_producer import RawProducer, borrow_producer
 from penstock.wire.compression import Codec
 from tests.brokers import Broker, StartBroker

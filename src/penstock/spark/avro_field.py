@@ -21,7 +21,6 @@ from penstock.registry.client import RegisteredSchema, RegistryClient
 from penstock.registry.errors import RegistryError
 from penstock.spark.avro_encoding import Schema, encode_avro
 from penstock.spark.binary_columns import BinaryColumn, null_flags
-from penstock.spark.options import RegistryOptions
 from penstock.spark.row_bytes import fill, join, only, to_column
 from penstock.spark.sink_options import FieldPlan, SinkPlan
 from penstock.spark.writer_schema import derive_schema, read_schema
@@ -37,7 +36,7 @@ class SchemaUnavailable(UsageError):
 class _Question(NamedTuple):
     """What decides by which schema a field is written."""
 
-    registry: RegistryOptions
+    registry_url: str
     subject: str
     given: str | None
     derived: str
@@ -67,10 +66,10 @@ class AvroField:
 
 def avro_field(plan: SinkPlan, field: FieldPlan, *, name: str, topic: str) -> AvroField:
     """The encoder of a topic's keys or values; asks the registry."""
-    assert plan.registry is not None
+    assert plan.registry_url is not None, "the options were checked"
     subject = field.subject or f"{topic}-{name}"
     derived = derive_schema(_data_type(plan, field), f"{topic}_{name}")
-    question = _Question(plan.registry, subject, field.schema, derived, plan.registers_schemas, plan.uses_latest_version)
+    question = _Question(plan.registry_url, subject, field.schema, derived, plan.registers_schemas, plan.uses_latest_version)
     schema, schema_id = _answer(question)
     return AvroField(field, schema, schema_id=schema_id, place=name)
 
@@ -87,7 +86,7 @@ _answers: dict[_Question, tuple[float, Schema, int]] = {}
 def _answer(question: _Question) -> tuple[Schema, int]:
     asked_at, schema, schema_id = _answers.get(question, (0.0, "null", 0))
     if not asked_at or monotonic() - asked_at > _CACHED_S:
-        with RegistryClient(_address(question.registry)) as registry:
+        with RegistryClient(question.registry_url.split(",")) as registry:
             found = _find(registry, question)
             referenced = [other.schema for other in registry.resolved_references(found)]
         schema, schema_id = read_schema(found.schema, referenced=referenced, where=f"subject {question.subject}"), found.schema_id
@@ -111,10 +110,3 @@ def _find(registry: RegistryClient, question: _Question) -> RegisteredSchema:
             raise
         hint = "auto.register.schemas is false, so it has to be registered before" if not question.registers else "the registry refused it"
         raise SchemaUnavailable(f"rows cannot be written by the schema {text} of subject {subject!r}, {hint}: {error}") from error
-
-
-def _address(registry: RegistryOptions) -> str:
-    if not registry.user_info:
-        return registry.url
-    scheme, _, rest = registry.url.partition("://")
-    return f"{scheme}://{registry.user_info}@{rest}"

@@ -9,7 +9,7 @@ The records of one partition keep the order of the rows.
 
 import struct
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from crc32c import crc32c
@@ -18,22 +18,13 @@ from penstock.client.topic_partition import TopicPartition
 from penstock.files import Buffer
 from penstock.spark.batch_kernels import first_record_size, group_rows, write_records
 from penstock.spark.binary_columns import Bytes, Offsets, Rows
+from penstock.spark.producer_settings import Compression
 from penstock.wire.batch import CRC_START, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC
 from penstock.wire.compression import Codec, compress
 from penstock.wire.records import ProducerStamp
 
 _BEFORE_CRC: Final = struct.Struct(">qiibI")
 _AFTER_CRC: Final = struct.Struct(">hiqqqhii")
-
-
-class Compression(NamedTuple):
-    """How batches are compressed."""
-
-    codec: Codec = Codec.NONE
-    level: int | None = None
-
-
-NOT_COMPRESSED: Final = Compression()
 
 
 class OpenBatch:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from penstock.spark.binary_columns import BinaryColumn, Bytes, Offsets
-from penstock.spark.compiled import compiled
+from penstock.spark.compiled import Number, compiled
 
 NO_PARTITION = -1
 """In the column of partitions: let the key decide."""
@@ -55,13 +55,13 @@ class Partitioner:
 
 
 @compiled
-def _multiply(word: int) -> int:
+def _multiply(word: Number) -> Number:
     """The low 32 bits of a product, by halves: also where nothing is compiled it must not pass 63 bits."""
     return ((word & 0xFFFF) * _MULTIPLIER + (((word >> 16) * _MULTIPLIER & 0xFFFF) << 16)) & _WORD
 
 
 @compiled
-def murmur2(data: Bytes, start: int, end: int) -> int:
+def murmur2(data: Bytes, start: Number, end: Number) -> Number:
     """Kafka's murmur2 of data[start:end], as an unsigned number of 32 bits."""
     digest = _SEED ^ (end - start)
     position = start

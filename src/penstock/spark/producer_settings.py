@@ -9,10 +9,9 @@ Two defaults differ, because here a whole task writes at once and nobody waits f
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.client.produce import ALL_REPLICAS, LEADER_ONLY, NO_ANSWER
-from penstock.spark.batch_encoding import NOT_COMPRESSED, Compression
 from penstock.spark.positions import OptionError
 from penstock.wire.batch import HEADER_SIZE
 from penstock.wire.compression import Codec
@@ -39,6 +38,16 @@ _WITHOUT_EFFECT: Final = frozenset({
 })  # fmt: skip
 
 
+class Compression(NamedTuple):
+    """How batches are compressed."""
+
+    codec: Codec = Codec.NONE
+    level: int | None = None
+
+
+_NOT_COMPRESSED: Final = Compression()
+
+
 @dataclass(frozen=True, slots=True)
 class ProducerSettings:
     """Everything about producing, checked. Two tasks with equal settings may share a producer."""
@@ -47,7 +56,7 @@ class ProducerSettings:
     client_id: str = "spark-penstock-sink"
     acks: int = ALL_REPLICAS
     is_idempotent: bool = True
-    compression: Compression = NOT_COMPRESSED
+    compression: Compression = _NOT_COMPRESSED
     batch_size: int = 512 * 1024
     buffer_memory: int = 32 * 1024 * 1024
     max_request_size: int = 1024 * 1024

@@ -91,7 +91,7 @@ class RawProducer:
                 trouble = str(error)
             if known is not None and known.error_code == InvalidTopic.code:
                 raise DeliveryFailed(f"{name!r} is not the name of a topic: letters, digits, '.', '_' and '-', at most 249 of them")
-            if known is None or known.error_code:
+            if known is None or known.error_code or not known.partitions:
                 if monotonic() > deadline:
                     raise self._no_topic(name, trouble)
                 self._pause()

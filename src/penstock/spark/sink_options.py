@@ -68,7 +68,7 @@ class SinkPlan:
     topic_column: int | None
     partition_column: int | None
     headers_column: int | None
-    registry: RegistryOptions | None
+    registry_url: str | None
     registers_schemas: bool
     uses_latest_version: bool
     skips_replayed_batches: bool
@@ -78,13 +78,14 @@ def plan_sink(given: Mapping[str, str], schema: StructType) -> SinkPlan:
     """The plan of a write, or an error that says which option or column is wrong."""
     options = _own_spelling(given)
     kafka = {name.removeprefix("kafka."): value for name, value in options.items() if name.startswith("kafka.")}
+    servers = _bootstrap_servers(kafka)
     columns = _find_columns(schema)
     topic = _topic(options, columns, schema)
     _check_type(schema, columns.get("partition"), (IntegerType,), "int")
     headers = None if options.get("includeHeaders", "").lower() == "false" else columns.get("headers")
     _check_headers(schema, headers)
     return SinkPlan(
-        producer=parse_producer_settings(_bootstrap_servers(kafka), kafka),
+        producer=parse_producer_settings(servers, kafka),
         schema=schema,
         topic=topic,
         key=_plan_field("key", options, columns, schema),
@@ -92,7 +93,7 @@ def plan_sink(given: Mapping[str, str], schema: StructType) -> SinkPlan:
         topic_column=None if topic is not None else columns["topic"],
         partition_column=columns.get("partition"),
         headers_column=headers,
-        registry=_registry(options),
+        registry_url=_registry_url(options),
         registers_schemas=_flag(options, "auto.register.schemas"),
         uses_latest_version=_flag(options, "use.latest.version"),
         skips_replayed_batches=_flag(options, "skipReplayedBatches"),
@@ -119,7 +120,9 @@ def _own_spelling(given: Mapping[str, str]) -> dict[str, str]:
 def _bootstrap_servers(kafka: Mapping[str, str]) -> str:
     servers = kafka.get("bootstrap.servers", "").strip()
     if not servers:
-        raise OptionError("kafka.bootstrap.servers", "it is required: addresses of brokers, as in 127.0.0.1:9092, separated by commas")
+        # Spark hands the options of a table in its catalog to Java sources only.
+        hint = "" if kafka else " In SQL use CREATE TEMPORARY VIEW: CREATE TABLE does not pass its options on."
+        raise OptionError("kafka.bootstrap.servers", f"it is required: addresses of brokers, as in 127.0.0.1:9092, comma-separated.{hint}")
     return servers
 
 
@@ -201,7 +204,7 @@ def _check_headers(schema: StructType, position: int | None) -> None:
     )
 
 
-def _registry(options: Mapping[str, str]) -> RegistryOptions | None:
+def _registry_url(options: Mapping[str, str]) -> str | None:
     url = options.get("schema.registry.url")
     if url is None:
         if "avro" in {options.get("key.format", "").lower(), options.get("value.format", "").lower()}:
@@ -209,7 +212,7 @@ def _registry(options: Mapping[str, str]) -> RegistryOptions | None:
         return None
     if not url.lower().startswith(("http://", "https://")):
         raise OptionError("schema.registry.url", f"{url!r} is not a web address, as in http://127.0.0.1:8081")
-    return RegistryOptions(url, options.get("schema.registry.basic.auth.user.info", ""))
+    return RegistryOptions(url, options.get("schema.registry.basic.auth.user.info", "")).addresses
 
 
 def _flag(options: Mapping[str, str], name: str) -> bool:

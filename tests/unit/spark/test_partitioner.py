@@ -29,7 +29,8 @@ def choose(partitioner: Partitioner, keys: list[bytes | None], wanted: list[int]
     """The partitions of rows of 100 bytes."""
     column = binary_column(pa.array(keys, type=pa.binary()))
     places = None if wanted is None else np.array(wanted, dtype=np.int64)
-    return partitioner.choose(column, sizes=np.full(len(keys), 100), wanted=places).tolist()
+    chosen: list[int] = partitioner.choose(column, sizes=np.full(len(keys), 100), wanted=places).tolist()
+    return chosen
 
 
 def test_hashes_are_those_of_the_java_client() -> None:
