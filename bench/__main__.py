@@ -26,6 +26,7 @@ from bench.peers.broker import Peer
 from bench.peers.kafka import Kafka, find_jars
 from bench.peers.penstock import Penstock
 from bench.runner import Runner
+from bench.spark_session import fetch_connector
 from bench.suites import FULL, QUICK, SUITES
 from bench.table import build_rows, render, save
 
@@ -83,6 +84,17 @@ def registry(*, quick: Quick = False, kafka: WithKafka = False, penstock: WithPe
              option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
     """The schema registry: look-ups, registrations, start with 10 000 schemas, Avro beside confluent-kafka's."""
     _run(["registry"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, penstock, options=option), directory=directory)
+
+
+@app.command()
+def spark(*, quick: Quick = False, kafka: WithKafka = False, penstock: WithPenstock = True, only: Only = None, rounds: Rounds = 0,
+          option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
+    """Topics in Spark: rows per second beside Spark's own connector, both on the same broker; --kafka does the same on Apache Kafka."""
+    try:
+        fetch_connector()
+    except BenchError as error:
+        console.print(f"without Spark's own connector: {error}")
+    _run(["spark"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, penstock, options=option), directory=directory)
 
 
 @app.command("all")

@@ -20,6 +20,8 @@ from bench.partitions import Partitions
 from bench.produce import Produce, Workload
 from bench.registry import AvroSerialisers, Registrations, RegistryLookups, RegistryStart
 from bench.restart import Restart
+from bench.spark_read import SparkAvro, SparkCount, SparkMemory, SparkStream
+from bench.spark_write import SparkWrite, SparkWriteTyped
 from bench.startup import Startup
 
 
@@ -49,13 +51,14 @@ class Sizes:
     registrations: int = 2_000
     schemas: int = 10_000
     avro_messages: int = 100_000
+    spark_rows: int = 4_000_000
 
 
 FULL = Sizes(2_000_000, 1_000_000, 50_000, 10, 500_000, (1, 100, 1000), (100, 2000), 1000, (1, 100, 1000), 5.0)
 QUICK = Sizes(200_000, 100_000, 10_000, 3, 100_000, (1, 100), (10, 100), 200, (1, 100), 1.0,
               group_members=(2, 10), rebalances=20, commits=2_000, committed_offsets=10_000, dirty_megabytes=60,
               client_messages=200_000, client_rates=(100, 10_000), client_seconds=3.0,
-              lookups=4_000, registrations=200, schemas=1_000, avro_messages=10_000)  # fmt: skip
+              lookups=4_000, registrations=200, schemas=1_000, avro_messages=10_000, spark_rows=400_000)  # fmt: skip
 
 
 def single(sizes: Sizes) -> list[Case]:
@@ -123,6 +126,12 @@ def registry(sizes: Sizes) -> list[Case]:
     ]
 
 
+def spark(sizes: Sizes) -> list[Case]:
+    """Topics in Spark, beside Spark's own connector."""
+    rows = sizes.spark_rows
+    return [SparkCount(rows), SparkStream(rows), SparkAvro(rows), SparkMemory(rows), SparkWrite(rows), SparkWriteTyped(rows)]
+
+
 SUITES: dict[str, Callable[[Sizes], list[Case]]] = {
     "single": single,
     "scaling": scaling,
@@ -130,4 +139,5 @@ SUITES: dict[str, Callable[[Sizes], list[Case]]] = {
     "compaction": compaction,
     "client": client,
     "registry": registry,
+    "spark": spark,
 }

@@ -78,7 +78,8 @@ def test_every_file_is_named_after_its_noun() -> None:
 def test_a_package_file_holds_its_docstring_and_nothing_else(path: Path) -> None:
     tree = ast.parse(path.read_text())
     assert ast.get_docstring(tree)
-    if path.parent.name != "penstock":  # the root offers the client's public names, lazily
+    # The root offers the client's public names, lazily; Spark looks for a name in `pyspark_penstock`.
+    if path.parent.name not in {"penstock", "pyspark_penstock"}:
         assert len(tree.body) == 1
 
 

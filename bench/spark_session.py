@@ -1,0 +1,81 @@
+"""The Spark of the benchmark: one session of two cores for all cases, and Spark's own Kafka connector to compare with.
+
+The connector's jars come from Maven once, into a git-ignored cache, without the jars that PySpark brings itself. Where they cannot be had
+the cases measure our source alone. Version 4.2.0 of the connector runs on PySpark 4.3; its companion for tokens, which nothing here uses,
+is to be had only as 4.0.0.
+"""
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from bench.case import BenchError
+from penstock.spark.session import start_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CACHE: Final = Path(__file__).parents[1] / ".cache" / "spark-kafka-4.2.0"
+FETCH_TIMEOUT_SECONDS: Final = 600.0
+_ARTIFACTS: Final = (
+    ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
+    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
+    ("org.apache.kafka", "kafka-clients", "3.9.0"),
+    ("org.apache.commons", "commons-pool2", "2.12.0"),
+)
+_DEPENDENCY: Final = (
+    "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version>"
+    "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions></dependency>"
+)
+_POM: Final = (
+    '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
+    "<groupId>penstock.bench</groupId><artifactId>spark-kafka</artifactId><version>1</version>"
+    f"<dependencies>{''.join(_DEPENDENCY.format(*artifact) for artifact in _ARTIFACTS)}</dependencies></project>"
+)
+_sessions: "list[SparkSession]" = []
+
+
+def connector_jars() -> list[Path]:
+    """The jars of Spark's own connector that the cache has: all of them, or none."""
+    jars = [CACHE / "libs" / f"{name}-{version}.jar" for _, name, version in _ARTIFACTS]
+    return jars if all(jar.exists() for jar in jars) else []
+
+
+def fetch_connector() -> None:
+    """Fill the cache through Maven, unless it is full; BenchError says why not."""
+    if connector_jars():
+        return
+    if shutil.which("mvn") is None:
+        raise BenchError("there is no mvn command to fetch Spark's own connector with: install Maven")
+    fetched = CACHE / "libs.fetching"
+    CACHE.mkdir(parents=True, exist_ok=True)
+    (CACHE / "pom.xml").write_text(_POM)
+    command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={fetched}", "-DincludeScope=runtime"]
+    try:
+        finished = subprocess.run(command, check=False, cwd=CACHE, capture_output=True, text=True, timeout=FETCH_TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise BenchError(f"Maven did not fetch Spark's own connector within {FETCH_TIMEOUT_SECONDS:g} s") from None
+    if finished.returncode != 0:
+        raise BenchError(f"Maven could not fetch Spark's own connector: {finished.stdout[-500:]}")
+    shutil.rmtree(CACHE / "libs", ignore_errors=True)
+    fetched.rename(CACHE / "libs")
+
+
+def session() -> "SparkSession":
+    """The session of all cases; two cores, started when first asked for."""
+    if not _sessions:
+        options = {
+            "spark.driver.memory": "2g",
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.sql.shuffle.partitions": "2",
+        }
+        if jars := connector_jars():
+            options["spark.jars"] = ",".join(map(str, jars))
+        started = start_session("penstock-bench", master="local[2]", options=options)
+        started.sparkContext.setLogLevel("ERROR")
+        _sessions.append(started)
+    return _sessions[0]

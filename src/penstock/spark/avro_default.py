@@ -1,0 +1,72 @@
+"""The default of a reader's field, which its schema has as JSON, in Avro's own encoding: so that it is read like any value of a message."""
+
+import struct
+from typing import Any
+
+from penstock.spark.avro_type import NO_DEFAULT, AvroType, BadSchema
+
+
+def encode_default(avro: AvroType, default: Any) -> bytes:
+    """The bytes of a default; `BadSchema` if it is not of its type."""
+    try:
+        return _encode(avro, default)
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, struct.error, RecursionError):
+        raise BadSchema(f"the default {default!r} is not of the type {avro}") from None
+
+
+def encode_long(number: int) -> bytes:
+    """A zigzag varint."""
+    zigzag = (number << 1) ^ (number >> 63)
+    encoded = bytearray()
+    while zigzag >= 0x80:
+        encoded.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    encoded.append(zigzag)
+    return bytes(encoded)
+
+
+def _encode(avro: AvroType, value: Any) -> bytes:
+    match avro.kind:
+        case "null":
+            return b""
+        case "boolean":
+            return bytes([bool(value)])
+        case "int" | "long":
+            return encode_long(int(value))
+        case "float" | "double":
+            return struct.pack("<f" if avro.kind == "float" else "<d", value)
+        case "bytes" | "fixed":
+            # In JSON each character stands for a byte.
+            return _sized(value.encode("latin-1")) if avro.kind == "bytes" else value.encode("latin-1")
+        case "string":
+            return _sized(value.encode())
+        case "enum":
+            return encode_long(avro.symbols.index(value))
+        case "array":
+            return _blocks([_encode(avro.inner, item) for item in value])
+        case "map":
+            return _blocks([_sized(key.encode()) + _encode(avro.inner, item) for key, item in value.items()])
+        case "record":
+            return b"".join(_encode(each.type, value.get(each.name, each.default)) for each in avro.fields)
+        case _:
+            return _encode_branch(avro, value)
+
+
+def _encode_branch(union: AvroType, value: Any) -> bytes:
+    """The first branch that the value fits; by the book it is the first one of all."""
+    for number, branch in enumerate(union.branches):
+        if value is NO_DEFAULT or (value is None) != (branch.kind == "null"):
+            continue
+        try:
+            return encode_long(number) + _encode(branch, value)
+        except (AttributeError, KeyError, TypeError, ValueError, struct.error):
+            continue
+    raise ValueError(value)
+
+
+def _sized(content: bytes) -> bytes:
+    return encode_long(len(content)) + content
+
+
+def _blocks(items: list[bytes]) -> bytes:
+    return (encode_long(len(items)) + b"".join(items) if items else b"") + b"\x00"

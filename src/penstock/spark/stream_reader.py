@@ -1,0 +1,149 @@
+"""`spark.readStream`: how far each micro-batch reads.
+
+Spark keeps the offsets in its checkpoint and asks, before each micro-batch, how far the next one may go: `latestOffset(start, limit)`.
+`start` is what has been processed, and Spark asks once more after the last micro-batch of an AvailableNow run, which it never commits: so
+the progress for `group.id` is committed from there. Partitions that appear while the query runs are read from their beginning; those that
+disappear are lost data.
+
+AvailableNow reads up to where the partitions ended when the run began, in micro-batches that keep to the limit.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from penstock.client.topic_partition import TopicPartition
+from penstock.spark.data_loss import report_data_loss
+from penstock.spark.group_progress import GroupProgress
+from penstock.spark.options import ReadOptions
+from penstock.spark.planning import Offsets, Slice, count_offsets, limit_offsets, split_slices
+from penstock.spark.positions import LATEST, AtEdge, format_offsets, read_offsets
+from penstock.spark.read_plan import ReadPlan
+from penstock.spark.slice_partition import SlicePartition
+from penstock.spark.source_offsets import SourceOffsets
+from penstock.spark.worker_clusters import cluster_for
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+SparkOffset = dict[str, Any]
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads topics micro-batch by micro-batch. One of them plans, beside the driver, for the whole run; tasks have copies that only
+    `read`."""
+
+    _offsets: SourceOffsets | None = None
+    _progress: GroupProgress | None = None
+    _is_available_now = False
+    _target: dict[TopicPartition, int] | None = None
+    _last_trigger: float | None = None
+    _last_seen: dict[TopicPartition, int] | None = None
+
+    def __init__(self, options: ReadOptions, plan: ReadPlan, schema: StructType) -> None:
+        self._options = options
+        self._plan = plan
+        self._schema = schema
+
+    def initialOffset(self) -> SparkOffset:  # noqa: N802 -- Spark's name
+        """Where a query without a checkpoint begins."""
+        offsets = self._source()
+        return format_offsets(offsets.starting(self._options.starting or AtEdge(LATEST), offsets.partitions()))
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 -- Spark's name
+        """What Spark is to pass to `latestOffset`, unless the trigger wants everything."""
+        maximum = self._options.max_offsets_per_trigger
+        return ReadAllAvailable() if maximum is None else ReadMaxRows(maximum)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 -- Spark's name
+        """From now on nothing counts that comes later; the end is looked up when the first micro-batch is planned."""
+        self._is_available_now = True
+
+    def latestOffset(self, start: SparkOffset, limit: ReadLimit) -> SparkOffset:  # noqa: N802 -- Spark's name
+        """How far the next micro-batch goes; `start` if there is nothing for it."""
+        processed = read_offsets(start)
+        self._commit(processed)
+        latest = self._latest(processed)
+        begin = self._begin(processed, latest)
+        if self._waits_for_more(begin, latest):
+            return format_offsets(processed)
+        if isinstance(limit, ReadMaxRows):
+            latest = limit_offsets(begin, latest, limit.max_rows)
+        return format_offsets(latest)
+
+    def reportLatestOffset(self) -> SparkOffset | None:  # noqa: N802 -- Spark's name
+        """Where the topics end, for the progress of the query."""
+        return None if self._last_seen is None else format_offsets(self._last_seen)
+
+    def partitions(self, start: SparkOffset, end: SparkOffset) -> Sequence[InputPartition]:
+        """The tasks of a micro-batch."""
+        processed, until = read_offsets(start), read_offsets(end)
+        begin = self._begin(processed, until)
+        slices = []
+        for place, offset in until.items():
+            if offset < begin[place]:
+                report_data_loss(self._options, f"{place} was read up to offset {begin[place]} and now ends at {offset}")
+            slices.append(Slice(place, begin[place], offset))
+        pieces = split_slices(slices, at_least=self._options.min_partitions, at_most_records=self._options.max_records_per_partition)
+        return [SlicePartition(piece) for piece in pieces]
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        from penstock.spark.reading import read_rows  # the planning process never gets here, and does not wait for numba
+
+        return read_rows(self._options, self._plan, self._schema, partition)
+
+    def commit(self, end: SparkOffset) -> None:
+        """Spark has processed everything up to here."""
+        self._commit(read_offsets(end))
+
+    def _latest(self, processed: Offsets) -> dict[TopicPartition, int]:
+        """Where the partitions end, or ended when an AvailableNow run began."""
+        if self._is_available_now and self._target is not None:
+            return self._target
+        offsets = self._source()
+        places = offsets.partitions(must_exist=False)
+        gone = sorted(set(processed).difference(places))
+        if gone:
+            report_data_loss(self._options, f"{', '.join(map(str, gone))} was deleted")
+        self._last_seen = offsets.latest(places)
+        if self._is_available_now:
+            self._target = self._last_seen
+        return self._last_seen
+
+    def _begin(self, processed: Offsets, until: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Where to read each partition of `until` from: new ones from their beginning."""
+        new = [place for place in until if place not in processed]
+        earliest = self._source().earliest(new)
+        for place, offset in earliest.items():
+            if offset > 0:
+                report_data_loss(self._options, f"the new partition {place} begins at offset {offset} instead of 0")
+        return {place: processed[place] if place in processed else earliest[place] for place in until}
+
+    def _waits_for_more(self, begin: Offsets, latest: Offsets) -> bool:
+        """Whether there is too little for a micro-batch, and still time to wait (`minOffsetsPerTrigger`, `maxTriggerDelay`)."""
+        minimum, now = self._options.min_offsets_per_trigger, monotonic()
+        if self._last_trigger is None:
+            self._last_trigger = now
+        if minimum is not None and not self._is_available_now:
+            waited_ms = (now - self._last_trigger) * 1000
+            if count_offsets(begin, latest) < minimum and waited_ms < self._options.max_trigger_delay_ms:
+                return True
+        self._last_trigger = now
+        return False
+
+    def _commit(self, processed: Offsets) -> None:
+        if self._options.group_id is None:
+            return
+        if self._progress is None:
+            timeout_s = self._options.request_timeout_ms / 1000
+            self._progress = GroupProgress(cluster_for(self._options), self._options.group_id, timeout_s=timeout_s)
+        self._progress.commit(processed)
+
+    def _source(self) -> SourceOffsets:
+        if self._offsets is None:
+            self._offsets = SourceOffsets(cluster_for(self._options), self._options)
+        return self._offsets

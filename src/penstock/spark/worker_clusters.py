@@ -1,0 +1,32 @@
+"""The connections of this process: Spark unpickles a fresh reader for each task, but the process stays, and so do they.
+
+One `Cluster` per set of brokers and client name. A worker process runs one task at a time, in one thread, so nothing is locked.
+"""
+
+import os
+from collections.abc import Mapping
+
+from penstock.client.cluster import Cluster
+from penstock.spark.options import ReadOptions
+from penstock.spark.positions import OptionError
+
+_clusters: dict[tuple[int, str, str, int], Cluster] = {}
+
+
+def cluster_for(options: ReadOptions) -> Cluster:
+    """The cluster of these options, connected already if a task of this process used it before."""
+    check_security(options.kafka)
+    # With the process id: after a fork the sockets are the parent's.
+    name = os.getpid(), options.bootstrap_servers, options.client_id, options.request_timeout_ms
+    cluster = _clusters.get(name)
+    if cluster is None:
+        cluster = Cluster(options.bootstrap_servers, client_id=options.client_id, timeout_s=options.request_timeout_ms / 1000)
+        _clusters[name] = cluster
+    return cluster
+
+
+def check_security(kafka: Mapping[str, str]) -> None:
+    """Refuse what the connection cannot do, instead of sending in the clear what was meant to be encrypted."""
+    protocol = kafka.get("security.protocol", "PLAINTEXT").upper()
+    if protocol != "PLAINTEXT":
+        raise OptionError("kafka.security.protocol", f"{protocol} is not possible yet: only PLAINTEXT")

@@ -1,0 +1,1 @@
+"""Spark reads and writes topics: real Spark, a real broker."""

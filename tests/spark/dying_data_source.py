@@ -1,0 +1,53 @@
+"""`format("penstock")` that ends Spark without warning at a chosen stage of a micro-batch: before, between and after its commits.
+
+Stages: `rows` (a task has written), `sink` (all tasks have written, the sink has not committed), `checkpoint` (the sink has committed, the
+checkpoint does not know).
+"""
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from penstock.spark.data_source import PenstockDataSource
+from penstock.spark.stream_writer import BatchWritten, PenstockStreamWriter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+STAGE = "PENSTOCK_TEST_STAGE"
+JVM_FILE = "PENSTOCK_TEST_JVM"
+
+
+class DyingWriter(PenstockStreamWriter):
+    """Kills the JVM, and with it the query, at the stage that the environment names."""
+
+    def write(self, iterator: "Iterator[pa.RecordBatch]") -> BatchWritten:
+        written = super().write(iterator)
+        if os.environ[STAGE] == "rows":
+            _end_spark()
+        return written
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 -- Spark's name
+        if os.environ[STAGE] == "checkpoint":
+            super().commit(messages, batchId)
+        _end_spark()
+
+
+class DyingDataSource(PenstockDataSource):
+    """The data source with that writer."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "dying"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 -- Spark's name
+        return DyingWriter(self.options, schema)
+
+
+def _end_spark() -> None:
+    os.kill(int(Path(os.environ[JVM_FILE]).read_text()), signal.SIGKILL)

@@ -1,0 +1,37 @@
+"""A query that copies one topic to another and dies in it, at a stage that `dying_data_source` explains.
+
+python -m tests.spark.dying_query BOOTSTRAP SOURCE TARGET CHECKPOINT STAGE
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from penstock.spark.session import start_session
+from tests.spark.dying_data_source import JVM_FILE, STAGE, DyingDataSource
+
+
+def main(bootstrap: str, source: str, target: str, checkpoint: str, stage: str) -> None:
+    """Copy a topic until the end comes."""
+    pid_file = Path(checkpoint).with_suffix(".pid")
+    os.environ |= {STAGE: stage, JVM_FILE: str(pid_file)}
+    spark = start_session("dying", master="local[2]", options={"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"})
+    pid_file.write_text(str(spark.sparkContext._gateway.proc.pid))  # type: ignore[union-attr]
+    spark.dataSource.register(DyingDataSource)
+    rows = spark.readStream.format("penstock").option("kafka.bootstrap.servers", bootstrap).option("subscribe", source)
+    query = (
+        rows.option("startingOffsets", "earliest")
+        .load()
+        .select("key", "value")
+        .writeStream.format("dying")
+        .option("kafka.bootstrap.servers", bootstrap)
+        .option("topic", target)
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination(60)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

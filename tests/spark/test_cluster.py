@@ -1,0 +1,68 @@
+"""Spark as a cluster: executors in other processes, Penstock shipped to them in a zip."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.spark.session import NoJava, check_java
+from tests.brokers import Broker
+from tests.spark.read_back import ends, read_with_confluent
+from tests.spark.standalone_cluster import standalone_cluster, submit
+from tests.topics import create_topic, produce_values
+
+ROOT = Path(__file__).parents[2]
+ROWS = 20_000
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    try:
+        check_java()
+    except NoJava as error:
+        pytest.skip(str(error))
+    with standalone_cluster(tmp_path_factory.mktemp("cluster")) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def zipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("zip") / "penstock.zip"
+    subprocess.run([sys.executable, ROOT / "scripts" / "spark_zip.py", target], check=True, timeout=30)
+    return target
+
+
+def run_job(master: str, broker: Broker, zipped: Path) -> dict[str, object]:
+    """Write and read rows on a cluster, check them, and return who did the work."""
+    topic = create_topic(broker, partitions=3)
+    printed = submit(master, ROOT / "tests" / "spark" / "cluster_job.py", broker.bootstrap_servers, topic, str(ROWS), py_files=zipped)
+    outcome: dict[str, object] = json.loads(
+        next(line for line in printed.splitlines() if line.startswith("OUTCOME ")).removeprefix("OUTCOME ")
+    )
+    assert outcome["rows"] == outcome["keys"] == sum(ends(broker, topic)) == ROWS
+    return outcome
+
+
+def test_a_standalone_cluster_of_two_workers_writes_and_reads(master: str, broker: Broker, zipped: Path) -> None:
+    outcome = run_job(master, broker, zipped)
+    assert len(outcome["parents"]) == 2, "two executors"  # type: ignore[arg-type]
+    assert all(".zip/penstock/" in file for file in outcome["files"])  # type: ignore[attr-defined]
+
+
+def test_local_cluster_writes_and_reads(broker: Broker, zipped: Path, master: str) -> None:
+    outcome = run_job("local-cluster[2,1,1024]", broker, zipped)
+    assert len(outcome["parents"]) == 2, "two executors"  # type: ignore[arg-type]
+
+
+def test_the_example_copies_a_topic_on_the_cluster(master: str, broker: Broker, zipped: Path, tmp_path: Path) -> None:
+    source, target = create_topic(broker, partitions=2), create_topic(broker, partitions=2)
+    produce_values(broker, source, [b"%d" % number for number in range(1000)])
+    example = ROOT / "examples" / "spark_copy_topic.py"
+    printed = submit(master, example, broker.bootstrap_servers, source, target, str(tmp_path / "checkpoint"), py_files=zipped)
+    assert f"copied 1000 records from {source} to {target}" in printed
+    assert {message.value for message in read_with_confluent(broker, target)} == {b"%d" % number for number in range(1000)}

@@ -1,0 +1,154 @@
+"""Columns as Avro through the registry and as JSON, read back by Confluent's own deserializer and by parsers."""
+
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroDeserializer
+from confluent_kafka.serialization import MessageField, SerializationContext
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from penstock.registry.client import RegistryClient
+from penstock.spark.avro_encoding import AvroMismatch
+from penstock.spark.avro_field import SchemaUnavailable
+from penstock.spark.sink_options import plan_sink
+from penstock.spark.task_writer import write_rows
+from tests.brokers import Broker
+from tests.spark.read_back import read_with_confluent
+from tests.topics import create_topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+USER = {
+    "type": "record",
+    "name": "user",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "name", "type": ["null", "string"]},
+        {"name": "level", "type": "int", "default": 1},
+    ],
+}
+
+
+def save(broker: Broker, rows: pa.Table, topic: str, registry_url: str, **options: str) -> None:
+    """Write rows with `value.format` = avro as one task; `value_subject` stands for `value.subject`."""
+    given = {
+        "kafka.bootstrap.servers": broker.bootstrap_servers,
+        "topic": topic,
+        "schema.registry.url": registry_url,
+        "value.format": "avro",
+    }
+    plan = plan_sink(given | {name.replace("_", "."): value for name, value in options.items()}, from_arrow_schema(rows.schema))
+    write_rows(plan, iter(rows.to_batches()))
+
+
+def deserialized(broker: Broker, topic: str, registry_url: str) -> list[Any]:
+    """The values of a topic as Confluent's deserializer reads them."""
+    deserialize = AvroDeserializer(SchemaRegistryClient({"url": registry_url}))
+    context = SerializationContext(topic, MessageField.VALUE)
+    return [deserialize(message.value, context) for message in read_with_confluent(broker, topic)]
+
+
+def test_spark_writes_typed_columns_that_others_read_and_reads_them_itself(
+    spark: "SparkSession", broker: Broker, registry_url: str
+) -> None:
+    topic = create_topic(broker)
+    rows = spark.sql(
+        "SELECT id, concat('user-', id) AS name, named_struct('street', 'x', 'number', CAST(id AS INT)) AS address,"
+        " array(1.5D, null) AS scores, map('a', id) AS counts, CAST(12.34 AS DECIMAL(10, 2)) AS price,"
+        " TIMESTAMP '2026-11-15 09:30:00Z' AS at FROM range(3)"
+    ).coalesce(1)
+    options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "schema.registry.url": registry_url, "value.format": "avro"}
+    rows.write.format("penstock").mode("append").options(**options).option("topic", topic).save()
+    assert deserialized(broker, topic, registry_url) == [
+        {
+            "id": number,
+            "name": f"user-{number}",
+            "address": {"street": "x", "number": number},
+            "scores": [1.5, None],
+            "counts": {"a": number},
+            "price": Decimal("12.34"),
+            "at": datetime(2026, 11, 15, 9, 30, tzinfo=UTC),
+        }
+        for number in range(3)
+    ]
+    again = spark.read.format("penstock").options(**options).option("subscribe", topic).load().select("value.*")
+    assert sorted(again.collect()) == sorted(rows.collect())
+
+
+def test_the_latest_schema_of_the_subject_is_taken(broker: Broker, registry: RegistryClient, registry_url: str) -> None:
+    topic = create_topic(broker)
+    registered = registry.register(f"{topic}-value", json.dumps(USER))
+    save(broker, pa.table({"id": [1, 2], "name": ["ann", None]}), topic, registry_url)
+    assert deserialized(broker, topic, registry_url) == [{"id": 1, "name": "ann", "level": 1}, {"id": 2, "name": None, "level": 1}]
+    first = read_with_confluent(broker, topic)[0].value or b""
+    assert first[:5] == b"\x00" + registered.schema_id.to_bytes(4, "big")
+    assert registry.versions(f"{topic}-value") == [1]
+
+
+def test_a_derived_schema_is_registered_and_evolves(broker: Broker, registry: RegistryClient, registry_url: str) -> None:
+    topic = create_topic(broker)
+    save(broker, pa.table({"id": [1]}), topic, registry_url)
+    save(broker, pa.table({"id": [2], "name": ["bob"]}), topic, registry_url, use_latest_version="false")
+    assert registry.versions(f"{topic}-value") == [1, 2]
+    assert deserialized(broker, topic, registry_url) == [{"id": 1}, {"id": 2, "name": "bob"}]
+
+
+def test_a_column_that_the_schema_does_not_know_is_an_error(broker: Broker, registry: RegistryClient, registry_url: str) -> None:
+    topic = create_topic(broker)
+    registry.register(f"{topic}-value", json.dumps(USER))
+    with pytest.raises(AvroMismatch, match="value: the schema has no field 'mail', it has id, name, level"):
+        save(broker, pa.table({"id": [1], "mail": ["x"]}), topic, registry_url)
+
+
+def test_a_schema_that_may_not_follow_is_refused_with_the_reason(broker: Broker, registry_url: str) -> None:
+    topic = create_topic(broker)
+    save(broker, pa.table({"id": [1]}), topic, registry_url)
+    with pytest.raises(SchemaUnavailable, match=f"of subject '{topic}-value', the registry refused it"):
+        save(broker, pa.table({"id": ["text"]}), topic, registry_url, use_latest_version="false")
+
+
+def test_nothing_is_registered_when_that_is_switched_off(broker: Broker, registry: RegistryClient, registry_url: str) -> None:
+    topic = create_topic(broker)
+    with pytest.raises(SchemaUnavailable, match=r"auto.register.schemas is false, so it has to be registered before"):
+        save(broker, pa.table({"id": [1]}), topic, registry_url, auto_register_schemas="false")
+    registered = registry.register(f"{topic}-value", json.dumps(USER))
+    save(broker, pa.table({"id": [1]}), topic, registry_url, auto_register_schemas="false", value_schema=json.dumps(USER))
+    assert (read_with_confluent(broker, topic)[0].value or b"")[1:5] == registered.schema_id.to_bytes(4, "big")
+
+
+def test_keys_have_schemas_of_their_own_and_nulls_stay_null(broker: Broker, registry: RegistryClient, registry_url: str) -> None:
+    topic = create_topic(broker)
+    value = pa.array([{"id": 7}, None], type=pa.struct([("id", pa.int64())]))
+    options = {"key_format": "avro", "key_subject": f"keys-of-{topic}"}
+    save(broker, pa.table({"key": [1, None], "value": value}), topic, registry_url, **options)
+    key_id = registry.latest(f"keys-of-{topic}").schema_id
+    assert [message.key for message in read_with_confluent(broker, topic)] == [b"\x00" + key_id.to_bytes(4, "big") + b"\x02", None]
+    assert deserialized(broker, topic, registry_url) == [{"id": 7}, None]
+
+
+def test_each_topic_of_a_column_has_its_own_subject(broker: Broker, registry: RegistryClient, registry_url: str) -> None:
+    first, second = create_topic(broker), create_topic(broker)
+    registry.register(f"{first}-value", json.dumps(USER))
+    rows = pa.table({"topic": [first, second], "id": [1, 2]})
+    given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "schema.registry.url": registry_url, "value.format": "avro"}
+    write_rows(plan_sink(given, from_arrow_schema(rows.schema)), iter(rows.to_batches()))
+    assert deserialized(broker, first, registry_url) == [{"id": 1, "name": None, "level": 1}]
+    assert deserialized(broker, second, registry_url) == [{"id": 2}]
+
+
+def test_columns_or_one_column_become_json(broker: Broker, registry_url: str) -> None:
+    topic = create_topic(broker)
+    save(broker, pa.table({"id": [1], "name": ["ü"]}), topic, registry_url, value_format="json")
+    save(broker, pa.table({"value": pa.array([[1, None], None])}), topic, registry_url, value_format="json")
+    assert [message.value for message in read_with_confluent(broker, topic)] == ['{"id":1,"name":"ü"}'.encode(), b"[1,null]", None]
+
+
+def test_a_registry_that_is_away_is_named(broker: Broker) -> None:
+    with pytest.raises(Exception, match=r"127\.0\.0\.1:1"):
+        save(broker, pa.table({"id": [1]}), create_topic(broker), "http://127.0.0.1:1")

@@ -1,0 +1,1 @@
+"""Units of the data pipeline, without Spark."""
