@@ -50,7 +50,7 @@ def run_available(data: "DataFrame", output: Path, checkpoint: str, **options: s
     """Run what is available now into a table of files, to the end."""
     writer = data.selectExpr("CAST(value AS STRING) AS value", "partition", "offset").writeStream.format("json")
     query = writer.options(**options).option("checkpointLocation", checkpoint).trigger(availableNow=True).start(str(output))
-    assert query.awaitTermination(100), "the query did not end"
+    assert query.awaitTermination(300), "the query did not end"
     return query
 
 

@@ -108,15 +108,15 @@ def test_a_running_stream_keeps_its_columns_when_the_schema_grows(
 
     query = start("evolving")
     try:
-        wait_until(lambda: rows("evolving") == [(1,)], "the old message", deadline_s=60)
+        wait_until(lambda: rows("evolving") == [(1,)], "the old message", deadline_s=240)
         new_id = register(registry, f"{topic}-value", new)
         write(broker, topic, [Message(message(new_id, new, {"id": 2, "name": "ann"})), Message(message(old_id, old, {"id": 3}))])
-        wait_until(lambda: rows("evolving") == [(1,), (2,), (3,)], "the new message", deadline_s=60)
+        wait_until(lambda: rows("evolving") == [(1,), (2,), (3,)], "the new message", deadline_s=240)
     finally:
         query.stop()
     query = start("evolved")
     try:
-        wait_until(lambda: rows("evolved") == [(1, "nobody"), (2, "ann"), (3, "nobody")], "all of them", deadline_s=60)
+        wait_until(lambda: rows("evolved") == [(1, "nobody"), (2, "ann"), (3, "nobody")], "all of them", deadline_s=240)
     finally:
         query.stop()
 

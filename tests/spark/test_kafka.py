@@ -13,6 +13,7 @@ from tests.spark.reading import frame, numbers, rows, run_available, stream, tab
 from tests.spark.test_batch import messages
 from tests.spark.topic_content import read, write, write_numbers
 from tests.topics import create_topic, fresh_name
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -72,4 +73,5 @@ def test_aborted_and_unfinished_transactions_are_not_rows_for_who_reads_what_is_
     assert numbers(frame(spark, kafka, topic)) == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
     assert numbers(frame(spark, kafka, topic, isolation__level="read_committed", maxRecordsPerPartition=2)) == [1, 2, 6, 7]
     producer.commit_transaction(30)
-    assert numbers(committed_only) == [1, 2, 6, 7, 10]
+    # The coordinator has decided; the partition learns of it a moment later.
+    wait_until(lambda: numbers(committed_only) == [1, 2, 6, 7, 10], "the marker")

@@ -40,7 +40,7 @@ def wait_for(spark: SparkSession, query: StreamingQuery, expected: list[int]) ->
             raise AssertionError(str(error))
         return len(seen(spark, query)) >= len(expected)
 
-    wait_until(has_come, f"{len(expected)} rows", deadline_s=60)
+    wait_until(has_come, f"{len(expected)} rows", deadline_s=240)
     assert seen(spark, query) == expected
 
 
@@ -58,7 +58,7 @@ def test_a_stream_begins_at_the_end_unless_told_otherwise(spark: SparkSession, b
     write_numbers(broker, topic, range(10))
     options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": topic}
     with running(spark.readStream.format("penstock").options(**options).load()) as query:
-        wait_until(lambda: query.recentProgress, "the first look")
+        wait_until(lambda: query.recentProgress, "the first look", deadline_s=240)
         write_numbers(broker, topic, range(10, 12))
         wait_for(spark, query, [10, 11])
 
@@ -142,7 +142,7 @@ def test_progress_is_committed_while_the_stream_runs(spark: SparkSession, broker
     with running(stream(spark, broker, topic, group__id=group)) as query:
         write_numbers(broker, topic, range(12))
         wait_for(spark, query, list(range(12)))
-        wait_until(lambda: committed(broker, group) == {0: 12}, "the commit")
+        wait_until(lambda: committed(broker, group) == {0: 12}, "the commit", deadline_s=240)
 
 
 def test_a_group_with_members_is_refused_in_a_sentence(spark: SparkSession, broker: Broker, topic: str) -> None:
@@ -151,7 +151,7 @@ def test_a_group_with_members_is_refused_in_a_sentence(spark: SparkSession, brok
     consumer = member_of(broker, group, topic)
     try:
         with running(stream(spark, broker, topic, group__id=group)) as query:
-            wait_until(query.exception, "the refusal", deadline_s=60)
+            wait_until(query.exception, "the refusal", deadline_s=240)
             assert "consumers are members of it: let the option group.id name a group of the query's own" in str(query.exception())
     finally:
         consumer.close()

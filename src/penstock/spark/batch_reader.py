@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from penstock.spark.data_loss import report_data_loss
 from penstock.spark.options import ReadOptions
 from penstock.spark.planning import Slice, split_slices
 from penstock.spark.positions import EARLIEST, LATEST, AtEdge
 from penstock.spark.read_plan import ReadPlan
-from penstock.spark.reading import SlicePartition, read_rows
-from penstock.spark.slice_reader import report_data_loss
+from penstock.spark.slice_partition import SlicePartition
 from penstock.spark.source_offsets import SourceOffsets
 from penstock.spark.worker_clusters import cluster_for
 
@@ -45,4 +45,6 @@ class BatchReader(DataSourceReader):
         return [SlicePartition(slice_) for slice_ in slices]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        from penstock.spark.reading import read_rows  # the planning process never gets here, and does not wait for numba
+
         return read_rows(self._options, self._plan, self._schema, partition)

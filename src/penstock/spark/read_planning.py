@@ -6,7 +6,6 @@ the whole query, whatever is registered later: messages of other schemas are bro
 
 from penstock.registry.client import RegistryClient
 from penstock.registry.errors import RegistryError
-from penstock.spark.avro_type import BadSchema
 from penstock.spark.options import FieldOptions, ReadOptions
 from penstock.spark.positions import OptionError
 from penstock.spark.read_plan import Field, FieldPlan, ReadPlan
@@ -22,6 +21,7 @@ def _plan_field(name: Field, options: ReadOptions) -> FieldPlan:
     if field.format != "avro":
         return FieldPlan(field)
     from penstock.spark.avro_spark_types import spark_type  # only who reads Avro needs it
+    from penstock.spark.avro_type import BadSchema
 
     schemas = (field.schema,) if field.schema is not None else _find_schemas(name, field, options)
     try:

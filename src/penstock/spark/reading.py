@@ -1,4 +1,7 @@
-"""What batch and stream readers share: the task's work, and the values that travel from the driver to it."""
+"""The work of a task: the rows of its slice.
+
+Only tasks import this: numba and Arrow take a second, and the processes that plan queries need neither.
+"""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -8,9 +11,9 @@ from pyspark.sql.types import StructType
 
 from penstock.spark.compiled import tell_if_slow
 from penstock.spark.options import ReadOptions
-from penstock.spark.planning import Slice
 from penstock.spark.read_plan import ReadPlan
 from penstock.spark.row_builder import RowBuilder
+from penstock.spark.slice_partition import SlicePartition
 from penstock.spark.slice_reader import SliceReader
 from penstock.spark.worker_clusters import cluster_for
 
@@ -18,18 +21,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class SlicePartition(InputPartition):
-    """One task's share of a read."""
-
-    def __init__(self, slice_: Slice) -> None:
-        super().__init__(tuple(slice_))
-        self.slice = slice_
-
-
 def read_rows(options: ReadOptions, plan: ReadPlan, schema: StructType, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
     """The rows of a task. Spark makes up an empty task for a read that has none."""
-    if not isinstance(partition, SlicePartition):
+    if partition.value is None:
         return
+    assert isinstance(partition, SlicePartition), "driver and worker have the same penstock"
     tell_if_slow()
     builder = RowBuilder(plan, schema, partition.slice.place)
     for records in SliceReader(cluster_for(options), options, partition.slice, wanted=builder.wanted).read():

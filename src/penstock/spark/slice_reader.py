@@ -8,7 +8,6 @@ Offsets that are gone, because retention or somebody deleted them or because the
 error: that is what `failOnDataLoss` decides.
 """
 
-import logging
 from collections.abc import Iterator
 from time import monotonic
 from typing import Final
@@ -22,14 +21,13 @@ from penstock.client.errors import BrokerUnavailable
 from penstock.client.fetch import READ_COMMITTED, READ_UNCOMMITTED, FetchAnswer, FetchedPartition, FetchFrom, FetchRequest
 from penstock.client.list_offsets import EARLIEST, LATEST
 from penstock.client.topic_partition import TopicPartition
-from penstock.errors import KafkaError, OffsetOutOfRange, PenstockError, UnknownTopicOrPartition
+from penstock.errors import KafkaError, OffsetOutOfRange, UnknownTopicOrPartition
+from penstock.spark.data_loss import report_data_loss
 from penstock.spark.options import ReadOptions
 from penstock.spark.planning import Slice
 from penstock.spark.record_buffers import RecordBuffers
 from penstock.spark.record_kernel import HEADER_SIZE, find_next_offset
 from penstock.spark.slice_decoder import SliceDecoder
-
-logger = logging.getLogger(__name__)
 
 _MAX_WAIT_MS: Final = 500
 _MOST_FETCH_BYTES: Final = 1 << 30
@@ -37,17 +35,6 @@ _ROOM_BYTES: Final = 64 * 1024
 
 _bytes_per_offset: dict[TopicPartition, float] = {}
 """What an offset took on the wire when last read by this process: a small slice is not asked for with a large fetch."""
-
-
-class DataLoss(PenstockError):
-    """Records that the query was to read are gone, and `failOnDataLoss` is true."""
-
-
-def report_data_loss(options: ReadOptions, what: str) -> None:
-    """Tell that records are gone, or raise `DataLoss` if that is what the query wants."""
-    if options.fail_on_data_loss:
-        raise DataLoss(f"{what}. Some data may have been missed; failOnDataLoss = false goes on without it")
-    logger.warning("%s. Some data may have been missed", what)
 
 
 class SliceReader:

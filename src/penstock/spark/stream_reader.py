@@ -17,13 +17,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from penstock.client.topic_partition import TopicPartition
+from penstock.spark.data_loss import report_data_loss
 from penstock.spark.group_progress import GroupProgress
 from penstock.spark.options import ReadOptions
 from penstock.spark.planning import Offsets, Slice, count_offsets, limit_offsets, split_slices
 from penstock.spark.positions import LATEST, AtEdge, format_offsets, read_offsets
 from penstock.spark.read_plan import ReadPlan
-from penstock.spark.reading import SlicePartition, read_rows
-from penstock.spark.slice_reader import report_data_loss
+from penstock.spark.slice_partition import SlicePartition
 from penstock.spark.source_offsets import SourceOffsets
 from penstock.spark.worker_clusters import cluster_for
 
@@ -92,6 +92,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [SlicePartition(piece) for piece in pieces]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        from penstock.spark.reading import read_rows  # the planning process never gets here, and does not wait for numba
+
         return read_rows(self._options, self._plan, self._schema, partition)
 
     def commit(self, end: SparkOffset) -> None:
