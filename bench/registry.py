@@ -134,19 +134,14 @@ class RegistryStart(Case):
     def run(self, context: Context) -> Values:
         broker = context.peer.start(context.directory / f"round-{context.round_number}")
         try:
-            empty = Registry(broker.bootstrap_servers, context.directory)
-            empty_bytes = empty.resident_bytes()
-            empty.stop()
+            with Registry(broker.bootstrap_servers, context.directory) as empty:
+                empty_bytes = empty.resident_bytes()
             self._fill(broker.bootstrap_servers)
-            full = Registry(broker.bootstrap_servers, context.directory)
-            cpu = full.cpu_seconds()
-            try:
-                with RegistryClient(full.url) as client:
-                    if len(client.subjects()) != self.schemas:
-                        raise BenchError(f"the registry has read {len(client.subjects())} subjects, and not {self.schemas}")
+            with Registry(broker.bootstrap_servers, context.directory) as full, RegistryClient(full.url) as client:
+                cpu = full.cpu_seconds()
+                if len(client.subjects()) != self.schemas:
+                    raise BenchError(f"the registry has read {len(client.subjects())} subjects, and not {self.schemas}")
                 megabytes = full.resident_bytes() / 1e6
-            finally:
-                full.stop()
         finally:
             broker.stop()
         return {
@@ -230,10 +225,7 @@ def _on_a_registry(context: Context, measure: Callable[[Registry], Values]) -> V
     """Measure on a broker and a registry that are started for it."""
     broker = context.peer.start(context.directory / f"round-{context.round_number}")
     try:
-        registry = Registry(broker.bootstrap_servers, context.directory)
-        try:
+        with Registry(broker.bootstrap_servers, context.directory) as registry:
             return measure(registry)
-        finally:
-            registry.stop()
     finally:
         broker.stop()
