@@ -6,11 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 from time import monotonic
+from typing import Self
 
 from bench.case import BenchError
 from bench.measure import cpu_seconds, resident_bytes
 
-START_SECONDS = 60.0
 LENGTH = re.compile(rb"content-length: (\d+)")
 
 
@@ -24,12 +24,21 @@ class Registry:
         arguments = [*command, "--listen", "127.0.0.1:0", "--log-level", "warning"]
         self.process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=self.stderr, stdin=subprocess.DEVNULL)
         assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        self.start_seconds = monotonic() - started
-        if not line.startswith(b"ready: registry "):
+        try:
+            line = self.process.stdout.readline()
+            self.start_seconds = monotonic() - started
+            if not line.startswith(b"ready: registry "):
+                raise BenchError(f"the registry did not become ready: {line!r}")
+            self.port = int(line.rpartition(b":")[2])
+        except BaseException:
             self.stop()
-            raise BenchError(f"the registry did not become ready: {line!r}")
-        self.port = int(line.rpartition(b":")[2])
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
 
     @property
     def url(self) -> str:
