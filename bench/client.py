@@ -7,8 +7,8 @@ Both within one round, twice each in turn, the better of the two: what another p
 """
 
 from collections.abc import Callable
-from time import perf_counter
-from typing import Any
+from time import perf_counter, process_time
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from confluent_kafka import Consumer as ConfluentConsumer
@@ -36,11 +36,37 @@ CONSUMING: dict[str, Any] = {
 }
 
 
-def beside(alone: Callable[[], float], ours: Callable[[], float]) -> Values:
-    """Messages per second of both, turn by turn, and the ratio of the best turns."""
-    rates = [(alone(), ours()) for _ in range(TURNS)]
-    best_alone, best_ours = max(rate for rate, _ in rates), max(rate for _, rate in rates)
-    return {"throughput": best_ours, "confluent-kafka alone": best_alone, "share": best_ours / best_alone}
+class Pace(NamedTuple):
+    """How fast it went, and what it cost the client's process, all threads together."""
+
+    rate: float
+    cpu_us: float
+
+
+class Stopwatch:
+    """Times a number of messages."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._started, self._cpu = perf_counter(), process_time()
+
+    def stop(self) -> Pace:
+        """The pace since the start."""
+        return Pace(self._count / (perf_counter() - self._started), (process_time() - self._cpu) / self._count * 1e6)
+
+
+def beside(alone: Callable[[], Pace], ours: Callable[[], Pace]) -> Values:
+    """Both, turn by turn, and the best turn of each."""
+    turns = [(alone(), ours()) for _ in range(TURNS)]
+    best_alone, best_ours = max(pace.rate for pace, _ in turns), max(pace.rate for _, pace in turns)
+    cpu_alone, cpu_ours = min(pace.cpu_us for pace, _ in turns), min(pace.cpu_us for _, pace in turns)
+    return {
+        "throughput": best_ours,
+        "confluent-kafka alone": best_alone,
+        "share": best_ours / best_alone,
+        "client CPU": cpu_ours,
+        "client CPU, confluent-kafka alone": cpu_alone,
+    }
 
 
 def metrics(share: float | None) -> tuple[Metric, ...]:
@@ -49,6 +75,8 @@ def metrics(share: float | None) -> tuple[Metric, ...]:
         Metric("throughput", "msg/s", summary="max"),
         Metric("confluent-kafka alone", "msg/s", summary="max"),
         Metric("share", "of confluent-kafka alone", None if share is None else Bar(share, "at least", "value")),
+        Metric("client CPU", "us per message"),
+        Metric("client CPU, confluent-kafka alone", "us per message"),
     )
 
 
@@ -70,27 +98,27 @@ class ClientProducer(Case):
         finally:
             drop_topic(context.broker, topic)
 
-    def _alone(self, servers: str, topic: str) -> float:
+    def _alone(self, servers: str, topic: str) -> Pace:
         producer = ConfluentProducer({"bootstrap.servers": servers, **PRODUCING})
         producer.produce(topic, VALUE)
         producer.flush(FLUSH_SECONDS)
-        started = perf_counter()
+        watch = Stopwatch(self.count)
         for _ in range(self.count):
             producer.produce(topic, VALUE)
         if producer.flush(FLUSH_SECONDS):
             raise BenchError("messages were not sent")
-        return self.count / (perf_counter() - started)
+        return watch.stop()
 
-    def _ours(self, servers: str, topic: str) -> float:
+    def _ours(self, servers: str, topic: str) -> Pace:
         with Producer(servers, options=QUEUE) as producer:
             producer.send(topic, VALUE)
             producer.flush()
-            started = perf_counter()
+            watch = Stopwatch(self.count)
             for _ in range(self.count // SET_SIZE):
                 content = [Message(VALUE) for _ in range(SET_SIZE)] if self.as_objects else [VALUE for _ in range(SET_SIZE)]
                 producer.send(topic, MessageSet(content))
             producer.flush(FLUSH_SECONDS)
-            return self.count / (perf_counter() - started)
+            return watch.stop()
 
 
 class ClientStream(Case):
@@ -109,30 +137,30 @@ class ClientStream(Case):
         servers = context.broker.bootstrap_servers
         return beside(lambda: self._alone(servers), lambda: self._ours(coordination_of(context.broker)))
 
-    def _alone(self, servers: str) -> float:
+    def _alone(self, servers: str) -> Pace:
         consumer = ConfluentConsumer({"bootstrap.servers": servers, **CONSUMING})
         try:
             consumer.assign([TopicPartition(self.name, 0, 0)])
             first = consumer.poll(30)
             if first is None:
                 raise BenchError("no message came")
-            started, received = perf_counter(), 1
+            watch, received = Stopwatch(self.count), 1
             while received < self.count:
                 for message in consumer.consume(min(1000, self.count - received), 1):
                     message.value()
                     received += 1
-            return self.count / (perf_counter() - started)
+            return watch.stop()
         finally:
             consumer.close()
 
-    def _ours(self, coordination: str) -> float:
+    def _ours(self, coordination: str) -> Pace:
         with Consumer(coordination, f"bench-{uuid4().hex}") as consumer:
             [stream] = consumer.create_message_streams(self.name)
             messages = iter(stream)
             next(messages)
-            started = perf_counter()
+            watch = Stopwatch(self.count)
             for received, message in enumerate(messages, 2):
                 message.payload  # noqa: B018 - reading it is the work
                 if received == self.count:
                     break
-            return self.count / (perf_counter() - started)
+            return watch.stop()

@@ -44,7 +44,7 @@ class Sizes:
     commits: int = 20_000
     committed_offsets: int = 100_000
     dirty_megabytes: int = 300
-    client_messages: int = 1_000_000
+    client_messages: int = 400_000
     client_rates: tuple[int, ...] = (100, 1_000, 10_000, 50_000)
     client_seconds: float = 6.0
     lookups: int = 40_000

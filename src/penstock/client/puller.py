@@ -39,14 +39,14 @@ class Puller:
 
     def pull(self, timeout_s: float) -> list[ConsumedMessage]:
         """The messages that are there, or the first that comes within the time; raises what stands among them as an error."""
-        first = self._consumer.poll(timeout_s)
-        if first is None:
-            return []
-        records = [first, *self._consumer.consume(BATCH_SIZE - 1, 0)]
-        errors = [record for record in records if record.error() is not None]
-        if errors:
-            records = self._without_errors(records, errors)
-        return list(map(tuple.__new__, repeat(ConsumedMessage), zip([record.value() for record in records], records, strict=True)))
+        records = self._consumer.consume(BATCH_SIZE, 0)
+        if not records:
+            first = self._consumer.poll(timeout_s)
+            records = [] if first is None else [first]
+        payloads = [record.value() for record in records if record.error() is None]
+        if len(payloads) < len(records):
+            records = self._without_errors(records)
+        return list(map(tuple.__new__, repeat(ConsumedMessage), zip(payloads, records, strict=True)))
 
     def close(self) -> None:
         """Pull no more."""
@@ -54,9 +54,8 @@ class Puller:
         if consumer is not None:
             consumer.close()
 
-    def _without_errors(self, records: list[Any], errors: list[Any]) -> list[Any]:
-        for record in errors:
-            failure = consume_failure(record.error(), record)
-            if failure is not None:
+    def _without_errors(self, records: list[Any]) -> list[Any]:
+        for record in records:
+            if record.error() is not None and (failure := consume_failure(record.error(), record)) is not None:
                 raise failure
         return [record for record in records if record.error() is None]
