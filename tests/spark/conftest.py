@@ -30,6 +30,8 @@ SPARK_OPTIONS = {
     # A test asks a stream for its progress more often than a person does.
     "spark.sql.streaming.pollingDelay": "10ms",
     "spark.sql.streaming.noDataProgressEventInterval": "100ms",
+    # A Python process takes long to start on a busy machine.
+    "spark.python.authenticate.socketTimeout": "90s",
 }
 
 

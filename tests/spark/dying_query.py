@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from penstock.spark.session import start_session
+from tests.spark.conftest import SPARK_OPTIONS
 from tests.spark.dying_data_source import JVM_FILE, STAGE, DyingDataSource
 
 
@@ -15,7 +16,7 @@ def main(bootstrap: str, source: str, target: str, checkpoint: str, stage: str) 
     """Copy a topic until the end comes."""
     pid_file = Path(checkpoint).with_suffix(".pid")
     os.environ |= {STAGE: stage, JVM_FILE: str(pid_file)}
-    spark = start_session("dying", master="local[2]", options={"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1"})
+    spark = start_session("dying", master="local[2]", options=SPARK_OPTIONS)
     pid_file.write_text(str(spark.sparkContext._gateway.proc.pid))  # type: ignore[union-attr]
     spark.dataSource.register(DyingDataSource)
     rows = spark.readStream.format("penstock").option("kafka.bootstrap.servers", bootstrap).option("subscribe", source)
@@ -30,7 +31,7 @@ def main(bootstrap: str, source: str, target: str, checkpoint: str, stage: str) 
         .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination(60)
+    query.awaitTermination(200)
 
 
 if __name__ == "__main__":

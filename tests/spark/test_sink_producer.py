@@ -16,7 +16,8 @@ from penstock.spark.batch_kernels import row_sizes
 from penstock.spark.binary_columns import Rows, binary_column, no_headers, null_column
 from penstock.spark.delivery import DeliveryFailed
 from penstock.spark.producer_settings import Compression, ProducerSettings
-from penstock.spark.raw_producer import RawProducer, borrow_producer
+from penstock.spark.raw_producer import RawProducer
+from penstock.spark.worker_producers import borrow_producer
 from penstock.wire.compression import Codec
 from tests.brokers import Broker, StartBroker
 from tests.spark.cutting_socket import Breaks

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 OFFSET_FETCH = 9
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
 
 def source(spark: "SparkSession", broker: Broker, topic: str) -> "DataFrame":
     reader = spark.readStream.format("penstock").option("kafka.bootstrap.servers", broker.bootstrap_servers)
@@ -31,7 +33,7 @@ def copy(rows: "DataFrame", broker: Broker, checkpoint: str, **options: str) -> 
     """Write what there is, in one or more micro-batches, and end."""
     writer = rows.writeStream.format("penstock").option("kafka.bootstrap.servers", broker.bootstrap_servers)
     query = writer.options(**options).option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(200)
     return query
 
 
@@ -114,7 +116,7 @@ def test_spark_is_killed_at_a_stage_of_a_micro_batch_and_goes_on(
     command = [sys.executable, "-m", "tests.spark.dying_query", broker.bootstrap_servers, topic, target, checkpoint, stage]
     paths = os.pathsep.join([str(ROOT), str(ROOT / "src")])
     died = subprocess.run(
-        command, cwd=ROOT, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, timeout=100, check=False
+        command, cwd=ROOT, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, timeout=250, check=False
     )
     assert died.returncode != 0, died.stdout + died.stderr
     assert sum(ends(broker, target)) >= 500, died.stderr

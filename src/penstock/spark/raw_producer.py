@@ -1,20 +1,15 @@
 """A blocking producer of ready-made batches: idempotent, with several requests under way, for one thread.
 
-    with borrow_producer(settings) as producer:
-        producer.append(TopicPartition("clicks", 0), batch)     # queues and sends; waits only when too much is unanswered
-        producer.flush()                                        # everything is written when it returns
+    producer = RawProducer(settings)
+    producer.append(TopicPartition("clicks", 0), batch)     # queues and sends; waits only when too much is unanswered
+    producer.flush()                                        # everything is written when it returns
 
 `delivery` decides what is sent and what an answer means; here is the waiting: requests go out to each leader while it has fewer than five
 unanswered, and the oldest answer is waited for when nothing more can be sent. A connection that breaks puts back all that was on it, the
 leaders are asked for again, and everything goes on until the time of a batch is up (`kafka.delivery.timeout.ms`).
-
-Producers live as long as the worker process, which Spark uses for many tasks: a new producer id for every task of every micro-batch would
-fill the brokers' tables (Kafka forgets an id after a day). One that failed is thrown away, so the next attempt has a new id and no history.
 """
 
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from time import monotonic, sleep, time
 from typing import Final
 
@@ -37,8 +32,6 @@ from penstock.wire.records import NO_PRODUCER, ProducerStamp
 
 _MILLISECONDS: Final = 1000
 _NEWEST_INIT_PRODUCER_ID: Final = 5
-_LONGEST_IDLE_S: Final = 600.0
-"""A producer that rested longer gets a new id: brokers may have forgotten the old one."""
 
 
 class _Unanswered:
@@ -288,23 +281,3 @@ def _explain(batch: QueuedBatch, answer: ProducedPartition) -> DeliveryFailed:
         return DeliveryFailed(f"there is no {batch.place} any more: {answer.error_message or 'was the topic deleted?'}")
     reason = kafka_error(answer.error_code, answer.error_message or "")
     return DeliveryFailed(f"{batch.record_count} records for {batch.place} were refused: {type(reason).__name__}, {reason}")
-
-
-_resting: dict[ProducerSettings, RawProducer] = {}
-
-
-@contextmanager
-def borrow_producer(settings: ProducerSettings) -> Iterator[RawProducer]:
-    """A producer of this process with these settings; one that comes back without an error rests until the next task."""
-    producer = _resting.pop(settings, None)
-    if producer is not None and monotonic() - producer.last_used > _LONGEST_IDLE_S:
-        producer.close()
-        producer = None
-    producer = producer or RawProducer(settings)
-    try:
-        yield producer
-        producer.flush()
-    except BaseException:
-        producer.close()
-        raise
-    _resting[settings] = producer

@@ -20,8 +20,9 @@ from penstock.spark.compiled import tell_if_slow
 from penstock.spark.delivery import DeliveryFailed
 from penstock.spark.field_encoding import FieldEncoder, field_encoder
 from penstock.spark.partitioner import NO_PARTITION, Partitioner, PartitionOutOfRange
-from penstock.spark.raw_producer import RawProducer, borrow_producer
+from penstock.spark.raw_producer import RawProducer
 from penstock.spark.sink_options import SinkPlan
+from penstock.spark.worker_producers import borrow_producer
 from penstock.wire.batch import HEADER_SIZE
 
 
