@@ -16,6 +16,7 @@ from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
 import fastavro
+from pyspark.errors import PySparkException
 
 from bench.case import Bar, BenchError, Case, Context, Metric, Values
 from bench.measure import process_tree
@@ -67,9 +68,12 @@ def read(broker: Broker, topic: str, format_name: str, **options: str) -> "DataF
 
 
 def rate(count: int, work: Callable[[], None]) -> float:
-    """Rows per second of some work."""
+    """Rows per second of some work; what Spark complains about is a `BenchError`."""
     before = monotonic()
-    work()
+    try:
+        work()
+    except PySparkException as error:
+        raise BenchError(f"Spark failed: {str(error)[-300:]}") from None
     return count / (monotonic() - before)
 
 
