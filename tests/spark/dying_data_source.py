@@ -28,7 +28,7 @@ class DyingWriter(PenstockStreamWriter):
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> BatchWritten:
         written = super().write(iterator)
-        if os.environ[STAGE] == "rows":
+        if os.environ[STAGE] == "rows" and written.row_count:
             _end_spark()
         return written
 
