@@ -10,10 +10,10 @@ What stays with a stream is not touched. The paper gives everything up first and
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-from penstock.client.assignment import StreamId, assign_range, streams_of
+from penstock.client.assignment import assign_range, streams_of
 from penstock.client.cluster import Cluster
 from penstock.client.errors import BrokerUnavailable
 from penstock.client.group_registry import Fenced, GroupRegistry
@@ -31,8 +31,6 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _BROKER_TIMEOUT_S: Final = 5.0
-
-Division = Mapping[str, Mapping[StreamId, Sequence[int]]]
 
 
 class Rebalance:
