@@ -1,5 +1,7 @@
 """The connections of Penstock's own client against a real broker: raw batches in and out, leaders, offsets, several requests under way."""
 
+import socket
+
 import pytest
 
 from penstock.client.cluster import Cluster
@@ -123,6 +125,14 @@ def test_errors_of_a_partition_are_exceptions_of_that_name(cluster: Cluster, top
             cluster.fetch(FetchFrom(topic, 0, offset=99))
         with pytest.raises(CorruptMessage):
             cluster.produce(BatchFor(topic, 0, encode_batch([b"x"], crc=1)))
+
+
+def test_connection_that_the_broker_closed_meanwhile_is_opened_again(cluster: Cluster, broker: Broker) -> None:
+    with cluster:
+        cluster.refresh([])
+        for connection in cluster._connections.values():
+            connection._socket.shutdown(socket.SHUT_RD)  # what an end by the broker looks like
+        assert list(cluster.refresh([]).brokers.values()) == [broker.address]
 
 
 def test_no_broker_is_told_with_every_address_that_was_tried() -> None:

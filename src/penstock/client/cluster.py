@@ -199,7 +199,8 @@ class Cluster:
 
     def _candidates(self) -> Iterator[Address]:
         connected = [address for address, connection in self._connections.items() if not connection.is_closed]
-        return iter(dict.fromkeys([*connected, *self._metadata.brokers.values(), *self._bootstrap]))
+        # A connection that was idle for long may have been closed by its broker: then the same address is tried once more, afresh.
+        return iter([*connected, *dict.fromkeys([*self._metadata.brokers.values(), *self._bootstrap])])
 
     def _connection(self, address: Address) -> Connection:
         connection = self._connections.get(address)
