@@ -49,9 +49,10 @@ def save(broker: Broker, rows: pa.Table, topic: str, registry_url: str, **option
 
 def deserialized(broker: Broker, topic: str, registry_url: str) -> list[Any]:
     """The values of a topic as Confluent's deserializer reads them."""
-    deserialize = AvroDeserializer(SchemaRegistryClient({"url": registry_url}))
     context = SerializationContext(topic, MessageField.VALUE)
-    return [deserialize(message.value, context) for message in read_with_confluent(broker, topic)]
+    with SchemaRegistryClient({"url": registry_url}) as client:
+        deserialize = AvroDeserializer(client)
+        return [deserialize(message.value, context) for message in read_with_confluent(broker, topic)]
 
 
 def test_spark_writes_typed_columns_that_others_read_and_reads_them_itself(
