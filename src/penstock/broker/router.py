@@ -1,6 +1,7 @@
 """From a frame to its handler, and from what the handler returns to the answer.
 
-The only place with an `except Exception`: a mistake of ours closes one connection with a traceback in the log, and nothing else.
+A mistake of ours in a handler closes one connection with a traceback in the log, and harms nothing else; the short ways, which do not
+come by here, do the same for theirs.
 A request for an API or a version that is not answered closes the connection, as in Kafka; only ApiVersions is answered in any version.
 """
 

@@ -1,8 +1,8 @@
 """What a machine decided: records for `__consumer_offsets`, and answers to requests.
 
 When a machine returns an `Outcome` it has already applied the records to itself. The shell appends them as one batch and sends the answers
-once that batch is committed (below the high watermark); answers without records go out at once. If the append fails the shard has to be
-given up (`unloaded`) and replayed, because the machine knows more than the log does.
+once that batch is committed (below the high watermark); answers without records wait for whatever was written before them. If the append
+fails the shard has to be given up (`unloaded`) and replayed, because the machine knows more than the log does.
 
 A waiter is whatever the shell handed in with a command to find the request again; the machine keeps it and gives it back, exactly once.
 The answer to a JoinGroup or SyncGroup may come in the outcome of a later command or tick.

@@ -13,7 +13,7 @@ Of the first form each log directory has four, a number per partition in each:
     cleaner-offset-checkpoint          how far compaction came
 
 A checkpoint is replaced whole. A damaged or missing one reads as empty: each number has a safe default (recover everything, start at the
-first segment), so nothing but time is lost.
+first segment), so nothing but time is lost; records that DeleteRecords hid inside a segment show up again.
 """
 
 import logging
