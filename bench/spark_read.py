@@ -12,10 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from time import monotonic
+from time import monotonic, time
 from typing import TYPE_CHECKING, Any
 
 import fastavro
+from pyspark.errors import PySparkException
 
 from bench.case import Bar, BenchError, Case, Context, Metric, Values
 from bench.measure import process_tree
@@ -50,7 +51,9 @@ USER = {
 def fill(broker: Broker, topic: str, count: int, make_value: Callable[[int], bytes]) -> None:
     """Write `count` records to the topic's partitions, in ready-made batches."""
     create_topic(broker, topic, partitions=PARTITIONS)
-    records = [Record(number, 1_700_000_000_000 + number, None, make_value(number)) for number in range(RECORDS_PER_BATCH)]
+    # Of now: what is older than a week is deleted while the benchmark runs.
+    now_ms = int(time() * 1000)
+    records = [Record(number, now_ms, None, make_value(number)) for number in range(RECORDS_PER_BATCH)]
     batch = encode_batch(records)
     with Cluster(broker.bootstrap_servers) as cluster:
         for partition in range(PARTITIONS):
@@ -65,9 +68,12 @@ def read(broker: Broker, topic: str, format_name: str, **options: str) -> "DataF
 
 
 def rate(count: int, work: Callable[[], None]) -> float:
-    """Rows per second of some work."""
+    """Rows per second of some work; what Spark complains about is a `BenchError`."""
     before = monotonic()
-    work()
+    try:
+        work()
+    except PySparkException as error:
+        raise BenchError(f"Spark failed: {str(error)[-300:]}") from None
     return count / (monotonic() - before)
 
 

@@ -153,6 +153,16 @@ def test_a_limit_ends_a_read_early_and_the_next_one_is_whole(spark: SparkSession
     assert len(data.collect()) == 20
 
 
+def test_a_frame_keeps_the_offsets_of_its_first_action(spark: SparkSession, broker: Broker, topic: str) -> None:
+    """So does Spark plan Python sources, once per load; whoever wants what came later loads again."""
+    write_numbers(broker, topic, range(3))
+    data = frame(spark, broker, topic)
+    assert numbers(data) == [0, 1, 2]
+    write_numbers(broker, topic, [3])
+    assert numbers(data) == [0, 1, 2]
+    assert numbers(frame(spark, broker, topic)) == [0, 1, 2, 3]
+
+
 def test_sql_reads_a_topic_through_a_temporary_view(spark: SparkSession, broker: Broker, numbered: str) -> None:
     options = f"`kafka.bootstrap.servers` '{broker.bootstrap_servers}', subscribe '{numbered}'"
     spark.sql(f"CREATE TEMPORARY VIEW numbered USING penstock OPTIONS ({options})")

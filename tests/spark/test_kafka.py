@@ -49,7 +49,9 @@ def test_a_stream_from_kafka_goes_on_and_commits_its_progress(
 
 def test_aborted_and_unfinished_transactions_are_not_rows_for_who_reads_what_is_committed(spark: SparkSession, kafka: KafkaBroker) -> None:
     topic = create_topic(kafka)
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic, "linger.ms": 0})
+    producer = Producer(
+        {"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": topic, "linger.ms": 0, "transaction.timeout.ms": 600_000}
+    )
     producer.init_transactions(60)
 
     def transact(values: list[int], *, end: str) -> None:
@@ -68,10 +70,13 @@ def test_aborted_and_unfinished_transactions_are_not_rows_for_who_reads_what_is_
     transact([7], end="commit")
     transact([8, 9], end="abort")
     transact([10], end="not yet")
-    committed_only = frame(spark, kafka, topic, isolation__level="read_committed")
-    assert numbers(committed_only) == [1, 2, 6, 7]
+
+    def read_committed() -> list[int]:
+        return numbers(frame(spark, kafka, topic, isolation__level="read_committed"))
+
+    assert read_committed() == [1, 2, 6, 7]
     assert numbers(frame(spark, kafka, topic)) == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
     assert numbers(frame(spark, kafka, topic, isolation__level="read_committed", maxRecordsPerPartition=2)) == [1, 2, 6, 7]
     producer.commit_transaction(30)
     # The coordinator has decided; the partition learns of it a moment later.
-    wait_until(lambda: numbers(committed_only) == [1, 2, 6, 7, 10], "the marker")
+    wait_until(lambda: read_committed() == [1, 2, 6, 7, 10], "the marker", deadline_s=120)
