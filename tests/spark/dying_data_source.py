@@ -1,7 +1,6 @@
 """`format("penstock")` that ends Spark without warning at a chosen stage of a micro-batch: before, between and after its commits.
 
-Stages: `rows` (a task has written), `sink` (all tasks have written, the sink has not committed), `checkpoint` (the sink has committed, the
-checkpoint does not know).
+Stages: `rows` (a task has written, the sink has not committed), `checkpoint` (the sink has committed, the checkpoint does not know).
 """
 
 import os
@@ -33,8 +32,7 @@ class DyingWriter(PenstockStreamWriter):
         return written
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 -- Spark's name
-        if os.environ[STAGE] == "checkpoint":
-            super().commit(messages, batchId)
+        super().commit(messages, batchId)
         _end_spark()
 
 

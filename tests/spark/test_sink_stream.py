@@ -106,7 +106,7 @@ def test_a_replay_is_recognised_whatever_topics_its_rows_name(spark: "SparkSessi
         assert committed_offsets(connection, group_of_query(str(query.id))) == {even: 1, odd: 0}
 
 
-@pytest.mark.parametrize(("stage", "is_exact"), [("rows", False), ("sink", False), ("checkpoint", True)])
+@pytest.mark.parametrize(("stage", "is_exact"), [("rows", False), ("checkpoint", True)])
 def test_spark_is_killed_at_a_stage_of_a_micro_batch_and_goes_on(
     spark: "SparkSession", broker: Broker, checkpoint: str, stage: str, is_exact: bool
 ) -> None:
