@@ -167,7 +167,7 @@ def start_site(kind: str, directory: Path) -> Iterator[Site]:
 KINDS = ["embedded", "zookeeper"]
 
 
-@pytest.fixture(scope="session", params=KINDS)
+@pytest.fixture(scope="module", params=KINDS)
 def shared_site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """One of each kind for all tests that do not disturb it."""
     yield from start_site(request.param, tmp_path_factory.mktemp(request.param))
