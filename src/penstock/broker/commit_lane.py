@@ -17,6 +17,7 @@ from penstock.broker.groups import Groups
 from penstock.broker.outbox import Chunk
 from penstock.errors import KafkaError
 from penstock.groups.commands import CommitOffsets
+from penstock.groups.offsets import answer_commit
 from penstock.groups.repeated_commit import RepeatedCommit
 from penstock.wire.commit_shape import CommitShape
 from penstock.wire.offset_commit import OffsetCommitRequest, encode_response
@@ -96,7 +97,7 @@ class CommitLanes:
             # A consumer that commits something else each time would only pay for shapes that do not come again.
             connection.lane = FirstCommit(size)
             return
-        success = _answer_without_errors(request, command)
+        success = encode_response(request.api_version, request.correlation_id, topics=answer_commit(command.topics, 0))
         shape = CommitShape.of(request.frame, request.api_version, message, answer=success) if chunks[0] == success else None
         if shape is not None:
             try:
@@ -104,15 +105,3 @@ class CommitLanes:
             except KafkaError:
                 return
             connection.lane = CommitLane(connection, self._groups, shard, shape=shape, commit=RepeatedCommit(command))
-
-
-def _answer_without_errors(request: Request, command: CommitOffsets) -> bytes:
-    topics = [
-        {
-            "name": topic.topic,
-            "topic_id": topic.topic_id,
-            "partitions": [{"partition_index": one.partition, "error_code": 0} for one in topic.partitions],
-        }
-        for topic in command.topics
-    ]
-    return encode_response(request.api_version, request.correlation_id, topics=topics)

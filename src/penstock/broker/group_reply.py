@@ -122,3 +122,8 @@ class ReplyPart:
     def fail(self, error: KafkaError) -> None:
         """Hand in the error of this part."""
         self._whole.put(self._number, self._refuse(error))
+
+
+def refuse_nothing(error: KafkaError) -> Fields:
+    """The refusal of an answer whose parts have errors, and which has none itself."""
+    raise AssertionError(f"the parts of the answer have errors, not the whole: {error}")

@@ -42,7 +42,7 @@ from penstock.groups.commands import (
 from penstock.groups.consumer_heartbeat_check import check_consumer_heartbeat
 from penstock.groups.group import ConsumerMachine, Group
 from penstock.groups.offset_expiry import OffsetExpiry
-from penstock.groups.offsets import refuse_commit
+from penstock.groups.offsets import answer_commit
 from penstock.groups.outcome import Outcome, Waiter
 from penstock.groups.repeated_commit import RepeatedCommit
 from penstock.groups.settings import GroupSettings
@@ -122,7 +122,7 @@ class GroupCoordinator(GroupShard):
                 group = self._make_simple_group(command)
             group.check_commit(command, now_ms=now_ms)
         except KafkaError as error:
-            outcome.reply(waiter, {"topics": refuse_commit(command.topics, error.code)})
+            outcome.reply(waiter, {"topics": answer_commit(command.topics, error.code)})
             return outcome
         topics, outcome.records = self._offsets.commit(
             group_id,

@@ -84,7 +84,7 @@ class OffsetStore:
                 results.append({"partition_index": partition, "error_code": 0})
             answers.append({"name": topic, "topic_id": topic_id, "partitions": results})
         if size > size_max:
-            return refuse_commit(topics, _INVALID_COMMIT_OFFSET_SIZE), []
+            return answer_commit(topics, _INVALID_COMMIT_OFFSET_SIZE), []
         positions = self._groups.setdefault(group_id, {}) if puts else {}
         for topic, partition, committed in puts:
             positions.setdefault(topic, {})[partition] = committed
@@ -184,8 +184,8 @@ class OffsetStore:
                 del self._groups[group_id]
 
 
-def refuse_commit(topics: list[TopicOffsets], error_code: int) -> list[Fields]:
-    """The answer per topic when the whole commit is refused."""
+def answer_commit(topics: list[TopicOffsets], error_code: int) -> list[Fields]:
+    """The answer per topic when all partitions fare alike."""
     return [
         {
             "name": topic,

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from penstock.broker.api import Fields, Request, api
-from penstock.broker.group_reply import GatheredReply, GroupReply, Refusal
+from penstock.broker.group_reply import GatheredReply, GroupReply, Refusal, refuse_nothing
 from penstock.broker.groups import Groups
 from penstock.broker.outbox import Chunk
-from penstock.errors import CoordinatorLoadInProgress, GroupIdNotFound, KafkaError, NotCoordinator
+from penstock.errors import CoordinatorLoadInProgress, GroupIdNotFound, NotCoordinator
 from penstock.groups.commands import DeleteGroup
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.wire.api import ApiKey
@@ -65,7 +65,7 @@ class GroupAdminFamily:
         def question(group_id: str) -> Callable[[GroupCoordinator], Fields]:
             return lambda coordinator: {**ask(coordinator, group_id), **operations}
 
-        reply = GroupReply(request, _refuse_nothing)
+        reply = GroupReply(request, refuse_nothing)
         gathered = GatheredReply(reply, len(group_ids), lambda groups: {"groups": groups})
         for number, group_id in enumerate(group_ids):
             self._groups.read(group_id, gathered.part(number, refuse(group_id)), question(group_id))
@@ -90,15 +90,11 @@ class GroupAdminFamily:
     def delete_groups(self, request: Request) -> Sequence[Chunk] | None:
         """Delete groups that have no members, and their positions."""
         group_ids = tuple(dict.fromkeys(request.decode().groups_names))
-        reply = GroupReply(request, _refuse_nothing)
+        reply = GroupReply(request, refuse_nothing)
         gathered = GatheredReply(reply, len(group_ids), lambda results: {"results": results})
         for number, group_id in enumerate(group_ids):
             self._groups.handle(DeleteGroup(group_id=group_id), gathered.part(number, _refuse_deletion(group_id)))
         return reply.result()
-
-
-def _refuse_nothing(error: KafkaError) -> Fields:
-    raise AssertionError(f"the parts of the answer have errors, not the whole: {error}")
 
 
 def _refuse_description(group_id: str) -> Refusal:

@@ -10,18 +10,18 @@ became of their topic, unless it is asked for by an id that no topic has.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, cast
 from uuid import UUID
 
 from penstock.broker.api import Fields, Request, api
 from penstock.broker.commit_lane import CommitLanes
-from penstock.broker.group_reply import GatheredReply, GroupReply, Refusal, Shape
+from penstock.broker.group_reply import GatheredReply, GroupReply, Refusal, Shape, refuse_nothing
 from penstock.broker.groups import Groups
 from penstock.broker.outbox import Chunk
-from penstock.errors import KafkaError, UnknownTopicId, UnknownTopicOrPartition
+from penstock.errors import UnknownTopicId, UnknownTopicOrPartition
 from penstock.groups.commands import CommitOffsets, DeleteOffsets, PartitionOffset, TopicOffsets
 from penstock.groups.coordinator import GroupCoordinator
+from penstock.groups.offsets import answer_commit
 from penstock.groups.topic_image import TopicImage
 from penstock.wire.api import ApiKey
 from penstock.wire.offset_commit import NO_RETENTION, TopicToCommit, decode_request, encode_response
@@ -59,8 +59,9 @@ class GroupOffsetsFamily:
             understands_stale_epoch=version >= _FIRST_WITH_MEMBER_EPOCH,
         )
         shape = _with_unknown(unknown) if unknown else None
-        refuse = partial(_refuse_commit, topics)
-        chunks = self._groups.submit(command, request, refuse=refuse, shape=shape, encode=_encode_commit)
+        chunks = self._groups.submit(
+            command, request, refuse=lambda error: {"topics": answer_commit(topics, error.code)}, shape=shape, encode=_encode_commit
+        )
         self._commit_lanes.commit_answered(request, message, command, chunks)
         return chunks
 
@@ -70,14 +71,14 @@ class GroupOffsetsFamily:
         message = request.decode()
         version = request.api_version
         if version >= _FIRST_FETCH_OF_SEVERAL:
-            reply = GroupReply(request, _refuse_nothing)
+            reply = GroupReply(request, refuse_nothing)
             # What is asked for repeatedly is answered once: a small request is not to keep the broker busy for minutes.
             wanted = {(group.group_id, group.topics): group for group in message.groups}.values()
             gathered = GatheredReply(reply, len(wanted), lambda groups: {"groups": groups})
             for number, group in enumerate(wanted):
                 self._fetch(group, gathered.part(number, _refuse_fetch_of(group.group_id)), version=version)
             return reply.result()
-        reply = GroupReply(request, _refuse_nothing)
+        reply = GroupReply(request, refuse_nothing)
         gathered = GatheredReply(reply, 1, lambda groups: groups[0])
         self._fetch(message, gathered.part(0, _refuse_old_fetch(message, version)), version=version)
         return reply.result()
@@ -177,18 +178,6 @@ def _partition_errors(indexes: list[int], error_code: int) -> list[Fields]:
     return [{"partition_index": index, "error_code": error_code} for index in indexes]
 
 
-def _refuse_commit(topics: list[TopicOffsets], error: KafkaError) -> Fields:
-    refused = [
-        {
-            "name": topic.topic,
-            "topic_id": topic.topic_id,
-            "partitions": _partition_errors([one.partition for one in topic.partitions], error.code),
-        }
-        for topic in topics
-    ]
-    return {"topics": refused}
-
-
 def _topics_by_id(asked: Any, image: TopicImage) -> tuple[list[AskedTopic], list[Fields]]:
     known: list[AskedTopic] = []
     unknown: list[Fields] = []
@@ -204,10 +193,6 @@ def _topics_by_id(asked: Any, image: TopicImage) -> tuple[list[AskedTopic], list
 def _no_positions(indexes: tuple[int, ...], error_code: int) -> list[Fields]:
     nothing = {"committed_offset": -1, "committed_leader_epoch": -1, "metadata": "", "error_code": error_code}
     return [{"partition_index": index, **nothing} for index in indexes]
-
-
-def _refuse_nothing(error: KafkaError) -> Fields:
-    raise AssertionError(f"the parts of the answer have errors, not the whole: {error}")
 
 
 def _refuse_fetch_of(group_id: str) -> Refusal:
