@@ -40,13 +40,25 @@ class TakenRequest(NamedTuple):
 class ProduceShape:
     """What the requests of a run have in common."""
 
-    __slots__ = ("_is_flexible", "_key_and_version", "_same", "_same_until", "acks", "name", "timeout_ms", "topic_id", "version")
+    __slots__ = (
+        "_is_flexible",
+        "_key_and_version",
+        "_same",
+        "_same_until",
+        "acks",
+        "client_id",
+        "name",
+        "timeout_ms",
+        "topic_id",
+        "version",
+    )
 
     def __init__(self, request: Request, produce: ProduceRequest) -> None:
         frame = request.frame
         [(name, topic_id, [(_, records)])] = produce.topics
         assert records is not None
         self.version = request.api_version
+        self.client_id = request.client_id
         self.name = name
         self.topic_id = topic_id
         self.acks = produce.acks

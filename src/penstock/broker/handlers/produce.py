@@ -24,7 +24,8 @@ from penstock.broker.failures import as_kafka_error
 from penstock.broker.outbox import Chunk
 from penstock.broker.produce_run import ProduceRun, ProduceShape, TakenRequest
 from penstock.clock import Clock
-from penstock.cluster.replicas import Replicas
+from penstock.cluster.partition import Partition
+from penstock.cluster.replicas import Replicas, TopicKey
 from penstock.cluster.watermark import Watermark
 from penstock.coordination.cluster_view import INTERNAL_TOPICS
 from penstock.errors import InvalidRequiredAcks, InvalidTopic, KafkaError, RequestTimedOut, UnsupportedVersion
@@ -68,7 +69,7 @@ class ProduceFamily:
         refusal = _refusal(produce)
         if refusal is None:
             self._open_lane(request, produce)
-            topics = self._append_all(produce, version, waits=waits, is_admin=request.client_id == ADMIN_CLIENT)
+            topics = self._append_all(produce, version, waits=waits, client_id=request.client_id)
         else:
             topics = _refuse_all(produce, refusal)
         if produce.acks == NO_ACKS:
@@ -79,7 +80,7 @@ class ProduceFamily:
         PendingProduce(request.defer(), topics, waits, version=version, correlation_id=request.correlation_id).start(produce.timeout_ms)
         return None
 
-    def _append_all(self, produce: ProduceRequest, version: int, *, waits: list[Wait], is_admin: bool) -> list[TopicProduced]:
+    def _append_all(self, produce: ProduceRequest, version: int, *, waits: list[Wait], client_id: str | None) -> list[TopicProduced]:
         acks = produce.acks
         now_ms = self._clock.now_ms()
         topics: list[TopicProduced] = []
@@ -88,9 +89,7 @@ class ProduceFamily:
             key = topic_id if name is None else name
             for index, records in partitions:
                 try:
-                    partition = self._replicas.partition(key, index)
-                    if partition.topic in INTERNAL_TOPICS and not is_admin:
-                        raise InvalidTopic(f"{partition.topic} is written by the broker alone")
+                    partition = self._writable(key, index, client_id)
                     result = partition.append_as_leader(records, acks=acks, now_ms=now_ms, produce_version=version)
                 except Exception as error:
                     answers.append(_refused(index, as_kafka_error(error)))
@@ -104,18 +103,15 @@ class ProduceFamily:
 
     def _open_lane(self, request: Request, produce: ProduceRequest) -> None:
         """Let the requests that follow this one and look like it go together (`produce_run`)."""
-        shape = None if self._is_for_internal_topic(produce) else ProduceShape.of(request, produce)
+        shape = ProduceShape.of(request, produce)
         request.connection.lane = None if shape is None else ProduceRun(request.connection, shape, self._finish_run)
 
-    def _is_for_internal_topic(self, produce: ProduceRequest) -> bool:
-        for name, topic_id, _ in produce.topics:
-            if name in INTERNAL_TOPICS:
-                # Also one that does not exist yet: the lane would still be open when the broker has made it.
-                return True
-            topic = self._replicas.topic(topic_id if name is None else name)  # type: ignore[arg-type]  # one of them is there
-            if topic is not None and topic.name in INTERNAL_TOPICS:
-                return True
-        return False
+    def _writable(self, key: TopicKey | None, index: int, client_id: str | None) -> Partition:
+        """The partition, if clients like this one may write to it: the ordinary and the short way both ask here."""
+        partition = self._replicas.partition(key, index)
+        if partition.topic in INTERNAL_TOPICS and client_id != ADMIN_CLIENT:
+            raise InvalidTopic(f"{partition.topic} is written by the broker alone")
+        return partition
 
     def _finish_run(self, run: ProduceRun, taken: list[TakenRequest]) -> None:
         try:
@@ -169,7 +165,7 @@ class ProduceFamily:
 
     def _append_one(self, request: TakenRequest, shape: ProduceShape) -> Appended:
         try:
-            partition = self._replicas.partition(shape.topic_id if shape.name is None else shape.name, request.partition)
+            partition = self._writable(shape.topic_id if shape.name is None else shape.name, request.partition, shape.client_id)
             result = partition.append_as_leader(request.batch, acks=shape.acks, now_ms=self._clock.now_ms(), produce_version=shape.version)
         except Exception as error:
             return as_kafka_error(error), None
@@ -177,7 +173,7 @@ class ProduceFamily:
 
     def _append_to(self, index: int, batches: list[memoryview], *, shape: ProduceShape) -> list[Appended]:
         try:
-            partition = self._replicas.partition(shape.topic_id if shape.name is None else shape.name, index)
+            partition = self._writable(shape.topic_id if shape.name is None else shape.name, index, shape.client_id)
             results = partition.append_run_as_leader(batches, acks=shape.acks, now_ms=self._clock.now_ms(), produce_version=shape.version)
         except Exception as error:
             return [(as_kafka_error(error), None)] * len(batches)
