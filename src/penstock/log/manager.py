@@ -42,8 +42,8 @@ from penstock.log.log import Log
 
 CLOSING_THREADS = 8
 """The journal of the file system takes the syncs of several logs together."""
-CLOSED_AT_ONCE = 64
-"""A log that is being closed needs descriptors for its indexes and small files, too."""
+CLOSED_AT_ONCE = 32
+"""A log that is being closed needs four more descriptors, for its indexes and small files."""
 _logger = logging.getLogger(__name__)
 
 
