@@ -4,9 +4,10 @@ Commits are those of a client without membership (generation -1), which a group 
 stays the truth about where a query goes on: these offsets are only told, never read back.
 """
 
+from collections.abc import Callable
 from itertools import chain, repeat
 from time import monotonic, sleep
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from penstock.client.cluster import Cluster
 from penstock.client.errors import BrokerUnavailable, is_retriable, kafka_error
@@ -16,9 +17,12 @@ from penstock.errors import KafkaError, UnknownMemberId
 from penstock.spark.planning import Offsets
 from penstock.wire.api import ApiKey
 
+T = TypeVar("T")
+
 _GROUP: Final = 0
 _PAUSES_S: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-_LAST_WITH_TOPIC_NAMES: Final = 9
+LAST_WITH_TOPIC_NAMES: Final = 9
+"""From version 10 on OffsetCommit and OffsetFetch know topics by their ids."""
 
 
 class GroupProgress:
@@ -36,27 +40,31 @@ class GroupProgress:
         changed = {place: offset for place, offset in offsets.items() if self._committed.get(place) != offset}
         if not changed:
             return
+        try:
+            self._retry(lambda coordinator: self._commit_once(coordinator, changed))
+        except UnknownMemberId:
+            raise UnknownMemberId(
+                f"the progress of the query cannot be committed to the group {self._group_id!r}, because consumers are members of it: "
+                "let the option group.id name a group of the query's own"
+            ) from None
+        self._committed.update(changed)
+
+    def _retry(self, ask: Callable[[int], T]) -> T:
+        """Ask the coordinator, and again while it moves or loads."""
         deadline = monotonic() + self._timeout_s
         for pause_s in chain(_PAUSES_S, repeat(_PAUSES_S[-1])):
             try:
-                self._commit_once(changed)
-            except UnknownMemberId:
-                raise UnknownMemberId(
-                    f"the progress of the query cannot be committed to the group {self._group_id!r}, because consumers are members of it: "
-                    "let the option group.id name a group of the query's own"
-                ) from None
+                if self._coordinator is None:
+                    self._coordinator = self._find_coordinator()
+                return ask(self._coordinator)
             except (BrokerUnavailable, KafkaError) as error:
                 if monotonic() + pause_s > deadline or (isinstance(error, KafkaError) and not is_retriable(error.code)):
                     raise
                 self._coordinator = None
                 sleep(pause_s)
-            else:
-                self._committed.update(changed)
-                return
+        raise AssertionError("the pauses never end")
 
-    def _commit_once(self, offsets: Offsets) -> None:
-        if self._coordinator is None:
-            self._coordinator = self._find_coordinator()
+    def _commit_once(self, coordinator: int, offsets: Offsets) -> None:
         topics: dict[str, list[dict[str, object]]] = {}
         for (topic, partition), offset in sorted(offsets.items()):
             entry = {"partition_index": partition, "committed_offset": offset, "committed_leader_epoch": -1, "committed_metadata": ""}
@@ -67,8 +75,8 @@ class GroupProgress:
             "member_id": "",
             "topics": [{"name": topic, "partitions": partitions} for topic, partitions in topics.items()],
         }
-        request = MessageRequest(ApiKey.OFFSET_COMMIT, fields, lowest=2, highest=_LAST_WITH_TOPIC_NAMES)
-        answer = self._cluster.connection(self._coordinator).call(request)
+        request = MessageRequest(ApiKey.OFFSET_COMMIT, fields, lowest=2, highest=LAST_WITH_TOPIC_NAMES)
+        answer = self._cluster.connection(coordinator).call(request)
         for topic in answer.topics:
             for partition in topic.partitions:
                 _check(int(partition.error_code), f"committing an offset of {topic.name} for the group {self._group_id!r} failed")

@@ -8,20 +8,16 @@ A crash before the sink's commit is not recognised: the batch is written again, 
 `offsets.retention.minutes` (a week); a query that rests longer between these two steps repeats that one batch.
 """
 
-from time import monotonic, sleep
 from typing import Any, Final
 
 from penstock.client.cluster import Cluster
-from penstock.client.errors import BrokerUnavailable, is_retriable, kafka_error
+from penstock.client.errors import kafka_error
 from penstock.client.request import MessageRequest
 from penstock.client.topic_partition import TopicPartition
-from penstock.errors import KafkaError
-from penstock.spark.group_progress import GroupProgress
+from penstock.spark.group_progress import LAST_WITH_TOPIC_NAMES, GroupProgress
 from penstock.wire.api import ApiKey
 
 NOTHING_WRITTEN: Final = -1
-_PAUSE_S: Final = 0.1
-_LAST_WITH_TOPIC_NAMES: Final = 9
 
 
 def group_of_query(query_id: str) -> str:
@@ -41,20 +37,13 @@ class SinkProgress(GroupProgress):
 
     def last_written(self) -> int:
         """The id of the last batch that is written, or `NOTHING_WRITTEN`; asks again while the coordinator moves or loads."""
-        deadline = monotonic() + self._timeout_s
-        while True:
-            try:
-                return self._fetch_once()
-            except (BrokerUnavailable, KafkaError) as error:
-                if monotonic() > deadline or (isinstance(error, KafkaError) and not is_retriable(error.code)):
-                    raise
-                sleep(_PAUSE_S)
+        return self._retry(self._fetch_once)
 
-    def _fetch_once(self) -> int:
+    def _fetch_once(self, coordinator: int) -> int:
         group = {"group_id": self._group_id, "member_id": None, "member_epoch": -1, "topics": None}
         fields = {"group_id": self._group_id, "topics": None, "groups": [group], "require_stable": False}
-        request = MessageRequest(ApiKey.OFFSET_FETCH, fields, lowest=2, highest=_LAST_WITH_TOPIC_NAMES)
-        answer: Any = self._cluster.connection(self._find_coordinator()).call(request)
+        request = MessageRequest(ApiKey.OFFSET_FETCH, fields, lowest=2, highest=LAST_WITH_TOPIC_NAMES)
+        answer: Any = self._cluster.connection(coordinator).call(request)
         found = answer.groups[0] if hasattr(answer, "groups") else answer
         if found.error_code:
             raise kafka_error(int(found.error_code), f"asking what the group {self._group_id!r} has written failed")
