@@ -154,7 +154,7 @@ class Client:
         self._heard_ms = self.script.now_ms
         self.epoch = cast("int", reply["member_epoch"])
         self._says_owned = False
-        if "assignment" in reply:
+        if reply["assignment"] is not None:
             self._assigned = as_partitions(reply, self.script.image)
 
     def _obey(self) -> None:

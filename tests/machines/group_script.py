@@ -5,7 +5,6 @@ twice is checked with every step.
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
 
 from penstock.groups.commands import (
     CommitOffsets,
@@ -121,13 +120,13 @@ class Script:
             rebalance_timeout_ms=REBALANCE_MS,
             requires_known_member_id=False,
         )
-        return self.ask(replace(command, **changes))  # type: ignore[arg-type]
+        return self.ask(command._replace(**changes))  # type: ignore[arg-type]
 
     def sync(self, member_id: str, generation_id: int, *, assignments: dict[str, bytes] | None = None, **changes: object) -> int:
         """SyncGroup; the leader brings assignments."""
         brought = tuple(MemberAssignment(*pair) for pair in (assignments or {}).items())
         command = SyncGroup(group_id=GROUP, member_id=member_id, generation_id=generation_id, assignments=brought)
-        return self.ask(replace(command, **changes))  # type: ignore[arg-type]
+        return self.ask(command._replace(**changes))  # type: ignore[arg-type]
 
     def heartbeat(self, member_id: str, generation_id: int, instance_id: str | None = None) -> object:
         """The error code of a Heartbeat."""
@@ -143,7 +142,7 @@ class Script:
         """The error code of an OffsetCommit of one partition."""
         topics = [TopicOffsets("topic", None, [PartitionOffset(partition, offset)])]
         command = CommitOffsets(group_id=GROUP, member_id=member_id, generation_or_member_epoch=generation_id, topics=topics)
-        answer = self.answer(replace(command, **changes))  # type: ignore[arg-type]
+        answer = self.answer(command._replace(**changes))  # type: ignore[arg-type]
         return answer["topics"][0]["partitions"][0]["error_code"]  # type: ignore[index]
 
     def committed(self, partition: int = 0, *, topic: str = "topic", group_id: str = GROUP) -> object:

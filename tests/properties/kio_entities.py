@@ -17,6 +17,7 @@ from penstock.wire.messages import entity_class
 from penstock.wire.schema import REQUIRED, Field, Schema, describe
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MILLISECOND = timedelta(milliseconds=1)
 MAX_INSTANT_MS = 4_000_000_000_000
 MAX_DURATION_MS = 10**14
 

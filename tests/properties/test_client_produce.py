@@ -25,7 +25,7 @@ def test_a_produce_request_is_what_kio_writes(parts: list[BatchFor], acks: int, 
     fields = {
         "transactional_id": transactional_id,
         "acks": acks,
-        "timeout": timeout_ms,
+        "timeout_ms": timeout_ms,
         "topic_data": [
             {"name": topic, "partition_data": [{"index": each.partition, "records": each.batch} for each in parts if each.topic == topic]}
             for topic in dict.fromkeys(each.topic for each in parts)

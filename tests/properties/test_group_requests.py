@@ -38,6 +38,7 @@ class Peer:
     """A connection that remembers what it was answered."""
 
     peer = "127.0.0.1:1"
+    host = "127.0.0.1"
     lane = None
     is_closed = False
 

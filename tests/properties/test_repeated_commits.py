@@ -1,6 +1,5 @@
 """Commits that come again: the short way reads, keeps and writes exactly what the ordinary one does."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,7 +26,12 @@ committed_topics = st.lists(
     max_size=3,
 )
 commands = st.builds(
-    CommitOffsets, group_id=st.text(max_size=20), member_id=st.text(max_size=10), generation_or_member_epoch=INT32, topics=committed_topics
+    CommitOffsets,
+    group_id=st.text(max_size=20),
+    member_id=st.text(max_size=10),
+    generation_or_member_epoch=INT32,
+    topics=committed_topics,
+    retention_ms=st.none(),
 )
 
 
@@ -55,7 +59,7 @@ def _with_numbers(command: CommitOffsets, offsets: tuple[int, ...], epochs: tupl
             offset, epoch = next(numbers)
             partitions.append(one._replace(offset=offset, leader_epoch=epoch))
         changed.append(topic._replace(partitions=partitions))
-    return replace(command, topics=changed)
+    return command._replace(topics=changed)
 
 
 def _frame(command: CommitOffsets, version: int, correlation_id: int) -> bytes:

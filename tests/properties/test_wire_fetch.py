@@ -21,9 +21,8 @@ from penstock.wire.fetch import (
     decode_request,
     encode_response,
 )
-from penstock.wire.messages import milliseconds
 from penstock.wire.primitives import ZERO_UUID
-from tests.properties.kio_entities import NUMBERS, entities, entity_of, kio_bytes, schema_of
+from tests.properties.kio_entities import MILLISECOND, NUMBERS, entities, entity_of, kio_bytes, schema_of
 
 
 class Content(NamedTuple):
@@ -67,7 +66,7 @@ def test_a_fetch_request_is_read_as_kio_wrote_it(version: int, data: st.DataObje
     state = getattr(entity, "replica_state", None)
     assert request.replica_id == (state.replica_id if state is not None else getattr(entity, "replica_id", CONSUMER))
     assert request.replica_epoch == (state.replica_epoch if state is not None else -1)
-    assert request.max_wait_ms == milliseconds(entity.max_wait)
+    assert request.max_wait_ms == entity.max_wait // MILLISECOND
     assert (request.min_bytes, request.max_bytes, request.isolation_level) == (entity.min_bytes, entity.max_bytes, entity.isolation_level)
     assert (request.session_id, request.session_epoch) == (getattr(entity, "session_id", 0), getattr(entity, "session_epoch", -1))
     assert request.rack_id == getattr(entity, "rack_id", "")

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from penstock.errors import MalformedFrame
 from penstock.wire import messages
 from penstock.wire.api import ApiKey
-from penstock.wire.messages import milliseconds
 from penstock.wire.offset_commit import HIGHEST_VERSION, LOWEST_VERSION, decode_request, encode_response
-from tests.properties.kio_entities import NUMBERS, entities, kio_bytes, schema_of
+from tests.properties.kio_entities import MILLISECOND, NUMBERS, entities, kio_bytes, schema_of
 
 every_version = pytest.mark.parametrize("version", range(LOWEST_VERSION, HIGHEST_VERSION + 1))
 answers = st.lists(
@@ -38,7 +37,7 @@ def test_a_commit_is_read_as_kio_wrote_it(version: int, data: st.DataObject) -> 
     assert (request.group_id, request.member_id) == (entity.group_id, entity.member_id)
     assert request.generation_or_member_epoch == entity.generation_id_or_member_epoch
     assert request.instance_id == getattr(entity, "group_instance_id", None)
-    assert request.retention_ms == (milliseconds(entity.retention_time) if version <= 4 else -1)
+    assert request.retention_ms == (entity.retention_time // MILLISECOND if version <= 4 else -1)
     assert [tuple(topic) for topic in request.topics] == [_plain_topic(topic) for topic in entity.topics]
 
 

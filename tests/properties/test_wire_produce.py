@@ -9,7 +9,6 @@ from penstock.errors import MalformedFrame
 from penstock.wire import frames
 from penstock.wire.api import ApiKey
 from penstock.wire.endpoints import NodeEndpoint
-from penstock.wire.messages import milliseconds
 from penstock.wire.primitives import ZERO_UUID
 from penstock.wire.produce import (
     HIGHEST_VERSION,
@@ -20,7 +19,7 @@ from penstock.wire.produce import (
     decode_request,
     encode_response,
 )
-from tests.properties.kio_entities import MAX_INSTANT_MS, NUMBERS, entities, entity_of, kio_bytes, schema_of
+from tests.properties.kio_entities import MAX_INSTANT_MS, MILLISECOND, NUMBERS, entities, entity_of, kio_bytes, schema_of
 
 every_version = pytest.mark.parametrize("version", range(LOWEST_VERSION, HIGHEST_VERSION + 1))
 texts, int32, int64 = NUMBERS["string"], NUMBERS["int32"], NUMBERS["int64"]
@@ -49,7 +48,7 @@ def test_a_produce_request_is_read_as_kio_wrote_it(version: int, data: st.DataOb
     prefix = data.draw(st.binary(max_size=3))
     request = decode_request(memoryview(prefix + kio_bytes(entity)), version, start=len(prefix))
     assert request.transactional_id == entity.transactional_id
-    assert (request.acks, request.timeout_ms) == (entity.acks, milliseconds(entity.timeout))
+    assert (request.acks, request.timeout_ms) == (entity.acks, entity.timeout // MILLISECOND)
     assert [_plain_topic(topic) for topic in entity.topic_data] == [
         (name, topic_id, [(index, None if records is None else bytes(records)) for index, records in partitions])
         for name, topic_id, partitions in request.topics

@@ -92,6 +92,7 @@ class Connection:
         self._is_writing = False
         self._has_kept_frames = False
         self.peer = peer
+        self.host = peer.rpartition(":")[0]
         self.is_closed = False
         self.lane: Lane | None = None
         self.bytes_received = 0

@@ -5,6 +5,9 @@ Active: commands go to the machine, what it decides is appended as one batch, an
 do answers and reads without records of their own, because they may rest on records that are not committed yet (Kafka does the same).
 Out of use: a disk failed or the partition went elsewhere.
 
+In a rebalance of the new protocol every member leaves a record. Those that are decided in one turn of the event loop are collected and
+appended together, as Kafka does it; their answers wait for that, and so does whatever is decided after them.
+
 The machine has taken its records as written when it hands them out. So if an append fails the machine knows more than the log: the shard
 gives it up, tells everybody who waits to look for the coordinator again, and is loaded anew (`GroupShards` decides when).
 
@@ -33,7 +36,7 @@ from penstock.errors import (
     UnknownServerError,
     UnknownTopicOrPartition,
 )
-from penstock.groups.commands import GroupCommand
+from penstock.groups.commands import ConsumerHeartbeat, GroupCommand
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.outcome import GroupRecord, Outcome, Waiter
 from penstock.groups.repeated_commit import RepeatedCommit
@@ -61,6 +64,7 @@ class GroupShard:
         self._codec = codec
         self._on_give_up = on_give_up
         self._written = 0
+        self._collected: Outcome | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ms = 0
         # Deadlines must not jump when somebody sets the clock of the machine: time goes on from here at its own pace.
@@ -98,13 +102,18 @@ class GroupShard:
             # A mistake of ours, and nobody knows how much of it was done: what the log says holds.
             self.give_up(UnknownServerError("the coordinator failed"))
             raise
-        self._settle(outcome)
+        if type(command) is ConsumerHeartbeat and (outcome.records or self._collected is not None):
+            self._collect(outcome)
+        else:
+            self._settle(outcome)
 
     def commit_again(self, commit: RepeatedCommit, offsets: tuple[int, ...], leader_epochs: tuple[int, ...]) -> bool:
         """Commit what was committed before with other numbers; True when that is done and may be answered at once.
 
         False if it has to come as a command: nothing was done, or the machine is given up and says so.
         """
+        if self._collected is not None:
+            self._settle_collected()
         coordinator = self._coordinator
         if coordinator is None or not self.partition.commits_at_once(commit.count):
             return False
@@ -126,7 +135,12 @@ class GroupShard:
 
     def answer_when_committed(self, reply: Answerable, fields: Fields) -> None:
         """Answer a read, as soon as nothing it may have seen can be lost."""
-        self._answer([(reply, dict(fields))])
+        outcome = Outcome()
+        outcome.reply(reply, dict(fields))
+        if self._collected is not None:
+            self._collect(outcome)
+        else:
+            self._answer(outcome.replies)
 
     def topics_changed(self, image: TopicImage) -> None:
         """Tell the groups which topics there are."""
@@ -146,9 +160,13 @@ class GroupShard:
 
     def give_up(self, error: KafkaError) -> None:
         """Forget the machine and tell who waits for it; what the log holds stays."""
+        collected = self._collected
         self.close()
         coordinator, self._coordinator = self._coordinator, None
         self.is_in_use = False
+        if collected is not None:
+            for waiter, _ in collected.replies:
+                _waiting(waiter).fail(as_coordinator_error(error))
         if coordinator is not None:
             logger.error("%s-%d: the coordinator of its groups stops: %s", self.partition.topic, self.partition.index, error)
             for waiter, fields in coordinator.unloaded().replies:
@@ -156,7 +174,11 @@ class GroupShard:
         self._on_give_up(self, error)
 
     def close(self) -> None:
-        """The broker stops, or the machine is given up: nothing is due any more."""
+        """The broker stops, or the machine is given up: nothing is due any more, and nothing is written that was not answered."""
+        self._collected = None
+        self._cancel_timer()
+
+    def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -165,8 +187,24 @@ class GroupShard:
         """Milliseconds since 1970 as the machine counts them."""
         return self._ahead_ms + self._clock.monotonic_ms()
 
+    def _collect(self, outcome: Outcome) -> None:
+        """Settle this at the end of the loop's turn, with all else that is decided until then."""
+        if self._collected is None:
+            self._collected = outcome
+            asyncio.get_running_loop().call_soon(self._settle_collected)
+        else:
+            self._collected.merge(outcome)
+
+    def _settle_collected(self) -> None:
+        if self._collected is not None:
+            self._settle(Outcome())
+
     def _settle(self, outcome: Outcome) -> None:
         """Write what was decided, send the answers that may go, and see to what is due next."""
+        if self._collected is not None:
+            collected, self._collected = self._collected, None
+            collected.merge(outcome)
+            outcome = collected
         if outcome.records:
             try:
                 self._written = self._append(outcome.records)
@@ -219,7 +257,7 @@ class GroupShard:
         coordinator = self._coordinator
         deadline_ms = None if coordinator is None else coordinator.next_deadline_ms()
         if deadline_ms is None:
-            self.close()
+            self._cancel_timer()
             return
         if self._timer is not None:
             if self._timer_at_ms <= deadline_ms:

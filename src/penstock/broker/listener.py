@@ -120,7 +120,7 @@ class Listener:
 
     def _closed(self, connection: Connection) -> None:
         if self.connections.pop(connection, None) is not None:
-            host = connection.peer.rpartition(":")[0]
+            host = connection.host
             self._per_address[host] -= 1
             if not self._per_address[host]:
                 del self._per_address[host]

@@ -47,7 +47,9 @@ class Router:
             reply = handler(request)
             if reply is None:
                 return
-            if iscoroutine(reply):
+            if type(reply) is tuple:
+                connection.reply(reply)
+            elif iscoroutine(reply):
                 # It has been decoded; the bytes need not be kept, nor are they good any longer.
                 request.frame = memoryview(b"")
                 self._spawn(self._finish(request, reply, request.defer()))

@@ -17,7 +17,6 @@ _CONSUMER: Final = -1
 _FIRST_WITH_ISOLATION: Final = 2
 _FIRST_WITH_MAX_TIMESTAMP: Final = 7
 _NEWEST: Final = 8
-_MILLISECONDS: Final = 1000
 
 
 class OffsetAndTime(NamedTuple):
@@ -46,9 +45,5 @@ def read_list_offsets(answer: Any) -> Iterator[tuple[TopicPartition, int, Offset
     """Each partition of the answer with its error code and what was found."""
     for topic in answer.topics:
         for partition in topic.partitions:
-            found = OffsetAndTime(int(partition.offset), _timestamp_ms(partition.timestamp), int(getattr(partition, "leader_epoch", -1)))
+            found = OffsetAndTime(int(partition.offset), int(partition.timestamp), int(getattr(partition, "leader_epoch", -1)))
             yield TopicPartition(topic.name, int(partition.partition_index)), int(partition.error_code), found
-
-
-def _timestamp_ms(timestamp: Any) -> int:
-    return -1 if timestamp is None else timestamp if isinstance(timestamp, int) else round(timestamp.timestamp() * _MILLISECONDS)

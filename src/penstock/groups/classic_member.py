@@ -93,7 +93,10 @@ class ClassicMember:
 
     def metadata(self, protocol_name: str) -> bytes:
         """What the member said under that protocol."""
-        return next(protocol.metadata for protocol in self.protocols if protocol.name == protocol_name)
+        for protocol in self.protocols:
+            if protocol.name == protocol_name:
+                return protocol.metadata
+        raise KeyError(protocol_name)
 
     def vote(self, candidates: Container[str]) -> str:
         """The candidate it likes most."""

@@ -115,11 +115,13 @@ class ClassicRebalance:
     # --- waiters ------------------------------------------------------------------------------------------------------------------------
 
     def _await_join(self, member: ClassicMember, waiter: Waiter, outcome: Outcome) -> None:
-        self._answer_join(member, join_error(RebalanceInProgress.code, member_id=member.member_id), outcome)
+        if member.join_waiter is not None:
+            self._answer_join(member, join_error(RebalanceInProgress.code, member_id=member.member_id), outcome)
         member.join_waiter = waiter
 
     def _await_sync(self, member: ClassicMember, waiter: Waiter, outcome: Outcome) -> None:
-        self._answer_sync(member, sync_answer(RebalanceInProgress.code), outcome)
+        if member.sync_waiter is not None:
+            self._answer_sync(member, sync_answer(RebalanceInProgress.code), outcome)
         member.sync_waiter = waiter
 
     def _answer_join(self, member: ClassicMember, fields: Fields, outcome: Outcome) -> None:
@@ -269,7 +271,7 @@ class ClassicRebalance:
         elif self.protocol_name is None or not len(self.roster):
             self._subscribed_topics = None if len(self.roster) else frozenset()
         else:
-            found = [subscribed_topics(member.metadata(self.protocol_name)) for member in self.roster]
+            found = [subscribed_topics(metadata) for metadata in {member.metadata(self.protocol_name) for member in self.roster}]
             known = [topics for topics in found if topics is not None]
             self._subscribed_topics = frozenset().union(*known) if len(known) == len(found) else None
 

@@ -4,7 +4,6 @@ Every command names its group. Fields that older versions of a request lack have
 existence of topics and the translation of topic ids to names happen before a command is made; what belongs to a group is decided by it.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
@@ -51,8 +50,7 @@ class TopicOffsets(NamedTuple):
     partitions: list[PartitionOffset]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JoinGroup:
+class JoinGroup(NamedTuple):
     """Become or stay a member of a classic group (JoinGroup 11). A rebalance timeout below 0 (v0) means the session timeout."""
 
     group_id: str
@@ -71,8 +69,7 @@ class JoinGroup:
     """From v9 on a leader that comes back is told that nothing has to be assigned (KIP-814)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SyncGroup:
+class SyncGroup(NamedTuple):
     """Ask for the assignment; the leader brings it (SyncGroup 14)."""
 
     group_id: str
@@ -84,8 +81,7 @@ class SyncGroup:
     assignments: tuple[MemberAssignment, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Heartbeat:
+class Heartbeat(NamedTuple):
     """I am alive, is there a rebalance? (Heartbeat 12)."""
 
     group_id: str
@@ -94,16 +90,14 @@ class Heartbeat:
     instance_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaveGroup:
+class LeaveGroup(NamedTuple):
     """Members leave (LeaveGroup 13); before v3 always exactly one."""
 
     group_id: str
     members: tuple[LeavingMember, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitOffsets:
+class CommitOffsets(NamedTuple):
     """Remember positions (OffsetCommit 8). All topics and partitions in it exist."""
 
     group_id: str
@@ -117,23 +111,20 @@ class CommitOffsets:
     """From v9 on a stale epoch (KIP-848) and a group that does not exist have errors of their own; before, both are ILLEGAL_GENERATION."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteOffsets:
+class DeleteOffsets(NamedTuple):
     """Forget positions (OffsetDelete 47)."""
 
     group_id: str
     topics: tuple[tuple[str, tuple[int, ...]], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteGroup:
+class DeleteGroup(NamedTuple):
     """Forget a group and its positions (one group of DeleteGroups 42)."""
 
     group_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsumerHeartbeat:
+class ConsumerHeartbeat(NamedTuple):
     """The one request of the KIP-848 protocol (ConsumerGroupHeartbeat 68). None means "as before"."""
 
     group_id: str

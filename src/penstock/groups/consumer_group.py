@@ -24,6 +24,7 @@ from uuid import uuid4
 from penstock.errors import KafkaError, NonEmptyGroup, UnsupportedVersion
 from penstock.groups.commands import CommitOffsets, ConsumerHeartbeat, LeaveGroup
 from penstock.groups.consumer_admission import admit, check_current, known_member, leaver
+from penstock.groups.consumer_answers import consumer_heartbeat_answer, consumer_heartbeat_error
 from penstock.groups.consumer_description import describe
 from penstock.groups.consumer_group_state import ConsumerGroupState, in_order
 from penstock.groups.consumer_heartbeat_check import available_assignors, check_consumer_heartbeat
@@ -43,7 +44,7 @@ from penstock.groups.consumer_records import (
 from penstock.groups.consumer_subscriptions import ConsumerSubscriptions
 from penstock.groups.group import CONSUMER
 from penstock.groups.outcome import Fields, GroupRecord, Outcome, Waiter
-from penstock.groups.reconciliation import KNOWN_STATES, MemberState, Target, as_sets, reconcile
+from penstock.groups.reconciliation import KNOWN_STATES, MemberState, Target, reconcile
 from penstock.groups.settings import GroupSettings
 from penstock.groups.target_assignment import chosen_assignor, compute_target
 from penstock.groups.topic_image import TopicImage
@@ -127,7 +128,7 @@ class ConsumerGroup:
                     reply = self._heartbeat(command, outcome, now_ms=now_ms)
         except KafkaError as error:
             outcome = Outcome()
-            reply = _answer(command.member_id, command.member_epoch, error=error)
+            reply = consumer_heartbeat_error(error)
         outcome.reply(waiter, reply)
         return outcome
 
@@ -194,8 +195,8 @@ class ConsumerGroup:
         return self._reply(member, with_assignment=is_full or member.current.assigned != assigned_before)
 
     def _reply(self, member: ConsumerMember, *, with_assignment: bool = False) -> Fields:
-        reply = _answer(member.member_id, member.current.member_epoch)
-        reply["heartbeat_interval_ms"] = self.settings.consumer_heartbeat_interval_ms
+        interval_ms = self.settings.consumer_heartbeat_interval_ms
+        reply = consumer_heartbeat_answer(member.member_id, member.current.member_epoch, heartbeat_interval_ms=interval_ms)
         if with_assignment:
             partitions = [{"topic_id": topic_id, "partitions": list(numbers)} for topic_id, numbers in member.current.assigned]
             reply["assignment"] = {"topic_partitions": partitions}
@@ -221,7 +222,7 @@ class ConsumerGroup:
             member.rebalance_deadline_ms = None
         else:
             self._fence((member,), outcome)
-        return _answer(command.member_id, command.member_epoch)
+        return consumer_heartbeat_answer(command.member_id, command.member_epoch)
 
     def leave(self, command: LeaveGroup, waiter: Waiter) -> Outcome:
         """Remove members as tools do, with the request of the classic protocol: by member id, or a static one by its instance id alone."""
@@ -330,7 +331,7 @@ class ConsumerGroup:
             subscription_changed=subscription_changed,
             is_free=lambda topic_id, partition: state.owner(topic_id, partition) in (None, member.member_id),
         )
-        current = reconcile(member.current, target, owned=None if owned is None else as_sets(owned))
+        current = reconcile(member.current, target, owned=owned)
         if current == member.current:
             return
         self._write(outcome, ConsumerRecordType.CURRENT_ASSIGNMENT, current, name=member.member_id)
@@ -460,9 +461,3 @@ class ConsumerGroup:
     def describe_consumer(self) -> Fields:
         """The group as ConsumerGroupDescribe shows it."""
         return describe(self._state, self._subscriptions.image, state_name=self.state, assignor=self.assignor_name)
-
-
-def _answer(member_id: str, member_epoch: int, *, error: KafkaError | None = None) -> Fields:
-    if error is not None:
-        return {"error_code": error.code, "error_message": str(error), "member_id": None, "member_epoch": 0, "heartbeat_interval_ms": 0}
-    return {"error_code": 0, "error_message": None, "member_id": member_id, "member_epoch": member_epoch, "heartbeat_interval_ms": 0}

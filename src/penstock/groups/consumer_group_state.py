@@ -112,7 +112,7 @@ class ConsumerGroupState:
     def _remove_member(self, member_id: str) -> None:
         member = self.members.pop(member_id, None)
         if member is not None:
-            self._disown(member)
+            self._disown(member_id, member.current)
             self._forget_instance(member)
 
     def _forget_instance(self, member: ConsumerMember) -> None:
@@ -125,18 +125,20 @@ class ConsumerGroupState:
         if member is None:
             # After compaction the current assignment may stand before the younger metadata of its member.
             member = self.members[member_id] = ConsumerMember(member_id)
-        self._disown(member)
-        member.current = current
+        former, member.current = member.current, current
+        if former.assigned == current.assigned and former.pending_revocation == current.pending_revocation:
+            return
+        self._disown(member_id, former)
         for partitions in (current.assigned, current.pending_revocation):
             for topic_id, numbers in partitions:
                 self.owners.setdefault(topic_id, {}).update(dict.fromkeys(numbers, member_id))
 
-    def _disown(self, member: ConsumerMember) -> None:
-        for partitions in (member.current.assigned, member.current.pending_revocation):
+    def _disown(self, member_id: str, current: CurrentAssignment) -> None:
+        for partitions in (current.assigned, current.pending_revocation):
             for topic_id, numbers in partitions:
                 owners = self.owners.get(topic_id, {})
                 for number in numbers:
-                    if owners.get(number) == member.member_id:
+                    if owners.get(number) == member_id:
                         del owners[number]
                 if not owners:
                     self.owners.pop(topic_id, None)

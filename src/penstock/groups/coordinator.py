@@ -39,6 +39,7 @@ from penstock.groups.commands import (
     LeaveGroup,
     SyncGroup,
 )
+from penstock.groups.consumer_answers import consumer_heartbeat_error
 from penstock.groups.consumer_heartbeat_check import check_consumer_heartbeat
 from penstock.groups.group import ConsumerMachine, Group
 from penstock.groups.offset_expiry import OffsetExpiry
@@ -52,6 +53,8 @@ from penstock.groups.topic_image import TopicImage
 
 _MAX_NAME_BYTES: Final = 32_767
 """The records have lengths of 16 bits."""
+_SURELY_SHORT: Final = _MAX_NAME_BYTES // 4
+"""No character has more than four bytes."""
 
 
 class GroupCoordinator(GroupShard):
@@ -89,18 +92,18 @@ class GroupCoordinator(GroupShard):
     def handle(self, command: GroupCommand, waiter: Waiter, *, now_ms: int) -> Outcome:
         """Decide a command. The answer for `waiter` is in this outcome or in a later one."""
         match command:
-            case CommitOffsets():
-                outcome = self._commit(command, waiter, now_ms=now_ms)
+            case ConsumerHeartbeat():
+                outcome = self._consumer_heartbeat(command, waiter, now_ms=now_ms)
             case Heartbeat():
                 outcome = self._heartbeat(command, waiter, now_ms=now_ms)
+            case CommitOffsets():
+                outcome = self._commit(command, waiter, now_ms=now_ms)
             case JoinGroup():
                 outcome = self._join(command, waiter, now_ms=now_ms)
             case SyncGroup():
                 outcome = self._sync(command, waiter, now_ms=now_ms)
             case LeaveGroup():
                 outcome = self._leave(command, waiter, now_ms=now_ms)
-            case ConsumerHeartbeat():
-                outcome = self._consumer_heartbeat(command, waiter, now_ms=now_ms)
             case DeleteOffsets():
                 outcome = self._delete_offsets(command, waiter)
             case DeleteGroup():
@@ -204,7 +207,8 @@ class GroupCoordinator(GroupShard):
         settings = self._settings
         if not settings.min_session_timeout_ms <= command.session_timeout_ms <= settings.max_session_timeout_ms:
             raise InvalidSessionTimeout(f"a session timeout of {command.session_timeout_ms} ms")
-        if any(len(name.encode()) > _MAX_NAME_BYTES for name in _names_of(command)):
+        names = _names_of(command)
+        if len("".join(names)) > _SURELY_SHORT and any(len(name.encode()) > _MAX_NAME_BYTES for name in names):
             raise InvalidRequest("a name is too long")
         group = self._groups.get(command.group_id)
         if isinstance(group, ClassicGroup):
@@ -255,7 +259,7 @@ class GroupCoordinator(GroupShard):
         try:
             group = self._new_consumer_group(command)
         except KafkaError as error:
-            outcome.reply(waiter, {"error_code": error.code, "error_message": str(error), "member_id": None, "heartbeat_interval_ms": 0})
+            outcome.reply(waiter, consumer_heartbeat_error(error))
             return outcome
         former = self._groups.get(command.group_id)
         decided = Outcome() if self._image is None else group.topics_changed(self._image, now_ms=now_ms)
@@ -333,8 +337,10 @@ class GroupCoordinator(GroupShard):
 
     def next_deadline_ms(self) -> int | None:
         """When to tick next, or earlier; a time that has passed means as soon as possible."""
-        deadlines = (self._timers.next_deadline_ms(), self._expiry.next_ms)
-        return min((deadline_ms for deadline_ms in deadlines if deadline_ms is not None), default=None)
+        timer_ms, expiry_ms = self._timers.next_deadline_ms(), self._expiry.next_ms
+        if timer_ms is None or expiry_ms is None:
+            return expiry_ms if timer_ms is None else timer_ms
+        return min(timer_ms, expiry_ms)
 
     def topics_changed(self, image: TopicImage, now_ms: int) -> Outcome:
         """The topics are these now: offsets of deleted ones go, KIP-848 groups assign anew. Before `loaded` it is only kept until then."""

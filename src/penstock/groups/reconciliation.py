@@ -9,7 +9,7 @@ when `is_free` says so, that is when its former owner reported a set without it,
 reports; a heartbeat that reports nothing (None) releases nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from enum import IntEnum
 from typing import Final
@@ -17,8 +17,6 @@ from uuid import UUID
 
 from penstock.groups.assignors import canonical
 from penstock.groups.consumer_records import Assignment, CurrentAssignment
-
-Owned = Mapping[UUID, AbstractSet[int]]
 
 
 class MemberState(IntEnum):
@@ -54,7 +52,7 @@ class Target:
         """Whether nobody else has the partition."""
 
 
-def reconcile(current: CurrentAssignment, target: Target, *, owned: Owned | None) -> CurrentAssignment:
+def reconcile(current: CurrentAssignment, target: Target, *, owned: Assignment | None) -> CurrentAssignment:
     """The next state of the member; the same one if there is nothing to do or nothing can be done yet."""
     match current.state:
         case MemberState.STABLE:
@@ -72,13 +70,15 @@ def reconcile(current: CurrentAssignment, target: Target, *, owned: Owned | None
             return _towards(current._replace(member_epoch=target.epoch), target, owned=owned)
 
 
-def _still_owns(partitions: Assignment, owned: Owned | None) -> bool:
+def _still_owns(partitions: Assignment, owned: Assignment | None) -> bool:
+    """Whether the member has not said yet that it gave all of the partitions up."""
     if owned is None:
         return True
-    return any(not owned[topic_id].isdisjoint(numbers) for topic_id, numbers in partitions if topic_id in owned)
+    reported = as_sets(owned)
+    return any(not reported[topic_id].isdisjoint(numbers) for topic_id, numbers in partitions if topic_id in reported)
 
 
-def _towards(current: CurrentAssignment, target: Target, *, owned: Owned | None) -> CurrentAssignment:
+def _towards(current: CurrentAssignment, target: Target, *, owned: Assignment | None) -> CurrentAssignment:
     """Keep what is in both, give up what is only in the present, and take what is only in the target and free."""
     if current.assigned == target.assignment and all(topic_id in target.subscribed_ids for topic_id, _ in target.assignment):
         # Most members keep what they have when another one comes or goes.
@@ -100,7 +100,7 @@ def _towards(current: CurrentAssignment, target: Target, *, owned: Owned | None)
     return _moved(current, target.epoch, state, assigned=canonical(kept), pending=())
 
 
-def _without_unsubscribed(current: CurrentAssignment, target: Target, *, owned: Owned | None) -> CurrentAssignment:
+def _without_unsubscribed(current: CurrentAssignment, target: Target, *, owned: Assignment | None) -> CurrentAssignment:
     """A member that changes its subscription gives up at once what it no longer wants, before there is a new target, as in Kafka 4.2."""
     if not target.subscription_changed or all(topic_id in target.subscribed_ids for topic_id, _ in current.assigned):
         return current

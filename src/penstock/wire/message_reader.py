@@ -1,12 +1,9 @@
-"""Bytes to kio's objects, for every message that has no codec of its own.
+"""Bytes to plain messages (`plain_message`), for every message that has no codec of its own.
 
 A reader is made once per schema: its source is written out, as `namedtuple` does it, and compiled. That is dull to look at and three times
 as fast as a chain of closures, and groups and tools send nothing else. A reader believes nothing: lengths and counts are compared with the
 bytes left before anything is allocated, all arrays of a message together may hold only so many elements (an element of three bytes becomes
 an object of two hundred), unknown tagged fields are skipped as KIP-482 demands, and every complaint is a `MalformedFrame`.
-
-Where kio would fail on a value that the protocol allows, this reader goes on: an error code that is newer than kio stays a number, a
-duration that is too long for `timedelta` becomes the longest.
 
 For a structure of an id, two texts and two numbers the source reads (legacy):
 
@@ -18,18 +15,18 @@ For a structure of an id, two texts and two numbers the source reads (legacy):
             raise ends_inside() from None
         except UnicodeDecodeError:
             raise not_utf8() from None
-        return entity(name0=f0, name1=f1, ...), position
+        return new_tuple(plain_1, (f0, f1, f2, f3, f4)), position
 """
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, lru_cache
 from itertools import groupby
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 from penstock.errors import MalformedFrame
+from penstock.wire.plain_message import plain_class, plain_value
 from penstock.wire.primitives import INT16, INT32, UUID_SIZE, ZERO_UUID, read_tags, read_unsigned_varint
 from penstock.wire.schema import ENTITY, NUMBER_FORMATS, Field, Schema
 
@@ -52,8 +49,6 @@ class Budget:
 Reader = Callable[[memoryview, int, Budget], tuple[Any, int]]
 Lines = Iterator[str]
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
 
 @cache
 def message_reader(schema: Schema) -> Reader:
@@ -63,8 +58,8 @@ def message_reader(schema: Schema) -> Reader:
     untagged = [(field, names[field.name]) for field in schema.fields if field.tag is None]
     tagged = [(field, names[field.name]) for field in schema.fields if field.tag is not None]
     body = [*source.fields(untagged), *(source.tags(tagged) if schema.is_flexible else ())]
-    values = ", ".join(f"{name}={variable}" for name, variable in names.items())
-    return source.compiled(body, result=f"{source.name('entity', schema.entity)}({values})")
+    values = "".join(f"{variable}, " for variable in names.values())
+    return source.compiled(body, result=f"new_tuple({source.name('plain', plain_class(schema))}, ({values}))")
 
 
 def _field_reader(schema: Schema, field: Field) -> Reader:
@@ -79,6 +74,7 @@ class _ReaderSource:
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
         self._names: dict[str, Any] = {
+            "new_tuple": tuple.__new__,
             "struct_error": struct.error,
             "unpack_from": struct.unpack_from,
             "int16": INT16.unpack_from,
@@ -138,7 +134,7 @@ class _ReaderSource:
     def tags(self, fields: list[tuple[Field, str]]) -> Lines:
         """Read the tagged fields; those that nobody here knows are passed over."""
         for field, target in fields:
-            yield f"{target} = {self.name('default', field.default)}"
+            yield f"{target} = {self.name('default', plain_value(field, field.default))}"
         yield "if buffer[position] == 0:"
         yield " position += 1"
         yield "else:"
@@ -153,10 +149,6 @@ class _ReaderSource:
         layout = struct.Struct(">" + "".join(NUMBER_FORMATS[field.kind][1:] for field, _ in fields))
         yield f"{''.join(target + ', ' for _, target in fields)}= {self.name('unpack', layout.unpack_from)}(buffer, position)"
         yield f"position += {layout.size}"
-        for field, target in fields:
-            convert = _converter(field, is_nullable=field.is_nullable)
-            if convert is not None:
-                yield f"{target} = {self.name('convert', convert)}({target})"
 
     def _value(self, field: Field, target: str, *, is_nullable: bool) -> Lines:
         assert field.kind != ENTITY
@@ -180,7 +172,7 @@ class _ReaderSource:
         yield f" if size * {self._schema.smallest_element(field)} > limit - position:"
         yield f"  raise does_not_fit({field.name!r}, size, limit - position)"
         yield " budget.spend(size)"
-        if field.kind in NUMBER_FORMATS and _converter(field, is_nullable=False) is None:
+        if field.kind in NUMBER_FORMATS:
             number = struct.Struct(NUMBER_FORMATS[field.kind])
             yield f" {target} = unpack_from(f'>{{size}}{number.format[1:]}', buffer, position)"
             yield f" position += size * {number.size}"
@@ -240,35 +232,10 @@ def _read_uuid(buffer: memoryview, position: int) -> UUID | None:
     content = bytes(buffer[position : position + UUID_SIZE])
     if len(content) != UUID_SIZE:
         raise IndexError
-    return None if content == ZERO_UUID else UUID(bytes=content)
+    return None if content == ZERO_UUID else _uuid(content)
 
 
-def _converter(field: Field, *, is_nullable: bool) -> Callable[[Any], Any] | None:
-    match field.kind:
-        case "error_code":
-            known = {int(code): code for code in field.value_type}
-            return lambda value: known.get(value, value)
-        case "timedelta_i32" | "timedelta_i64":
-            return _duration
-        case "datetime_i64":
-            return _nullable_instant if is_nullable else _instant
-        case _:
-            return None
-
-
-def _duration(milliseconds: int) -> timedelta:
-    try:
-        return timedelta(milliseconds=milliseconds)
-    except OverflowError:
-        return timedelta.max if milliseconds > 0 else timedelta.min
-
-
-def _nullable_instant(milliseconds: int) -> datetime | None:
-    return None if milliseconds == -1 else _instant(milliseconds)
-
-
-def _instant(milliseconds: int) -> datetime:
-    try:
-        return _EPOCH + timedelta(milliseconds=milliseconds)
-    except OverflowError:
-        raise MalformedFrame(f"{milliseconds} ms is not a point in time") from None
+@lru_cache(maxsize=4096)
+def _uuid(content: bytes) -> UUID:
+    """Topics are few and their ids come again and again."""
+    return UUID(bytes=content)

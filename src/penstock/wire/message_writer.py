@@ -2,7 +2,7 @@
 
 A writer is made once per schema, like a reader: its source is written out and compiled. It takes a mapping with Kafka's field names: ints
 for numbers, error codes, durations and points in time (milliseconds), `uuid.UUID` or 16 bytes or None for ids, sequences for arrays,
-mappings for structures. kio's objects are taken too, so that what was read can be written. Fields that the version does not have are left
+mappings for structures. Plain messages are taken too, so that what was read can be written. Fields that the version does not have are left
 out without a word, because a handler writes one reply for all versions. A field that is missing takes the schema's default; one without
 default is our mistake: a `ValueError` that names it.
 
@@ -25,20 +25,17 @@ The source of a structure with one number reads:
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
 from functools import cache, partial
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
-from penstock.wire.primitives import INT16, INT32, INT64, ZERO_UUID, tagged_fields, unsigned_varint
+from penstock.wire.plain_message import plain_value
+from penstock.wire.primitives import INT16, INT32, ZERO_UUID, tagged_fields, unsigned_varint
 from penstock.wire.schema import NUMBER_FORMATS, REQUIRED, Field, Schema
 
 Writer = Callable[[Any], bytes]
 PartsWriter = Callable[[Any, list[bytes]], None]
 Lines = Iterator[str]
-
-_MILLISECOND: Final = timedelta(milliseconds=1)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @cache
@@ -117,16 +114,13 @@ class _WriterSource:
         for field in self._schema.fields:
             if field.tag is not None:
                 continue
-            yield f"name = {field.name!r}"
+            yield f"name = {field.kafka_name!r}"
             yield f"value = get({field.kafka_name!r}, REQUIRED)"
-            if field.kafka_name != field.name:
-                yield "if value is REQUIRED:"
-                yield f" value = get({field.name!r}, REQUIRED)"
             yield "if value is REQUIRED:"
             if field.default is REQUIRED:
                 yield " raise ValueError('is required and was not given')"
             else:
-                yield f" value = {self.name('default', field.default)}"
+                yield f" value = {self.name('default', plain_value(field, field.default))}"
             yield from self.value(field)
 
     def tagged(self) -> Lines:
@@ -140,8 +134,8 @@ class _WriterSource:
         plans = []
         for field in fields:
             write = _field_writer(self._schema, field)
-            default = b"" if field.default is None else None if field.default is REQUIRED else write(field.default)
-            plans.append((field.tag, field.name, field.kafka_name, write, default))
+            default = b"" if field.default is None else None if field.default is REQUIRED else write(plain_value(field, field.default))
+            plans.append((field.tag, field.kafka_name, write, default))
         yield f"parts.append(write_tagged({self.name('tagged', plans)}, get))"
 
     def value(self, field: Field) -> Lines:
@@ -159,7 +153,7 @@ class _WriterSource:
         yield "else:"
         yield " size = len(value)"
         yield f" parts.append({self._length('size', legacy='int32')})"
-        if field.kind in NUMBER_FORMATS and not _is_converted(field):
+        if field.kind in NUMBER_FORMATS:
             yield f" parts.append(pack(f'>{{size}}{NUMBER_FORMATS[field.kind][1:]}', *value))"
             return
         yield " for element in value:"
@@ -202,10 +196,10 @@ class _WriterSource:
         return f"parts.append({null!r})"
 
 
-def _write_tagged(plans: list[tuple[int, str, str, Writer, bytes | None]], get: Callable[..., Any]) -> bytes:
+def _write_tagged(plans: list[tuple[int, str, Writer, bytes | None]], get: Callable[..., Any]) -> bytes:
     fields = []
-    for tag, name, kafka_name, write_field, default in plans:
-        value = get(kafka_name, get(name, None))
+    for tag, name, write_field, default in plans:
+        value = get(name, None)
         if value is not None:
             content = write_field(value)
             if content != default:
@@ -213,23 +207,9 @@ def _write_tagged(plans: list[tuple[int, str, str, Writer, bytes | None]], get: 
     return tagged_fields(fields)
 
 
-def _is_converted(field: Field) -> bool:
-    return field.kind in ("timedelta_i32", "timedelta_i64", "datetime_i64")
-
-
 def _value_writer(field: Field) -> Writer:
     """Writes a value of fixed size."""
-    match field.kind:
-        case "uuid":
-            return _write_uuid
-        case "timedelta_i32":
-            return lambda value: INT32.pack(_milliseconds(value))
-        case "timedelta_i64":
-            return lambda value: INT64.pack(_milliseconds(value))
-        case "datetime_i64":
-            return lambda value: INT64.pack(_timestamp(value))
-        case kind:
-            return struct.Struct(NUMBER_FORMATS[kind]).pack
+    return _write_uuid if field.kind == "uuid" else struct.Struct(NUMBER_FORMATS[field.kind]).pack
 
 
 def _write_uuid(value: UUID | bytes | None) -> bytes:
@@ -239,13 +219,3 @@ def _write_uuid(value: UUID | bytes | None) -> bytes:
     if len(content) != len(ZERO_UUID):
         raise ValueError(f"an id has 16 bytes, not {len(content)}")
     return content
-
-
-def _milliseconds(value: int | timedelta) -> int:
-    return value // _MILLISECOND if isinstance(value, timedelta) else value
-
-
-def _timestamp(value: int | datetime | None) -> int:
-    if value is None:
-        return -1
-    return (value - _EPOCH) // _MILLISECOND if isinstance(value, datetime) else value

@@ -1,9 +1,9 @@
 """Every message that has no codec of its own, and the one door to kio.
 
 kio's modules are dear to import, one or two for each version of each message, so a module is imported when the first message of its version
-comes or goes, and the compiled reader or writer is kept. Requests are read into kio's objects (durations are `timedelta`, error codes an
-enum, an id of zeros is None). Replies are written from plain mappings; see `message_writer` for what may stand in them. What comes from
-outside is bounded in bytes and in elements of arrays, and whatever is wrong with it is a `MalformedFrame`.
+comes or goes, and the compiled reader or writer is kept. Messages are read into plain values (`plain_message`) and written from plain
+mappings (`message_writer`), by Kafka's names. What comes from outside is bounded in bytes and in elements of arrays, and whatever is wrong
+with it is a `MalformedFrame`.
 
 Produce and Fetch go through `wire.produce` and `wire.fetch` in the broker; here they serve tests and clients.
 """
@@ -11,7 +11,6 @@ Produce and Fetch go through `wire.produce` and `wire.fetch` in the broker; here
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
 from functools import cache
 from importlib import import_module
 from typing import Any, Final
@@ -30,11 +29,9 @@ MAX_REQUEST_ELEMENTS: Final = 200_000
 """Most array elements in one request, over all its arrays."""
 MAX_RESPONSE_ELEMENTS: Final = 10_000_000
 
-_MILLISECOND: Final = timedelta(milliseconds=1)
-
 
 def decode_request(api_key: int, version: int, *, body: Buffer, start: int = 0) -> Any:
-    """kio's object for the request whose body begins at `start` of `body`; bytes after it are ignored, as Kafka does."""
+    """The request whose body begins at `start` of `body`; bytes after it are ignored, as Kafka does."""
     if len(body) - start > MAX_REQUEST_BYTES:
         raise MalformedFrame(f"a request of {len(body) - start} bytes is above the limit of {MAX_REQUEST_BYTES} for {_name(api_key)}")
     read = _reader(api_key, version, "request")
@@ -61,14 +58,9 @@ def encode_request_body(api_key: int, version: int, *, request: Mapping[str, obj
 
 
 def decode_response(api_key: int, version: int, *, body: Buffer, start: int = 0) -> Any:
-    """kio's object for the answer whose body begins at `start` of `body` (see `frames.read_response_header`)."""
+    """The answer whose body begins at `start` of `body` (see `frames.read_response_header`)."""
     read = _reader(api_key, version, "response")
     return read(memoryview(body), start, Budget(MAX_RESPONSE_ELEMENTS))[0]
-
-
-def milliseconds(duration: timedelta) -> int:
-    """A duration as kio reads it, in the milliseconds that Kafka sends."""
-    return duration // _MILLISECOND
 
 
 def entity_class(api_key: int, version: int, kind: str) -> Any:

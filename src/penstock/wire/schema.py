@@ -5,7 +5,7 @@ Penstock takes from kio at run time. Its own reader is native and fast, but beli
 make it allocate 256 GiB and abort the process) and stops at tagged fields it does not know; its writer wants objects where a handler has
 plain values. So `message_reader` and `message_writer` do that work, driven by the `Schema` made here; tests hold both equal to kio.
 
-A field is known by kio's name and, where kio dropped the unit of a duration or a point in time, also by Kafka's: `throttle_time` and
+A field is known by Kafka's name; kio dropped the unit of durations and points in time, so it calls `throttle_time` what Kafka calls
 `throttle_time_ms`. This module imports nothing of kio: it only looks at the classes it is given (`wire.messages` is the door to kio).
 """
 

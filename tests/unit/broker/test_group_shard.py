@@ -1,10 +1,12 @@
+import asyncio
+import errno
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from penstock.broker.api import Fields
-from penstock.broker.group_shard import as_coordinator_error
+from penstock.broker.group_shard import GroupShard, as_coordinator_error
 from penstock.errors import (
     CoordinatorNotAvailable,
     KafkaError,
@@ -15,7 +17,12 @@ from penstock.errors import (
     StorageError,
     UnknownServerError,
 )
+from penstock.groups.commands import CommitOffsets, ConsumerHeartbeat, PartitionOffset, TopicOffsets
+from penstock.groups.consumer_group import ConsumerGroup
+from penstock.groups.coordinator import GroupCoordinator
+from penstock.groups.offset_records import OFFSET_KEY_START
 from penstock.groups.outcome import GroupRecord
+from penstock.groups.settings import GroupSettings
 from penstock.wire.batch import read_header
 from penstock.wire.records import decode_records, split_batches
 from tests.unit.broker.group_client import find, group_server
@@ -84,3 +91,83 @@ async def test_read_is_answered_at_once_when_everything_is_committed(tmp_path: P
         answers = Answers()
         server._groups.shard("group").answer_when_committed(answers, {"error_code": 0})
         assert answers.fields == [{"error_code": 0}]
+
+
+def heartbeat(member_id: str) -> ConsumerHeartbeat:
+    """A member joins the group."""
+    return ConsumerHeartbeat(
+        group_id="group",
+        member_id=member_id,
+        member_epoch=0,
+        client_id="client",
+        client_host="/host",
+        rebalance_timeout_ms=1000,
+        subscribed_topic_names=("orders",),
+        topic_partitions=(),
+    )
+
+
+def batches_of(shard: GroupShard) -> list[bytes]:
+    return [bytes(batch) for batch in split_batches((shard.partition.log.path / f"{0:020}.log").read_bytes())]
+
+
+async def test_heartbeats_of_one_turn_are_one_batch_and_answered_after_it(tmp_path: Path) -> None:
+    async with group_server(tmp_path) as server:
+        await find(server)
+        shard = server._groups.shard("group")
+        members = [Answers() for _ in range(5)]
+        for number, member in enumerate(members):
+            shard.handle(heartbeat(f"m{number}"), member)
+        described = Answers()
+        shard.answer_when_committed(described, {"error_code": 0})
+        assert shard.partition.log.log_end_offset == 0
+        assert not any(waiting.fields for waiting in (*members, described)), "nothing is answered that is not written"
+        await asyncio.sleep(0)
+        assert [member.fields[0]["member_epoch"] for member in members] == [1, 2, 3, 4, 5]
+        assert described.fields == [{"error_code": 0}]
+        (batch,) = batches_of(shard)
+        again = GroupCoordinator(GroupSettings(), consumer_group=ConsumerGroup)
+        for record in decode_records(batch):
+            again.apply(GroupRecord(record.key or b"", record.value))
+        assert again.describe_consumer("group") == shard.coordinator.describe_consumer("group")
+
+
+async def test_what_is_decided_after_a_heartbeat_is_written_after_it(tmp_path: Path) -> None:
+    async with group_server(tmp_path) as server:
+        await find(server)
+        shard = server._groups.shard("group")
+        member, committer = Answers(), Answers()
+        shard.handle(heartbeat("m"), member)
+        topics = [TopicOffsets("orders", None, [PartitionOffset(0, 7)])]
+        shard.handle(CommitOffsets(group_id="group", member_id="m", generation_or_member_epoch=1, topics=topics), committer)
+        assert (len(member.fields), len(committer.fields)) == (1, 1)
+        (batch,) = batches_of(shard)
+        assert [(record.key or b"").startswith(OFFSET_KEY_START) for record in decode_records(batch)][-2:] == [False, True]
+        await asyncio.sleep(0)
+        assert len(batches_of(shard)) == 1
+
+
+async def test_disk_that_fails_fails_every_heartbeat_of_the_turn(tmp_path: Path) -> None:
+    async with group_server(tmp_path) as server:
+        await find(server)
+        shard = server._groups.shard("group")
+        members = [Answers() for _ in range(3)]
+        for number, member in enumerate(members):
+            shard.handle(heartbeat(f"m{number}"), member)
+        shard.partition.log.directory.fail("testing", OSError(errno.EIO, "Input/output error"))
+        await asyncio.sleep(0)
+        assert [member.fields for member in members] == [[{"error_code": NotCoordinator.code}]] * 3
+        assert not shard.is_in_use
+
+
+async def test_shard_that_is_given_up_fails_what_was_not_written(tmp_path: Path) -> None:
+    async with group_server(tmp_path) as server:
+        await find(server)
+        shard = server._groups.shard("group")
+        member = Answers()
+        shard.handle(heartbeat("m"), member)
+        shard.give_up(NotCoordinator("testing"))
+        await asyncio.sleep(0)
+        assert len(member.fields) == 1
+        assert member.fields[0]["error_code"] != 0
+        assert shard.partition.log.log_end_offset == 0

@@ -37,7 +37,7 @@ def request(
         request={
             "transactional_id": None,
             "acks": acks,
-            "timeout": 30_000,
+            "timeout_ms": 30_000,
             "topic_data": [
                 {"name": "orders", "topic_id": TOPIC.topic_id, "partition_data": [{"index": partition, "records": records}]},
             ],

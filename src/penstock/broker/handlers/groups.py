@@ -6,7 +6,8 @@ SyncGroup 0-5. 3: static members. 4: flexible. 5: protocol type and name are com
 LeaveGroup 0-5. 3: several members at once, with errors of their own (KIP-345). 4: flexible. 5: reasons.
 ConsumerGroupHeartbeat 0-1 (KIP-848). 1: subscriptions by regular expression; member ids are made by the clients.
 
-What an answer says is decided by the machines in `penstock.groups`; here requests become commands.
+What an answer says is decided by the machines in `penstock.groups`; here requests become commands. Lists in a request are taken over as
+they were read, for they are tuples with the names that commands use.
 """
 
 from collections.abc import Sequence
@@ -23,12 +24,10 @@ from penstock.groups.commands import (
     JoinGroup,
     LeaveGroup,
     LeavingMember,
-    MemberAssignment,
-    Protocol,
     SyncGroup,
 )
+from penstock.groups.consumer_answers import consumer_heartbeat_error
 from penstock.wire.api import ApiKey
-from penstock.wire.messages import milliseconds
 
 MAX_SUBSCRIPTION_BYTES = 1_000_000
 """Of one member, over all protocols that it offers; they are kept for as long as it is a member."""
@@ -36,7 +35,6 @@ _FIRST_WITH_MEMBER_ID_REQUIRED = 4
 _FIRST_WITH_SKIPPED_ASSIGNMENT = 9
 _FIRST_WITH_SEVERAL_LEAVING = 3
 _FIRST_WITH_CLIENTS_OWN_MEMBER_ID = 1
-_NO_HEARTBEAT: Fields = {"member_id": None, "member_epoch": 0, "heartbeat_interval_ms": 0, "assignment": None}
 
 
 class GroupsFamily:
@@ -59,9 +57,9 @@ class GroupsFamily:
             client_id=request.client_id or "",
             client_host=client_host(request),
             protocol_type=message.protocol_type,
-            protocols=tuple(Protocol(one.name, one.metadata) for one in message.protocols),
-            session_timeout_ms=milliseconds(message.session_timeout),
-            rebalance_timeout_ms=milliseconds(message.rebalance_timeout) if version >= 1 else -1,
+            protocols=message.protocols,
+            session_timeout_ms=message.session_timeout_ms,
+            rebalance_timeout_ms=message.rebalance_timeout_ms if version >= 1 else -1,
             instance_id=getattr(message, "group_instance_id", None),
             reason=getattr(message, "reason", None),
             requires_known_member_id=version >= _FIRST_WITH_MEMBER_ID_REQUIRED,
@@ -80,7 +78,7 @@ class GroupsFamily:
             instance_id=getattr(message, "group_instance_id", None),
             protocol_type=getattr(message, "protocol_type", None),
             protocol_name=getattr(message, "protocol_name", None),
-            assignments=tuple(MemberAssignment(one.member_id, one.assignment) for one in message.assignments),
+            assignments=message.assignments,
         )
         return self._groups.submit(command, request, refuse=lambda error: sync_answer(error.code))
 
@@ -122,32 +120,24 @@ class GroupsFamily:
             client_host=client_host(request),
             instance_id=message.instance_id,
             rack_id=message.rack_id,
-            rebalance_timeout_ms=milliseconds(message.rebalance_timeout),
+            rebalance_timeout_ms=message.rebalance_timeout_ms,
             subscribed_topic_names=names,
             subscribed_topic_regex=getattr(message, "subscribed_topic_regex", None),
             server_assignor=message.server_assignor,
-            topic_partitions=None if owned is None else tuple((one.topic_id, one.partitions) for one in owned if one.topic_id is not None),
+            topic_partitions=None if owned is None else tuple([one for one in owned if one.topic_id is not None]),
             requires_member_id=request.api_version >= _FIRST_WITH_CLIENTS_OWN_MEMBER_ID,
         )
-        return self._groups.submit(command, request, refuse=_refuse_consumer_heartbeat, shape=_whole_heartbeat)
+        return self._groups.submit(command, request, refuse=consumer_heartbeat_error)
 
 
 def client_host(request: Request) -> str:
     """Where a client comes from, as Kafka writes it."""
-    return "/" + request.connection.peer.rpartition(":")[0]
+    return "/" + request.connection.host
 
 
 def _refuse_heartbeat(error: KafkaError) -> Fields:
     """While the groups are loaded nobody's session runs, so members may believe that all is well (Kafka answers the same)."""
     return {"error_code": 0 if isinstance(error, CoordinatorLoadInProgress) else error.code}
-
-
-def _refuse_consumer_heartbeat(error: KafkaError) -> Fields:
-    return {"error_code": error.code, "error_message": str(error)}
-
-
-def _whole_heartbeat(fields: Fields) -> Fields:
-    return {**_NO_HEARTBEAT, **fields}
 
 
 def _error_of_the_one_who_left(fields: Fields) -> Fields:

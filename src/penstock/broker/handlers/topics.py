@@ -20,7 +20,6 @@ from penstock.errors import InvalidConfig, InvalidRequest, InvalidTopic, TopicDe
 from penstock.options.description import describe_topic
 from penstock.options.settings import BrokerSettings
 from penstock.wire.api import ApiKey
-from penstock.wire.messages import milliseconds
 
 
 class TopicsFamily:
@@ -38,7 +37,7 @@ class TopicsFamily:
 
     async def _create_topics(self, message: Any) -> Fields:
         repeated = {name for name, count in Counter(topic.name for topic in message.topics).items() if count > 1}
-        timeout_ms = milliseconds(message.timeout)
+        timeout_ms = message.timeout_ms
         unique = {topic.name: topic for topic in message.topics}.values()
         in_all = sum(self._creation.count(partitions=topic.num_partitions, assigned=len(topic.assignments)) for topic in unique)
         answers = [
@@ -90,7 +89,7 @@ class TopicsFamily:
         return self._delete_topics(request.decode())
 
     async def _delete_topics(self, message: Any) -> Fields:
-        timeout_ms = milliseconds(message.timeout)
+        timeout_ms = message.timeout_ms
         if hasattr(message, "topic_names"):
             asked = [(name, None) for name in message.topic_names]
         else:
@@ -148,7 +147,7 @@ class TopicsFamily:
                 topic = self._controller.plan_partitions(asked.name, count=asked.count, assignments=assignments)
                 self._creation.check_partition_count(asked.count - len(self._controller.view.topics[asked.name].partitions))
                 if not message.validate_only:
-                    await self._controller.create_partitions(topic, timeout_ms=milliseconds(message.timeout))
+                    await self._controller.create_partitions(topic, timeout_ms=message.timeout_ms)
                 results.append({"name": asked.name, **error_fields(None)})
             except Exception as error:
                 results.append({"name": asked.name, **error_fields(as_kafka_error(error))})

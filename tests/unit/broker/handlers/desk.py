@@ -18,6 +18,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.peer = "peer:1"
+        self.host = "peer"
         self.closed: list[str] = []
         self.pending: list[PendingReply] = []
         self.answered = asyncio.Event()
