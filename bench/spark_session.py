@@ -5,19 +5,16 @@ the cases measure our source alone. Version 4.2.0 of the connector runs on PySpa
 is to be had only as 4.0.0.
 """
 
-import shutil
-import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bench.case import BenchError
+from bench.maven import fetch_jars
 from penstock.spark.session import start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CACHE: Final = Path(__file__).parents[1] / ".cache" / "spark-kafka-4.2.0"
-FETCH_TIMEOUT_SECONDS: Final = 600.0
 _ARTIFACTS: Final = (
     ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
     ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
@@ -44,22 +41,8 @@ def connector_jars() -> list[Path]:
 
 def fetch_connector() -> None:
     """Fill the cache through Maven, unless it is full; BenchError says why not."""
-    if connector_jars():
-        return
-    if shutil.which("mvn") is None:
-        raise BenchError("there is no mvn command to fetch Spark's own connector with: install Maven")
-    fetched = CACHE / "libs.fetching"
-    CACHE.mkdir(parents=True, exist_ok=True)
-    (CACHE / "pom.xml").write_text(_POM)
-    command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={fetched}", "-DincludeScope=runtime"]
-    try:
-        finished = subprocess.run(command, check=False, cwd=CACHE, capture_output=True, text=True, timeout=FETCH_TIMEOUT_SECONDS)
-    except subprocess.TimeoutExpired:
-        raise BenchError(f"Maven did not fetch Spark's own connector within {FETCH_TIMEOUT_SECONDS:g} s") from None
-    if finished.returncode != 0:
-        raise BenchError(f"Maven could not fetch Spark's own connector: {finished.stdout[-500:]}")
-    shutil.rmtree(CACHE / "libs", ignore_errors=True)
-    fetched.rename(CACHE / "libs")
+    if not connector_jars():
+        fetch_jars(CACHE, _POM, what="Spark's own connector")
 
 
 def session() -> "SparkSession":

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.case import BenchError
+from bench.maven import fetch_jars
 from bench.peers.broker import Peer, free_port
 
 VERSION = "4.2.0"
 CACHE = Path(__file__).parents[2] / ".cache" / f"kafka-{VERSION}"
-FETCH_TIMEOUT_SECONDS = 600.0
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 
 POM = f"""\
@@ -97,17 +97,4 @@ def find_jars(cache: Path = CACHE) -> Path:
     jars = cache / "libs"
     if (jars / f"kafka_2.13-{VERSION}.jar").exists():
         return jars
-    if shutil.which("mvn") is None:
-        raise BenchError(f"there is no mvn command and {jars.name} of the cache is empty: install Maven")
-    # Renamed when complete, so that an interrupted fetch is never taken for a whole one.
-    fetched = cache / "libs.fetching"
-    cache.mkdir(parents=True, exist_ok=True)
-    (cache / "pom.xml").write_text(POM)
-    command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={fetched}", "-DincludeScope=runtime"]
-    try:
-        finished = subprocess.run(command, check=False, cwd=cache, capture_output=True, text=True, timeout=FETCH_TIMEOUT_SECONDS)
-    except subprocess.TimeoutExpired:
-        raise BenchError(f"Maven did not fetch Kafka within {FETCH_TIMEOUT_SECONDS:g} s") from None
-    if finished.returncode != 0:
-        raise BenchError(f"Maven could not fetch Kafka: {finished.stdout[-500:]}")
-    return fetched.rename(jars)
+    return fetch_jars(cache, POM, what="Kafka")

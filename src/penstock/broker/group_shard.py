@@ -166,7 +166,7 @@ class GroupShard:
         self.is_in_use = False
         if collected is not None:
             for waiter, _ in collected.replies:
-                _waiting(waiter).fail(as_coordinator_error(error))
+                _waiting(waiter).fail(NotCoordinator(str(error)))
         if coordinator is not None:
             logger.error("%s-%d: the coordinator of its groups stops: %s", self.partition.topic, self.partition.index, error)
             for waiter, fields in coordinator.unloaded().replies:

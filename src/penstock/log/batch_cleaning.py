@@ -33,6 +33,7 @@ from penstock.wire.batch import (
     compute_crc,
 )
 from penstock.wire.compression import codec_of, compress, decompress
+from penstock.wire.primitives import zigzag_varint
 
 _BEFORE_CRC = Struct(">qiibI")
 _AFTER_CRC = Struct(">hiqqqhii")
@@ -136,8 +137,8 @@ def _with_horizon(header: BatchHeader, payload: bytes, records: WalkedRecords, k
         start = _after_varint(payload, start)
         attributes = payload[start : start + 1]
         rest = payload[_after_varint(payload, start + 1) : records.ends[number]]
-        record = attributes + _varint(((old >> 1) ^ -(old & 1)) + shift) + rest
-        parts += (_varint(len(record)), record)
+        record = attributes + zigzag_varint(((old >> 1) ^ -(old & 1)) + shift) + rest
+        parts += (zigzag_varint(len(record)), record)
     return _rebuilt(header, records, kept, b"".join(parts), horizon_ms=horizon_ms)
 
 
@@ -159,13 +160,3 @@ def _after_varint(payload: bytes, position: int) -> int:
     while payload[position] >= 0x80:
         position += 1
     return position + 1
-
-
-def _varint(value: int) -> bytes:
-    zigzag = value << 1 if value >= 0 else (-value << 1) - 1
-    encoded = bytearray()
-    while zigzag >= 0x80:
-        encoded.append(zigzag & 0x7F | 0x80)
-        zigzag >>= 7
-    encoded.append(zigzag)
-    return bytes(encoded)

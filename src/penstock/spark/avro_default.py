@@ -4,6 +4,7 @@ import struct
 from typing import Any
 
 from penstock.spark.avro_type import NO_DEFAULT, AvroType, BadSchema
+from penstock.wire.primitives import zigzag_varint
 
 
 def encode_default(avro: AvroType, default: Any) -> bytes:
@@ -14,17 +15,6 @@ def encode_default(avro: AvroType, default: Any) -> bytes:
         raise BadSchema(f"the default {default!r} is not of the type {avro}") from None
 
 
-def encode_long(number: int) -> bytes:
-    """A zigzag varint."""
-    zigzag = (number << 1) ^ (number >> 63)
-    encoded = bytearray()
-    while zigzag >= 0x80:
-        encoded.append(zigzag & 0x7F | 0x80)
-        zigzag >>= 7
-    encoded.append(zigzag)
-    return bytes(encoded)
-
-
 def _encode(avro: AvroType, value: Any) -> bytes:
     match avro.kind:
         case "null":
@@ -32,7 +22,7 @@ def _encode(avro: AvroType, value: Any) -> bytes:
         case "boolean":
             return bytes([bool(value)])
         case "int" | "long":
-            return encode_long(int(value))
+            return zigzag_varint(int(value))
         case "float" | "double":
             return struct.pack("<f" if avro.kind == "float" else "<d", value)
         case "bytes" | "fixed":
@@ -41,7 +31,7 @@ def _encode(avro: AvroType, value: Any) -> bytes:
         case "string":
             return _sized(value.encode())
         case "enum":
-            return encode_long(avro.symbols.index(value))
+            return zigzag_varint(avro.symbols.index(value))
         case "array":
             return _blocks([_encode(avro.inner, item) for item in value])
         case "map":
@@ -58,15 +48,15 @@ def _encode_branch(union: AvroType, value: Any) -> bytes:
         if value is NO_DEFAULT or (value is None) != (branch.kind == "null"):
             continue
         try:
-            return encode_long(number) + _encode(branch, value)
+            return zigzag_varint(number) + _encode(branch, value)
         except (AttributeError, KeyError, TypeError, ValueError, struct.error):
             continue
     raise ValueError(value)
 
 
 def _sized(content: bytes) -> bytes:
-    return encode_long(len(content)) + content
+    return zigzag_varint(len(content)) + content
 
 
 def _blocks(items: list[bytes]) -> bytes:
-    return (encode_long(len(items)) + b"".join(items) if items else b"") + b"\x00"
+    return (zigzag_varint(len(items)) + b"".join(items) if items else b"") + b"\x00"

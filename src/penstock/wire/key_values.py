@@ -15,6 +15,7 @@ from penstock.errors import InvalidRecord
 from penstock.files import Buffer
 from penstock.wire.batch import CRC_START, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, NO_PRODUCER_ID, NO_SEQUENCE
 from penstock.wire.compression import Codec, codec_of, compress, decompress
+from penstock.wire.primitives import zigzag_varint
 from penstock.wire.records import check_batch
 
 KeyValue = tuple[bytes, bytes | None]
@@ -26,23 +27,12 @@ _BEFORE_CRC: Final = struct.Struct(">qiibI")
 _AFTER_CRC: Final = struct.Struct(">hiqqqhii")
 
 
-def _encode_varint(number: int) -> bytes:
-    """Zigzag of a number that is not negative."""
-    number <<= 1
-    encoded = bytearray()
-    while number >= 0x80:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
-
-
-_VARINTS: Final = tuple(map(_encode_varint, range(1024)))
+_VARINTS: Final = tuple(map(zigzag_varint, range(1024)))
 """Nearly all lengths and offsets."""
 
 
 def _varint(number: int) -> bytes:
-    return _VARINTS[number] if number < 1024 else _encode_varint(number)
+    return _VARINTS[number] if number < 1024 else zigzag_varint(number)
 
 
 def encode_key_values(pairs: Sequence[KeyValue], *, timestamp: int, codec: Codec = Codec.NONE) -> bytes:

@@ -151,6 +151,11 @@ def unsigned_varint(value: int) -> bytes:
     return bytes(encoded)
 
 
+def zigzag_varint(value: int) -> bytes:
+    """`value`, which may be negative, as records and Avro write numbers: small ones of either sign are short."""
+    return unsigned_varint(value << 1 if value >= 0 else (-value << 1) - 1)
+
+
 def compact_string(text: str | None) -> bytes:
     """A string, or null, in the compact form."""
     if text is None:

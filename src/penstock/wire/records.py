@@ -31,6 +31,7 @@ from penstock.wire.batch import (
     read_header,
 )
 from penstock.wire.compression import MAX_DECOMPRESSED_BYTES, Codec, codec_of, compress, decompress
+from penstock.wire.primitives import zigzag_varint
 
 _SMALLEST_RECORD: Final = 7
 _SMALLEST_HEADER: Final = 2
@@ -215,24 +216,19 @@ def recompress(batch: Buffer, codec: Codec, *, limit: int = MAX_DECOMPRESSED_BYT
 
 def _encode_record(record: Record, *, base_offset: int, base_timestamp: int) -> bytes:
     offset, timestamp, key, value, headers = record
-    parts = [b"\x00", _varint(timestamp - base_timestamp), _varint(offset - base_offset), _sized(key), _sized(value), _varint(len(headers))]
+    parts = [
+        b"\x00",
+        zigzag_varint(timestamp - base_timestamp),
+        zigzag_varint(offset - base_offset),
+        _sized(key),
+        _sized(value),
+        zigzag_varint(len(headers)),
+    ]
     for name, content in headers:
         parts += (_sized(name.encode()), _sized(content))
     body = b"".join(parts)
-    return _varint(len(body)) + body
+    return zigzag_varint(len(body)) + body
 
 
 def _sized(content: bytes | None) -> bytes:
-    return _varint(-1) if content is None else _varint(len(content)) + content
-
-
-def _varint(value: int) -> bytes:
-    zigzag = value << 1 if value >= 0 else (-value << 1) - 1
-    if zigzag < 0x80:
-        return bytes((zigzag,))
-    encoded = bytearray()
-    while zigzag >= 0x80:
-        encoded.append(zigzag & 0x7F | 0x80)
-        zigzag >>= 7
-    encoded.append(zigzag)
-    return bytes(encoded)
+    return zigzag_varint(-1) if content is None else zigzag_varint(len(content)) + content

@@ -12,6 +12,7 @@ from penstock.wire.primitives import (
     read_tags,
     read_unsigned_varint,
     unsigned_varint,
+    zigzag_varint,
 )
 
 
@@ -21,6 +22,14 @@ from penstock.wire.primitives import (
 def test_varints_are_kafkas(value: int, encoded: bytes) -> None:
     assert unsigned_varint(value) == encoded
     assert read_unsigned_varint(encoded, 0) == (value, len(encoded))
+
+
+@pytest.mark.parametrize(
+    ("value", "encoded"),
+    [(0, b"\x00"), (-1, b"\x01"), (1, b"\x02"), (63, b"\x7e"), (-64, b"\x7f"), (64, b"\x80\x01"), (-(2**63), b"\xff" * 9 + b"\x01")],
+)
+def test_signed_varints_are_kafkas(value: int, encoded: bytes) -> None:
+    assert zigzag_varint(value) == encoded
 
 
 def test_a_varint_of_more_than_five_bytes_is_malformed() -> None:

@@ -6,8 +6,7 @@ SyncGroup 0-5. 3: static members. 4: flexible. 5: protocol type and name are com
 LeaveGroup 0-5. 3: several members at once, with errors of their own (KIP-345). 4: flexible. 5: reasons.
 ConsumerGroupHeartbeat 0-1 (KIP-848). 1: subscriptions by regular expression; member ids are made by the clients.
 
-What an answer says is decided by the machines in `penstock.groups`; here requests become commands. Lists in a request are taken over as
-they were read, for they are tuples with the names that commands use.
+What an answer says is decided by the machines in `penstock.groups`; here requests become commands.
 """
 
 from collections.abc import Sequence
@@ -57,7 +56,7 @@ class GroupsFamily:
             client_id=request.client_id or "",
             client_host=client_host(request),
             protocol_type=message.protocol_type,
-            protocols=message.protocols,
+            protocols=message.protocols,  # as they were read: tuples with the names of `Protocol`
             session_timeout_ms=message.session_timeout_ms,
             rebalance_timeout_ms=message.rebalance_timeout_ms if version >= 1 else -1,
             instance_id=getattr(message, "group_instance_id", None),
@@ -78,7 +77,7 @@ class GroupsFamily:
             instance_id=getattr(message, "group_instance_id", None),
             protocol_type=getattr(message, "protocol_type", None),
             protocol_name=getattr(message, "protocol_name", None),
-            assignments=message.assignments,
+            assignments=message.assignments,  # as they were read: tuples with the names of `MemberAssignment`
         )
         return self._groups.submit(command, request, refuse=lambda error: sync_answer(error.code))
 
