@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from penstock.broker.event_loop import events_of
-from penstock.broker.frame_reader import FrameReader, ReceiveBuffers
+from penstock.broker.frame_reader import FrameReader, Frames, ReceiveBuffers
 from penstock.broker.outbox import Chunk, Outbox
 from penstock.errors import MalformedFrame
 
@@ -173,9 +173,10 @@ class Connection:
     def _handle(self, count: int) -> None:
         """Handle the frames that are complete with `count` more bytes, until there is too much to answer: the rest is kept."""
         self._is_handling = True
-        frames = self._reader.received(count)
         malformed = None
+        frames: Frames = ()
         try:
+            frames = self._reader.received(count)
             for frame in frames:
                 if self.lane is not None:
                     if self.lane.take(frame):
@@ -192,7 +193,8 @@ class Connection:
         except MalformedFrame as error:
             malformed = str(error)
         finally:
-            frames.close()
+            if not isinstance(frames, tuple):
+                frames.close()
             self._is_handling = False
         if self.lane is not None:
             self.lane.finish()
@@ -214,6 +216,8 @@ class Connection:
             if self._is_writing:
                 self._events.remove_writer(self._socket.fileno())
                 self._is_writing = False
+            elif self._is_reading and not self._has_kept_frames and len(self._unanswered) < MAX_UNANSWERED:
+                return
         elif not self._is_writing:
             self._events.add_writer(self._socket.fileno(), self._drain)
             self._is_writing = True
@@ -223,6 +227,7 @@ class Connection:
         return len(self._unanswered) >= MAX_UNANSWERED or self._outbox.queued_bytes >= MAX_QUEUED_BYTES
 
     def _balance(self) -> None:
+        """Read no further while there is too much to answer, and go on when there is not."""
         is_full = self._is_full()
         if is_full and self._is_reading:
             self._events.remove_reader(self._socket.fileno())

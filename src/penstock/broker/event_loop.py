@@ -20,6 +20,8 @@ from typing import Any, Final, Protocol
 
 logger = logging.getLogger(__name__)
 
+_NOT_OUT: Final = ~select.EPOLLOUT
+_NOT_IN: Final = ~select.EPOLLIN
 MAX_EVENTS: Final = 1024
 """So many sockets are called before asyncio gets its turn."""
 
@@ -79,9 +81,9 @@ class DirectSelector(BaseSelector):
                 ordinary = self._ordinary.select(0)
                 continue
             # An error or a hang-up is told to both. A socket that the callback of another has closed is in neither.
-            if event & ~select.EPOLLOUT and (callback := readers.get(descriptor)) is not None:
+            if event & _NOT_OUT and (callback := readers.get(descriptor)) is not None:
                 _call(callback)
-            if event & ~select.EPOLLIN and (callback := writers.get(descriptor)) is not None:
+            if event & _NOT_IN and (callback := writers.get(descriptor)) is not None:
                 _call(callback)
         return ordinary
 

@@ -22,6 +22,9 @@ FIRST_SIZE: Final = 64 * 1024
 MAX_POOLED: Final = 4
 MAX_POOLED_SIZE: Final = 2 * 1024 * 1024
 
+Frames = Generator[memoryview, None, None] | tuple[memoryview, ...]
+"""One after the other; most clients send one request and wait for its answer, and that one needs no generator."""
+
 
 class ReceiveBuffers:
     """The shared buffer of a broker and its pool of large ones; knows how much the unfinished requests of all connections hold."""
@@ -81,10 +84,13 @@ class FrameReader:
         self._buffers.shared[: len(aside)] = aside
         return self._buffers.shared[len(aside) :]
 
-    def received(self, count: int) -> Generator[memoryview, None, None]:
+    def received(self, count: int) -> Frames:
         """The frames that are complete now that `count` more bytes lie in the target; those not taken before `close` are kept."""
         if self._large is not None:
             return self._received_large(count)
+        shared = self._buffers.shared
+        if not self._aside and count > SIZE_BYTES and read_size(shared, limit=self.max_frame_size) == count - SIZE_BYTES:
+            return (shared[SIZE_BYTES:count],)
         return self._received_shared(count)
 
     def release(self) -> None:

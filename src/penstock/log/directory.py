@@ -19,6 +19,7 @@ stay where they are, and no marker of a clean stop is written. It comes back by 
 import errno
 import json
 import logging
+import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -35,6 +36,7 @@ LOCK = ".lock"
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 DELETE_SUFFIX = "-delete"
+_DELETED_NAME = re.compile(r".+\.[0-9a-f]{32}" + DELETE_SUFFIX)
 STRAY_SUFFIX = "-stray"
 _NOT_THE_DISK = (errno.EMFILE, errno.ENFILE)
 _MAX_NAME = 255
@@ -220,6 +222,11 @@ def log_directory_name(topic: str, partition: int) -> str:
 def deleted_directory_name(topic: str, partition: int) -> str:
     """A name for the directory of a deleted log."""
     return unique_name(log_directory_name(topic, partition), DELETE_SUFFIX)
+
+
+def is_deleted_directory_name(name: str) -> bool:
+    """Whether a directory of that name is what a deleted log left, in Penstock or Kafka; what only ends alike is somebody else's."""
+    return _DELETED_NAME.fullmatch(name) is not None
 
 
 def unique_name(name: str, ending: str) -> str:

@@ -28,10 +28,10 @@ from penstock.log import checkpoints, partition_metadata
 from penstock.log.checkpoints import TopicPartition
 from penstock.log.config import LogConfig
 from penstock.log.directory import (
-    DELETE_SUFFIX,
     STRAY_SUFFIX,
     LogDirectory,
     deleted_directory_name,
+    is_deleted_directory_name,
     log_directory_name,
     parse_directory_name,
     unique_name,
@@ -311,7 +311,7 @@ class LogManager:
         for name in self._files.list_directory(directory.path):
             path = directory.path / name
             topic_partition = parse_directory_name(name)
-            if name.endswith(DELETE_SUFFIX):
+            if is_deleted_directory_name(name):
                 report.deleted.append(path)
             elif topic_partition is not None and path.is_dir():
                 topic_id = partition_metadata.read_topic_id(self._files, path)

@@ -5,7 +5,6 @@ makes the writer anew for every micro-batch and once more for its commit; what a
 message, and with it the id of the query, which only tasks can see.
 """
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -14,10 +13,9 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from penstock.client.cluster import Cluster
-from penstock.spark.producer_settings import ProducerSettings
 from penstock.spark.sink_options import plan_sink
 from penstock.spark.sink_progress import SinkProgress
+from penstock.spark.worker_clusters import worker_cluster
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,7 +59,8 @@ class PenstockStreamWriter(DataSourceStreamArrowWriter):
 
     def _progress(self, query_id: str) -> SinkProgress:
         settings = self._plan.producer
-        return SinkProgress(_cluster(settings), query_id, timeout_s=settings.request_timeout_ms / 1000)
+        cluster = worker_cluster(settings.bootstrap_servers, client_id=settings.client_id, request_timeout_ms=settings.request_timeout_ms)
+        return SinkProgress(cluster, query_id, timeout_s=settings.request_timeout_ms / 1000)
 
 
 def _whereabouts() -> tuple[str, int]:
@@ -72,14 +71,3 @@ def _whereabouts() -> tuple[str, int]:
     assert query_id is not None, "a streaming write outside of a query"
     assert batch_id is not None, "a streaming write outside of a micro-batch"
     return query_id, int(batch_id)
-
-
-_clusters: dict[tuple[int, ProducerSettings], Cluster] = {}
-
-
-def _cluster(settings: ProducerSettings) -> Cluster:
-    """The connections of this process for what the sink asks apart from producing."""
-    name = os.getpid(), settings  # after a fork the sockets are the parent's
-    if name not in _clusters:
-        _clusters[name] = Cluster(settings.bootstrap_servers, client_id=settings.client_id, timeout_s=settings.request_timeout_ms / 1000)
-    return _clusters[name]

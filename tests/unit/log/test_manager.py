@@ -165,6 +165,15 @@ def test_leftovers_of_deleted_logs_are_reported_at_start(tmp_path: Path) -> None
     assert len(again) == 0
 
 
+@pytest.mark.parametrize("name", ["photos-delete", "do-not-delete", "orders-0.backup-delete"])
+def test_directory_that_only_ends_like_a_deleted_log_is_left_alone(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir(parents=True)
+    manager = started(tmp_path)
+    assert load(manager).deleted == []
+    manager.close()
+    assert (tmp_path / name).is_dir()
+
+
 def test_log_of_an_unknown_topic_is_reported_and_left_alone(tmp_path: Path) -> None:
     manager = started(tmp_path)
     for topic in ("known", "gone", "other"):
