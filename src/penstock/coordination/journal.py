@@ -12,9 +12,11 @@ appended before it (group commit). After `_SNAPSHOT_AFTER_BYTES` a new journal b
 before it is removed once the snapshot is on the disk.
 
 Recovery takes the newest snapshot and replays what follows it. Each record names its predecessor, so the replay ends at the first record
-that is torn, wrong or does not follow, and everything behind that point is cut off: it was never acknowledged, because a flush syncs
-older journals first. A snapshot that cannot be read stops the start instead: a broker that came up without its topics would be worse. A
-write or sync that failed is never tried again; the keeper of the tree goes offline.
+that is torn, wrong or does not follow, and everything behind that point is cut off: it was never acknowledged, because a flush syncs older
+journals first. A disk that forgets a byte looks the same as a power cut between two pages; so where whole transactions lie behind the
+point, a copy of the file is kept as `journal.<zxid>.damaged` and an error says so. A snapshot that cannot be read stops the start instead:
+a broker that came up without its topics would be worse. A write or sync that failed is never tried again; the keeper of the tree goes
+offline.
 """
 
 import logging
@@ -34,6 +36,7 @@ _log = logging.getLogger(__name__)
 
 _MAGIC = b"PNSKJRNL"
 _FRAME = struct.Struct(">II")
+_DAMAGED = ".damaged"
 _SNAPSHOT_AFTER_BYTES = 2 * 1024 * 1024
 
 
@@ -177,6 +180,7 @@ class Journal:
         self._end = end
         if end == len(content):
             return True
+        self._keep_if_damaged(handle.path, content, end)
         _log.warning(
             "coordination journal %s: %d bytes behind byte %d were not whole and are cut off", handle.path, len(content) - end, end
         )
@@ -184,10 +188,23 @@ class Journal:
         self._files.fsync(handle)
         return False
 
+    def _keep_if_damaged(self, path: Path, content: bytes, end: int) -> None:
+        """Keep a copy of a journal that goes on behind the place where it is to be cut."""
+        if _has_transaction(content, end):
+            copy = path.with_name(path.name + _DAMAGED)
+            self._files.write_atomically(copy, content)
+            _log.error(
+                "coordination journal %s is damaged at byte %d and transactions behind it are not taken: either the machine lost power "
+                "before they were acknowledged, or the disk is failing and topics may be missing; all of it is kept as %s",
+                path,
+                end,
+                copy.name,
+            )
+
     def _drop(self, names: list[str]) -> None:
         for name in names:
-            _log.warning("coordination journal %s follows one that was cut and is removed", self._directory / name)
-            self._files.unlink(self._directory / name)
+            _log.error("coordination journal %s follows one that was cut and is kept as %s", self._directory / name, name + _DAMAGED)
+            self._files.rename(self._directory / name, self._directory / (name + _DAMAGED))
         if names:
             self._files.fsync_directory(self._directory)
 
@@ -220,3 +237,13 @@ def _replay_bytes(content: bytes, tree: Tree) -> int:
             tree.replay(transaction)
         position = start + length
     return position
+
+
+def _has_transaction(content: bytes, start: int) -> bool:
+    """Whether a whole transaction begins anywhere behind the broken one at `start`."""
+    for position in range(start + 1, len(content) - _FRAME.size):
+        length, crc = _FRAME.unpack_from(content, position)
+        first = position + _FRAME.size
+        if 0 < length <= len(content) - first and zlib.crc32(memoryview(content)[first : first + length]) == crc:
+            return True
+    return False

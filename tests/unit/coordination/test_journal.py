@@ -98,6 +98,34 @@ def test_a_damaged_byte_never_becomes_another_tree(tmp_path: Path) -> None:
         assert encode_snapshot(opened(directory)[1]) in snapshots[:-1]
 
 
+def test_transactions_behind_a_damaged_one_are_kept_aside(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    journal, tree = opened(tmp_path)
+    ends = []
+    (path,) = tmp_path.iterdir()
+    for name in ("/a", "/b", "/c"):
+        write(journal, tree, Create(name))
+        ends.append(path.stat().st_size)
+    content = bytearray(path.read_bytes())
+    content[ends[0] + 12] ^= 0x41
+    path.write_bytes(content)
+    assert opened(tmp_path)[1].last_zxid == 1
+    assert path.with_name(path.name + ".damaged").read_bytes() == content
+    assert "is damaged at byte" in caplog.text
+    caplog.clear()
+    assert opened(tmp_path)[1].last_zxid == 1
+    assert not caplog.text
+
+
+def test_broken_last_transaction_leaves_no_copy(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    journal, tree = opened(tmp_path)
+    write(journal, tree, Create("/a"))
+    (path,) = tmp_path.iterdir()
+    path.write_bytes(path.read_bytes()[:-1])
+    assert opened(tmp_path)[1].last_zxid == 0
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
+    assert "is damaged" not in caplog.text
+
+
 def test_garbage_behind_the_last_transaction_is_cut_off(tmp_path: Path) -> None:
     journal, tree = opened(tmp_path)
     write(journal, tree, Create("/a"))
