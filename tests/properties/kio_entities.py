@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from hypothesis import strategies as st
+from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
 from penstock.wire.api import API_VERSIONS
@@ -69,7 +70,7 @@ def _values(field: Field) -> st.SearchStrategy[Any]:
 
 
 def _scalars(field: Field) -> st.SearchStrategy[Any]:
-    return st.sampled_from(list(field.value_type)) if field.kind == "error_code" else NUMBERS[field.kind]
+    return st.sampled_from(list(ErrorCode)) if field.kind == "error_code" else NUMBERS[field.kind]
 
 
 def kio_bytes(entity: Any) -> bytes:
@@ -103,7 +104,7 @@ def _convert(field: Field, value: Any) -> Any:
         return entity_of(field.nested, value)
     match field.kind:
         case "error_code":
-            return field.value_type(value)
+            return ErrorCode(value)
         case "timedelta_i32" | "timedelta_i64":
             return timedelta(milliseconds=value)
         case "datetime_i64":

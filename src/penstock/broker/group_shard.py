@@ -9,7 +9,7 @@ In a rebalance of the new protocol every member leaves a record. Those that are 
 appended together, as Kafka does it; their answers wait for that, and so does whatever is decided after them.
 
 The machine has taken its records as written when it hands them out. So if an append fails the machine knows more than the log: the shard
-gives it up, tells everybody who waits to look for the coordinator again, and is loaded anew (`GroupShards` decides when).
+gives it up, tells everybody who waits to look for the coordinator again, and is loaded anew (`Groups` decides when).
 
 One timer per shard, for the machine's earliest deadline; no task.
 """
@@ -28,9 +28,11 @@ from penstock.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     KafkaError,
+    MessageTooLarge,
     NotCoordinator,
     NotEnoughReplicas,
     NotLeaderOrFollower,
+    RecordListTooLarge,
     RequestTimedOut,
     StorageError,
     UnknownServerError,
@@ -112,8 +114,7 @@ class GroupShard:
 
         False if it has to come as a command: nothing was done, or the machine is given up and says so.
         """
-        if self._collected is not None:
-            self._settle_collected()
+        self.settle_collected()
         coordinator = self._coordinator
         if coordinator is None or not self.partition.commits_at_once(commit.count):
             return False
@@ -165,8 +166,7 @@ class GroupShard:
         coordinator, self._coordinator = self._coordinator, None
         self.is_in_use = False
         if collected is not None:
-            for waiter, _ in collected.replies:
-                _waiting(waiter).fail(NotCoordinator(str(error)))
+            self._fail(collected, NotCoordinator(str(error)))
         if coordinator is not None:
             logger.error("%s-%d: the coordinator of its groups stops: %s", self.partition.topic, self.partition.index, error)
             for waiter, fields in coordinator.unloaded().replies:
@@ -191,11 +191,12 @@ class GroupShard:
         """Settle this at the end of the loop's turn, with all else that is decided until then."""
         if self._collected is None:
             self._collected = outcome
-            asyncio.get_running_loop().call_soon(self._settle_collected)
+            asyncio.get_running_loop().call_soon(self.settle_collected)
         else:
             self._collected.merge(outcome)
 
-    def _settle_collected(self) -> None:
+    def settle_collected(self) -> None:
+        """Write what heartbeats of this turn decided now: somebody is about to read what the machine knows."""
         if self._collected is not None:
             self._settle(Outcome())
 
@@ -209,13 +210,22 @@ class GroupShard:
             try:
                 self._written = self._append(outcome.records)
             except KafkaError as error:
-                for waiter, _ in outcome.replies:
-                    _waiting(waiter).fail(as_coordinator_error(error))
+                self._fail(outcome, as_coordinator_error(error))
                 self.give_up(error)
                 return
+            except Exception:
+                # As in `handle`: what the log says holds.
+                failure = UnknownServerError("the coordinator failed")
+                self._fail(outcome, NotCoordinator(str(failure)))
+                self.give_up(failure)
+                raise
         if outcome.replies:
             self._answer(outcome.replies)
         self._schedule()
+
+    def _fail(self, outcome: Outcome, error: KafkaError) -> None:
+        for waiter, _ in outcome.replies:
+            _waiting(waiter).fail(error)
 
     def _append(self, records: list[GroupRecord]) -> int:
         """Append the records as one batch, or as several if they are very many; the offset after it."""
@@ -226,10 +236,19 @@ class GroupShard:
             # Subscriptions of many members repeat each other. What is one record and still too large is written as it is.
             batch = encode_key_values(records, timestamp=now_ms, codec=Codec.ZSTD)
             if len(batch) > limit and len(records) > 1:
-                half = len(records) // 2
-                self._append(records[:half])
-                return self._append(records[half:])
-        return self._append_batch(batch, now_ms=now_ms)
+                return self._append_halves(records)
+        try:
+            return self._append_batch(batch, now_ms=now_ms)
+        except (MessageTooLarge, RecordListTooLarge):
+            # Segments of the topic may be small, and its `compression.type` may undo ours. Nothing was written.
+            if len(records) == 1:
+                raise
+            return self._append_halves(records)
+
+    def _append_halves(self, records: list[GroupRecord]) -> int:
+        half = len(records) // 2
+        self._append(records[:half])
+        return self._append(records[half:])
 
     def _append_batch(self, batch: bytes, *, now_ms: int) -> int:
         result = self.partition.append_as_leader(batch, acks=ACKS_ALL, now_ms=now_ms, produce_version=PRODUCE_VERSION, is_own=True)

@@ -27,7 +27,7 @@ from penstock.broker.topic_creation import TopicCreation
 from penstock.clock import Clock
 from penstock.cluster.replicas import Replicas
 from penstock.coordination.cluster_view import ClusterView, TopicState
-from penstock.errors import CoordinatorNotAvailable, KafkaError, NotCoordinator, StorageError, TopicAlreadyExists
+from penstock.errors import CoordinatorNotAvailable, KafkaError, NotCoordinator, TopicAlreadyExists
 from penstock.groups.commands import GroupCommand
 from penstock.groups.consumer_group import ConsumerGroup
 from penstock.groups.coordinator import GroupCoordinator
@@ -231,7 +231,7 @@ class Groups:
     def _given_up(self, shard: GroupShard, error: KafkaError) -> None:
         """Load the shard again soon, if that can help."""
         is_present = self._shards.get(shard.partition.index) is shard
-        if not is_present or isinstance(error, StorageError) or shard.partition.log.directory.offline is not None:
+        if not is_present or shard.partition.log.directory.offline is not None:
             return
         shard.begin_loading()
 

@@ -68,7 +68,7 @@ def metadata_request(topics: Iterable[str] | None, *, create: bool = False) -> M
 
 
 def read_metadata(answer: Any) -> ClusterMetadata:
-    """The values of kio's object of any version."""
+    """What an answer of any version says."""
     return ClusterMetadata(
         brokers={int(broker.node_id): Address(broker.host, broker.port) for broker in answer.brokers},
         topics={topic.name: _read_topic(topic) for topic in answer.topics if topic.name is not None},

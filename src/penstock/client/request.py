@@ -1,7 +1,7 @@
 """What a connection needs to know of a request: its API, the versions its codec speaks, how to write it and how to read the answer.
 
-`MessageRequest` is any request of Kafka's as a mapping of its field names; its answer is kio's object. Fetch and Produce have codecs of
-their own, in `client.fetch` and `client.produce`, that leave record batches alone.
+`MessageRequest` is any request of Kafka's as a mapping of its field names; its answer has them as attributes. Fetch and Produce have codecs
+of their own, in `client.fetch` and `client.produce`, that leave record batches alone.
 """
 
 from collections.abc import Mapping, Sequence

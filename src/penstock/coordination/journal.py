@@ -14,14 +14,15 @@ before it is removed once the snapshot is on the disk.
 Recovery takes the newest snapshot and replays what follows it. Each record names its predecessor, so the replay ends at the first record
 that is torn, wrong or does not follow, and everything behind that point is cut off: it was never acknowledged, because a flush syncs older
 journals first. A disk that forgets a byte looks the same as a power cut between two pages; so where whole transactions lie behind the
-point, a copy of the file is kept as `journal.<zxid>.damaged` and an error says so. A snapshot that cannot be read stops the start instead:
-a broker that came up without its topics would be worse. A write or sync that failed is never tried again; the keeper of the tree goes
-offline.
+point, a copy of the file is kept as `journal.<zxid>.damaged-<number>`, as are the journals that follow, and an error says so. A snapshot
+that cannot be read stops the start instead: a broker that came up without its topics would be worse. A write or sync that failed is never
+tried again; the keeper of the tree goes offline.
 """
 
 import logging
 import struct
 import zlib
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,7 +37,6 @@ _log = logging.getLogger(__name__)
 
 _MAGIC = b"PNSKJRNL"
 _FRAME = struct.Struct(">II")
-_DAMAGED = ".damaged"
 _SNAPSHOT_AFTER_BYTES = 2 * 1024 * 1024
 
 
@@ -191,7 +191,7 @@ class Journal:
     def _keep_if_damaged(self, path: Path, content: bytes, end: int) -> None:
         """Keep a copy of a journal that goes on behind the place where it is to be cut."""
         if _has_transaction(content, end):
-            copy = path.with_name(path.name + _DAMAGED)
+            copy = self._damaged_path(path.name)
             self._files.write_atomically(copy, content)
             _log.error(
                 "coordination journal %s is damaged at byte %d and transactions behind it are not taken: either the machine lost power "
@@ -201,10 +201,16 @@ class Journal:
                 copy.name,
             )
 
+    def _damaged_path(self, name: str) -> Path:
+        """A name to keep a journal under: a disk that fails does it more than once."""
+        taken = set(self._files.list_directory(self._directory))
+        return self._directory / next(kept for number in count(1) if (kept := f"{name}.damaged-{number}") not in taken)
+
     def _drop(self, names: list[str]) -> None:
         for name in names:
-            _log.error("coordination journal %s follows one that was cut and is kept as %s", self._directory / name, name + _DAMAGED)
-            self._files.rename(self._directory / name, self._directory / (name + _DAMAGED))
+            kept = self._damaged_path(name)
+            _log.error("coordination journal %s follows one that was cut and is kept as %s", self._directory / name, kept.name)
+            self._files.rename(self._directory / name, kept)
         if names:
             self._files.fsync_directory(self._directory)
 
@@ -240,8 +246,8 @@ def _replay_bytes(content: bytes, tree: Tree) -> int:
 
 
 def _has_transaction(content: bytes, start: int) -> bool:
-    """Whether a whole transaction begins anywhere behind the broken one at `start`."""
-    for position in range(start + 1, len(content) - _FRAME.size):
+    """Whether a whole transaction begins anywhere from `start` on, where the replay ended."""
+    for position in range(start, len(content) - _FRAME.size):
         length, crc = _FRAME.unpack_from(content, position)
         first = position + _FRAME.size
         if 0 < length <= len(content) - first and zlib.crc32(memoryview(content)[first : first + length]) == crc:

@@ -1,4 +1,4 @@
-"""The answers to ConsumerGroupHeartbeat, which is the only request that members of a KIP-848 group send."""
+"""The answers to ConsumerGroupHeartbeat, by which members of a KIP-848 group join, stay and leave."""
 
 from penstock.errors import KafkaError
 from penstock.groups.outcome import Fields

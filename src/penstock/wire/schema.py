@@ -56,7 +56,6 @@ class Field:
     kafka_name: str
     kind: str
     """Kafka's type of the value, or of the elements of an array; `ENTITY` for a structure."""
-    value_type: Any
     is_array: bool
     is_nullable: bool
     tag: int | None
@@ -121,7 +120,6 @@ def _describe_field(field: DataclassField[Any]) -> Field:
         name=field.name,
         kafka_name=f"{field.name}_ms" if kind in _TIMES else field.name,
         kind=kind,
-        value_type=value_type,
         is_array=is_array,
         is_nullable=is_nullable,
         tag=tag,

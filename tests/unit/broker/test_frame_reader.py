@@ -111,7 +111,7 @@ def test_a_connection_that_is_closed_by_its_own_request_gives_the_buffer_back() 
     frame = framed(b"x" * (KEEP_ASIDE_UP_TO * 2))
     feed(reader, frame[:-1])
     reader.target()[:1] = frame[-1:]
-    frames = reader.received(1)
+    frames = iter(reader.received(1))
     next(frames)
     reader.release()
     del frames

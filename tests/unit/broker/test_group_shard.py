@@ -2,11 +2,14 @@ import asyncio
 import errno
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from penstock.broker.api import Fields
+from penstock.broker.api import Fields, Request
 from penstock.broker.group_shard import GroupShard, as_coordinator_error
+from penstock.broker.handlers.group_admin import GroupAdminFamily
 from penstock.errors import (
     CoordinatorNotAvailable,
     KafkaError,
@@ -25,6 +28,7 @@ from penstock.groups.outcome import GroupRecord
 from penstock.groups.settings import GroupSettings
 from penstock.wire.batch import read_header
 from penstock.wire.records import decode_records, split_batches
+from tests.unit.broker.eventually import eventually
 from tests.unit.broker.group_client import find, group_server
 
 
@@ -74,6 +78,18 @@ async def test_records_of_a_decision_are_one_batch(tmp_path: Path, records: list
         assert (len(written), read_header(written[0]).codec) == (batches, codec)
         read = [GroupRecord(record.key or b"", record.value) for batch in written for record in decode_records(batch)]
         assert read == records
+
+
+async def test_records_that_do_not_fit_into_a_segment_together_are_several_batches(tmp_path: Path) -> None:
+    options = {"offsets.topic.segment.bytes": "1048576", "message.max.bytes": "10485760"}
+    records = [GroupRecord(bytes((number,)), Random(number).randbytes(600_000)) for number in range(3)]
+    async with group_server(tmp_path, options=options) as server:
+        await find(server)
+        shard = server._groups.shard("group")
+        assert shard._append(records) == 3
+        files = sorted(shard.partition.log.path.glob("*.log"))
+        read = [record.key for path in files for batch in split_batches(path.read_bytes()) for record in decode_records(batch)]
+        assert read == [record.key for record in records]
 
 
 async def test_timer_of_a_shard_wakes_its_machine(tmp_path: Path) -> None:
@@ -170,3 +186,43 @@ async def test_shard_that_is_given_up_fails_what_was_not_written(tmp_path: Path)
         await asyncio.sleep(0)
         assert member.fields == [{"error_code": NotCoordinator.code}]
         assert shard.partition.log.log_end_offset == 0
+
+
+async def test_mistake_of_ours_while_heartbeats_are_written_leaves_nobody_waiting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with group_server(tmp_path) as server:
+        await find(server)
+        shard = server._groups.shard("group")
+        member = Answers()
+        shard.handle(heartbeat("m"), member)
+        with monkeypatch.context() as broken:
+            broken.setattr(shard, "_append", lambda _records: 1 // 0)
+            await asyncio.sleep(0)
+        assert member.fields == [{"error_code": NotCoordinator.code}]
+        assert not shard.is_active
+        assert "ZeroDivisionError" in caplog.text
+        await eventually(lambda: shard.is_active)
+        assert shard.coordinator.list_groups((), ()) == []
+
+
+async def test_shard_that_ran_out_of_descriptors_comes_back(tmp_path: Path) -> None:
+    async with group_server(tmp_path) as server:
+        await find(server)
+        shard = server._groups.shard("group")
+        shard.give_up(shard.partition.log.directory.fail("opening a log", OSError(errno.EMFILE, "Too many open files")))
+        assert not shard.is_active
+        await eventually(lambda: shard.is_active)
+
+
+async def test_groups_are_listed_when_they_are_written(tmp_path: Path) -> None:
+    async with group_server(tmp_path) as server:
+        await find(server)
+        shard = server._groups.shard("group")
+        member = Answers()
+        shard.handle(heartbeat("m"), member)
+        assert shard.partition.log.log_end_offset == 0
+        request = SimpleNamespace(decode=SimpleNamespace)
+        answer: Any = GroupAdminFamily(server._groups).list_groups(cast(Request, request))
+        assert [group["group_id"] for group in answer["groups"]] == ["group"]
+        assert (len(member.fields), shard.partition.log.log_end_offset > 0) == (1, True)

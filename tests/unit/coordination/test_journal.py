@@ -109,11 +109,20 @@ def test_transactions_behind_a_damaged_one_are_kept_aside(tmp_path: Path, caplog
     content[ends[0] + 12] ^= 0x41
     path.write_bytes(content)
     assert opened(tmp_path)[1].last_zxid == 1
-    assert path.with_name(path.name + ".damaged").read_bytes() == content
+    assert path.with_name(path.name + ".damaged-1").read_bytes() == content
     assert "is damaged at byte" in caplog.text
     caplog.clear()
-    assert opened(tmp_path)[1].last_zxid == 1
+    journal, tree = opened(tmp_path)
+    assert tree.last_zxid == 1
     assert not caplog.text
+    for name in ("/x", "/y"):
+        write(journal, tree, Create(name))
+    again = bytearray(path.read_bytes())
+    again[ends[0] + 12] ^= 0x41
+    path.write_bytes(again)
+    assert opened(tmp_path)[1].last_zxid == 1
+    assert path.with_name(path.name + ".damaged-1").read_bytes() == content, "a second damage does not cost what was kept at the first"
+    assert path.with_name(path.name + ".damaged-2").read_bytes() == again
 
 
 def test_broken_last_transaction_leaves_no_copy(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

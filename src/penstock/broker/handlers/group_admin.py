@@ -78,6 +78,7 @@ class GroupAdminFamily:
         states, types = getattr(message, "states_filter", ()), getattr(message, "types_filter", ())
         groups: list[Fields] = []
         for shard in self._groups:
+            shard.settle_collected()
             try:
                 groups += shard.coordinator.list_groups(states, types)
             except CoordinatorLoadInProgress as error:
