@@ -162,14 +162,14 @@ class PenstockBroker(Broker):
 class KafkaBroker(Broker):
     """Apache Kafka in KRaft mode, broker and controller in one process."""
 
-    def start(self, *, deadline_s: float = 60) -> None:
+    def start(self, *, deadline_s: float = 180) -> None:
         """Format the data directory when it is new, then start."""
         if self.port == 0:
             self.port, controller_port = _free_ports(2)
             self._write_properties(controller_port)
         if not (self.data / "meta.properties").exists():
             arguments = ["format", "-t", "cGVuc3RvY2stdGVzdHMtMQ", "-c", str(self._properties())]
-            subprocess.run(java_command("kafka.tools.StorageTool", *arguments), check=True, capture_output=True, timeout=60)
+            subprocess.run(java_command("kafka.tools.StorageTool", *arguments), check=True, capture_output=True, timeout=180)
         super().start(deadline_s=deadline_s)
 
     def _properties(self) -> Path:

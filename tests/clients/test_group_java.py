@@ -69,10 +69,10 @@ def test_java_consumers_divide_a_topic_and_commit_all_of_it(group_broker: Broker
     settings: dict[str, Any] = {"topic": messages.topic, "group": group, "protocol": protocol}
     with java_consumer(group_broker, tmp_path, **settings) as one, java_consumer(group_broker, tmp_path, **settings) as other:
         messages.write(50)
-        wait_until(lambda: _committed(group_broker, group, messages) == 200, "everything is committed")
-        wait_until(lambda: min(len(_assigned(one)), len(_assigned(other))) == 2, "an even division")
+        wait_until(lambda: _committed(group_broker, group, messages) == 200, "everything is committed", deadline_s=120)
+        wait_until(lambda: min(len(_assigned(one)), len(_assigned(other))) == 2, "an even division", deadline_s=120)
         messages.write(50)
-        wait_until(lambda: _committed(group_broker, group, messages) == 400, "everything is committed")
+        wait_until(lambda: _committed(group_broker, group, messages) == 400, "everything is committed", deadline_s=120)
         assert _assigned(one) | _assigned(other) == {0, 1, 2, 3}
         described = run_tool(COMMAND, "--bootstrap-server", group_broker.bootstrap_servers, "--describe", "--group", group)
         rows = [line.split() for line in described.splitlines() if messages.topic in line]

@@ -199,7 +199,7 @@ def test_two_consumers_cannot_have_one_id(topic: str, coordination: str) -> None
     group = fresh_name("group")
     with (
         Consumer(coordination, group, consumer_id="ann") as first,
-        Consumer(coordination, group, consumer_id="ann", session_timeout_s=0.5) as second,
+        Consumer(coordination, group, consumer_id="ann", session_timeout_s=2.0) as second,
     ):
         first.create_message_streams(topic)
         with pytest.raises(ConsumerIdTaken, match=r"another consumer of the group .* is called 'ann'"):

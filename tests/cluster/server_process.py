@@ -93,7 +93,7 @@ def _real_command(port: int, directory: Path) -> list[str]:
         f"tickTime=250\ndataDir={directory / 'data'}\nclientPort={port}\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\n"
         "minSessionTimeout=500\nmaxSessionTimeout=60000\nadmin.enableServer=false\n4lw.commands.whitelist=*\n"
     )
-    options = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8"]
+    options = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8", "-Dzookeeper.forceSync=no"]
     classpath = _classpath()
     assert classpath is not None
     return ["java", *options, "-cp", classpath, "org.apache.zookeeper.server.ZooKeeperServerMain", str(configuration)]

@@ -53,7 +53,7 @@ NOT_APPLICABLE = {
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("server", ["embedded", "zookeeper"])
 def test_kazoos_own_tests_pass(server: str) -> None:
     if server == "zookeeper" and (reason := missing_zookeeper()):
@@ -61,7 +61,10 @@ def test_kazoos_own_tests_pass(server: str) -> None:
     with ThreadPoolExecutor(len(GROUPS)) as groups:
         outputs = list(groups.map(lambda modules: _run(server, modules), GROUPS))
     failed = [test for output in outputs for test in _failed(output)]
-    if failed:
+    for _ in range(3):
+        if not failed:
+            break
+        # Many of them measure time, and several ran at once.
         outputs.append(_run(server, failed))
         failed = _failed(outputs[-1])
     passed = sum(int(count) for output in outputs for count in re.findall(r"(\d+) passed", output))

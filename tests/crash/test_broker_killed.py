@@ -12,7 +12,7 @@ from tests.crash.load import assert_nothing_acknowledged_is_lost, under_load
 from tests.topics import LATEST, create_topic, delete_topic, fresh_name, list_offset, produce, produce_values, read_all, topic_id
 from tests.waiting import DEADLINE_S
 
-AT_ONCE_S = 5.0
+AT_ONCE_S = 15.0
 """Far below any session timeout: nothing of the former life is waited for."""
 
 

@@ -34,6 +34,7 @@ from tests.brokers import KafkaBroker
 from tests.java import run_tool
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.timeout(400)
 TOPIC_ID = UUID("00000000-0000-4000-8000-00000000000a")
 
 
@@ -71,7 +72,7 @@ def consume(servers: str, protocol: str) -> None:
         }
     )
     consumer.subscribe(["topic"])
-    wait_until(lambda: consumer.poll(0.1) is not None, "a message", deadline_s=30)
+    wait_until(lambda: consumer.poll(0.1) is not None, "a message", deadline_s=90)
     consumer.commit(offsets=[TopicPartition("topic", 0, 1, metadata="note")], asynchronous=False)
     consumer.close()
 

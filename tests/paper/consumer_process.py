@@ -14,7 +14,7 @@ def main() -> None:
     coordination, group, topic, consumer_id, file, pause = sys.argv[1:]
     with (
         Path(file).open("ab", buffering=0) as notes,
-        Consumer(coordination, group, consumer_id=consumer_id, auto_commit_interval_s=0.1, session_timeout_s=1.0) as consumer,
+        Consumer(coordination, group, consumer_id=consumer_id, auto_commit_interval_s=0.1, session_timeout_s=3.0) as consumer,
     ):
         [stream] = consumer.create_message_streams(topic)
         notes.write(b"joined\n")

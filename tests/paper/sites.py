@@ -22,7 +22,7 @@ from tests.topics import create_topic, fresh_name
 from tests.waiting import wait_until
 from tests.zookeeper_broker import ZooKeeperBroker
 
-SESSION_S = 2.0
+SESSION_S = 6.0
 
 
 class Site:

@@ -11,6 +11,7 @@ from tests.registry.registry_process import RegistryProcess
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_schemas_survive_and_instances_replace_each_other(tmp_path: Path) -> None:
     java_command("kafka.Kafka")
     directory = tmp_path / "kafka"

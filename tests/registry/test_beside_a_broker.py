@@ -71,7 +71,7 @@ def is_gone(pid: int) -> bool:
     try:
         # A zombie whose parent has not asked for its code yet is gone too.
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return True
 
 

@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.timeout(TIMEOUT_S))
             # Spark gives the process that plans a stream ten seconds to start, which cannot be set: too few where many tests run at once.
-            item.add_marker(pytest.mark.flaky(reruns=2, only_rerun="connect back"))
+            item.add_marker(pytest.mark.flaky(reruns=5, only_rerun="connect back"))
 
 
 @pytest.fixture(scope="session")

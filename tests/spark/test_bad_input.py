@@ -23,7 +23,7 @@ def test_what_only_a_batch_or_only_a_stream_can_do_is_told(spark: SparkSession, 
         frame(spark, broker, topic, startingOffsets="latest").collect()
     query = stream(spark, broker, topic, endingOffsets="latest").writeStream.format("noop").start()
     with pytest.raises(Exception, match=r"a stream has no end; they are for spark\.read"):
-        query.awaitTermination(60)
+        query.awaitTermination(300)
 
 
 def test_a_topic_that_does_not_exist_is_told(spark: SparkSession, broker: Broker) -> None:
@@ -58,7 +58,7 @@ def test_a_broker_that_does_not_answer_is_told_by_its_address(spark: SparkSessio
         spark.read.format("penstock").options(**options).load().collect()
     query = spark.readStream.format("penstock").options(**options).load().writeStream.format("noop").start()
     with pytest.raises(Exception, match=rf"no broker answers at {NOBODY}: connection refused"):
-        query.awaitTermination(60)
+        query.awaitTermination(300)
 
 
 def test_what_the_connection_cannot_do_yet_is_refused_and_not_sent_in_the_clear(spark: SparkSession, broker: Broker, topic: str) -> None:

@@ -31,9 +31,9 @@ def settings_for(broker: Broker, **changes: object) -> ProducerSettings:
         broker.bootstrap_servers,
         batch_size=2_000,
         request_timeout_ms=5_000,
-        delivery_timeout_ms=20_000,
+        delivery_timeout_ms=60_000,
         retry_backoff_ms=5,
-        max_block_ms=2_000,
+        max_block_ms=30_000,
     )
     return replace(quick, **changes)  # type: ignore[arg-type]
 
@@ -217,7 +217,7 @@ def test_a_topic_may_be_made_anew_and_get_partitions_between_two_tasks(broker: B
 
 def test_a_leader_that_is_nowhere_is_waited_for(broker: Broker) -> None:
     topic = create_topic(broker)
-    producer = RawProducer(settings_for(broker, delivery_timeout_ms=300, request_timeout_ms=300))
+    producer = RawProducer(settings_for(broker, delivery_timeout_ms=300))
     producer.topic(topic)
     rows = Rows(null_column(1), binary_column(pa.array([b"x"])), no_headers(), False)
     packer = BatchPacker(batch_size=100, buffer_memory=1)

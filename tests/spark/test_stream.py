@@ -118,7 +118,7 @@ def test_one_micro_batch_takes_everything_with_the_trigger_once(
     write_numbers(broker, topic, range(20))
     writer = stream(spark, broker, topic, maxOffsetsPerTrigger=7).selectExpr("CAST(value AS STRING) AS value", "partition", "offset")
     query = writer.writeStream.format("json").option("checkpointLocation", checkpoint).trigger(once=True).start(str(tmp_path / "table"))
-    assert query.awaitTermination(60)
+    assert query.awaitTermination(300)
     assert [event.numInputRows for event in query.recentProgress if event.numInputRows] == [20]
     assert table(spark, tmp_path / "table") == list(range(20))
 

@@ -376,7 +376,8 @@ def test_closing_many_logs_needs_few_descriptors_at_a_time(tmp_path: Path, caplo
     for log in logs:
         append_many(log, 1)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 250, limits[1]))
+    wanted = max(map(int, os.listdir("/proc/self/fd"))) + 250
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted if limits[1] == resource.RLIM_INFINITY else min(wanted, limits[1]), limits[1]))
     try:
         manager.close()
     finally:

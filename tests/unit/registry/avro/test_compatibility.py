@@ -1,7 +1,6 @@
 """Each rule of schema resolution, with the path of what breaks."""
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -122,7 +121,9 @@ def test_what_was_concluded_from_a_wrong_assumption_is_not_kept() -> None:
     assert paths == ["T.u", "T.q"]
 
 
-def test_types_that_use_each_other_many_times_are_compared_in_no_time() -> None:
+def test_types_that_use_each_other_many_times_are_compared_once() -> None:
+    """Following every way through them would take 2**40 steps, and not end before the tests' own deadline."""
+
     def document(leaf: str) -> Any:
         inner: Any = leaf
         for level in range(40):
@@ -130,10 +131,8 @@ def test_types_that_use_each_other_many_times_are_compared_in_no_time() -> None:
             inner = record(field("a", inner), field("b", again), name=f"A{level}")
         return inner
 
-    began = time.perf_counter()
     assert found(document("long"), document("int")) == []
     assert 0 < len(found(document("int"), document("long"))) <= MAX_TOLD
-    assert time.perf_counter() - began < 5
 
 
 def test_a_reader_of_thousands_of_fields_gets_a_bounded_answer() -> None:
