@@ -303,10 +303,11 @@ class Segment:
                 index.release()
 
     def _add_index_entries(self, last_offset: int, position: int) -> None:
-        offset_index = self._offset_index or self.offset_index
+        offset_index = self.offset_index if self._offset_index is None else self._offset_index
         offset_index.add(last_offset - self.base_offset, position)
         timestamp, offset = self._largest or self.largest
-        (self._time_index or self.time_index).maybe_add(timestamp, offset - self.base_offset)
+        time_index = self.time_index if self._time_index is None else self._time_index
+        time_index.maybe_add(timestamp, offset - self.base_offset)
         self._bytes_since_index = 0
         # The time index has never more entries than the offset index, but they are bigger; room is left for the one that sealing adds.
         self.is_index_full = (len(offset_index) + 2) * TIME_ENTRY.size > self._index_capacity_bytes

@@ -150,31 +150,32 @@ class ProduceFamily:
 
     def _append_by_partition(self, shape: ProduceShape, taken: list[TakenRequest]) -> list[Appended]:
         """Per request the place of its batch, or why there is none, and what its answer has to wait for."""
+        now_ms = self._clock.now_ms()
         partitions = {request.partition for request in taken}
         if len(partitions) == len(taken):
-            return [self._append_one(request, shape) for request in taken]
+            return [self._append_one(request, shape, now_ms=now_ms) for request in taken]
         if len(partitions) == 1:
-            return self._append_to(taken[0].partition, [request.batch for request in taken], shape=shape)
+            return self._append_to(taken[0].partition, [request.batch for request in taken], shape=shape, now_ms=now_ms)
         places: dict[int, list[int]] = defaultdict(list)
         for place, request in enumerate(taken):
             places[request.partition].append(place)
         found: dict[int, Appended] = {}
         for index, mine in places.items():
-            found.update(zip(mine, self._append_to(index, [taken[place].batch for place in mine], shape=shape), strict=True))
+            found.update(zip(mine, self._append_to(index, [taken[place].batch for place in mine], shape=shape, now_ms=now_ms), strict=True))
         return [found[place] for place in range(len(taken))]
 
-    def _append_one(self, request: TakenRequest, shape: ProduceShape) -> Appended:
+    def _append_one(self, request: TakenRequest, shape: ProduceShape, *, now_ms: int) -> Appended:
         try:
             partition = self._writable(shape.topic_id if shape.name is None else shape.name, request.partition, shape.client_id)
-            result = partition.append_as_leader(request.batch, acks=shape.acks, now_ms=self._clock.now_ms(), produce_version=shape.version)
+            result = partition.append_as_leader(request.batch, acks=shape.acks, now_ms=now_ms, produce_version=shape.version)
         except Exception as error:
             return as_kafka_error(error), None
         return result, partition.watermark_for(shape.acks)
 
-    def _append_to(self, index: int, batches: list[memoryview], *, shape: ProduceShape) -> list[Appended]:
+    def _append_to(self, index: int, batches: list[memoryview], *, shape: ProduceShape, now_ms: int) -> list[Appended]:
         try:
             partition = self._writable(shape.topic_id if shape.name is None else shape.name, index, shape.client_id)
-            results = partition.append_run_as_leader(batches, acks=shape.acks, now_ms=self._clock.now_ms(), produce_version=shape.version)
+            results = partition.append_run_as_leader(batches, acks=shape.acks, now_ms=now_ms, produce_version=shape.version)
         except Exception as error:
             return [(as_kafka_error(error), None)] * len(batches)
         watermark = partition.watermark_for(shape.acks)
