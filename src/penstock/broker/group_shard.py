@@ -51,6 +51,7 @@ logger = logging.getLogger(__name__)
 PRODUCE_VERSION: Final = 13
 SMALLEST_DELAY_MS: Final = 1
 
+Replies = list[tuple[Waiter, dict[str, object]]]
 GiveUp = Callable[["GroupShard", KafkaError], None]
 
 
@@ -166,11 +167,10 @@ class GroupShard:
         coordinator, self._coordinator = self._coordinator, None
         self.is_in_use = False
         if collected is not None:
-            self._fail(collected, NotCoordinator(str(error)))
+            _fail(collected.replies, NotCoordinator(str(error)))
         if coordinator is not None:
             logger.error("%s-%d: the coordinator of its groups stops: %s", self.partition.topic, self.partition.index, error)
-            for waiter, fields in coordinator.unloaded().replies:
-                _waiting(waiter).answer(fields)
+            _send(coordinator.unloaded().replies)
         self._on_give_up(self, error)
 
     def close(self) -> None:
@@ -210,22 +210,18 @@ class GroupShard:
             try:
                 self._written = self._append(outcome.records)
             except KafkaError as error:
-                self._fail(outcome, as_coordinator_error(error))
+                _fail(outcome.replies, as_coordinator_error(error))
                 self.give_up(error)
                 return
             except Exception:
                 # As in `handle`: what the log says holds.
                 failure = UnknownServerError("the coordinator failed")
-                self._fail(outcome, NotCoordinator(str(failure)))
+                _fail(outcome.replies, NotCoordinator(str(failure)))
                 self.give_up(failure)
                 raise
         if outcome.replies:
             self._answer(outcome.replies)
         self._schedule()
-
-    def _fail(self, outcome: Outcome, error: KafkaError) -> None:
-        for waiter, _ in outcome.replies:
-            _waiting(waiter).fail(error)
 
     def _append(self, records: list[GroupRecord]) -> int:
         """Append the records as one batch, or as several if they are very many; the offset after it."""
@@ -254,21 +250,18 @@ class GroupShard:
         result = self.partition.append_as_leader(batch, acks=ACKS_ALL, now_ms=now_ms, produce_version=PRODUCE_VERSION, is_own=True)
         return result.last_offset + 1
 
-    def _answer(self, replies: list[tuple[Waiter, dict[str, object]]]) -> None:
+    def _answer(self, replies: Replies) -> None:
         watermark = self.partition.high_watermark
         if watermark.value >= self._written:
-            for waiter, fields in replies:
-                _waiting(waiter).answer(fields)
+            _send(replies)
         else:
             watermark.wait_for(self._written, partial(self._committed, replies), token=object())
 
-    def _committed(self, replies: list[tuple[Waiter, dict[str, object]]], error: KafkaError | None) -> None:
+    def _committed(self, replies: Replies, error: KafkaError | None) -> None:
         if error is None:
-            for waiter, fields in replies:
-                _waiting(waiter).answer(fields)
+            _send(replies)
             return
-        for waiter, _ in replies:
-            _waiting(waiter).fail(as_coordinator_error(error))
+        _fail(replies, as_coordinator_error(error))
         if self._coordinator is not None:
             self.give_up(error)
 
@@ -310,6 +303,16 @@ def as_coordinator_error(error: KafkaError) -> KafkaError:
             return CoordinatorNotAvailable(str(error))
         case _:
             return UnknownServerError(str(error))
+
+
+def _send(replies: Replies) -> None:
+    for waiter, fields in replies:
+        _waiting(waiter).answer(fields)
+
+
+def _fail(replies: Replies, error: KafkaError) -> None:
+    for waiter, _ in replies:
+        _waiting(waiter).fail(error)
 
 
 def _waiting(waiter: Waiter) -> Answerable:

@@ -227,12 +227,7 @@ def _replay_bytes(content: bytes, tree: Tree) -> int:
     if content[: len(_MAGIC)] != _MAGIC:
         return 0
     position = len(_MAGIC)
-    while position + _FRAME.size <= len(content):
-        length, crc = _FRAME.unpack_from(content, position)
-        start = position + _FRAME.size
-        payload = content[start : start + length]
-        if len(payload) != length or zlib.crc32(payload) != crc:
-            break
+    while (payload := _payload_at(content, position)) is not None:
         try:
             transaction = decode_transaction(payload)
         except MarshallingError:
@@ -241,15 +236,22 @@ def _replay_bytes(content: bytes, tree: Tree) -> int:
             if transaction.previous_zxid != tree.last_zxid:
                 break
             tree.replay(transaction)
-        position = start + length
+        position += _FRAME.size + len(payload)
     return position
 
 
 def _has_transaction(content: bytes, start: int) -> bool:
     """Whether a whole transaction begins anywhere from `start` on, where the replay ended."""
-    for position in range(start, len(content) - _FRAME.size):
-        length, crc = _FRAME.unpack_from(content, position)
-        first = position + _FRAME.size
-        if 0 < length <= len(content) - first and zlib.crc32(memoryview(content)[first : first + length]) == crc:
-            return True
-    return False
+    return any(_payload_at(content, position) is not None for position in range(start, len(content)))
+
+
+def _payload_at(content: bytes, position: int) -> bytes | None:
+    """The payload of the record that begins at `position`; None if it is torn or wrong."""
+    start = position + _FRAME.size
+    if start > len(content):
+        return None
+    length, crc = _FRAME.unpack_from(content, position)
+    if not 0 < length <= len(content) - start:
+        return None
+    payload = content[start : start + length]
+    return payload if zlib.crc32(payload) == crc else None

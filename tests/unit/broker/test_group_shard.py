@@ -1,5 +1,7 @@
 import asyncio
 import errno
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -9,6 +11,7 @@ import pytest
 
 from penstock.broker.api import Fields, Request
 from penstock.broker.group_shard import GroupShard, as_coordinator_error
+from penstock.broker.groups import Groups
 from penstock.broker.handlers.group_admin import GroupAdminFamily
 from penstock.errors import (
     CoordinatorNotAvailable,
@@ -45,6 +48,14 @@ class Answers:
         self.fields.append({"error_code": error.code})
 
 
+@asynccontextmanager
+async def shard_in(data: Path, *, options: Mapping[str, str] | None = None) -> AsyncIterator[tuple[GroupShard, Groups]]:
+    """The shard of the group "group" in a broker of its own."""
+    async with group_server(data, options=options) as server:
+        await find(server)
+        yield server._groups.shard("group"), server._groups
+
+
 @pytest.mark.parametrize(
     ("error", "told"),
     [
@@ -70,9 +81,7 @@ def test_error_of_the_log_is_told_as_one_of_the_coordinator(error: KafkaError, t
     ids=["small", "large when it is not compressed", "larger than a client may send", "very many"],
 )
 async def test_records_of_a_decision_are_one_batch(tmp_path: Path, records: list[GroupRecord], batches: int, codec: int) -> None:
-    async with group_server(tmp_path) as server:
-        await find(server)
-        shard = server._groups.shard("group")
+    async with shard_in(tmp_path) as (shard, _):
         assert shard._append(records) == len(records)
         written = list(split_batches((shard.partition.log.path / f"{0:020}.log").read_bytes()))
         assert (len(written), read_header(written[0]).codec) == (batches, codec)
@@ -83,9 +92,7 @@ async def test_records_of_a_decision_are_one_batch(tmp_path: Path, records: list
 async def test_records_that_do_not_fit_into_a_segment_together_are_several_batches(tmp_path: Path) -> None:
     options = {"offsets.topic.segment.bytes": "1048576", "message.max.bytes": "10485760"}
     records = [GroupRecord(bytes((number,)), Random(number).randbytes(600_000)) for number in range(3)]
-    async with group_server(tmp_path, options=options) as server:
-        await find(server)
-        shard = server._groups.shard("group")
+    async with shard_in(tmp_path, options=options) as (shard, _):
         assert shard._append(records) == 3
         files = sorted(shard.partition.log.path.glob("*.log"))
         read = [record.key for path in files for batch in split_batches(path.read_bytes()) for record in decode_records(batch)]
@@ -93,19 +100,16 @@ async def test_records_that_do_not_fit_into_a_segment_together_are_several_batch
 
 
 async def test_timer_of_a_shard_wakes_its_machine(tmp_path: Path) -> None:
-    async with group_server(tmp_path) as server:
-        await find(server)
-        shard = server._groups.shard("group")
+    async with shard_in(tmp_path) as (shard, _):
         assert shard._timer is not None, "expired offsets are looked for now and then"
         shard.close()
         assert shard._timer is None
 
 
 async def test_read_is_answered_at_once_when_everything_is_committed(tmp_path: Path) -> None:
-    async with group_server(tmp_path) as server:
-        await find(server)
+    async with shard_in(tmp_path) as (shard, _):
         answers = Answers()
-        server._groups.shard("group").answer_when_committed(answers, {"error_code": 0})
+        shard.answer_when_committed(answers, {"error_code": 0})
         assert answers.fields == [{"error_code": 0}]
 
 
@@ -128,9 +132,7 @@ def batches_of(shard: GroupShard) -> list[bytes]:
 
 
 async def test_heartbeats_of_one_turn_are_one_batch_and_answered_after_it(tmp_path: Path) -> None:
-    async with group_server(tmp_path) as server:
-        await find(server)
-        shard = server._groups.shard("group")
+    async with shard_in(tmp_path) as (shard, _):
         members = [Answers() for _ in range(5)]
         for number, member in enumerate(members):
             shard.handle(heartbeat(f"m{number}"), member)
@@ -149,9 +151,7 @@ async def test_heartbeats_of_one_turn_are_one_batch_and_answered_after_it(tmp_pa
 
 
 async def test_what_is_decided_after_a_heartbeat_is_written_after_it(tmp_path: Path) -> None:
-    async with group_server(tmp_path) as server:
-        await find(server)
-        shard = server._groups.shard("group")
+    async with shard_in(tmp_path) as (shard, _):
         member, committer = Answers(), Answers()
         shard.handle(heartbeat("m"), member)
         topics = [TopicOffsets("orders", None, [PartitionOffset(0, 7)])]
@@ -164,9 +164,7 @@ async def test_what_is_decided_after_a_heartbeat_is_written_after_it(tmp_path: P
 
 
 async def test_disk_that_fails_fails_every_heartbeat_of_the_turn(tmp_path: Path) -> None:
-    async with group_server(tmp_path) as server:
-        await find(server)
-        shard = server._groups.shard("group")
+    async with shard_in(tmp_path) as (shard, _):
         members = [Answers() for _ in range(3)]
         for number, member in enumerate(members):
             shard.handle(heartbeat(f"m{number}"), member)
@@ -177,9 +175,7 @@ async def test_disk_that_fails_fails_every_heartbeat_of_the_turn(tmp_path: Path)
 
 
 async def test_shard_that_is_given_up_fails_what_was_not_written(tmp_path: Path) -> None:
-    async with group_server(tmp_path) as server:
-        await find(server)
-        shard = server._groups.shard("group")
+    async with shard_in(tmp_path) as (shard, _):
         member = Answers()
         shard.handle(heartbeat("m"), member)
         shard.give_up(UnknownServerError("testing"))
@@ -191,9 +187,7 @@ async def test_shard_that_is_given_up_fails_what_was_not_written(tmp_path: Path)
 async def test_mistake_of_ours_while_heartbeats_are_written_leaves_nobody_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with group_server(tmp_path) as server:
-        await find(server)
-        shard = server._groups.shard("group")
+    async with shard_in(tmp_path) as (shard, _):
         member = Answers()
         shard.handle(heartbeat("m"), member)
         with monkeypatch.context() as broken:
@@ -207,22 +201,18 @@ async def test_mistake_of_ours_while_heartbeats_are_written_leaves_nobody_waitin
 
 
 async def test_shard_that_ran_out_of_descriptors_comes_back(tmp_path: Path) -> None:
-    async with group_server(tmp_path) as server:
-        await find(server)
-        shard = server._groups.shard("group")
+    async with shard_in(tmp_path) as (shard, _):
         shard.give_up(shard.partition.log.directory.fail("opening a log", OSError(errno.EMFILE, "Too many open files")))
         assert not shard.is_active
         await eventually(lambda: shard.is_active)
 
 
 async def test_groups_are_listed_when_they_are_written(tmp_path: Path) -> None:
-    async with group_server(tmp_path) as server:
-        await find(server)
-        shard = server._groups.shard("group")
+    async with shard_in(tmp_path) as (shard, groups):
         member = Answers()
         shard.handle(heartbeat("m"), member)
         assert shard.partition.log.log_end_offset == 0
         request = SimpleNamespace(decode=SimpleNamespace)
-        answer: Any = GroupAdminFamily(server._groups).list_groups(cast(Request, request))
+        answer: Any = GroupAdminFamily(groups).list_groups(cast(Request, request))
         assert [group["group_id"] for group in answer["groups"]] == ["group"]
         assert (len(member.fields), shard.partition.log.log_end_offset > 0) == (1, True)
