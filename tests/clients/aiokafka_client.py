@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka import errors as aiokafka_errors
 
 from tests.brokers import Broker
-from tests.clients.client import Message, Refused, Start
+from tests.clients.client import FetchLimits, Message, Refused, Start
 from tests.clients.kafka_python_client import to_message
 from tests.waiting import DEADLINE_S
 
@@ -116,8 +116,19 @@ class AiokafkaClient:
             consumer = runner.run(_start_consumer(broker, max_partition_fetch_bytes=max_bytes, check_crcs=True, fetch_max_wait_ms=100))
             assigned = TopicPartition(topic, partition)
             try:
-                runner.run(_assign(consumer, assigned, start))
+                runner.run(_assign(consumer, [assigned], start))
                 yield AiokafkaReader(runner, consumer, assigned)
+            finally:
+                runner.run(consumer.stop())
+
+    def read_topic(self, broker: Broker, topic: str, *, partitions: int, count: int, limits: FetchLimits) -> list[Message]:
+        """One consumer with all partitions."""
+        assigned = [TopicPartition(topic, partition) for partition in range(partitions)]
+        with asyncio.Runner() as runner:
+            consumer = runner.run(_start_consumer(broker, **limits.named("fetch_max_bytes", "max_partition_fetch_bytes")))
+            try:
+                runner.run(_assign(consumer, assigned, "earliest"))
+                return AiokafkaReader(runner, consumer, None).read(count)
             finally:
                 runner.run(consumer.stop())
 
@@ -158,11 +169,12 @@ async def _start_consumer(broker: Broker, **settings: object) -> Any:
     return consumer
 
 
-async def _assign(consumer: Any, partition: Any, start: Start) -> None:
-    consumer.assign([partition])
+async def _assign(consumer: Any, partitions: Sequence[Any], start: Start) -> None:
+    consumer.assign(partitions)
     if start == "earliest":
-        await consumer.seek_to_beginning(partition)
+        await consumer.seek_to_beginning(*partitions)
     elif start == "latest":
-        await consumer.seek_to_end(partition)
+        await consumer.seek_to_end(*partitions)
     else:
-        consumer.seek(partition, start)
+        for partition in partitions:
+            consumer.seek(partition, start)

@@ -33,6 +33,19 @@ class Message:
         return replace(self, timestamp=None, offset=-1)
 
 
+@dataclass(frozen=True)
+class FetchLimits:
+    """What a consumer lets into one answer, of all partitions together and of each; None is the client's own default."""
+
+    max_bytes: int | None = None
+    partition_max_bytes: int | None = None
+
+    def named(self, max_bytes: str, partition_max_bytes: str) -> dict[str, int]:
+        """Those that are set, by the names that a client has for them."""
+        named = {max_bytes: self.max_bytes, partition_max_bytes: self.partition_max_bytes}
+        return {name: limit for name, limit in named.items() if limit is not None}
+
+
 class Refused(Exception):
     """The broker, or the client for it, refused; `code` is Kafka's."""
 
@@ -76,6 +89,9 @@ class Client(Protocol):
         self, broker: Broker, topic: str, *, start: Start = "earliest", partition: int = 0, max_bytes: int = 1 << 20
     ) -> AbstractContextManager[Reader]:
         """A consumer that starts at an offset or an end; `max_bytes` bounds what it fetches of the partition at once."""
+
+    def read_topic(self, broker: Broker, topic: str, *, partitions: int, count: int, limits: FetchLimits) -> list[Message]:
+        """So many messages of all partitions, from the beginning of each, by one consumer."""
 
     def offset_for_time(self, broker: Broker, topic: str, timestamp: int) -> int | None:
         """The first offset at or after that time, or None."""

@@ -16,7 +16,7 @@ from confluent_kafka import (
 )
 
 from tests.brokers import Broker
-from tests.clients.client import Message, Refused, Start
+from tests.clients.client import FetchLimits, Message, Refused, Start
 from tests.waiting import DEADLINE_S, wait_until
 
 
@@ -66,7 +66,7 @@ class ConfluentReader:
     def read(self, count: int) -> list[Message]:
         """Poll until there are so many; an error that is not the end of the partition fails."""
         messages: list[Message] = []
-        wait_until(lambda: self._poll_into(messages) >= count, f"{count} messages of {self.topic}")
+        wait_until(lambda: self._poll_into(messages, count) >= count, f"{count} messages of {self.topic}")
         assert len(messages) == count
         return messages
 
@@ -83,15 +83,13 @@ class ConfluentReader:
         error = event.error() if event is not None else None
         return error is not None and error.code() == KafkaError._PARTITION_EOF
 
-    def _poll_into(self, messages: list[Message]) -> int:
-        event = self.consumer.poll(0.2)
-        if event is None:
-            return len(messages)
-        error = event.error()
-        if error is None:
-            messages.append(_to_message(event))
-        elif error.code() != KafkaError._PARTITION_EOF:
-            raise Refused(error.code(), error.str())
+    def _poll_into(self, messages: list[Message], count: int) -> int:
+        for event in self.consumer.consume(count - len(messages), timeout=0.2):
+            error = event.error()
+            if error is None:
+                messages.append(_to_message(event))
+            elif error.code() != KafkaError._PARTITION_EOF:
+                raise Refused(error.code(), error.str())
         return len(messages)
 
 
@@ -128,6 +126,18 @@ class ConfluentClient:
         try:
             consumer.assign([TopicPartition(topic, partition, offset)])
             yield ConfluentReader(consumer, topic, partition)
+        finally:
+            consumer.close()
+
+    def read_topic(self, broker: Broker, topic: str, *, partitions: int, count: int, limits: FetchLimits) -> list[Message]:
+        """One consumer with all partitions; librdkafka wants no message to be larger than what it fetches."""
+        settings = limits.named("fetch.max.bytes", "max.partition.fetch.bytes")
+        if limits.max_bytes is not None:
+            settings["message.max.bytes"] = limits.max_bytes
+        consumer = Consumer(consumer_settings(broker) | settings)
+        try:
+            consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(partitions)])
+            return ConfluentReader(consumer, topic, 0).read(count)
         finally:
             consumer.close()
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests.brokers import Broker
-from tests.clients.client import Message, Refused, Start
+from tests.clients.client import FetchLimits, Message, Refused, Start
 from tests.waiting import DEADLINE_S, wait_until
 
 with warnings.catch_warnings():
@@ -115,6 +115,17 @@ class KafkaPythonClient:
             else:
                 consumer.seek(assigned, start)
             yield KafkaPythonReader(consumer, assigned)
+        finally:
+            consumer.close()
+
+    def read_topic(self, broker: Broker, topic: str, *, partitions: int, count: int, limits: FetchLimits) -> list[Message]:
+        """One consumer with all partitions."""
+        consumer = _consumer(broker, **limits.named("fetch_max_bytes", "max_partition_fetch_bytes"))
+        assigned = [TopicPartition(topic, partition) for partition in range(partitions)]
+        try:
+            consumer.assign(assigned)
+            consumer.seek_to_beginning(*assigned)
+            return KafkaPythonReader(consumer, topic).read(count)
         finally:
             consumer.close()
 

@@ -8,8 +8,8 @@ Pure code: a request goes in, what to read comes out; after reading, the session
     id n, epoch e                   session n must expect e; the request carries only changes; the next one must be e + 1
 
 A full cache makes room by dropping the session that was not used for longest, if that is long enough ago; otherwise the client simply
-gets no session and sends everything each time. Within a session the partitions that had data move to the back of the order, so that a small
-`max_bytes` starves nobody.
+gets no session and sends everything each time. Within a session the partitions that an incremental answer had data of move to the back of
+the order, so that a small `max_bytes` starves nobody.
 """
 
 from collections.abc import Iterable, Iterator

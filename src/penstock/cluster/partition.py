@@ -118,7 +118,7 @@ class Partition:
 
     def read(self, offset: int, *, max_bytes: int, isolation_level: int, min_one_batch: bool) -> FileRegion | None:
         """The bytes of batches from `offset` on that a consumer may see; None where there are none yet."""
-        end = self.last_stable_offset if isolation_level == READ_COMMITTED else self.high_watermark.value
+        end = self._visible_end(isolation_level)
         if offset > self.log.log_end_offset or offset < self.log.log_start_offset:
             raise OffsetOutOfRange(
                 f"offset {offset} of {self.topic}-{self.index} is outside {self.log.log_start_offset}..{self.log.log_end_offset}"
@@ -126,6 +126,11 @@ class Partition:
         if offset >= end or (max_bytes <= 0 and not min_one_batch):
             return None
         return self.log.read(offset, max_bytes=max_bytes, limit_offset=end, min_one_batch=min_one_batch)
+
+    def readable_bytes(self, offset: int, *, isolation_level: int) -> int | None:
+        """How much of it a consumer at `offset` could get if nothing limited it; None if waiting will not make that more."""
+        end = self._visible_end(isolation_level)
+        return self.log.readable_bytes(offset, limit_offset=end) if offset < end else 0
 
     def find_divergence(self, last_fetched_epoch: int, offset: int) -> tuple[int, int] | None:
         """Where a reader that last read `last_fetched_epoch` before `offset` left this log's history; None if it did not (KIP-595)."""
@@ -153,6 +158,9 @@ class Partition:
         """Whoever waits for this partition waits in vain."""
         self.high_watermark.fail(error)
         self.durable.fail(error)
+
+    def _visible_end(self, isolation_level: int) -> int:
+        return self.last_stable_offset if isolation_level == READ_COMMITTED else self.high_watermark.value
 
     def _check_can_append(self, acks: int) -> None:
         state = self.state

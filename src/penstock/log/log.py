@@ -32,7 +32,7 @@ from penstock.log.follower_batches import split_batches
 from penstock.log.kept_log import NO_TIME
 from penstock.log.leader_epochs import EpochEnd
 from penstock.log.loading import LoadOrder
-from penstock.log.region import FileRegion, find_region
+from penstock.log.region import FileRegion, find_region, find_stretch
 from penstock.log.segment import MAX_RELATIVE_OFFSET
 from penstock.log.timestamp_search import TimestampedOffset, find_largest_timestamp, find_timestamp
 from penstock.wire.batch import STAMPED_SIZE, BatchHeader, read_header, stamp, with_log_append_time
@@ -183,6 +183,16 @@ class Log(CompactedLog):
             )
         except OSError as error:
             raise self.directory.fail("reading a log", error) from error
+
+    def readable_bytes(self, offset: int, *, limit_offset: int) -> int | None:
+        """How much a reader at `offset` could get at once if nothing else limited it; None if waiting will not make that more."""
+        self._check_usable()
+        with self.directory.guarded("reading a log"):
+            stretch = find_stretch(self._segments, offset, limit_offset=limit_offset, log_end_offset=self.log_end_offset)
+        if stretch is None:
+            return 0
+        _, position, end, is_final = stretch
+        return None if is_final else end - position
 
     def offset_for_timestamp(self, timestamp_ms: int) -> TimestampedOffset | None:
         """The first record at or after the time."""

@@ -4,8 +4,12 @@ Versions 4-18. 5: log start offset. 7: fetch sessions (KIP-227). 9: current lead
 12: flexible, diverging epoch (KIP-595). 13: topics by id (KIP-516). 15: the replica is a tagged field (KIP-903). 16: leader hints
 (KIP-951).
 
-The answer is made of file regions: record bytes do not pass through this process unless the answer is small. A fetch that finds less
-than `min_bytes` waits for the high watermarks of its partitions, without a task, until the client's deadline, and then reads once more.
+The answer is made of file regions: record bytes do not pass through this process unless the answer is small. The first partition with
+data gets its first batch, however large; after that only what fits into `max_bytes` is sent, and no region begins with half a batch.
+
+A fetch that finds less than `min_bytes` waits for the high watermarks of its partitions, without a task, until the client's deadline, and
+then reads once more. It does not wait for what would not fit: `min_bytes` above `max_bytes` means `max_bytes`, and what a partition could
+give counts even where this answer has no room for it (both as in Kafka).
 """
 
 import asyncio
@@ -59,7 +63,7 @@ class FetchFamily:
             return encode_response(request.api_version, request.correlation_id, topics=[], error_code=error.code)
         attempt = FetchAttempt(self, request, fetch, session)
         found = self.read(fetch, session)
-        if fetch.max_wait_ms <= 0 or attempt.is_enough(found):
+        if fetch.max_wait_ms <= 0 or self.is_enough(fetch, found):
             chunks = attempt.compose(found)
             if self._loader.load_warm(chunks):
                 return chunks
@@ -70,7 +74,7 @@ class FetchFamily:
 
     def read(self, fetch: FetchRequest, session: FetchSession) -> FetchRound:
         """One pass over the wanted partitions, until `max_bytes` are found."""
-        budget = min(fetch.max_bytes, self._max_bytes)
+        budget = self._budget(fetch)
         found: list[tuple[Wanted, PartitionFetched[FileRegion]]] = []
         size_bytes = 0
         has_error = False
@@ -87,6 +91,14 @@ class FetchFamily:
                 has_error = True
         return FetchRound(found, size_bytes, has_error)
 
+    def is_enough(self, fetch: FetchRequest, found: FetchRound) -> bool:
+        """Whether the answer may go out before the deadline."""
+        min_bytes = min(fetch.min_bytes, self._budget(fetch))
+        if found.size_bytes >= min_bytes or found.has_error or not found.found:
+            return True
+        # Nothing found means that nothing is there: whoever is first gets its batch whatever its size.
+        return found.size_bytes > 0 and self._could_be_enough(fetch, found, min_bytes=min_bytes)
+
     def watermarks(self, session: FetchSession) -> list[Watermark]:
         """What a fetch of this session waits for."""
         return [self._replicas.partition(wanted.topic, wanted.index).high_watermark for wanted in session]
@@ -97,6 +109,23 @@ class FetchFamily:
             pending.complete(chunks)
         else:
             self._loader.load_cold(chunks, pending)
+
+    def _could_be_enough(self, fetch: FetchRequest, found: FetchRound, *, min_bytes: int) -> bool:
+        """Whether there is enough to read, though not for this answer; or a region ends with its segment, and cannot grow."""
+        readable = 0
+        for wanted, _ in found.found:
+            try:
+                partition = self._replicas.partition(wanted.topic, wanted.index)
+                own = partition.readable_bytes(wanted.fetch_offset, isolation_level=fetch.isolation_level)
+            except KafkaError:
+                return True  # It could be read just now: the next fetch will say what is wrong.
+            if own is None:
+                return True
+            readable += min(own, wanted.max_bytes)
+        return readable >= min_bytes
+
+    def _budget(self, fetch: FetchRequest) -> int:
+        return min(fetch.max_bytes, self._max_bytes)
 
     def _partition(self, fetch: FetchRequest, wanted: Wanted) -> Partition:
         partition = self._replicas.partition(wanted.topic, wanted.index)
@@ -122,10 +151,6 @@ class FetchAttempt:
         self._waiting: list[Watermark] = []
         self._is_scheduled = False
 
-    def is_enough(self, found: FetchRound) -> bool:
-        """Whether the answer may go out before the deadline."""
-        return found.size_bytes >= self._fetch.min_bytes or found.has_error or not found.found
-
     def compose(self, found: FetchRound) -> list[Chunk]:
         """The encoded answer: what an incremental session already knows is left out."""
         is_incremental = self._session.is_incremental
@@ -142,7 +167,7 @@ class FetchAttempt:
                 answers = []
                 topics.append(_topic(wanted, answers))
             answers.append(answer)
-            if answer.records is not None:
+            if is_incremental and answer.records is not None:
                 with_data.append(wanted)
         if with_data and len(self._session) > 1:
             self._session.move_to_back(with_data)
@@ -171,7 +196,7 @@ class FetchAttempt:
         if self._pending is None:
             return
         found = self._family.read(self._fetch, self._session)
-        if self.is_enough(found):
+        if self._family.is_enough(self._fetch, found):
             self._finish(found)
         else:
             self._watch()

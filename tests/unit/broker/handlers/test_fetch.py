@@ -72,6 +72,36 @@ async def test_a_fetch_waits_for_enough_bytes(family: FetchFamily, desk: Desk, p
     assert len(decode_records(answer.responses[0].partitions[0].records)) == 2
 
 
+async def test_a_fetch_does_not_wait_for_more_than_it_takes(family: FetchFamily, desk: Desk, partitions: list[Partition]) -> None:
+    append(partitions[0], b"a" * 60)
+    answer = await desk.ask(family.fetch, ApiKey.FETCH, 12, **asked(min_bytes=1 << 20, max_bytes=100))
+    assert len(decode_records(answer.responses[0].partitions[0].records)) == 1
+
+
+async def test_what_does_not_fit_counts_for_the_wait_as_far_as_its_partition_may_give(
+    family: FetchFamily, desk: Desk, partitions: list[Partition]
+) -> None:
+    for partition in partitions:
+        append(partition, b"a" * 500)
+    limits = asked(count=2, min_bytes=1000, max_bytes=1000)
+    answer = await desk.ask(family.fetch, ApiKey.FETCH, 12, **limits)
+    assert [len(decode_records(found.records)) for found in answer.responses[0].partitions] == [1, 0]
+    wanted = [{"partition": index, "fetch_offset": 0, "partition_max_bytes": 400} for index in range(2)]
+    narrow = limits | {"topics": [{"topic": "orders", "partitions": wanted}]}
+    assert await desk.ask(family.fetch, ApiKey.FETCH, 12, **narrow) is None
+    desk.abandon()
+
+
+async def test_a_fetch_in_an_older_segment_does_not_wait(family: FetchFamily, desk: Desk, partitions: list[Partition]) -> None:
+    append(partitions[0], b"a")
+    partitions[0].log.roll(now_ms=1)
+    append(partitions[0], b"b")
+    answer = await desk.ask(family.fetch, ApiKey.FETCH, 12, **asked(min_bytes=1 << 19))
+    assert [record.value for record in decode_records(answer.responses[0].partitions[0].records)] == [b"a"]
+    assert await desk.ask(family.fetch, ApiKey.FETCH, 12, **asked(offset=1, min_bytes=1 << 19)) is None
+    desk.abandon()
+
+
 async def test_the_deadline_ends_the_wait_with_what_there_is(family: FetchFamily, desk: Desk, partitions: list[Partition]) -> None:
     assert await desk.ask(family.fetch, ApiKey.FETCH, 12, **asked(max_wait_ms=1)) is None
     answer = await desk.later(ApiKey.FETCH, 12)
