@@ -95,7 +95,7 @@ class Partition:
 
     def append_run_as_leader(
         self, batches: Sequence[Buffer], *, acks: int, now_ms: int, produce_version: int
-    ) -> Sequence[AppendResult | KafkaError]:
+    ) -> Sequence[AppendResult | Exception]:
         """Append several batches, each as `append_as_leader` would; per batch its place, or what is wrong with it."""
         self._check_can_append(acks)
         log = self.log

@@ -202,6 +202,27 @@ class LogDirectory:
         except OSError as error:
             raise self.fail(action, error) from error
 
+    @contextmanager
+    def changing(self, action: str) -> Iterator[None]:
+        """Like `guarded`, where files and what memory says of them change together: whatever comes up inside leaves them apart."""
+        with self.guarded(action):
+            try:
+                yield
+            except OSError:
+                raise
+            except BaseException as error:
+                raise self.fail_for_good(action, error) from error
+
+    def fail_for_good(self, action: str, error: BaseException) -> StorageError:
+        """Go offline whatever the error is; the exception to raise. What ends the process, like an interrupt, goes on itself."""
+        if not isinstance(error, OSError) or error.errno in _NOT_THE_DISK:
+            failure = self.fail(action, OSError(errno.EIO, f"{type(error).__name__}: {error}"))
+        else:
+            failure = self.fail(action, error)
+        if not isinstance(error, Exception):
+            raise error
+        return failure
+
     def fail(self, action: str, error: OSError) -> StorageError:
         """Go offline because of a disk error; the exception to raise. Too many open files is no disk error."""
         message = f"{action} in {self.path} failed: {error.strerror or error}"

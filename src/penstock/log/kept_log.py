@@ -119,7 +119,7 @@ class KeptLog:
         self._check_usable()
         if self._active.size_bytes == 0:
             return
-        with self.directory.guarded("rolling a log"):
+        with self.directory.changing("rolling a log"):
             self._active.seal()
             self._snapshot_producers()
             self._start_segment(self.log_end_offset, now_ms=now_ms)

@@ -7,7 +7,8 @@ Invariants:
 - the log is used from one thread; only `Flush.run` and the unlinking of files happen elsewhere;
 - the batch is the unit: it is checked by its header, stamped with offset and leader epoch, written by one call from where it was received,
   and sent to consumers from the file. No record is looked at, no message is kept;
-- an append either happened whole or not at all: a failed one is cut off again and takes the directory offline;
+- an append either happened whole or not at all: a batch that fails while it is looked at, for whatever reason, changed nothing; one that
+  fails after it got its place is cut off again and takes the directory offline. Nothing that was staged outlives the call that staged it;
 - producers, epochs and indexes say nothing of batches that are not in the log.
 
 Not here: who leads, what is committed (the high watermark is the caller's), waiting, compaction (`compacted_log`),
@@ -15,13 +16,12 @@ transactions. For the last, the first offset of the oldest open transaction will
 stand beside the segments.
 """
 
-import errno
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock.errors import KafkaError, MessageTooLarge, OffsetOutOfRange, StorageError
+from penstock.errors import MessageTooLarge, OffsetOutOfRange, StorageError
 from penstock.files import Buffer
 from penstock.log import record_check
 from penstock.log.batch_check import check_batch, check_own_batch
@@ -57,7 +57,8 @@ class Log(CompactedLog):
     def __init__(self, directory: LogDirectory, topic_partition: TopicPartition, path: Path, order: LoadOrder) -> None:
         super().__init__(directory, topic_partition, path, order)
         self._staged: list[Buffer] = []
-        self._staged_from = (0, 0)
+        self._append_from = (0, 0)
+        """Log end offset and position in the active segment before what is being appended."""
 
     # -- appending
 
@@ -65,22 +66,32 @@ class Log(CompactedLog):
         self, batch: Buffer, *, leader_epoch: int, now_ms: int, produce_version: int = 13, is_own: bool = False
     ) -> AppendResult:
         """Check and write a producer's batch at the end of the log; the broker's own are not looked into and may be large."""
-        result = self._stage(batch, leader_epoch=leader_epoch, now_ms=now_ms, produce_version=produce_version, is_own=is_own)
-        self._write_staged()
+        try:
+            result = self._stage(batch, leader_epoch=leader_epoch, now_ms=now_ms, produce_version=produce_version, is_own=is_own)
+            self._write_staged()
+        except BaseException as error:
+            if self._staged:
+                raise self._give_up(error) from error
+            raise
         return result
 
     def append_run_as_leader(
         self, batches: Iterable[Buffer], *, leader_epoch: int, now_ms: int, produce_version: int = 13
-    ) -> list[AppendResult | KafkaError]:
+    ) -> list[AppendResult | Exception]:
         """Check batches one by one and write those that are right by one call; per batch its place, or what is wrong with it."""
-        results: list[AppendResult | KafkaError] = []
-        for batch in batches:
-            try:
-                results.append(self._stage(batch, leader_epoch=leader_epoch, now_ms=now_ms, produce_version=produce_version))
-            except KafkaError as error:
-                results.append(error)
-        with suppress(StorageError):
-            self._write_staged()
+        results: list[AppendResult | Exception] = []
+        try:
+            for batch in batches:
+                try:
+                    results.append(self._stage(batch, leader_epoch=leader_epoch, now_ms=now_ms, produce_version=produce_version))
+                except Exception as error:  # noqa: BLE001 -- handed on: what one batch brings up is no harm to those before and behind it
+                    results.append(error)
+            with suppress(StorageError):
+                self._write_staged()
+        except BaseException as error:
+            if self._staged:
+                raise self._give_up(error) from error
+            raise
         if self.directory.offline is not None:
             # Some of the run may be in the file, but nobody can say so for sure: none of it is acknowledged.
             return [self._unusable()] * len(results)
@@ -108,37 +119,49 @@ class Log(CompactedLog):
         last_offset = base_offset + header.last_offset_delta
         self._make_room(size, last_offset=last_offset, timestamp=max_timestamp, now_ms=now_ms)
         staged = self._staged
-        segment = self._active
         if not staged:
-            if not segment.is_open:
-                with self.directory.guarded("opening a log"):
-                    segment.handle()
-            self._staged_from = (base_offset, segment.size_bytes)
-        staged += (stamp(header, base_offset=base_offset, leader_epoch=leader_epoch), memoryview(batch)[STAMPED_SIZE:])
+            self._begin_append()
         try:
-            segment.extend(size, last_offset=last_offset, max_timestamp=max_timestamp)
-        except OSError as error:
-            # Whatever the reason, memory and index no longer agree; only recovery can mend that.
-            raise self.directory.fail("indexing a log", OSError(errno.EIO, str(error))) from error
-        self.log_end_offset = last_offset + 1
-        if leader_epoch != self._epochs.latest:
-            self._epochs.assign(leader_epoch, base_offset)
-        if header.producer_id >= 0:
-            self._producers.record(header, base_offset=base_offset)
-        return AppendResult(base_offset, last_offset, append_time_ms, self.log_start_offset, False)
+            staged += (stamp(header, base_offset=base_offset, leader_epoch=leader_epoch), memoryview(batch)[STAMPED_SIZE:])
+            self._active.extend(size, last_offset=last_offset, max_timestamp=max_timestamp)
+            self.log_end_offset = last_offset + 1
+            if leader_epoch != self._epochs.latest:
+                self._epochs.assign(leader_epoch, base_offset)
+            if header.producer_id >= 0:
+                self._producers.record(header, base_offset=base_offset)
+            return AppendResult(base_offset, last_offset, append_time_ms, self.log_start_offset, False)
+        except BaseException as error:
+            raise self._give_up(error) from error
+
+    def _begin_append(self) -> None:
+        """From here on the log can be cut back to where it is now."""
+        segment = self._active
+        if not segment.is_open:
+            with self.directory.guarded("opening a log"):
+                segment.handle()
+        self._append_from = (self.log_end_offset, segment.size_bytes)
 
     def _write_staged(self) -> None:
         """Write the staged batches. If that fails the directory is offline, and what memory says of them is never used again."""
-        staged = self._staged
-        if not staged:
+        if not self._staged:
             return
-        self._staged = []
-        base_offset, position = self._staged_from
         try:
-            self._active.write(staged, position)
-        except OSError as error:
-            self.log_end_offset = base_offset
-            raise self._cut_back(error, position) from error
+            self._active.write(self._staged, self._append_from[1])
+            self._staged.clear()
+        except BaseException as error:
+            raise self._give_up(error) from error
+
+    def _give_up(self, error: BaseException) -> StorageError:
+        """Cut the file back to where the append began and take the directory offline; the error for the client.
+
+        Whatever the reason was, memory may say more, or less, than the file; only recovery can mend that.
+        """
+        self._staged.clear()
+        self.log_end_offset, position = self._append_from
+        # If not even that works, recovery will do it: the directory is offline from here on and is not marked clean.
+        with suppress(OSError):
+            self._active.cut(position)
+        return self.directory.fail_for_good("appending to a log", error)
 
     def append_as_follower(self, batches: Buffer, *, now_ms: int) -> int:
         """Write what the leader sent, offsets and epochs as they are; the new log end offset."""
@@ -148,18 +171,18 @@ class Log(CompactedLog):
         for header in headers:
             size = header.size_bytes
             self._make_room(size, last_offset=header.last_offset, timestamp=header.max_timestamp, now_ms=now_ms)
+            self._begin_append()
             try:
                 self._active.write([view[position : position + size]], self._active.size_bytes)
-            except OSError as error:
-                raise self._cut_back(error, self._active.size_bytes) from error
-            with self.directory.guarded("indexing a log"):
                 self._active.extend(size, last_offset=header.last_offset, max_timestamp=header.max_timestamp)
+                self.log_end_offset = header.next_offset
+                if header.leader_epoch > self._epochs.latest:
+                    self._epochs.assign(header.leader_epoch, header.base_offset)
+                if header.producer_id >= 0 and not header.is_control:
+                    self._producers.record(header, base_offset=header.base_offset)
+            except BaseException as error:
+                raise self._give_up(error) from error
             position += size
-            self.log_end_offset = header.next_offset
-            if header.leader_epoch > self._epochs.latest:
-                self._epochs.assign(header.leader_epoch, header.base_offset)
-            if header.producer_id >= 0 and not header.is_control:
-                self._producers.record(header, base_offset=header.base_offset)
         return self.log_end_offset
 
     # -- reading
@@ -242,10 +265,3 @@ class Log(CompactedLog):
             self.roll(now_ms=now_ms)
         elif len(self._staged) >= MAX_STAGED:
             self._write_staged()
-
-    def _cut_back(self, error: OSError, position: int) -> StorageError:
-        """A write failed: cut the file back to the batches before it and take the directory offline."""
-        # If not even that works, recovery will do it: the directory is offline from here on and is not marked clean.
-        with suppress(OSError):
-            self._active.cut(position)
-        return self.directory.fail("appending to a log", error)

@@ -179,7 +179,7 @@ class ProduceFamily:
         except Exception as error:
             return [(as_kafka_error(error), None)] * len(batches)
         watermark = partition.watermark_for(shape.acks)
-        return [(result, watermark) for result in results]
+        return [(result if isinstance(result, AppendResult) else as_kafka_error(result), watermark) for result in results]
 
 
 class PendingProduce:
