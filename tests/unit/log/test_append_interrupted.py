@@ -54,7 +54,7 @@ class Interruption:
 
 
 def batch(number: int, *, of: str, **fields: int) -> bytes:
-    return encode_batch([f"{of} {number}".encode().ljust(100, b".")], timestamp=NOW_MS + number, **fields)
+    return encode_batch([f"{of} {number}".encode().ljust(100, b".")], keys=None, timestamp=NOW_MS + number, **fields)
 
 
 def by_producer(number: int, *, of: str = "run") -> bytes:
