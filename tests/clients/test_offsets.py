@@ -1,14 +1,27 @@
 """ListOffsets and OffsetForLeaderEpoch at every version, with the special timestamps and the fencing by leader epoch."""
 
+import gzip
 from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tests.batches import encode_batch
+from tests.batches import encode_batch, encode_block, encode_record
 from tests.brokers import Broker
-from tests.connection import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, Connection
-from tests.topics import EARLIEST, LATEST, MAX_TIMESTAMP, create_topic, fetch_fields, fresh_name, list_offset, produce, produce_values
+from tests.clients.client import Client
+from tests.connection import FETCH, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, PRODUCE, Connection, encode_request
+from tests.topics import (
+    EARLIEST,
+    LATEST,
+    MAX_TIMESTAMP,
+    create_topic,
+    fetch_fields,
+    fresh_name,
+    list_offset,
+    produce,
+    produce_fields,
+    produce_values,
+)
 
 FIRST_MS = 1_700_000_000_000
 
@@ -42,6 +55,30 @@ def test_ends_and_times_are_found_at_every_version(broker: Broker, timed: str, v
         assert find(FIRST_MS + 9041) == (0, -1, -1)
         if version >= 7:
             assert find(MAX_TIMESTAMP) == (0, 9, FIRST_MS + 9040)
+
+
+@pytest.fixture(scope="module")
+def still(broker: Broker) -> str:
+    """A topic where time stands still for a thousand batches, moves on at the very end, and then within one large compressed batch."""
+    topic, count = create_topic(broker), 1000
+    frame = encode_request(PRODUCE, 9, produce_fields(topic, encode_batch([b"x"], timestamp=FIRST_MS)))
+    records = b"".join(encode_record(number, b"y", timestamp_delta=number // 19_999) for number in range(20_000))
+    large = encode_block(gzip.compress(records), 20_000, timestamp=FIRST_MS + 5, max_timestamp=FIRST_MS + 6, attributes=1)
+    with broker.connect() as connection:
+        connection.socket.sendall(frame * count)
+        for _ in range(count):
+            assert connection.receive(PRODUCE, 9)[1].responses[0].partition_responses[0].error_code == ErrorCode.none
+        for batch in (encode_batch([b"x"], timestamp=FIRST_MS + 1), large):
+            assert produce(connection, topic, batch).error_code == ErrorCode.none
+    return topic
+
+
+def test_offset_for_a_time_is_found_where_many_batches_share_one(broker: Broker, still: str, client: Client) -> None:
+    found = [client.offset_for_time(broker, still, FIRST_MS + later) for later in (-1, 0, 1, 2, 5, 6)]
+    assert found == [0, 0, 1000, 1001, 1001, 21_000]
+    with broker.connect() as connection:
+        assert list_offset(connection, still, MAX_TIMESTAMP).offset == 21_000
+        assert list_offset(connection, still, FIRST_MS + 7).offset == -1
 
 
 def _milliseconds(moment: Any) -> int:

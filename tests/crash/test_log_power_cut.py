@@ -20,7 +20,7 @@ from penstock.log.config import LogConfig
 from penstock.log.log import Log
 from penstock.log.manager import LogManager
 from tests.crash.forgetful_files import Fate, ForgetfulFiles, Stopped, disk_after, materialise
-from tests.unit.log.partition import append, flush, read_all
+from tests.unit.log.partition import append, flush, offset_for_timestamp, read_all
 
 CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=150, retention_ms=-1)
 TOPIC_ID = uuid.UUID(int=7)
@@ -227,7 +227,7 @@ def test_segment_that_is_sealed_when_it_is_durable_keeps_its_times(tmp_path: Pat
     materialise(disk_after(files.recording, len(files.recording.operations), fate), root=root, target=after)
     found = started(after, QuickFiles()).get("orders", 0)
     assert found is not None
-    youngest = found.offset_for_timestamp(1_700_000_000_000 + last_sealed)
+    youngest = offset_for_timestamp(found, 1_700_000_000_000 + last_sealed)
     assert youngest is not None
     assert youngest.offset == last_sealed
 

@@ -13,12 +13,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from penstock.errors import CorruptMessage, KafkaError, OffsetOutOfRange
+from penstock.errors import CorruptMessage, OffsetOutOfRange
 from penstock.files import Files
 from penstock.log.config import LogConfig
 from penstock.log.directory import LogDirectory
 from penstock.log.loading import LoadOrder
-from penstock.log.log import Log
+from penstock.log.log import AppendResult, Log
 from tests.batches import decode_records, encode_batch
 
 NOW_MS = 1_700_000_000_000
@@ -73,7 +73,7 @@ class LogAgainstAList(RuleBasedStateMachine):
             if number in damaged:
                 assert isinstance(result, CorruptMessage)
                 continue
-            assert not isinstance(result, KafkaError)
+            assert isinstance(result, AppendResult)
             assert (result.base_offset, result.last_offset) == (self.end, self.end + len(values) - 1)
             self.epochs.setdefault(self.epoch, self.end)
             self.batches.append((self.end, values))

@@ -198,7 +198,7 @@ class BrokerServer:
                 clock=clock,
                 max_bytes=settings.current.integer("fetch.max.bytes"),
             ),
-            OffsetsFamily(self._replicas),
+            OffsetsFamily(self._replicas, executor=self._readers),
             MetadataFamily(lambda: self._watcher.view, creation),
             CoordinatorsFamily(lambda: self._watcher.view, self._groups, node_id=node_id),
             GroupsFamily(self._groups),

@@ -116,9 +116,13 @@ class Partition:
             return self.high_watermark
         return self.durable if acks and self.log.is_flush_required else None
 
+    def visible_end(self, isolation_level: int) -> int:
+        """Consumers of this isolation are shown nothing from here on."""
+        return self.last_stable_offset if isolation_level == READ_COMMITTED else self.high_watermark.value
+
     def read(self, offset: int, *, max_bytes: int, isolation_level: int, min_one_batch: bool) -> FileRegion | None:
         """The bytes of batches from `offset` on that a consumer may see; None where there are none yet."""
-        end = self._visible_end(isolation_level)
+        end = self.visible_end(isolation_level)
         if offset > self.log.log_end_offset or offset < self.log.log_start_offset:
             raise OffsetOutOfRange(
                 f"offset {offset} of {self.topic}-{self.index} is outside {self.log.log_start_offset}..{self.log.log_end_offset}"
@@ -129,7 +133,7 @@ class Partition:
 
     def readable_bytes(self, offset: int, *, isolation_level: int) -> int | None:
         """How much of it a consumer at `offset` could get if nothing limited it; None if waiting will not make that more."""
-        end = self._visible_end(isolation_level)
+        end = self.visible_end(isolation_level)
         return self.log.readable_bytes(offset, limit_offset=end) if offset < end else 0
 
     def find_divergence(self, last_fetched_epoch: int, offset: int) -> tuple[int, int] | None:
@@ -158,9 +162,6 @@ class Partition:
         """Whoever waits for this partition waits in vain."""
         self.high_watermark.fail(error)
         self.durable.fail(error)
-
-    def _visible_end(self, isolation_level: int) -> int:
-        return self.last_stable_offset if isolation_level == READ_COMMITTED else self.high_watermark.value
 
     def _check_can_append(self, acks: int) -> None:
         state = self.state

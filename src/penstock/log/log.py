@@ -34,7 +34,7 @@ from penstock.log.leader_epochs import EpochEnd
 from penstock.log.loading import LoadOrder
 from penstock.log.region import FileRegion, find_region, find_stretch
 from penstock.log.segment import MAX_RELATIVE_OFFSET
-from penstock.log.timestamp_search import TimestampedOffset, find_largest_timestamp, find_timestamp
+from penstock.log.timestamp_search import LargestTimestampSearch, OffsetSearch, TimestampSearch
 from penstock.wire.batch import STAMPED_SIZE, BatchHeader, read_header, stamp, with_log_append_time
 
 MAX_STAGED = 1000
@@ -217,17 +217,19 @@ class Log(CompactedLog):
         _, position, end, is_final = stretch
         return None if is_final else end - position
 
-    def offset_for_timestamp(self, timestamp_ms: int) -> TimestampedOffset | None:
-        """The first record at or after the time."""
-        self._check_usable()
-        with self.directory.guarded("reading a log"):
-            return find_timestamp(self._segments, timestamp_ms, log_start_offset=self.log_start_offset)
+    def search_timestamp(self, timestamp_ms: int, *, limit_offset: int) -> OffsetSearch:
+        """A search for the first record at or after the time, below `limit_offset`."""
+        return TimestampSearch(timestamp_ms, from_offset=self.log_start_offset, limit_offset=limit_offset)
 
-    def offset_of_max_timestamp(self) -> TimestampedOffset | None:
-        """The record with the largest time."""
+    def search_max_timestamp(self) -> OffsetSearch:
+        """A search for the record with the largest time."""
+        return LargestTimestampSearch(from_offset=self.log_start_offset)
+
+    def advance_search(self, search: OffsetSearch, units: int) -> int:
+        """Let a search go on for so many units of work; how many are left."""
         self._check_usable()
         with self.directory.guarded("reading a log"):
-            return find_largest_timestamp(self._segments, log_start_offset=self.log_start_offset)
+            return search.advance(self._segments, units)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
         """The largest epoch not above the one asked for, and where it ended (KIP-279)."""

@@ -40,6 +40,9 @@ DELETED_SUFFIX = ".deleted"
 SEGMENT_SUFFIXES = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
 MAX_RELATIVE_OFFSET = 2**31 - 1
 
+MAX_INDEX_INTERVAL_BYTES = 256 * 1024
+"""An index with fewer entries than that would make each reader walk for so long that others wait for it."""
+
 _WALK_BYTES = 8192
 _REMEMBERED = 64
 _WALKED = Struct(">qiibIhi")
@@ -111,11 +114,16 @@ class Segment:
     def update_config(self, config: LogConfig) -> None:
         """Use other options for index entries from now on."""
         self._index_capacity_bytes = config.segment_index_bytes
-        self._index_interval_bytes = config.index_interval_bytes
+        self._index_interval_bytes = min(config.index_interval_bytes, MAX_INDEX_INTERVAL_BYTES)
 
     def path(self, suffix: str = LOG_SUFFIX) -> Path:
         """Where the segment's file with this suffix is."""
         return self._directory / f"{self.base_offset:020d}{suffix}"
+
+    @property
+    def files(self) -> Files:
+        """What its files are read with."""
+        return self._files
 
     @property
     def is_open(self) -> bool:

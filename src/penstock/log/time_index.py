@@ -30,10 +30,10 @@ class TimeIndex(SparseIndex):
         if timestamp > self.last_key:
             self.add(timestamp, relative_offset)
 
-    def relative_offset_for(self, timestamp: int) -> int:
-        """Every record at or before this relative offset is older than `timestamp`, or it is the first one to look at."""
-        number = self.last_at_or_below(timestamp)
-        return self.entry(number)[1] if number >= 0 else 0
+    def first_at_or_above(self, timestamp: int) -> tuple[int, int] | None:
+        """The first entry whose timestamp is not before this one; None if there is none."""
+        number = self.last_at_or_below(timestamp - 1) + 1
+        return self.entry(number) if number < len(self) else None
 
     def truncate_from(self, relative_offset: int) -> None:
         """Drop the entries that speak of offsets from this one on."""

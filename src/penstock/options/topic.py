@@ -55,7 +55,8 @@ _SEGMENTS = (
         "index.interval.bytes",
         OptionType.INT,
         "4096",
-        "Bytes of records between two entries of the index: fewer make lookups more exact and the index bigger.",
+        "Bytes of records between two entries of the index: fewer make lookups more exact and the index bigger. More than 262144 are taken "
+        "as 262144: lookups would take too long.",
         at_least(0),
         synonyms=("log.index.interval.bytes",),
     ),

@@ -13,6 +13,7 @@ first use.
 import zlib
 from collections.abc import Iterator
 from enum import IntEnum
+from mmap import mmap
 from typing import Any, Final
 
 from penstock.errors import CorruptMessage, UnsupportedCompressionType
@@ -32,6 +33,7 @@ _LZ4_STORED: Final = 0x80000000
 _GZIP_WINDOW: Final = 31
 """zlib's way of saying: a gzip header and the largest window."""
 _FIRST_GUESS: Final = 64 * 1024
+_MAPPED_FROM: Final = 1024 * 1024
 _OUTPUT_FULL: Final = "failed to write whole buffer"
 _ZSTD_LEVEL: Final = 3
 
@@ -160,7 +162,7 @@ def _decompress_growing(module: Any, data: Buffer, *, limit: int) -> Buffer:
     error_types = (_cramjam().DecompressionError, OSError, ValueError)
     size = min(max(4 * len(data), _FIRST_GUESS), limit)
     while True:
-        output = bytearray(size)
+        output = _room(size)
         try:
             return memoryview(output)[: module.decompress_into(data, output)]
         except error_types as error:
@@ -169,6 +171,16 @@ def _decompress_growing(module: Any, data: Buffer, *, limit: int) -> Buffer:
         if size >= limit:
             raise _bomb(name, limit)
         size = min(4 * size, limit)
+
+
+def _room(size: int) -> bytearray | mmap:
+    """Room for so much output. A large one is mapped: a bytearray is filled with zeros first, and meanwhile no other thread runs."""
+    if size < _MAPPED_FROM:
+        return bytearray(size)
+    try:
+        return mmap(-1, size)
+    except OSError as error:
+        raise MemoryError(f"no room for {size} bytes") from error
 
 
 def _bomb(name: str, limit: int) -> CorruptMessage:

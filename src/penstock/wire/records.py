@@ -33,7 +33,7 @@ from penstock.wire.batch import (
 from penstock.wire.compression import MAX_DECOMPRESSED_BYTES, Codec, codec_of, compress, decompress
 from penstock.wire.primitives import zigzag_varint
 
-_SMALLEST_RECORD: Final = 7
+SMALLEST_RECORD: Final = 7
 _SMALLEST_HEADER: Final = 2
 _BEFORE_CRC: Final = struct.Struct(">qiibI")
 _AFTER_CRC: Final = struct.Struct(">hiqqqhii")
@@ -94,7 +94,7 @@ def decode_records(batch: Buffer, *, limit: int = MAX_DECOMPRESSED_BYTES) -> Ite
     """The records of one whole batch, checked as they come; at most `limit` bytes of them when decompressed."""
     header = check_batch(batch)
     payload = bytes(decompress(memoryview(batch)[HEADER_SIZE:], codec_of(header.codec), limit=limit))
-    if not 0 <= header.record_count <= len(payload) // _SMALLEST_RECORD:
+    if not 0 <= header.record_count <= len(payload) // SMALLEST_RECORD:
         raise InvalidRecord(f"{header.record_count} records in {len(payload)} bytes")
     position = 0
     previous_delta = -1
@@ -110,12 +110,12 @@ def decode_records(batch: Buffer, *, limit: int = MAX_DECOMPRESSED_BYTES) -> Ite
 
 def _read_record(payload: bytes, position: int, *, header: BatchHeader) -> tuple[Record, int, int]:
     try:
-        size, position = _read_varint(payload, position)
+        size, position = read_varint(payload, position)
         end = position + size
-        if size < _SMALLEST_RECORD - 1 or end > len(payload):
+        if size < SMALLEST_RECORD - 1 or end > len(payload):
             raise InvalidRecord(f"a record of {size} bytes in the {len(payload) - position} bytes left of the batch")
-        timestamp_delta, position = _read_varint(payload, position + 1)
-        offset_delta, position = _read_varint(payload, position)
+        timestamp_delta, position = read_varint(payload, position + 1)
+        offset_delta, position = read_varint(payload, position)
         key, position = _read_bytes(payload, position, end=end)
         value, position = _read_bytes(payload, position, end=end)
         if payload[position] == 0:
@@ -131,7 +131,8 @@ def _read_record(payload: bytes, position: int, *, header: BatchHeader) -> tuple
     return Record(header.base_offset + offset_delta, timestamp, key, value, headers), offset_delta, position
 
 
-def _read_varint(payload: bytes, position: int) -> tuple[int, int]:
+def read_varint(payload: Buffer, position: int) -> tuple[int, int]:
+    """The zigzag varint at `position`, and the position after it; IndexError if the bytes end inside it."""
     byte = payload[position]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), position + 1
@@ -149,7 +150,7 @@ def _read_varint(payload: bytes, position: int) -> tuple[int, int]:
 
 
 def _read_bytes(payload: bytes, position: int, *, end: int) -> tuple[bytes | None, int]:
-    size, position = _read_varint(payload, position)
+    size, position = read_varint(payload, position)
     if size == -1:
         return None, position
     stop = position + size
@@ -159,7 +160,7 @@ def _read_bytes(payload: bytes, position: int, *, end: int) -> tuple[bytes | Non
 
 
 def _read_headers(payload: bytes, position: int, *, end: int) -> tuple[tuple[tuple[str, bytes | None], ...], int]:
-    count, position = _read_varint(payload, position)
+    count, position = read_varint(payload, position)
     if not 0 <= count * _SMALLEST_HEADER <= end - position:
         raise InvalidRecord(f"{count} headers in the {end - position} bytes left of a record")
     headers = []

@@ -2,6 +2,7 @@
 
 from penstock.files import Files
 from penstock.log.log import AppendResult, Log
+from penstock.log.timestamp_search import OffsetSearch, TimestampedOffset
 from tests.batches import Record, decode_records, encode_batch
 from tests.unit.log.conftest import NOW_MS
 
@@ -47,3 +48,23 @@ def flush(log: Log) -> None:
     assert running is not None
     running.run()
     log.complete_flush(running, now_ms=NOW_MS)
+
+
+def offset_for_timestamp(log: Log, timestamp: int) -> TimestampedOffset | None:
+    """The first record at or after the time, searched for without a pause."""
+    return finished(log, log.search_timestamp(timestamp, limit_offset=log.log_end_offset))
+
+
+def offset_of_max_timestamp(log: Log) -> TimestampedOffset | None:
+    """The record with the largest time, searched for without a pause."""
+    return finished(log, log.search_max_timestamp())
+
+
+def finished(log: Log, search: OffsetSearch, *, units: int = 1 << 30) -> TimestampedOffset | None:
+    """What a search finds that may do so much at a time."""
+    while not search.is_done:
+        if search.batch is None:
+            log.advance_search(search, units)
+        else:
+            search.look_into(search.batch.load())
+    return search.found

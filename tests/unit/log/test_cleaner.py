@@ -17,7 +17,7 @@ from penstock.wire.compression import Codec
 from penstock.wire.records import Record, decode_records, encode_batch, split_batches
 from tests.unit.log.compaction import compact, extent_of, pairs, records_of, stored_batches, write
 from tests.unit.log.conftest import NOW_MS, OpenLog
-from tests.unit.log.partition import read_bytes
+from tests.unit.log.partition import offset_for_timestamp, offset_of_max_timestamp, read_bytes
 
 COMPACT: dict[str, object] = {"cleanup_policy": "compact", "segment_bytes": 600, "index_interval_bytes": 150}
 DAY_MS = 86_400_000
@@ -61,7 +61,7 @@ def test_segments_are_merged_and_their_indexes_work(open_log: OpenLog) -> None:
     for offset in range(log.log_end_offset):
         assert first_record_from(log, offset) == next((record for record in left if record.offset >= offset), None)
     for record in left:
-        found_time = log.offset_for_timestamp(record.timestamp)
+        found_time = offset_for_timestamp(log, record.timestamp)
         assert found_time is not None
         first = next(one for one in left if one.timestamp >= record.timestamp)
         assert (found_time.offset, found_time.timestamp) == (first.offset, first.timestamp)
@@ -317,7 +317,7 @@ def test_a_compacted_segment_without_records_is_opened_without_complaint(open_lo
     again = open_log(**COMPACT)
     assert pairs(again) == [(1, b"k", b"new" * 100)]
     assert caplog.messages == []
-    found = again.offset_of_max_timestamp()
+    found = offset_of_max_timestamp(again)
     assert found is not None
     assert found.offset == 1
 
@@ -330,7 +330,7 @@ def test_times_are_found_in_batches_that_lost_their_first_records(open_log: Open
     write(log, (b"b", b"2"), timestamp=NOW_MS + 9)
     log.roll(now_ms=NOW_MS)
     compact(log)
-    found = log.offset_for_timestamp(NOW_MS)
+    found = offset_for_timestamp(log, NOW_MS)
     assert found is not None
     assert found.offset == 2
 

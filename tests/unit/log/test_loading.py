@@ -7,7 +7,7 @@ from penstock.log.log import Log
 from penstock.wire.batch import read_header
 from tests.batches import encode_batch
 from tests.unit.log.conftest import NOW_MS, OpenLog
-from tests.unit.log.partition import append, append_many, flush, read_bytes, values
+from tests.unit.log.partition import append, append_many, flush, offset_of_max_timestamp, read_bytes, values
 
 SMALL = {"segment_bytes": 1000, "index_interval_bytes": 200}
 
@@ -111,7 +111,7 @@ def test_missing_or_damaged_indexes_are_rebuilt(open_log: OpenLog, suffix: str, 
             path.write_bytes(b"" if damage == "empty" else path.read_bytes() + b"x")
     again = open_log(is_clean=is_clean, recovery_point=30, **SMALL)
     assert values(again) == before
-    assert again.offset_of_max_timestamp() == (NOW_MS, 0, 0)
+    assert offset_of_max_timestamp(again) == (NOW_MS, 0, 0)
     active = f"{log.segment_base_offsets[-1]:020d}"
     rebuilt = files_of(again)
     names = [name for name in content if name.endswith(suffix) and (is_clean or not name.startswith(active))]

@@ -25,11 +25,12 @@ def test_records_without_a_time_make_no_entry(tmp_path: Path) -> None:
     assert len(index) == 0
 
 
-def test_lookup_starts_at_the_last_entry_that_is_not_younger(tmp_path: Path) -> None:
+def test_lookup_finds_the_first_entry_that_is_late_enough(tmp_path: Path) -> None:
     index = TimeIndex(Files(), tmp_path / "t")
     index.maybe_add(100, 5)
     index.maybe_add(200, 9)
-    assert [index.relative_offset_for(timestamp) for timestamp in (0, 99, 100, 150, 200, 300)] == [0, 0, 5, 5, 9, 9]
+    found = [index.first_at_or_above(timestamp) for timestamp in (0, 100, 101, 200, 201)]
+    assert found == [(100, 5), (100, 5), (200, 9), (200, 9), None]
 
 
 def test_truncation_drops_entries_of_later_offsets(tmp_path: Path) -> None:

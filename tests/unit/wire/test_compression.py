@@ -1,4 +1,6 @@
+import errno
 import os
+from random import Random
 
 import cramjam
 import pytest
@@ -71,3 +73,16 @@ def test_several_gzip_streams_are_one() -> None:
 def test_an_unknown_codec_is_refused(number: int) -> None:
     with pytest.raises(UnsupportedCompressionType):
         codec_of(number)
+
+
+@pytest.mark.parametrize("codec", [Codec.LZ4, Codec.ZSTD])
+def test_large_output_is_right_and_no_room_for_it_is_an_error_of_memory(codec: Codec, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = Random(1).randbytes(1000) * 3000
+    assert decompress(compress(data, codec), codec) == data
+
+    def no_room(_descriptor: int, _size: int) -> None:
+        raise OSError(errno.ENOMEM, "no room")
+
+    monkeypatch.setattr("penstock.wire.compression.mmap", no_room)
+    with pytest.raises(MemoryError, match="no room for"):
+        decompress(compress(data, codec), codec)

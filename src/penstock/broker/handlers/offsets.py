@@ -2,18 +2,26 @@
 
 ListOffsets 1-11. 2: isolation level. 4: leader epoch. 7: max timestamp (-3, KIP-734). 8: earliest local (-4). 9: last tiered (-5).
 10: the client's timeout. 11: earliest pending upload (-6). Without tiered storage everything is local and nothing is tiered.
+A time is looked for in the log, a slice of it per turn of the loop for all who ask together (`turn_budget`): most searches end within their
+first slice, and the answer goes out at once; the others go on turn by turn, and decompress in a thread.
 OffsetForLeaderEpoch 2-4. 3: replica id. 4: flexible. DeleteRecords 0-2. 2: flexible.
 """
 
+import asyncio
 from collections import Counter
-from typing import Any
+from collections.abc import Coroutine, Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 from penstock.broker.api import Fields, Request, api
 from penstock.broker.failures import as_kafka_error
-from penstock.cluster.partition import READ_COMMITTED, Partition
+from penstock.broker.turn_budget import TurnBudget
+from penstock.cluster.partition import Partition
 from penstock.cluster.replicas import Replicas
 from penstock.coordination.cluster_view import INTERNAL_TOPICS
 from penstock.errors import InvalidRequest, InvalidTopic, PolicyViolation, UnsupportedVersion
+from penstock.log.timestamp_search import OffsetSearch
 from penstock.wire.api import ApiKey
 
 LATEST = -1
@@ -27,43 +35,109 @@ _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIES
 Found = tuple[int, int, int]
 """Timestamp, offset, leader epoch."""
 NOTHING: Found = (-1, -1, -1)
+Answer = dict[str, object]
+
+UNITS_PER_TURN = 500
+"""Batch headers and records that all searches together look at in one turn of the loop: a millisecond at most."""
+LOAD_UNITS = 50
+"""What it costs to read a small batch and to check its CRC."""
+
+
+class Search(NamedTuple):
+    """A partition that is asked for a time, and where its answer goes; nothing from `end` on is told."""
+
+    answer: Answer
+    partition: Partition
+    offsets: OffsetSearch
+    end: int
 
 
 class OffsetsFamily:
     """Answers from the logs of the partitions this broker leads."""
 
-    def __init__(self, replicas: Replicas) -> None:
+    def __init__(self, replicas: Replicas, *, executor: Executor, units_per_turn: int = UNITS_PER_TURN) -> None:
         self._replicas = replicas
+        self._executor = executor
+        self._turns = TurnBudget(units_per_turn)
 
     @api(ApiKey.LIST_OFFSETS, 1, 11)
-    def list_offsets(self, request: Request) -> Fields:
+    def list_offsets(self, request: Request) -> Fields | Coroutine[Any, Any, Fields]:
         """The offset for a time, or for one of the special times."""
         message = request.decode()
         isolation_level = getattr(message, "isolation_level", 0)
         topics = []
+        unfinished: list[Search] = []
         times_asked = Counter((topic.name, asked.partition_index) for topic in message.topics for asked in topic.partitions)
         for topic in message.topics:
             partitions = []
             for index, asked in {one.partition_index: one for one in topic.partitions}.items():
+                answer: Answer = {"partition_index": index, "error_code": 0}
+                partitions.append(answer)
                 if times_asked[topic.name, index] > 1:
                     # As Kafka: a search in the log is not to be had a thousand times for the bytes of one request.
-                    partitions.append({"partition_index": index, "error_code": InvalidRequest.code})
-                else:
-                    partitions.append(self._list_one(topic.name, asked, isolation_level, request.api_version))
+                    answer["error_code"] = InvalidRequest.code
+                    continue
+                with _told_in(answer):
+                    search = self._list_one(topic.name, asked, answer, isolation_level=isolation_level, version=request.api_version)
+                    if search is not None and not self._go_on(search):
+                        unfinished.append(search)
             topics.append({"name": topic.name, "partitions": partitions})
-        return {"topics": topics}
+        fields = {"topics": topics}
+        return self._finish(unfinished, fields) if unfinished else fields
 
-    def _list_one(self, topic: str, asked: Any, isolation_level: int, version: int) -> dict[str, object]:
-        answer: dict[str, object] = {"partition_index": asked.partition_index, "error_code": 0}
-        try:
-            if version < _FIRST_VERSION.get(asked.timestamp, 0) or asked.timestamp < EARLIEST_PENDING_UPLOAD:
-                raise UnsupportedVersion(f"timestamp {asked.timestamp} is not known in version {version}")
-            partition = self._replicas.partition(topic, asked.partition_index)
-            partition.check_leader(getattr(asked, "current_leader_epoch", -1))
-            timestamp, offset, leader_epoch = _find(partition, asked.timestamp, isolation_level)
-        except Exception as error:
-            return answer | {"error_code": as_kafka_error(error).code}
-        return answer | {"timestamp": timestamp, "offset": offset, "leader_epoch": leader_epoch}
+    def _list_one(self, topic: str, asked: Any, answer: Answer, *, isolation_level: int, version: int) -> Search | None:
+        """Answer what needs no search; the search for what does."""
+        timestamp = asked.timestamp
+        if version < _FIRST_VERSION.get(timestamp, 0) or timestamp < EARLIEST_PENDING_UPLOAD:
+            raise UnsupportedVersion(f"timestamp {timestamp} is not known in version {version}")
+        partition = self._replicas.partition(topic, asked.partition_index)
+        partition.check_leader(getattr(asked, "current_leader_epoch", -1))
+        log = partition.log
+        if timestamp == LATEST:
+            _answer(answer, (-1, partition.visible_end(isolation_level), partition.state.leader_epoch))
+        elif timestamp in (EARLIEST, EARLIEST_LOCAL):
+            _answer(answer, (-1, log.log_start_offset, log.epoch_of(log.log_start_offset)))
+        elif timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+            _answer(answer, NOTHING)
+        else:
+            end = partition.visible_end(isolation_level)
+            search = log.search_max_timestamp() if timestamp == MAX_TIMESTAMP else log.search_timestamp(timestamp, limit_offset=end)
+            return Search(answer, partition, search, end)
+        return None
+
+    def _go_on(self, search: Search) -> bool:
+        """Search for as long as this turn of the loop allows, or until a batch has to be loaded; whether it is answered."""
+        answer, partition, offsets, end = search
+        while not offsets.is_done and self._turns.units > 0:
+            if offsets.batch is None:
+                before = self._turns.units
+                self._turns.spend(before - partition.log.advance_search(offsets, before))
+            elif offsets.batch.is_light:
+                self._turns.spend(LOAD_UNITS)
+                with partition.log.directory.guarded("reading a log"):
+                    offsets.look_into(offsets.batch.load())
+            else:
+                return False
+        if offsets.is_done:
+            found = offsets.found
+            _answer(answer, NOTHING if found is None or found.offset >= end else found)
+        return offsets.is_done
+
+    async def _finish(self, unfinished: Sequence[Search], fields: Fields) -> Fields:
+        """Search on, turn by turn."""
+        for search in unfinished:
+            with _told_in(search.answer):
+                while not self._go_on(search):
+                    await self._load(search)
+                    await self._turns.wait()
+        return fields
+
+    async def _load(self, search: Search) -> None:
+        """Let a thread read and decompress the batch that the search waits for, if it waits for one."""
+        batch = search.offsets.batch
+        if batch is not None and not batch.is_light:
+            with search.partition.log.directory.guarded("reading a log"):
+                search.offsets.look_into(await asyncio.get_running_loop().run_in_executor(self._executor, batch.load))
 
     @api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4)
     def offset_for_leader_epoch(self, request: Request) -> Fields:
@@ -109,16 +183,14 @@ def _check_deletable(partition: Partition) -> None:
         raise PolicyViolation(f"{partition.topic} is compacted, not deleted from (cleanup.policy); write tombstones instead")
 
 
-def _find(partition: Partition, timestamp: int, isolation_level: int) -> Found:
-    log = partition.log
-    if timestamp == LATEST:
-        end = partition.last_stable_offset if isolation_level == READ_COMMITTED else partition.high_watermark.value
-        return -1, end, partition.state.leader_epoch
-    if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return -1, log.log_start_offset, log.epoch_of(log.log_start_offset)
-    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return NOTHING
-    found = log.offset_of_max_timestamp() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    if found is None or found.offset >= partition.high_watermark.value:
-        return NOTHING
-    return found.timestamp, found.offset, found.leader_epoch
+@contextmanager
+def _told_in(answer: Answer) -> Iterator[None]:
+    """What goes wrong with one partition becomes its error code."""
+    try:
+        yield
+    except Exception as error:
+        answer["error_code"] = as_kafka_error(error).code
+
+
+def _answer(answer: Answer, found: Found) -> None:
+    answer["timestamp"], answer["offset"], answer["leader_epoch"] = found

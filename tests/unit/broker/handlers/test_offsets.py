@@ -1,18 +1,30 @@
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
 
 import pytest
 
+from penstock.broker.api import Request
+from penstock.broker.connection import Connection
 from penstock.broker.handlers.offsets import OffsetsFamily
+from penstock.cluster.partition import Partition
 from penstock.cluster.replicas import Replicas
-from penstock.errors import FencedLeaderEpoch, OffsetOutOfRange, PolicyViolation, UnknownTopicOrPartition, UnsupportedVersion
+from penstock.errors import FencedLeaderEpoch, OffsetOutOfRange, PolicyViolation, StorageError, UnknownTopicOrPartition, UnsupportedVersion
+from penstock.log.record_times import RecordTimes
+from penstock.log.segment import Segment
 from penstock.wire.api import ApiKey
+from penstock.wire.compression import Codec
+from penstock.wire.frames import read_request_header
+from penstock.wire.records import Record, encode_batch
+from tests.connection import encode_request
 from tests.unit.broker.handlers.desk import Desk
 from tests.unit.cluster.hosting import NOW_MS, append, topic_state, view_of
 
 
 @pytest.fixture
-def family(replicas: Replicas) -> OffsetsFamily:
-    return OffsetsFamily(replicas)
+def family(replicas: Replicas, executor: ThreadPoolExecutor) -> OffsetsFamily:
+    return OffsetsFamily(replicas, executor=executor)
 
 
 async def list_offset(
@@ -67,3 +79,84 @@ async def test_records_of_a_compacted_topic_are_not_deleted(replicas: Replicas, 
     assert await delete(desk, family, -1) == (PolicyViolation.code, -1)
     await replicas.apply(view_of(topic_state(cleanup_policy="compact,delete")))
     assert await delete(desk, family, -1) == (0, 0)
+
+
+async def turns_of(work: Awaitable[Any], counted: Callable[[], int]) -> tuple[Any, list[int]]:
+    """What the work comes to, and how much was counted in each turn of the loop until it was done."""
+    task, counts, before = asyncio.ensure_future(work), list[int](), counted()
+    while not task.done():
+        await asyncio.sleep(0)
+        counts.append(counted() - before)
+        before = counted()
+    return await task, counts
+
+
+@pytest.fixture
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One number per batch header or slice of records that a search has looked at: how many it was."""
+    looked: list[int] = []
+    header_at, find = Segment.header_at, RecordTimes.find
+
+    def counted_header(segment: Segment, position: int) -> Any:
+        looked.append(1)
+        return header_at(segment, position)
+
+    def counted_records(records: RecordTimes, timestamp: int, **bounds: int) -> Any:
+        try:
+            return find(records, timestamp, **bounds)
+        finally:
+            looked.append(records.walked)
+
+    monkeypatch.setattr(Segment, "header_at", counted_header)
+    monkeypatch.setattr(RecordTimes, "find", counted_records)
+    return looked
+
+
+def promise(partition: Partition, count: int, *, codec: Codec = Codec.NONE) -> None:
+    """Append a batch whose header promises a later time than any of its records has."""
+    records = [Record(number, NOW_MS, None, b"x") for number in range(count)]
+    batch = encode_batch(records, codec=codec, max_timestamp=NOW_MS + 1000)
+    partition.append_as_leader(batch, acks=1, now_ms=NOW_MS, produce_version=9)
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.ZSTD])
+async def test_no_turn_of_the_loop_searches_for_long(
+    replicas: Replicas, desk: Desk, executor: ThreadPoolExecutor, looked_at: list[int], codec: Codec
+) -> None:
+    """Many batches, and many records in each, that all have to be looked at; and five clients that ask for it."""
+    await replicas.apply(view_of(topic_state()))
+    partition = replicas.partition("orders", 0)
+    for _ in range(20):
+        promise(partition, 300, codec=codec)
+    append(partition, b"a")
+    family = OffsetsFamily(replicas, executor=executor, units_per_turn=100)
+    asking = asyncio.gather(*(list_offset(desk, family, NOW_MS + 500) for _ in range(5)))
+    answers, counts = await turns_of(asking, lambda: sum(looked_at))
+    assert [answer.offset for answer in answers] == [-1] * 5
+    assert sum(looked_at) >= 5 * 20 * 300
+    assert max(counts) <= 100
+
+
+async def test_a_search_that_ends_soon_is_answered_at_once(replicas: Replicas, family: OffsetsFamily, desk: Desk) -> None:
+    await replicas.apply(view_of(topic_state()))
+    append(replicas.partition("orders", 0), b"a", b"b", b"c")
+    asked = {"partition_index": 0, "timestamp": NOW_MS, "current_leader_epoch": -1}
+    frame = memoryview(encode_request(ApiKey.LIST_OFFSETS, 7, {"replica_id": -1, "topics": [{"name": "orders", "partitions": [asked]}]}))[
+        4:
+    ]
+    reply = family.list_offsets(Request(cast(Connection, desk), read_request_header(frame), frame))
+    assert isinstance(reply, Mapping)
+
+
+async def test_an_error_in_the_middle_of_a_search_is_the_partitions_own(
+    replicas: Replicas, desk: Desk, executor: ThreadPoolExecutor
+) -> None:
+    await replicas.apply(view_of(topic_state()))
+    partition = replicas.partition("orders", 0)
+    for _ in range(20):
+        promise(partition, 50)
+    family = OffsetsFamily(replicas, executor=executor, units_per_turn=20)
+    asking = asyncio.ensure_future(list_offset(desk, family, NOW_MS + 500))
+    await asyncio.sleep(0)
+    partition.log.close()
+    assert (await asking).error_code == StorageError.code
