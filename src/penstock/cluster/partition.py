@@ -59,8 +59,8 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset below which every transaction is decided: without transactions the high watermark."""
-        return self.high_watermark.value
+        """The offset below which every transaction is decided; the log says what holds it back."""
+        return self.log.last_stable_offset(self.high_watermark.value)
 
     def apply(self, state: PartitionState) -> None:
         """Take over what the controller decided."""
