@@ -148,6 +148,8 @@ class Log(CompactedLog):
         for header in headers:
             size = header.size_bytes
             self._make_room(size, last_offset=header.last_offset, timestamp=header.max_timestamp, now_ms=now_ms)
+            if header.last_offset - self._active.base_offset > MAX_RELATIVE_OFFSET:
+                self.roll_to(header.base_offset, now_ms=now_ms)
             try:
                 self._active.write([view[position : position + size]], self._active.size_bytes)
             except OSError as error:
