@@ -92,7 +92,9 @@ class KeptLog:
     def update_config(self, config: LogConfig) -> None:
         """Use other options from now on."""
         self.config = config
-        self._is_rewriting = config.is_log_append_time or record_check.is_needed(config)
+        self.looks_into_records = record_check.is_needed(config)
+        """Whether an append costs time per record."""
+        self._is_rewriting = config.is_log_append_time or self.looks_into_records
         self._is_only_checking = not config.is_log_append_time and config.compression_type == "producer"
         self._active.update_config(config)
         # The active segment is not compacted: a record must not wait in it for longer than it may wait for compaction.
@@ -252,8 +254,8 @@ class KeptLog:
     def apply_retention(self, now_ms: int, *, high_watermark: int) -> list[Path]:
         """Drop segments that are too old, too many or before the start; the renamed files, to be unlinked later.
 
-        Nothing is dropped before the segment that is the first then is on the disk: a power cut could leave neither, and the log would begin
-        at 0 again. A flush is asked for, and the next call drops them.
+        Nothing is dropped before the segment that is the first then is on the disk: a power cut could leave neither, and the log would
+        begin at 0 again. A flush is asked for, and the next call drops them.
         """
         self._check_usable()
         with self.directory.guarded("deleting old segments"):

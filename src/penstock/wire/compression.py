@@ -41,6 +41,10 @@ _OUTPUT_FULL: Final = "failed to write whole buffer"
 _ZSTD_LEVEL: Final = 3
 
 
+class UnfoldsTooFar(CorruptMessage):
+    """A compressed batch holds more than its reader is ready to take."""
+
+
 class Codec(IntEnum):
     """Kafka's number for each way to compress a batch."""
 
@@ -76,7 +80,7 @@ def compress(data: Buffer, codec: Codec, *, level: int | None = None) -> bytes:
 
 
 def decompress(data: Buffer, codec: Codec, *, limit: int = MAX_DECOMPRESSED_BYTES) -> Buffer:
-    """What was compressed; more than `limit` bytes of it, or damage, is a `CorruptMessage`."""
+    """What was compressed; damage is a `CorruptMessage`, more than `limit` bytes of it the kind of it that is `UnfoldsTooFar`."""
     match codec:
         case Codec.NONE:
             return data
@@ -176,7 +180,8 @@ def _decompress_growing(module: Any, data: Buffer, *, limit: int) -> Buffer:
     while True:
         output = bytearray(size)
         try:
-            return memoryview(output)[: module.decompress_into(data, output)]
+            del output[module.decompress_into(data, output) :]
+            return output
         except error_types as error:
             if _OUTPUT_FULL not in str(error):
                 raise CorruptMessage(f"a {name} batch is damaged: {error}") from None
@@ -185,8 +190,8 @@ def _decompress_growing(module: Any, data: Buffer, *, limit: int) -> Buffer:
         size = min(4 * size, limit)
 
 
-def _bomb(name: str, limit: int) -> CorruptMessage:
-    return CorruptMessage(f"a {name} batch unfolds to more than {limit} bytes")
+def _bomb(name: str, limit: int) -> UnfoldsTooFar:
+    return UnfoldsTooFar(f"a {name} batch unfolds to more than {limit} bytes")
 
 
 def _cramjam() -> Any:
