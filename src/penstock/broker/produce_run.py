@@ -119,8 +119,8 @@ class ProduceRun:
         self._taken: list[TakenRequest] = []
 
     def take(self, frame: memoryview) -> bool:
-        """Take the request, if it belongs to the run. Where records are looked into, there are no runs: that may take long."""
-        if self._log.looks_into_records:
+        """Take the request, if it belongs to the run. There are none where records are looked into, nor once the topic was deleted."""
+        if not self._log.takes_runs:
             return False
         taken = self.shape.match(frame)
         if taken is None:

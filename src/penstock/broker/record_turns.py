@@ -17,7 +17,7 @@ from penstock.wire.compression import UnfoldsTooFar
 
 RECORDS_PER_TURN: Final = 5_000
 """How many records are looked at in one turn of the loop without waiting."""
-RECORDS_PER_SLICE: Final = 2_000
+RECORDS_PER_SLICE: Final = 1_000
 """How many records of a batch in work are looked at per turn."""
 MAX_IN_WORK: Final = 2
 SMALL_BYTES: Final = 512 * 1024

@@ -94,6 +94,8 @@ class KeptLog:
         self.config = config
         self.looks_into_records = record_check.is_needed(config)
         """Whether an append costs time per record."""
+        self.takes_runs = not (self.looks_into_records or self._is_closed)
+        """Whether several batches may be handed over at once: it is in use, and each takes next to no time."""
         self._is_rewriting = config.is_log_append_time or self.looks_into_records
         self._is_only_checking = not config.is_log_append_time and config.compression_type == "producer"
         self._active.update_config(config)
@@ -217,6 +219,7 @@ class KeptLog:
     def abandon(self, *, is_durable: bool = False) -> None:
         """Let go of the files as they are; the log can no longer be used."""
         self._is_closed = True
+        self.takes_runs = False
         self._cleaning = None
         if is_durable:
             self.durable_end = self.log_end_offset

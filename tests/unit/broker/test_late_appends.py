@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.broker.produce_run import ProduceRun
 from penstock.broker.record_turns import MAX_IN_WORK, RECORDS_PER_SLICE, RECORDS_PER_TURN
 from penstock.errors import InvalidRecord, InvalidTimestamp
 from penstock.log.config import LogConfig
@@ -155,6 +156,16 @@ async def test_no_short_way_stays_open_when_records_come_to_be_looked_into(tmp_p
         assert await answers(ends, 9, 2) == [(2, 0, 0, 2), (3, 0, 0, MANY + 2)]
         turns.stop()
         assert max(turns.records.values()) <= RECORDS_PER_TURN
+
+
+async def test_no_short_way_leads_into_another_topic_of_the_same_name(tmp_path: Path, ends: Ends) -> None:
+    async with served(tmp_path, ends) as (connection, replicas):
+        await send(ends, request(0))
+        await answers(ends, 9, 1)
+        assert isinstance(connection.lane, ProduceRun)
+        assert connection.lane.take(memoryview(request(1))[4:])
+        replicas.partition("orders", 0).log.abandon()
+        assert not connection.lane.take(memoryview(request(2))[4:])
 
 
 async def send(ends: Ends, data: bytes) -> None:

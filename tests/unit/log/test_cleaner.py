@@ -182,7 +182,7 @@ def test_a_batch_whose_inside_is_broken_is_kept_as_it_is_and_reported(open_log: 
     log = open_log(**COMPACT | {"cleanup_policy": "delete"})
     write(log, (b"a", b"1"), (b"b", b"1"))
     broken = bytearray(encode_batch([Record(0, NOW_MS, b"a", b"2"), Record(1, NOW_MS, b"c", b"2")]))
-    broken[61] = 0x7E
+    broken[62 + (broken[61] >> 1)] = 0x7E  # the size of the second record
     whole = encode_batch([Record(0, 0, b"x", b"")])
     from crc32c import crc32c  # the CRC is right: only the inside is wrong
 
