@@ -27,7 +27,8 @@
 Code that decides raises; the handlers turn the error of one partition or topic into fields of the answer.
 """
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
 
 
 class PenstockError(Exception):
@@ -50,10 +51,19 @@ class MalformedFrame(PenstockError):
     """The peer does not speak Kafka's protocol, or broke it; the connection has to be closed."""
 
 
+class RecordError(NamedTuple):
+    """Which record of a refused batch was to blame, by its number in the batch, and why."""
+
+    batch_index: int
+    message: str | None = None
+
+
 class KafkaError(PenstockError):
     """An error that has a code in Kafka's protocol."""
 
     code: ClassVar[int] = -1
+    record_errors: Sequence[RecordError] = ()
+    """The records of a batch that are to blame, where records were looked at (KIP-467)."""
 
 
 class UnknownServerError(KafkaError):

@@ -6,8 +6,10 @@ import cramjam
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tests.batches import encode_batch, encode_block, encode_record, now_ms
-from tests.brokers import Broker, StartBroker
+from penstock.wire.compression import Codec, compress
+from tests.batches import encode_batch, encode_block, encode_record, now_ms, varint
+from tests.brokers import Broker, KafkaBroker, StartBroker
+from tests.clients.client import Client
 from tests.clients.group_requests import await_coordinator
 from tests.connection import PRODUCE, Connection
 from tests.topics import create_topic, fresh_name, list_offset, produce, produce_fields, read_all
@@ -136,6 +138,56 @@ def test_max_message_bytes_is_obeyed_as_soon_as_it_is_changed(broker: Broker) ->
 
 def damaged_inside(codec: int) -> bytes:
     return encode_block(b"\xff" * 300, 2, timestamp=now_ms(), max_timestamp=now_ms(), attributes=codec)
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_garbage_in_the_place_of_records_is_refused_and_consumers_go_on(broker: Broker, topic: str, client: Client, codec: int) -> None:
+    """The CRC is right. Stored, it would stop every consumer at its offset for good."""
+    with broker.connect() as connection:
+        assert produce(connection, topic, GOOD).base_offset == 0
+        assert produce(connection, topic, damaged_inside(codec)).error_code in (INVALID, ErrorCode.unknown_server_error)
+        assert produce(connection, topic, GOOD).base_offset == 2
+    with client.reader(broker, topic) as reader:
+        assert [message.value for message in reader.read(4)] == [b"a", b"b", b"a", b"b"]
+
+
+RECORDS = [encode_record(number, b"v%d" % number, key=b"k") for number in range(3)]
+WRONG_RECORDS = {
+    "a record too few": RECORDS[:2],
+    "a record too many": [*RECORDS, encode_record(3, b"x", key=b"k")],
+    "bytes left over": [*RECORDS, b"\x00\x00\x00"],
+    "cut off": [*RECORDS[:2], RECORDS[2][:-2]],
+    "a key that does not fit": [*RECORDS[:2], varint(8) + b"\x00\x00" + varint(2) + varint(200) + b"k\x02v"],
+    "headers that are not there": [*RECORDS[:2], varint(8) + b"\x00\x00" + varint(2) + varint(1) + b"k\x02v" + varint(50)],
+}
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize("wrong", WRONG_RECORDS)
+def test_records_that_do_not_add_up_are_refused_where_they_are_checked(checked: str, broker: Broker, wrong: str, codec: Codec) -> None:
+    with broker.connect() as connection:
+        before = list_offset(connection, checked, -1).offset
+        answer = produce(connection, checked, block(b"".join(WRONG_RECORDS[wrong]), codec))
+        assert (answer.error_code, answer.record_errors) == (INVALID, ())
+        assert produce(connection, checked, block(b"".join(RECORDS), codec)).base_offset == before
+
+
+def test_block_that_breaks_off_in_the_middle_is_refused_where_records_are_checked(checked: str, broker: Broker) -> None:
+    with broker.connect() as connection:
+        for codec in (Codec.GZIP, Codec.LZ4, Codec.ZSTD):
+            whole = compress(bytes(5_000) + b"".join(RECORDS), codec)
+            batch = encode_block(whole[:12] + b"\xff" * 40, 3, timestamp=now_ms(), max_timestamp=now_ms(), attributes=codec)
+            assert produce(connection, checked, batch).error_code in (INVALID, ErrorCode.unknown_server_error)
+
+
+@pytest.fixture(scope="module")
+def checked(broker: Broker) -> str:
+    """A topic whose records are checked; in Kafka that is every one."""
+    return create_topic(broker, configs={} if isinstance(broker, KafkaBroker) else {"check.records": "true"})
+
+
+def block(records: bytes, codec: Codec) -> bytes:
+    return encode_block(compress(records, codec), 3, timestamp=now_ms(), max_timestamp=now_ms(), attributes=codec)
 
 
 def bomb() -> bytes:

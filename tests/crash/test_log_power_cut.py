@@ -139,13 +139,26 @@ def retention(life: Life) -> None:
     life.append(3)
 
 
+def expiry_of_everything(life: Life) -> None:
+    """Nothing was ever flushed when the last record expires: the offsets must not begin at 0 again once a file is given up."""
+    life.append(5)
+    for _ in range(2):
+        life.log.delete_records_before(5)
+        dropped = life.log.apply_retention(life.log.last_flush_ms, high_watermark=5)
+        life.promise()
+        if not dropped:
+            life.flush()
+    life.manager.unlink(dropped)
+    life.promise()
+
+
 def clean_stop(life: Life) -> None:
     life.append(9)
     life.manager.close()
     life.promise()
 
 
-LIVES = [appends_and_rolls, checkpoint_between_flushes, truncation, retention, clean_stop]
+LIVES = [appends_and_rolls, checkpoint_between_flushes, truncation, retention, expiry_of_everything, clean_stop]
 
 
 def lived(tmp_path: Path, story: Callable[[Life], None]) -> Life:

@@ -1,13 +1,16 @@
 from contextlib import suppress
 
+import pytest
 from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import KafkaError
+from penstock.errors import InvalidRecord, KafkaError
+from penstock.wire.batch import HEADER_SIZE
 from penstock.wire.compression import Codec
-from penstock.wire.key_values import KeyValue, decode_key_values, encode_key_values
-from penstock.wire.records import Record, encode_batch
+from penstock.wire.key_values import KeyValue, batch_of, decode_key_values, encode_key_values
+from penstock.wire.primitives import zigzag_varint
+from penstock.wire.records import Record, decode_records, encode_batch
 
 pairs = st.lists(st.tuples(st.binary(max_size=2000), st.none() | st.binary(max_size=300)), min_size=1, max_size=80)
 
@@ -47,3 +50,29 @@ def test_only_errors_of_records_escape_from_bytes_of_the_outside(pairs: list[Key
     batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
     with suppress(KafkaError):
         decode_key_values(batch)
+
+
+@given(pairs=pairs, data=st.data())
+def test_a_damaged_batch_that_both_readers_take_is_the_same_to_both(pairs: list[KeyValue], data: st.DataObject) -> None:
+    batch = bytearray(encode_key_values(pairs[:3], timestamp=0))
+    position = data.draw(st.integers(HEADER_SIZE, len(batch) - 1))
+    batch[position] = data.draw(st.integers(0, 255))
+    batch[17:21] = crc32c(bytes(batch[21:])).to_bytes(4, "big")
+    try:
+        found = decode_key_values(batch)
+    except KafkaError:
+        return
+    with suppress(InvalidRecord):
+        assert found == [(record.key, record.value) for record in decode_records(batch)]
+
+
+@pytest.mark.parametrize("size", [-2, -3, -(2**31)])
+@pytest.mark.parametrize("field", ["key", "value"])
+def test_only_null_has_a_negative_size(field: str, size: int) -> None:
+    wrong = zigzag_varint(size)
+    body = b"\x00\x00\x00" + (wrong + b"\x02v" if field == "key" else b"\x02k" + wrong) + b"\x00"
+    batch = batch_of(zigzag_varint(len(body)) + body, count=1, timestamp=0)
+    with pytest.raises(InvalidRecord):
+        decode_key_values(batch)
+    with pytest.raises(InvalidRecord):
+        list(decode_records(batch))

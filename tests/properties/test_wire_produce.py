@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import MalformedFrame
+from penstock.errors import MalformedFrame, RecordError
 from penstock.wire import frames
 from penstock.wire.api import ApiKey
 from penstock.wire.endpoints import NodeEndpoint
@@ -14,7 +14,6 @@ from penstock.wire.produce import (
     HIGHEST_VERSION,
     LOWEST_VERSION,
     PartitionProduced,
-    RecordError,
     TopicProduced,
     decode_request,
     encode_response,

@@ -5,7 +5,8 @@ the same callback and `sendfile` need no task, no future and no second copy (doc
 and are answered in that order. An answer that has to wait holds a place in the queue (`PendingReply`); later requests are begun, but
 their answers wait behind it.
 
-Bounds: a connection with too many unanswered requests, or whose peer does not read what it asked for, is not read from until that changes.
+Bounds: a connection with too many unanswered requests, or whose peer does not read what it asked for, is not read from until that changes;
+neither is one whose request has to be worked on for several turns of the loop.
 The sweep of the listener closes connections that are idle, or stuck in the middle of a frame.
 """
 
@@ -91,6 +92,7 @@ class Connection:
         self._is_reading = False
         self._is_writing = False
         self._has_kept_frames = False
+        self._is_held = False
         self.peer = peer
         self.host = peer.rpartition(":")[0]
         self.is_closed = False
@@ -124,6 +126,16 @@ class Connection:
             self._outbox.extend(unanswered.popleft().chunks or ())
         if not self._is_handling:
             self._drain()
+
+    def hold(self) -> None:
+        """Handle no further request until `release`: the one being handled takes several turns of the loop, and others may build on it."""
+        self._is_held = True
+
+    def release(self) -> None:
+        """Go on with the requests that were held."""
+        self._is_held = False
+        if not self.is_closed and not self._is_handling:
+            self._balance()
 
     def close(self, reason: str | None = None) -> None:
         """Close the socket and forget the peer; a reason is worth a line in the log."""
@@ -216,7 +228,7 @@ class Connection:
             if self._is_writing:
                 self._events.remove_writer(self._socket.fileno())
                 self._is_writing = False
-            elif self._is_reading and not self._has_kept_frames and len(self._unanswered) < MAX_UNANSWERED:
+            elif self._is_reading and not self._has_kept_frames and not self._is_held and len(self._unanswered) < MAX_UNANSWERED:
                 return
         elif not self._is_writing:
             self._events.add_writer(self._socket.fileno(), self._drain)
@@ -224,7 +236,7 @@ class Connection:
         self._balance()
 
     def _is_full(self) -> bool:
-        return len(self._unanswered) >= MAX_UNANSWERED or self._outbox.queued_bytes >= MAX_QUEUED_BYTES
+        return self._is_held or len(self._unanswered) >= MAX_UNANSWERED or self._outbox.queued_bytes >= MAX_QUEUED_BYTES
 
     def _balance(self) -> None:
         """Read no further while there is too much to answer, and go on when there is not."""

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple, Self
 
 from penstock.broker.api import Request
 from penstock.broker.connection import Connection
+from penstock.log.log import Log
 from penstock.wire.primitives import INT32, read_unsigned_varint
 from penstock.wire.produce import FIRST_FLEXIBLE, ProduceRequest
 
@@ -105,16 +106,22 @@ class ProduceShape:
 class ProduceRun:
     """The requests of one connection that wait for the end of their run."""
 
-    __slots__ = ("_append", "_taken", "connection", "shape")
+    __slots__ = ("_append", "_log", "_taken", "connection", "shape")
 
-    def __init__(self, connection: Connection, shape: ProduceShape, append: Callable[["ProduceRun", list[TakenRequest]], None]) -> None:
+    def __init__(
+        self, connection: Connection, shape: ProduceShape, log: Log, append: Callable[["ProduceRun", list[TakenRequest]], None]
+    ) -> None:
+        """`log` is that of one partition; all partitions of a topic have the same options."""
         self.connection = connection
         self.shape = shape
+        self._log = log
         self._append = append
         self._taken: list[TakenRequest] = []
 
     def take(self, frame: memoryview) -> bool:
-        """Take the request, if it belongs to the run."""
+        """Take the request, if it belongs to the run. There are none where records are looked into, nor once the topic was deleted."""
+        if not self._log.takes_runs:
+            return False
         taken = self.shape.match(frame)
         if taken is None:
             return False

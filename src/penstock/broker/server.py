@@ -36,6 +36,7 @@ from penstock.broker.handlers.topics import TopicsFamily
 from penstock.broker.housekeeping import Housekeeping
 from penstock.broker.listener import ConnectionLimits, Listener
 from penstock.broker.live_settings import LiveSettings
+from penstock.broker.record_turns import RecordTurns
 from penstock.broker.region_loader import RegionLoader
 from penstock.broker.registration import prepare_tree, register
 from penstock.broker.router import Router
@@ -190,7 +191,7 @@ class BrokerServer:
             min_idle_ms=SESSION_MIN_IDLE_MS,
         )
         families = (
-            ProduceFamily(self._replicas, clock),
+            ProduceFamily(self._replicas, clock, turns=RecordTurns(self._readers), spawn=self._spawn),
             FetchFamily(
                 self._replicas,
                 sessions=sessions,

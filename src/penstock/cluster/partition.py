@@ -24,6 +24,7 @@ from penstock.errors import (
 )
 from penstock.files import Buffer
 from penstock.log.log import AppendResult, Log
+from penstock.log.record_check import CheckedBatch, RecordCheck
 from penstock.log.region import FileRegion
 
 ACKS_ALL = -1
@@ -59,8 +60,8 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset below which every transaction is decided: without transactions the high watermark."""
-        return self.high_watermark.value
+        """The offset below which every transaction is decided; the log says what holds it back."""
+        return self.log.last_stable_offset(self.high_watermark.value)
 
     def apply(self, state: PartitionState) -> None:
         """Take over what the controller decided."""
@@ -79,14 +80,33 @@ class Partition:
             error = FencedLeaderEpoch if leader_epoch < self.state.leader_epoch else UnknownLeaderEpoch
             raise error(f"{self.topic}-{self.index} is in leader epoch {self.state.leader_epoch}, the request says {leader_epoch}")
 
-    def append_as_leader(self, batch: Buffer | None, *, acks: int, now_ms: int, produce_version: int, is_own: bool = False) -> AppendResult:
+    def begin_record_check(self, batch: Buffer, *, acks: int, now_ms: int, produce_version: int) -> RecordCheck | None:
+        """Begin to look into a batch that is to be appended; None if it need not be looked into."""
+        self._check_can_append(acks)
+        return self.log.begin_record_check(batch, now_ms=now_ms, produce_version=produce_version)
+
+    def append_as_leader(
+        self,
+        batch: Buffer | None,
+        *,
+        acks: int,
+        now_ms: int,
+        produce_version: int,
+        is_own: bool = False,
+        checked: CheckedBatch | None = None,
+    ) -> AppendResult:
         """Append one batch, stamped with offset and epoch, and let the high watermark follow. `is_own`: the broker itself made it."""
         self._check_can_append(acks)
         if batch is None:
             raise InvalidRecord(f"no record batch was sent for {self.topic}-{self.index}")
         log = self.log
         result = log.append_as_leader(
-            batch, leader_epoch=self.state.leader_epoch, now_ms=now_ms, produce_version=produce_version, is_own=is_own
+            batch,
+            leader_epoch=self.state.leader_epoch,
+            now_ms=now_ms,
+            produce_version=produce_version,
+            is_own=is_own,
+            checked=checked,
         )
         if log.is_flush_required:
             self._request_flush(self)

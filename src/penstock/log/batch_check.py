@@ -1,8 +1,8 @@
-"""What the broker looks at before it appends a producer's batch: the header, never the records.
+"""What the broker looks at before it appends a producer's batch: the header, and the first bytes of the records.
 
 Pure. Refusals are Kafka's: the same error for the same mistake wherever Kafka looks too. Kafka also decompresses and walks each batch; a
-batch with a right CRC and a wrong inside is its producer's own making and has to be harmless here. Where the topic wants the records
-looked at (compaction needs keys, recompression needs everything), see `record_check`.
+batch with a right CRC and a wrong inside is its producer's own making and has to be harmless here, unless the first bytes tell
+(`first_bytes`). Where the topic wants the records looked at (compaction needs keys, recompression needs everything), see `record_check`.
 """
 
 from penstock.errors import (
@@ -16,6 +16,7 @@ from penstock.errors import (
 )
 from penstock.files import Buffer
 from penstock.log.config import LogConfig
+from penstock.log.first_bytes import check_first_bytes
 from penstock.wire.batch import (
     CODEC_MASK,
     CONTROL,
@@ -58,6 +59,7 @@ def check_batch(batch: Buffer, config: LogConfig, *, now_ms: int, produce_versio
         _check_attributes(header, config, produce_version=produce_version)
     if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
         raise InvalidRecord(f"sequence {header.base_sequence}, epoch {header.producer_epoch} with producer id {header.producer_id}")
+    check_first_bytes(batch, header)
     if not config.is_log_append_time:
         _check_timestamps(header, config, now_ms=now_ms)
     return header

@@ -48,6 +48,7 @@ class KeptLog:
         self._epochs = loaded.epochs
         self._snapshots = loaded.snapshots
         self._flush: Flush | None = None
+        self._is_flush_wanted = False
         self._cleaning: Cleaning | None = None
         self._unsynced = Unsynced()
         if not order.is_clean:
@@ -91,7 +92,11 @@ class KeptLog:
     def update_config(self, config: LogConfig) -> None:
         """Use other options from now on."""
         self.config = config
-        self._is_rewriting = config.is_log_append_time or record_check.is_needed(config)
+        self.looks_into_records = record_check.is_needed(config)
+        """Whether an append costs time per record."""
+        self.takes_runs = not (self.looks_into_records or self._is_closed)
+        """Whether several batches may be handed over at once: it is in use, and each takes next to no time."""
+        self._is_rewriting = config.is_log_append_time or self.looks_into_records
         self._is_only_checking = not config.is_log_append_time and config.compression_type == "producer"
         self._active.update_config(config)
         # The active segment is not compacted: a record must not wait in it for longer than it may wait for compaction.
@@ -124,6 +129,15 @@ class KeptLog:
             self._snapshot_producers()
             self._start_segment(self.log_end_offset, now_ms=now_ms)
 
+    def roll_to(self, offset: int, *, now_ms: int) -> None:
+        """Start a segment at `offset`, beyond the end of the log: what a leader sent lies too far from the base of the active one."""
+        self.roll(now_ms=now_ms)
+        with self.directory.guarded("rolling a log"):
+            # Where a segment has no batch it says nothing but where the log goes on, and that is no longer there.
+            self._segments.remove_above(self.log_end_offset - 1)[0].unlink()
+            self._start_segment(offset, now_ms=now_ms)
+        self.log_start_offset = max(self.log_start_offset, self._segments.first.base_offset)
+
     # -- making it durable
 
     @property
@@ -132,8 +146,10 @@ class KeptLog:
         return self.log_end_offset - self.durable_end >= self.config.flush_messages
 
     def is_flush_due(self, now_ms: int) -> bool:
-        """Whether it is time to sync: by count, by `flush.ms`, or because a segment was sealed."""
+        """Whether it is time to sync: by count, by `flush.ms`, because a segment was sealed, or because retention waits for it."""
         unflushed = self.log_end_offset - self.durable_end
+        if self._is_flush_wanted:
+            return True
         if unflushed == 0:
             return False
         is_late = now_ms - self.last_flush_ms >= self.config.flush_ms
@@ -141,7 +157,9 @@ class KeptLog:
 
     def begin_flush(self) -> Flush | None:
         """What has to be synced so that everything written by now is durable; None if nothing is, or a flush is under way."""
-        if self._flush is not None or self.log_end_offset == self.durable_end or self._is_closed or self.directory.offline is not None:
+        if self._flush is not None or self._is_closed or self.directory.offline is not None:
+            return None
+        if self.log_end_offset == self.durable_end and not self._is_flush_wanted:
             return None
         with self.directory.guarded("flushing a log"):
             self._flush = self._collect_flush()
@@ -156,6 +174,7 @@ class KeptLog:
         """The flush has run: everything below its end is durable."""
         if flush is self._flush:
             self._flush = None
+            self._is_flush_wanted = False
             self.durable_end = max(self.durable_end, flush.end_offset)
             self.last_flush_ms = now_ms
 
@@ -200,6 +219,7 @@ class KeptLog:
     def abandon(self, *, is_durable: bool = False) -> None:
         """Let go of the files as they are; the log can no longer be used."""
         self._is_closed = True
+        self.takes_runs = False
         self._cleaning = None
         if is_durable:
             self.durable_end = self.log_end_offset
@@ -235,7 +255,11 @@ class KeptLog:
         return self.log_start_offset
 
     def apply_retention(self, now_ms: int, *, high_watermark: int) -> list[Path]:
-        """Drop segments that are too old, too many or before the start; the renamed files, to be unlinked later."""
+        """Drop segments that are too old, too many or before the start; the renamed files, to be unlinked later.
+
+        Nothing is dropped before the segment that is the first then is on the disk: a power cut could leave neither, and the log would
+        begin at 0 again. A flush is asked for, and the next call drops them.
+        """
         self._check_usable()
         with self.directory.guarded("deleting old segments"):
             facts = self._segments.facts(log_end_offset=self.log_end_offset)
@@ -243,6 +267,9 @@ class KeptLog:
             count = count_to_delete(facts, self.config, bounds)
             if count == len(self._segments):
                 self.roll(now_ms=now_ms)
+            if count and not self._is_on_disk(self._segments[count]):
+                self._is_flush_wanted = True
+                return []
             return self._drop_first(count)
 
     def truncate_to(self, offset: int) -> None:
@@ -297,6 +324,11 @@ class KeptLog:
         """Time since the first batch, as the batches tell it; since the segment was made, if they tell none."""
         first = self._active.first_timestamp
         return timestamp - first if first >= 0 else now_ms - self._active.created_ms
+
+    def _is_on_disk(self, segment: Segment) -> bool:
+        """Whether a start after a power cut would find the segment."""
+        has_durable_records = segment.base_offset < self.durable_end
+        return has_durable_records or (self.path not in self._unsynced.directories and self._flush is None)
 
     def _start_segment(self, base_offset: int, *, now_ms: int) -> None:
         self._active = Segment.create(self._files, self.path, base_offset, config=self.config, created_ms=now_ms)

@@ -32,6 +32,7 @@ from penstock.log.follower_batches import split_batches
 from penstock.log.kept_log import NO_TIME
 from penstock.log.leader_epochs import EpochEnd
 from penstock.log.loading import LoadOrder
+from penstock.log.record_check import CheckedBatch, RecordCheck
 from penstock.log.region import FileRegion, find_region, find_stretch
 from penstock.log.segment import MAX_RELATIVE_OFFSET
 from penstock.log.timestamp_search import LargestTimestampSearch, OffsetSearch, TimestampSearch
@@ -62,12 +63,30 @@ class Log(CompactedLog):
 
     # -- appending
 
+    def begin_record_check(self, batch: Buffer, *, now_ms: int, produce_version: int) -> RecordCheck | None:
+        """Begin to look into a batch, for those who have no time to do it at once; None if it need not be looked into."""
+        header = check_batch(batch, self.config, now_ms=now_ms, produce_version=produce_version)
+        check = RecordCheck(batch, header, config=self.config, now_ms=now_ms)
+        return check if check.is_needed else None
+
     def append_as_leader(
-        self, batch: Buffer, *, leader_epoch: int, now_ms: int, produce_version: int = 13, is_own: bool = False
+        self,
+        batch: Buffer,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        produce_version: int = 13,
+        is_own: bool = False,
+        checked: CheckedBatch | None = None,
     ) -> AppendResult:
-        """Check and write a producer's batch at the end of the log; the broker's own are not looked into and may be large."""
+        """Check and write a producer's batch at the end of the log; the broker's own are not looked into and may be large.
+
+        `checked` is what came out of `begin_record_check`; it counts if the options are still the same.
+        """
         try:
-            result = self._stage(batch, leader_epoch=leader_epoch, now_ms=now_ms, produce_version=produce_version, is_own=is_own)
+            result = self._stage(
+                batch, leader_epoch=leader_epoch, now_ms=now_ms, produce_version=produce_version, is_own=is_own, checked=checked
+            )
             self._write_staged()
         except BaseException as error:
             if self._staged:
@@ -97,7 +116,16 @@ class Log(CompactedLog):
             return [self._unusable()] * len(results)
         return results
 
-    def _stage(self, batch: Buffer, *, leader_epoch: int, now_ms: int, produce_version: int, is_own: bool = False) -> AppendResult:
+    def _stage(
+        self,
+        batch: Buffer,
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        produce_version: int,
+        is_own: bool = False,
+        checked: CheckedBatch | None = None,
+    ) -> AppendResult:
         """Check a batch and give it its place; `_write_staged` has to follow before anything else is done with the log."""
         if self._is_closed or self.directory.offline is not None:
             raise self._unusable()
@@ -112,7 +140,7 @@ class Log(CompactedLog):
                 return AppendResult(written.base_offset, written.last_offset, time_ms, self.log_start_offset, True)
         append_time_ms = NO_TIME
         if self._is_rewriting and not (is_own and self._is_only_checking):
-            batch, header, append_time_ms = self._rewritten(batch, header, now_ms=now_ms)
+            batch, header, append_time_ms = self._rewritten(batch, header, now_ms=now_ms, checked=checked)
         size = len(batch)
         max_timestamp = header.max_timestamp
         base_offset = self.log_end_offset
@@ -171,6 +199,8 @@ class Log(CompactedLog):
         for header in headers:
             size = header.size_bytes
             self._make_room(size, last_offset=header.last_offset, timestamp=header.max_timestamp, now_ms=now_ms)
+            if header.last_offset - self._active.base_offset > MAX_RELATIVE_OFFSET:
+                self.roll_to(header.base_offset, now_ms=now_ms)
             self._begin_append()
             try:
                 self._active.write([view[position : position + size]], self._active.size_bytes)
@@ -241,9 +271,13 @@ class Log(CompactedLog):
 
     # -- inside
 
-    def _rewritten(self, batch: Buffer, header: BatchHeader, *, now_ms: int) -> tuple[Buffer, BatchHeader, int]:
+    def _rewritten(
+        self, batch: Buffer, header: BatchHeader, *, now_ms: int, checked: CheckedBatch | None
+    ) -> tuple[Buffer, BatchHeader, int]:
         """The batch as the topic wants it stored, where that is not how it came."""
-        batch, header = record_check.checked(batch, header, config=self.config)
+        if checked is None or checked.config is not self.config:
+            checked = record_check.checked(batch, header, config=self.config, now_ms=now_ms)
+        batch, header, _ = checked
         if len(batch) > self.config.max_message_bytes:
             raise MessageTooLarge(f"stored as {self.config.compression_type} the batch has {len(batch)} bytes")
         if not self.config.is_log_append_time:

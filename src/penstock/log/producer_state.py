@@ -4,18 +4,29 @@ Per producer id: its epoch and the sequence ranges of its last five batches (a p
 range is among them is a duplicate and is answered with the offset it got the first time. Otherwise its sequence has to follow the last
 one; a new epoch starts at 0; a producer the log does not know may start anywhere, because its older records may have been deleted.
 
+At most `MAX_PRODUCERS` are remembered per log: anybody can write under any number of ids, and each costs memory until it expires. Those who
+wrote longest ago are forgotten first; if one comes back, it may start anywhere, like any producer that is not known.
+
 All of it can be rebuilt from the batch headers; snapshots (`producer_snapshot`) only make that short. Transactions will find their place in
 `ProducerEntry`: the coordinator's epoch and the first offset of the open transaction are kept and stored already, as in Kafka's files.
 """
 
 from collections.abc import Iterator
+from heapq import nsmallest
+from operator import attrgetter
 from typing import NamedTuple
 
 from penstock.errors import InvalidProducerEpoch, OutOfOrderSequenceNumber
 from penstock.wire.batch import BatchHeader
 
 REMEMBERED_BATCHES = 5
+MAX_PRODUCERS = 10_000
+FORGOTTEN_AT_ONCE = 1_000
+"""Finding the oldest means to look at all of them."""
 MAX_SEQUENCE = 2**31 - 1
+
+
+_last_offset = attrgetter("last_offset")
 
 
 class WrittenBatch(NamedTuple):
@@ -100,6 +111,8 @@ class ProducerState:
         """Take note of a batch that was written at `base_offset`."""
         entry = self._entries.get(header.producer_id)
         if entry is None:
+            if len(self._entries) >= MAX_PRODUCERS:
+                self._forget_oldest()
             entry = self._entries[header.producer_id] = ProducerEntry(header.producer_id, header.producer_epoch)
         elif entry.epoch != header.producer_epoch:
             entry.epoch = header.producer_epoch
@@ -128,6 +141,12 @@ class ProducerState:
         for producer_id in expired:
             del self._entries[producer_id]
         return len(expired)
+
+    def _forget_oldest(self) -> None:
+        count = len(self._entries) - MAX_PRODUCERS + FORGOTTEN_AT_ONCE
+        idle = (entry for entry in self._entries.values() if entry.transaction_first_offset < 0)
+        for entry in nsmallest(count, idle, key=_last_offset):
+            del self._entries[entry.producer_id]
 
     def clear(self) -> None:
         """Forget everybody."""

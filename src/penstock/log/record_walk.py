@@ -57,13 +57,13 @@ def _walk(payload: bytes, count: int, walked: WalkedRecords) -> None:  # noqa: C
             size += (more - 1) << 7
             position += 2
         else:
-            size, position = _long_varint(payload, position)
+            size, position = long_varint(payload, position)
         end = position + (size >> 1)
         timestamp = payload[position + 1]
         if timestamp < 0x80:
             position += 2
         else:
-            timestamp, position = _long_varint(payload, position + 1)
+            timestamp, position = long_varint(payload, position + 1)
         delta = payload[position]
         if delta < 0x80:
             position += 1
@@ -71,12 +71,12 @@ def _walk(payload: bytes, count: int, walked: WalkedRecords) -> None:  # noqa: C
             delta += (more - 1) << 7
             position += 2
         else:
-            delta, position = _long_varint(payload, position)
+            delta, position = long_varint(payload, position)
         key_size = payload[position]
         if key_size < 0x80:
             position += 1
         else:
-            key_size, position = _long_varint(payload, position)
+            key_size, position = long_varint(payload, position)
         if key_size == 1:
             keys.append(None)
         else:
@@ -91,7 +91,7 @@ def _walk(payload: bytes, count: int, walked: WalkedRecords) -> None:  # noqa: C
             value_size += (more - 1) << 7
             position += 2
         else:
-            value_size, position = _long_varint(payload, position)
+            value_size, position = long_varint(payload, position)
         if value_size == 1:
             tombstones.append(number)
             value_size = 0
@@ -108,7 +108,7 @@ def _walk(payload: bytes, count: int, walked: WalkedRecords) -> None:  # noqa: C
         position = end
 
 
-def _long_varint(payload: bytes, position: int) -> tuple[int, int]:
+def long_varint(payload: bytes | bytearray, position: int) -> tuple[int, int]:
     """The varint at `position` without undoing the zigzag, and the position after it."""
     value = shift = 0
     while True:

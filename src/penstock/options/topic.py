@@ -214,7 +214,9 @@ _RECORDS = (
         "check.records",
         OptionType.BOOLEAN,
         "false",
-        "Decode and check every record of a batch before it is stored, not only the batch header (Penstock's own option).",
+        "Decompress each batch and check every record before it is stored, as Kafka does, not only the header of the batch and the first "
+        "bytes of its records (Penstock's own option; costs several times the CPU, see docs/adr/0021).",
+        synonyms=("log.check.records",),
     ),
 )
 

@@ -6,8 +6,8 @@
     zstd     a zstd frame
 
 Decompressing is bounded: whoever asks says how much may come out, and a batch that wants more is a `CorruptMessage` before the memory is
-taken. Output grows by quadrupling where a format does not tell its size, so a small batch never costs the bound. cramjam is imported at
-first use.
+taken. Output grows by quadrupling where a format does not tell its size, so a small batch never costs the bound. The time is linear in what
+goes in and comes out, and the pieces of a batch are counted. cramjam is imported at first use.
 """
 
 import zlib
@@ -23,6 +23,10 @@ from penstock.wire.primitives import INT32
 MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024
 """Most that one batch may unfold to."""
 
+MAX_GZIP_STREAMS: Final = 1024
+MAX_SNAPPY_BLOCKS: Final = 4096
+"""Most pieces of one batch. Each costs time of its own, and an empty one takes only a few bytes; Java's blocks hold 32 KiB."""
+
 _XERIAL_HEADER: Final = b"\x82SNAPPY\x00" + INT32.pack(1) + INT32.pack(1)
 _XERIAL_MAGIC: Final = _XERIAL_HEADER[:8]
 _XERIAL_BLOCK: Final = 32 * 1024
@@ -33,9 +37,14 @@ _LZ4_STORED: Final = 0x80000000
 _GZIP_WINDOW: Final = 31
 """zlib's way of saying: a gzip header and the largest window."""
 _FIRST_GUESS: Final = 64 * 1024
+_FIRST_STEP: Final = 16 * 1024
 _MAPPED_FROM: Final = 1024 * 1024
 _OUTPUT_FULL: Final = "failed to write whole buffer"
 _ZSTD_LEVEL: Final = 3
+
+
+class UnfoldsTooFar(CorruptMessage):
+    """A compressed batch holds more than its reader is ready to take."""
 
 
 class Codec(IntEnum):
@@ -73,7 +82,7 @@ def compress(data: Buffer, codec: Codec, *, level: int | None = None) -> bytes:
 
 
 def decompress(data: Buffer, codec: Codec, *, limit: int = MAX_DECOMPRESSED_BYTES) -> Buffer:
-    """What was compressed; more than `limit` bytes of it, or damage, is a `CorruptMessage`."""
+    """What was compressed; damage is a `CorruptMessage`, more than `limit` bytes of it the kind of it that is `UnfoldsTooFar`."""
     match codec:
         case Codec.NONE:
             return data
@@ -109,23 +118,30 @@ def _lz4_blocks(data: memoryview) -> Iterator[bytes]:
 
 
 def _gunzip(data: Buffer, *, limit: int) -> bytes:
+    view, position = memoryview(data), 0
     parts: list[bytes] = []
     size = 0
-    rest: Buffer = data
     try:
-        while rest:
+        # A gzip file may consist of several streams, and Java's reader goes on to the next one.
+        for _ in range(MAX_GZIP_STREAMS):
             stream = zlib.decompressobj(_GZIP_WINDOW)
-            parts.append(stream.decompress(rest, limit - size + 1))
-            size += len(parts[-1])
-            if size > limit:
-                raise _bomb("gzip", limit)
-            if not stream.eof:
-                raise CorruptMessage("a gzip batch ends too early")
-            # A gzip file may consist of several streams, and Java's reader goes on to the next one.
-            rest = stream.unused_data
+            step = _FIRST_STEP
+            # By steps: what a stream leaves over is copied, and that must not be the whole rest for each of many short streams.
+            while not stream.eof:
+                if position >= len(view):
+                    raise CorruptMessage("a gzip batch ends too early")
+                parts.append(stream.decompress(view[position : position + step], limit - size + 1))
+                size += len(parts[-1])
+                if size > limit:
+                    raise _bomb("gzip", limit)
+                position += step
+                step *= 4
+            position = min(position, len(view)) - len(stream.unused_data)
+            if position == len(view):
+                return parts[0] if len(parts) == 1 else b"".join(parts)
     except zlib.error as error:
         raise CorruptMessage(f"a gzip batch is damaged: {error}") from None
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+    raise CorruptMessage(f"a gzip batch of more than {MAX_GZIP_STREAMS} streams")
 
 
 def _unsnap(data: memoryview, *, limit: int) -> bytes:
@@ -142,6 +158,8 @@ def _unsnap(data: memoryview, *, limit: int) -> bytes:
         if not 0 < length <= len(data) - position:
             raise CorruptMessage(f"a snappy block of {length} bytes in the {len(data) - position} bytes left of the batch")
         parts.append(_unsnap_block(data[position : position + length], before=size, limit=limit))
+        if len(parts) > MAX_SNAPPY_BLOCKS:
+            raise CorruptMessage(f"a snappy batch of more than {MAX_SNAPPY_BLOCKS} blocks")
         size += len(parts[-1])
         position += length
     return b"".join(parts)
@@ -183,8 +201,8 @@ def _room(size: int) -> bytearray | mmap:
         raise MemoryError(f"no room for {size} bytes") from error
 
 
-def _bomb(name: str, limit: int) -> CorruptMessage:
-    return CorruptMessage(f"a {name} batch unfolds to more than {limit} bytes")
+def _bomb(name: str, limit: int) -> UnfoldsTooFar:
+    return UnfoldsTooFar(f"a {name} batch unfolds to more than {limit} bytes")
 
 
 def _cramjam() -> Any:

@@ -88,12 +88,16 @@ def _walk(payload: bytes, count: int) -> list[tuple[bytes | None, bytes | None]]
             stop = position + size
             key = payload[position:stop]
             position = stop
+        elif size != -1:
+            raise InvalidRecord(f"a key of {size} bytes")
         size, position = _read_varint(payload, position)
         value = None
         if size >= 0:
             stop = position + size
             value = payload[position:stop]
             position = stop
+        elif size != -1:
+            raise InvalidRecord(f"a value of {size} bytes")
         if position >= end or end > len(payload):
             raise InvalidRecord("the key and value of a record do not fit into it")
         pairs.append((key, value))

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from penstock.errors import MalformedFrame
+from penstock.errors import MalformedFrame, RecordError
 from penstock.wire.endpoints import NodeEndpoint, encode_node_endpoints
 from penstock.wire.primitives import (
     INT16,
@@ -44,6 +44,7 @@ _TOO_MANY: Final = f"a Produce request with more than {MAX_PARTITIONS} partition
 _ONE_BYTE: Final = 0x7F
 """Highest varint of one byte."""
 
+FIRST_WITH_RECORD_ERRORS: Final = 8
 FIRST_FLEXIBLE: Final = 9
 _FIRST_WITH_LEADER: Final = 10
 _FIRST_WITH_TOPIC_ID: Final = 13
@@ -78,13 +79,6 @@ class ProduceRequest(NamedTuple):
     acks: int
     timeout_ms: int
     topics: list[ProduceTopic]
-
-
-class RecordError(NamedTuple):
-    """Which record of a refused batch was to blame, and why."""
-
-    batch_index: int
-    message: str | None = None
 
 
 class PartitionProduced(NamedTuple):
@@ -234,7 +228,7 @@ class PlainAnswer:
             self._after = b"\x01\x00\x00\x00" + _THROTTLE_AND_NO_TAGS.pack(0, 0)
         else:
             self._before = INT32.pack(1) + nullable_string(name) + INT32.pack(1)
-            self._after = (b"" if version < 8 else b"\x00\x00\x00\x00\xff\xff") + INT32.pack(0)
+            self._after = (b"" if version < FIRST_WITH_RECORD_ERRORS else b"\x00\x00\x00\x00\xff\xff") + INT32.pack(0)
         self._has_start_offset = version >= 5
         start_offset = "q" if self._has_start_offset else ""
         layout = struct.Struct(f">ii{len(self._before)}sihqq{start_offset}{len(self._after)}s")
@@ -295,7 +289,7 @@ def encode_response(
 
 def _encode_partition(version: int, partition: PartitionProduced) -> bytes:
     index, error_code, base_offset, time_ms, start_offset, record_errors, message, leader = partition
-    if version < 8:
+    if version < FIRST_WITH_RECORD_ERRORS:
         if version < 5:
             return _UNTIL_TIME.pack(index, error_code, base_offset, time_ms)
         return _UNTIL_START.pack(index, error_code, base_offset, time_ms, start_offset)

@@ -208,7 +208,11 @@ def encode_batch(
 def recompress(batch: Buffer, codec: Codec, *, limit: int = MAX_DECOMPRESSED_BYTES) -> bytes:
     """The same batch compressed by `codec`; the records inside are not looked at."""
     header = check_batch(batch)
-    payload = decompress(memoryview(batch)[HEADER_SIZE:], codec_of(header.codec), limit=limit)
+    return rebuild(header, decompress(memoryview(batch)[HEADER_SIZE:], codec_of(header.codec), limit=limit), codec=codec)
+
+
+def rebuild(header: BatchHeader, payload: Buffer, *, codec: Codec) -> bytes:
+    """The batch with this header around the records in `payload`, compressed by `codec`."""
     fields = header._replace(attributes=header.attributes & ~CODEC_MASK | codec)
     covered = _AFTER_CRC.pack(*fields[5:]) + compress(payload, codec)
     length = len(covered) + CRC_START - LENGTH_OVERHEAD

@@ -230,3 +230,41 @@ async def test_reader_of_a_long_answer_counts_as_moving(peer: Peer) -> None:
     assert not peer.connection.has_moved()
     await peer.receive(1 << 20)
     await eventually(peer.connection.has_moved)
+
+
+@pytest.mark.parametrize("in_one_piece", [True, False])
+async def test_requests_behind_one_that_is_held_begin_when_it_is_done(peer: Peer, *, in_one_piece: bool) -> None:
+    places: list[PendingReply] = []
+
+    def hold_the_first(connection: Connection, frame: bytes) -> None:
+        if frame == b"hold":
+            connection.hold()
+            places.append(connection.defer())
+        else:
+            connection.reply((frame,))
+
+    peer.behaviour = hold_the_first
+    if in_one_piece:
+        await peer.send(b"hold", b"next", b"last")
+    else:
+        await peer.send(b"hold")
+        await eventually(lambda: bool(places))
+        await peer.send(b"next")
+        await peer.send(b"last")
+    await eventually(lambda: bool(places))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert peer.handled == [b"hold"]
+    places[0].complete((b"done",))
+    assert peer.handled == [b"hold"]
+    peer.connection.release()
+    assert await peer.receive(12) == b"donenextlast"
+
+
+async def test_a_held_connection_may_be_closed(peer: Peer) -> None:
+    peer.behaviour = lambda connection, _frame: connection.hold()
+    await peer.send(b"hold", b"never")
+    await eventually(lambda: bool(peer.handled))
+    peer.connection.close()
+    peer.connection.release()
+    assert peer.handled == [b"hold"]

@@ -8,7 +8,6 @@ import pytest
 
 from penstock.broker.connection import Connection
 from penstock.broker.frame_reader import ReceiveBuffers
-from penstock.broker.handlers.produce import ProduceFamily
 from penstock.broker.router import Router
 from penstock.clock import SystemClock
 from penstock.cluster.replicas import Replicas
@@ -20,6 +19,7 @@ from penstock.wire.api import ApiKey
 from tests.batches import encode_batch
 from tests.unit.broker.conftest import Ends
 from tests.unit.broker.eventually import eventually
+from tests.unit.broker.produce_family import produce_family
 
 TOPIC = TopicState(name="orders", topic_id=uuid4(), partitions=(PartitionState.first((1,)),) * 3)
 VERSIONS = (3, 7, 9, 12, 13)
@@ -57,7 +57,8 @@ async def served(directory: Path, ends: Ends, config: LogConfig | None = None) -
         remove_later=lambda _path, _delay_ms: None,
     )
     await replicas.apply(ClusterView(topics={"orders": TOPIC}))
-    router = Router([ProduceFamily(replicas, SystemClock()).produce], spawn=lambda _work: None)
+    family = produce_family(replicas, SystemClock())
+    router = Router([family.produce], spawn=lambda _work: None)
     buffers = ReceiveBuffers(max_held_bytes=1 << 26)
     connection = Connection(ends.broker, peer="x:1", handler=router, buffers=buffers, max_frame_size=1 << 20, on_close=lambda _: None)
     try:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.cluster.partition import Partition
+from penstock.cluster.partition import READ_COMMITTED, Partition
 from penstock.errors import (
     FencedLeaderEpoch,
     InvalidRecord,
@@ -31,6 +31,19 @@ def test_with_one_replica_the_high_watermark_follows_the_log(logs: LogManager) -
     partition = host(logs)
     assert append(partition, b"a", b"b").last_offset == 1
     assert partition.high_watermark.value == partition.last_stable_offset == partition.log.log_end_offset == 2
+
+
+def test_what_the_log_holds_back_is_held_back_from_readers_of_committed_transactions(
+    logs: LogManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is one last stable offset: compaction, Fetch and ListOffsets ask the same."""
+    partition = host(logs)
+    append(partition, b"a")
+    append(partition, b"b")
+    monkeypatch.setattr(type(partition.log), "last_stable_offset", lambda _log, high_watermark: high_watermark - 1)
+    assert partition.last_stable_offset == 1
+    assert partition.read(1, max_bytes=100, isolation_level=READ_COMMITTED, min_one_batch=True) is None
+    assert read(partition, 1) > 0
 
 
 def test_only_the_leader_appends(logs: LogManager) -> None:

@@ -12,7 +12,8 @@ from penstock.errors import (
 )
 from penstock.log.batch_check import check_batch
 from penstock.log.config import LogConfig
-from tests.batches import encode_batch
+from penstock.wire.compression import Codec, compress
+from tests.batches import encode_batch, encode_block, encode_record
 from tests.unit.log.conftest import NOW_MS
 
 GOOD = encode_batch([b"one", b"two"], timestamp=NOW_MS)
@@ -73,10 +74,14 @@ def test_too_large_for_the_topic_or_for_a_segment() -> None:
 
 
 def test_zstd_needs_produce_version_7() -> None:
-    check(batch(attributes=4), produce_version=7)
+    zstd, lz4 = (
+        encode_block(compress(encode_record(0, b"v"), codec), 1, timestamp=NOW_MS, max_timestamp=NOW_MS, attributes=codec)
+        for codec in (Codec.ZSTD, Codec.LZ4)
+    )
+    check(zstd, produce_version=7)
     with pytest.raises(UnsupportedCompressionType):
-        check(batch(attributes=4), produce_version=6)
-    check(batch(attributes=3), produce_version=3)
+        check(zstd, produce_version=6)
+    check(lz4, produce_version=3)
 
 
 def test_timestamps_are_bounded_as_the_topic_says() -> None:

@@ -182,7 +182,7 @@ def test_a_batch_whose_inside_is_broken_is_kept_as_it_is_and_reported(open_log: 
     log = open_log(**COMPACT | {"cleanup_policy": "delete"})
     write(log, (b"a", b"1"), (b"b", b"1"))
     broken = bytearray(encode_batch([Record(0, NOW_MS, b"a", b"2"), Record(1, NOW_MS, b"c", b"2")]))
-    broken[61] = 0x7E
+    broken[62 + (broken[61] >> 1)] = 0x7E  # the size of the second record
     whole = encode_batch([Record(0, 0, b"x", b"")])
     from crc32c import crc32c  # the CRC is right: only the inside is wrong
 
@@ -368,7 +368,7 @@ def test_a_batch_with_times_beyond_64_bits_is_kept_and_does_not_end_the_cleaner(
     batch = bytearray(encode_batch([Record(0, NOW_MS - 1, b"k", b"old"), Record(1, NOW_MS, b"j", b"odd")]))
     batch[27:35] = LONG_MAX.to_bytes(8)  # the base timestamp, from which the times of the records count
     batch[17:21] = crc32c(batch[21:]).to_bytes(4)
-    log.append_as_leader(bytes(batch), leader_epoch=0, now_ms=NOW_MS)
+    log.append_as_leader(bytes(batch), leader_epoch=0, now_ms=NOW_MS, is_own=True)
     for _ in range(5):
         write(log, (b"k", b"v" * 50))
     assert compact(log).broken_count == 1

@@ -18,7 +18,7 @@ from penstock.log.config import LogConfig
 from penstock.log.directory import LogDirectory
 from penstock.log.loading import LoadOrder
 from penstock.log.log import AppendResult, Log
-from tests.batches import encode_batch, split_batches
+from tests.batches import decode_records, encode_batch, split_batches
 from tests.unit.log.conftest import NOW_MS, OpenLog
 from tests.unit.log.partition import append, append_many, flush, read_bytes, values
 
@@ -117,6 +117,23 @@ def test_log_rolls_when_offsets_are_too_far_from_the_base(log: Log) -> None:
     assert log.segment_base_offsets == [0, 1, 2**31 + 1]
 
 
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_follower_begins_a_segment_where_the_leader_begins_however_far_that_is(open_log: OpenLog, *, is_empty: bool) -> None:
+    log, far = open_log(), 3_000_000_000
+    if not is_empty:
+        append(log, b"x")
+    assert log.append_as_follower(encode_batch([b"y"], base_offset=far, timestamp=1), now_ms=NOW_MS) == far + 1
+    log.append_as_follower(encode_batch([b"z"], base_offset=far + 1, timestamp=1), now_ms=NOW_MS)
+    expected = [far] if is_empty else [0, far]
+    assert (log.segment_base_offsets, log.log_start_offset) == (expected, expected[0])
+    assert [record.offset for record in decode_records(read_bytes(log, far))] == [far, far + 1]
+    log.close()
+    assert sorted(path.name for path in log.path.glob("*.log")) == [f"{base:020d}.log" for base in expected]
+    again = open_log()
+    assert (again.segment_base_offsets, again.log_start_offset, again.log_end_offset) == (expected, expected[0], far + 2)
+    assert append(again, b"goes on").base_offset == far + 2
+
+
 def test_reading_outside_is_an_error_and_at_the_end_is_nothing(log: Log) -> None:
     append_many(log, 3)
     log.delete_records_before(1)
@@ -199,6 +216,7 @@ def test_retention_drops_segments_and_hands_their_files_over(open_log: OpenLog) 
     append_many(log, 40)
     reader = log.read(0, max_bytes=1 << 20, limit_offset=40)
     assert reader is not None
+    flush(log)
     dropped = log.apply_retention(NOW_MS, high_watermark=40)
     assert log.log_start_offset == log.segment_base_offsets[0] > 0
     assert log.size_bytes <= 3000
@@ -211,9 +229,26 @@ def test_expired_active_segment_is_rolled_and_dropped(open_log: OpenLog) -> None
     log = open_log(retention_ms=1000)
     append_many(log, 3)
     assert log.apply_retention(NOW_MS + 1001, high_watermark=0) == []
+    assert log.apply_retention(NOW_MS + 1001, high_watermark=3) == []
+    assert (log.log_start_offset, log.segment_base_offsets, log.is_flush_due(NOW_MS)) == (0, [0, 3], True)
+    flush(log)
     assert log.apply_retention(NOW_MS + 1001, high_watermark=3)
     assert (log.log_start_offset, log.log_end_offset, log.segment_base_offsets) == (3, 3, [3])
+    assert (log.is_flush_due(NOW_MS), log.begin_flush()) == (False, None)
     assert append(log, b"x").base_offset == 3
+
+
+def test_expired_log_whose_records_are_on_disk_waits_for_its_new_segment_all_the_same(open_log: OpenLog) -> None:
+    log = open_log(retention_ms=1000)
+    append_many(log, 3)
+    flush(log)
+    assert log.apply_retention(NOW_MS + 1001, high_watermark=3) == []
+    running = log.begin_flush()
+    assert running is not None
+    assert log.apply_retention(NOW_MS + 1001, high_watermark=3) == []
+    running.run()
+    log.complete_flush(running, now_ms=NOW_MS)
+    assert log.apply_retention(NOW_MS + 1001, high_watermark=3)
 
 
 def test_truncation_cuts_at_a_batch_boundary(open_log: OpenLog) -> None:

@@ -13,7 +13,7 @@ from penstock.log.config import LogConfig
 from penstock.log.directory import LogDirectory
 from penstock.log.log import Log
 from penstock.log.manager import LoadReport, LogManager
-from tests.unit.log.partition import append, append_many, values
+from tests.unit.log.partition import append, append_many, flush, values
 
 ID = uuid.UUID(int=7)
 
@@ -270,6 +270,8 @@ def test_retention_over_all_logs(tmp_path: Path) -> None:
     manager = started(tmp_path)
     log = manager.create("orders", 0, topic_id=ID, config=LogConfig(retention_bytes=0))
     append_many(log, 3)
+    assert manager.apply_retention(lambda log: log.log_end_offset) == []
+    flush(log)
     [(dropped_log, dropped)] = manager.apply_retention(lambda log: log.log_end_offset)
     assert dropped_log is log
     assert log.log_start_offset == 3

@@ -1,7 +1,7 @@
 import pytest
 
 from penstock.errors import InvalidProducerEpoch, OutOfOrderSequenceNumber
-from penstock.log.producer_state import ProducerState
+from penstock.log.producer_state import FORGOTTEN_AT_ONCE, MAX_PRODUCERS, ProducerState
 from penstock.wire.batch import BatchHeader, read_header
 from tests.batches import encode_batch
 
@@ -81,3 +81,23 @@ def test_open_transaction_does_not_expire() -> None:
     state = written(0)
     next(iter(state)).transaction_first_offset = 5
     assert state.expire(older_than_ms=10**9) == 0
+
+
+def test_so_many_producers_are_remembered_and_who_wrote_longest_ago_is_forgotten_first() -> None:
+    state = ProducerState()
+    first = header(0)
+    for producer in range(MAX_PRODUCERS):
+        state.record(first._replace(producer_id=producer), base_offset=2 * producer)
+    faithful, in_transaction = 3, 5
+    state.record(header(2, producer=faithful), base_offset=2 * MAX_PRODUCERS)
+    entry = state.get(in_transaction)
+    assert entry is not None
+    entry.transaction_first_offset = 10
+    for producer in range(MAX_PRODUCERS, 3 * MAX_PRODUCERS):
+        state.record(first._replace(producer_id=producer), base_offset=2 * producer + 10)
+        assert len(state) <= MAX_PRODUCERS
+        if producer == MAX_PRODUCERS:
+            assert len(state) == MAX_PRODUCERS - FORGOTTEN_AT_ONCE + 1
+            assert (state.get(0), state.get(faithful) is None) == (None, False)
+    assert [producer for producer in range(MAX_PRODUCERS) if state.get(producer) is not None] == [in_transaction]
+    assert state.check(header(77, producer=0)) is None

@@ -24,25 +24,26 @@ def test_most_topics_need_no_look_inside() -> None:
 
 def test_compacted_topic_wants_a_key_for_every_record() -> None:
     compacted = config(cleanup_policy="compact")
-    assert checked(KEYED, read_header(KEYED), config=compacted) == (KEYED, read_header(KEYED))
-    with pytest.raises(InvalidRecord, match="without a key"):
-        checked(KEYLESS, read_header(KEYLESS), config=compacted)
-    assert checked(KEYLESS, read_header(KEYLESS), config=config(check_records=True))[0] is KEYLESS
+    assert checked(KEYED, read_header(KEYED), config=compacted, now_ms=1000) == (KEYED, read_header(KEYED), compacted)
+    with pytest.raises(InvalidRecord, match="1 of 2 records are refused; number 1: it has no key") as refused:
+        checked(KEYLESS, read_header(KEYLESS), config=compacted, now_ms=1000)
+    assert [error.batch_index for error in refused.value.record_errors] == [1]
+    assert checked(KEYLESS, read_header(KEYLESS), config=config(check_records=True), now_ms=1000)[0] is KEYLESS
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
 def test_batch_is_stored_in_the_codec_of_the_topic(codec: str) -> None:
-    stored, header = checked(KEYED, read_header(KEYED), config=config(compression_type=codec))
+    stored, header, _ = checked(KEYED, read_header(KEYED), config=config(compression_type=codec), now_ms=1000)
     assert header.codec == Codec[codec.upper()]
     assert list(decode_records(stored)) == list(decode_records(KEYED))
     assert (header.producer_id, header.producer_epoch, header.base_sequence, header.record_count) == (5, 1, 9, 2)
-    back, plain = checked(stored, header, config=config(compression_type="uncompressed"))
+    back, plain, _ = checked(stored, header, config=config(compression_type="uncompressed"), now_ms=1000)
     assert (plain.codec, list(decode_records(back))) == (0, list(decode_records(KEYED)))
 
 
 def test_batch_that_has_the_codec_already_is_left_alone() -> None:
     packed = encode_batch([Record(0, 1, b"k", b"v")], codec=Codec.LZ4)
-    assert checked(packed, read_header(packed), config=config(compression_type="lz4"))[0] is packed
+    assert checked(packed, read_header(packed), config=config(compression_type="lz4"), now_ms=1000)[0] is packed
 
 
 def test_wrong_inside_is_refused_where_it_is_looked_at() -> None:
@@ -50,4 +51,4 @@ def test_wrong_inside_is_refused_where_it_is_looked_at() -> None:
     broken[61] = 0x7F
     broken[17:21] = compute_crc(broken).to_bytes(4, "big")
     with pytest.raises(InvalidRecord):
-        checked(broken, read_header(broken), config=config(check_records=True))
+        checked(broken, read_header(broken), config=config(check_records=True), now_ms=1000)

@@ -9,6 +9,7 @@ from penstock.wire.batch import HEADER_SIZE
 from penstock.wire.compression import Codec
 from penstock.wire.records import Record, encode_batch
 from tests import batches
+from tests.batches import encode_block
 from tests.unit.log.compaction import compact
 from tests.unit.log.conftest import NOW_MS, OpenLog
 from tests.unit.log.partition import append, finished, offset_for_timestamp, offset_of_max_timestamp, read_all
@@ -82,7 +83,8 @@ def test_brokers_time_holds_for_every_record(open_log: OpenLog) -> None:
 
 def test_batch_with_a_wrong_inside_answers_with_its_first_record(open_log: OpenLog) -> None:
     log = open_log()
-    append(log, b"a", b"b", timestamp=500, attributes=1)
+    damaged = encode_block(b"\x1f\x8b\x08" + bytes(40), 2, timestamp=500, max_timestamp=500, attributes=1)
+    log.append_as_leader(damaged, leader_epoch=0, now_ms=NOW_MS)
     assert offset_for_timestamp(log, 100) == (500, 0, 0)
 
 

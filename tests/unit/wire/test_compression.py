@@ -1,12 +1,13 @@
 import errno
 import os
+import zlib
 from random import Random
 
 import cramjam
 import pytest
 
 from penstock.errors import CorruptMessage, UnsupportedCompressionType
-from penstock.wire.compression import Codec, codec_of, compress, decompress
+from penstock.wire.compression import MAX_GZIP_STREAMS, MAX_SNAPPY_BLOCKS, Codec, codec_of, compress, decompress
 
 REAL_CODECS = [codec for codec in Codec if codec is not Codec.NONE]
 TEXT = b"the quick brown fox jumps over the lazy dog " * 5_000
@@ -67,6 +68,40 @@ def test_lz4_frames_have_independent_blocks_and_a_right_header_checksum() -> Non
 
 def test_several_gzip_streams_are_one() -> None:
     assert decompress(compress(b"one ", Codec.GZIP) + compress(b"two", Codec.GZIP), Codec.GZIP) == b"one two"
+
+
+@pytest.mark.parametrize("tail", [b"", b"x" * 50_000])
+def test_many_short_gzip_streams_are_read_in_linear_time(monkeypatch: pytest.MonkeyPatch, tail: bytes) -> None:
+    """What a stream leaves over is copied: the bytes handed to zlib bound that, and must not be all that is left for each stream."""
+    handed: list[int] = []
+    real = zlib.decompressobj
+
+    class CountingStream:
+        def __init__(self, window: int) -> None:
+            self._stream = real(window)
+
+        def decompress(self, data: memoryview, most: int) -> bytes:
+            handed.append(len(data))
+            return self._stream.decompress(data, most)
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(self._stream, name)
+
+    monkeypatch.setattr(zlib, "decompressobj", CountingStream)
+    streams = [compress(b"%d," % number, Codec.GZIP) for number in range(MAX_GZIP_STREAMS - 1)]
+    data = b"".join(streams) + compress(tail, Codec.GZIP)
+    assert decompress(data, Codec.GZIP) == b"".join(b"%d," % number for number in range(MAX_GZIP_STREAMS - 1)) + tail
+    assert sum(handed) < 16 * 1024 * (len(streams) + 2)
+
+
+def test_a_batch_of_too_many_pieces_is_refused() -> None:
+    assert decompress(compress(b"", Codec.GZIP) * MAX_GZIP_STREAMS, Codec.GZIP) == b""
+    with pytest.raises(CorruptMessage, match="streams"):
+        decompress(compress(b"", Codec.GZIP) * 52_000, Codec.GZIP)
+    empty_block = b"\x00\x00\x00\x01\x00"
+    assert decompress(compress(b"", Codec.SNAPPY) + empty_block * MAX_SNAPPY_BLOCKS, Codec.SNAPPY) == b""
+    with pytest.raises(CorruptMessage, match="blocks"):
+        decompress(compress(b"", Codec.SNAPPY) + empty_block * 200_000, Codec.SNAPPY)
 
 
 @pytest.mark.parametrize("number", [5, 6, 7])

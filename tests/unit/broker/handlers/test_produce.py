@@ -10,12 +10,13 @@ from penstock.errors import InvalidRequiredAcks, RequestTimedOut, StorageError, 
 from penstock.wire.api import ApiKey
 from tests.batches import encode_batch
 from tests.unit.broker.handlers.desk import Desk
+from tests.unit.broker.produce_family import produce_family
 from tests.unit.cluster.hosting import NOW_MS, flush, topic_state, view_of
 
 
 @pytest.fixture
 def family(replicas: Replicas) -> ProduceFamily:
-    return ProduceFamily(replicas, ManualClock(NOW_MS))
+    return produce_family(replicas, ManualClock(NOW_MS))
 
 
 @pytest.fixture
