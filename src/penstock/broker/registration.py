@@ -1,15 +1,19 @@
-"""A broker's place in the tree: the cluster it belongs to, its address, and who is controller."""
+"""A broker's place in the tree: the cluster it belongs to, its address, and the data directories it has."""
 
 import asyncio
 import base64
+import logging
 import uuid
 from typing import Final
 
 from penstock.coordination import paths
 from penstock.coordination.cluster_view import BrokerState
-from penstock.coordination.errors import NodeExists
+from penstock.coordination.errors import NodeExists, NoNode
 from penstock.coordination.interface import Coordination
 from penstock.errors import StartupError
+from penstock.log.known_directories import KnownDirectories
+
+logger = logging.getLogger(__name__)
 
 MOST_ATTEMPTS: Final = 5
 FORMER_LIFE_S: Final = 24.0
@@ -37,6 +41,28 @@ async def register(coordination: Coordination, broker: BrokerState) -> int:
         else:
             await _until_gone(coordination, path)
     raise StartupError(f"another broker is registered as number {broker.node_id}: give this one another number with --node-id")
+
+
+async def recall_directories(coordination: Coordination, node_id: int) -> KnownDirectories:
+    """What the tree remembers of the data directories of a broker; a znode that makes no sense remembers nothing."""
+    path = paths.broker_directories(node_id)
+    try:
+        data, _ = await coordination.get(path)
+        return KnownDirectories.decode(data)
+    except NoNode:
+        return KnownDirectories()
+    except ValueError as error:
+        logger.error("the znode %s makes no sense and is written anew: %s", path, error)
+        return KnownDirectories()
+
+
+async def remember_directories(coordination: Coordination, node_id: int, known: KnownDirectories) -> None:
+    """Write down in the tree which data directories a broker has."""
+    path = paths.broker_directories(node_id)
+    await _create_if_missing(coordination, path, b"")
+    data, _ = await coordination.get(path)
+    if data != known.encode():
+        await coordination.set(path, known.encode())
 
 
 async def _until_gone(coordination: Coordination, path: str) -> None:

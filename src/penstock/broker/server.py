@@ -37,7 +37,7 @@ from penstock.broker.housekeeping import Housekeeping
 from penstock.broker.listener import ConnectionLimits, Listener
 from penstock.broker.live_settings import LiveSettings
 from penstock.broker.region_loader import RegionLoader
-from penstock.broker.registration import prepare_tree, register
+from penstock.broker.registration import prepare_tree, recall_directories, register, remember_directories
 from penstock.broker.router import Router
 from penstock.broker.routes import bind
 from penstock.broker.server_options import ServerOptions
@@ -55,6 +55,7 @@ from penstock.coordination.server import CoordinationServer
 from penstock.errors import StartupError, StorageError
 from penstock.files import Files
 from penstock.log.directory import LogDirectory
+from penstock.log.known_directories import ZOOKEEPER
 from penstock.log.manager import LogManager
 from penstock.options.validation import check_startup_values
 from penstock.transactions.producer_ids import ProducerIds
@@ -89,6 +90,8 @@ class BrokerServer:
         self._has_opened_logs = False
         self._keeper: TreeKeeper | None = None
         """The embedded tree; None where the coordination is a real ZooKeeper."""
+        self._tree: LogDirectory | None = None
+        """The data directory that holds it."""
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
@@ -132,7 +135,7 @@ class BrokerServer:
     async def _open_storage(self) -> None:
         options = self._options
         self._logs = LogManager(options.data, clock=self._clock, files=self._files, on_offline=self._on_offline)
-        self._logs.start(node_id=options.node_id, cluster_id=None)
+        self._logs.start(node_id=options.node_id, cluster_id=None, forgotten=options.forget_directories)
         self._exit.callback(self._close_logs)
         self._coordination = await self._open_coordination()
         self._exit.push_async_callback(self._coordination.close)
@@ -140,24 +143,39 @@ class BrokerServer:
 
     async def _open_coordination(self) -> Coordination:
         options = self._options
-        directory = options.data[0] / COORDINATION_DIRECTORY
+        holders = [directory for directory in self._logs.online_directories if (directory.path / COORDINATION_DIRECTORY).exists()]
         if options.zookeeper is not None:
-            if directory.exists():
+            if holders:
                 advice = "give --data another directory, or leave --zookeeper out"
-                raise StartupError(f"the topics in {options.data[0]} are known to its embedded coordination, not to a ZooKeeper; {advice}")
+                raise StartupError(f"the topics in {holders[0].path} are known to its embedded coordination, not to a ZooKeeper; {advice}")
             from penstock.coordination.kazoo_adapter import KazooCoordination  # not loaded where nobody needs it
 
             return await KazooCoordination.connect(options.zookeeper)
-        if (failure := self._logs.directories[0].offline) is not None:
-            raise StartupError(f"{failure}; the first data directory has to work, it holds the coordination tree")
+        self._tree = self._tree_directory(holders)
         embedded = await EmbeddedCoordination.open(
-            directory,
+            self._tree.path / COORDINATION_DIRECTORY,
             files=self._files,
             clock=self._clock,
             broker_session_name=f"broker-{options.node_id}",
         )
         self._keeper = embedded.keeper
         return embedded
+
+    def _tree_directory(self, holders: list[LogDirectory]) -> LogDirectory:
+        """Which data directory holds the embedded tree: the one that always did, in whatever order they are given; at first, the first."""
+        if len(holders) > 1:
+            found = " and ".join(str(directory.path) for directory in holders)
+            raise StartupError(f"there are coordination trees in {found}: move the one that is not this broker's elsewhere")
+        known = self._logs.known.tree
+        if known == ZOOKEEPER:
+            advice = "give --zookeeper HOST:PORT, or --data another directory"
+            raise StartupError(f"the topics in {self._options.data[0]} are known to a ZooKeeper; {advice}")
+        if known and known not in self._options.forget_directories and (not holders or holders[0].id_text != known):
+            raise StartupError(f"the coordination tree is in {self._logs.known.paths[known]}, which does not work: mend or restore it")
+        first = holders[0] if holders else self._logs.directories[0]
+        if first.offline is not None:
+            raise StartupError(f"{first.offline}; the first data directory has to work, it will hold the coordination tree")
+        return first
 
     def _build_handlers(self, partition_limit: int) -> None:
         clock, settings, node_id = self._clock, self._settings, self._options.node_id
@@ -216,10 +234,14 @@ class BrokerServer:
     async def _join_cluster(self) -> None:
         options = self._options
         cluster_id = await prepare_tree(self._coordination, cluster_id=self._logs.cluster_id)
-        self._logs.identify(node_id=options.node_id, cluster_id=cluster_id)
         self.address = self._listener.bind(options.listen_host, options.listen_port)
         self._exit.callback(self._listener.close)
         await self._register()
+        # Before that it would be another broker of our number whose directories are missing here.
+        self._logs.recall(await recall_directories(self._coordination, options.node_id))
+        self._logs.identify(node_id=options.node_id, cluster_id=cluster_id)
+        known = self._logs.remember(tree=ZOOKEEPER if self._tree is None else self._tree.id_text)
+        await remember_directories(self._coordination, options.node_id, known)
         await self._election.start()
         self._exit.push_async_callback(self._election.stop)
         await self._watcher.load()
@@ -304,8 +326,8 @@ class BrokerServer:
             # ZooKeeper forgot this broker when the session ended; the logs did not.
             if state is SessionState.CONNECTED:
                 self._spawn(self._register())
-        elif state is SessionState.LOST:
-            self._fail(StorageError(f"the coordination tree in {self._options.data[0] / COORDINATION_DIRECTORY} failed"))
+        elif state is SessionState.LOST and self._tree is not None:
+            self._fail(StorageError(f"the coordination tree in {self._tree.path / COORDINATION_DIRECTORY} failed"))
 
     def _close_logs(self) -> None:
         if not self._has_opened_logs:

@@ -1,6 +1,6 @@
 """All logs of a broker, in one or several log directories.
 
-    start(...)        locks the directories, checks whose they are, finds out whether the last stop was clean
+    start(...)        locks the directories, checks whose they are and that none is missing, finds out whether the last stop was clean
     load(...)         opens every log; leftovers of deleted topics and directories nobody wants are reported
     create / delete   a log in the directory with the fewest logs; a deleted one is renamed at once, its files go later, in a thread
     apply_retention, write_checkpoints, expire_producers, release_idle
@@ -14,7 +14,7 @@ are not known here: who keeps them hands them in when checkpoints are written.
 
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -37,6 +37,7 @@ from penstock.log.directory import (
     unique_name,
 )
 from penstock.log.flush import Flush
+from penstock.log.known_directories import FoundDirectories, KnownDirectories, check, newest, renewed, unreadable
 from penstock.log.loading import LoadOrder
 from penstock.log.log import Log
 
@@ -72,6 +73,10 @@ class LogManager:
         self._clock = clock
         self._logs: dict[TopicPartition, Log] = {}
         self.is_loaded = False
+        self.known = KnownDirectories()
+        """What is remembered of the directories of this broker, less what was given up."""
+        self._forgotten: Collection[str] = ()
+        self._found = FoundDirectories({})
         self.directories = [LogDirectory(self._files, path.absolute(), on_offline=on_offline) for path in paths]
         self._captures = 0
         self._written_capture = 0
@@ -101,12 +106,15 @@ class LogManager:
         """The cluster the directories belong to; None in new ones."""
         return next((directory.cluster_id for directory in self.directories if directory.cluster_id is not None), None)
 
-    def start(self, *, node_id: int, cluster_id: str | None) -> None:
+    def start(self, *, node_id: int, cluster_id: str | None, forgotten: Collection[str] = ()) -> None:
         """Lock the directories and find out how they were left; StartupError with one sentence if none can be used.
 
-        A directory whose disk fails is offline, and the others go on without it. One that belongs to somebody else is a mistake that only
-        a person can mend: StartupError.
+        A directory whose disk fails is offline, and the others go on without it. One that belongs to somebody else, or is missing and not
+        `forgotten` by its id, is a mistake that only a person can mend: StartupError, before anything is touched.
         """
+        self._forgotten = forgotten
+        self._found = self._look()
+        self.recall(newest(directory.known for directory in self.directories))
         failed: list[tuple[LogDirectory, OSError]] = []
         try:
             for directory in self.directories:
@@ -122,6 +130,27 @@ class LogManager:
             for directory in self.directories:
                 directory.release()
             raise
+
+    def recall(self, known: KnownDirectories) -> None:
+        """Check what somebody else remembers of the directories too; StartupError if one is missing."""
+        known = newest([self.known, known])
+        check(known, self._found, forgotten=self._forgotten)
+        self.known = known
+
+    def remember(self, *, tree: str) -> KnownDirectories:
+        """Write down in every directory which others there are, before a log is made in any; returns what was written."""
+        for given_up in set(self._forgotten) - set(self.known.paths):
+            _logger.warning("no data directory %s is known: --forget-directory %s can be left out", given_up, given_up)
+        kept = self.known.without(self._forgotten)
+        for identifier, path in unreadable(kept, self._found).items():
+            _logger.error("the data directory %s (directory.id %s) cannot be read: what is not found stays offline", path, identifier)
+        self.known = renewed(kept, self._found, tree=tree, is_changed=kept != self.known)
+        for directory in self.online_directories:
+            try:
+                directory.remember(self.known)
+            except OSError as error:
+                directory.fail("writing down the data directories", error)
+        return self.known
 
     def identify(self, *, node_id: int, cluster_id: str) -> None:
         """Write down, or check, which cluster the directories belong to; StartupError if it is another one."""
@@ -281,6 +310,24 @@ class LogManager:
         found = partition_metadata.read_topic_id(self._files, path)
         if found is not None and found != topic_id:
             _logger.warning("%s belongs to an older topic of that name and is kept as %s", path, self.set_aside(path).name)
+
+    def _look(self) -> FoundDirectories:
+        present: dict[str, Path] = {}
+        dead, empty, absent = list[Path](), list[Path](), list[Path]()
+        for directory in self.directories:
+            path = directory.path
+            try:
+                directory.look()
+                if not directory.is_identified:
+                    (empty if self._files.exists(path) else absent).append(path)
+            except OSError:
+                dead.append(path)
+                continue
+            if (other := present.get(directory.id_text)) is not None:
+                advice = "one is a copy of the other; leave one of them out of --data"
+                raise StartupError(f"{other} and {path} have the same directory.id {directory.id_text}: {advice}")
+            present[directory.id_text] = path
+        return FoundDirectories(present, dead, empty, absent)
 
     def _begin(self, directory: LogDirectory, *, node_id: int, cluster_id: str | None) -> None:
         directory.acquire()
