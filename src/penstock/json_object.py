@@ -54,6 +54,12 @@ class JsonObject:
         """An object of texts."""
         return _texts(_object(self._take(name), self._called(name)), self._called(name))
 
+    def counts(self, name: str) -> dict[str, int]:
+        """An object of whole numbers from 0 to 32 767."""
+        called = self._called(name)
+        fields = _object(self._take(name), called)
+        return {_text(key, f"a name in {called}"): _integer(value, f"{key[:80]!r} in {called}", 0, 32_767) for key, value in fields.items()}
+
     def all_texts(self) -> dict[str, str]:
         """The object itself, as one of texts."""
         return _texts(self._fields, self._place or "it")

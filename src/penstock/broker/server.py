@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self
+from uuid import UUID
 
 from penstock.broker.descriptors import max_partitions, raise_descriptor_limit
 from penstock.broker.fetch_sessions import FetchSessions
@@ -37,7 +38,7 @@ from penstock.broker.housekeeping import Housekeeping
 from penstock.broker.listener import ConnectionLimits, Listener
 from penstock.broker.live_settings import LiveSettings
 from penstock.broker.region_loader import RegionLoader
-from penstock.broker.registration import prepare_tree, recall_directories, register, remember_directories
+from penstock.broker.registration import Registration, prepare_tree, recall_directories, remember_directories
 from penstock.broker.router import Router
 from penstock.broker.routes import bind
 from penstock.broker.server_options import ServerOptions
@@ -45,7 +46,7 @@ from penstock.broker.topic_creation import TopicCreation
 from penstock.clock import Clock, SystemClock
 from penstock.cluster.controller import Controller
 from penstock.cluster.replicas import Replicas
-from penstock.coordination.cluster_view import BrokerState, ClusterView
+from penstock.coordination.cluster_view import BrokerState, ClusterView, TopicState
 from penstock.coordination.cluster_watcher import ClusterWatcher
 from penstock.coordination.election import ControllerElection
 from penstock.coordination.embedded import EmbeddedCoordination
@@ -66,6 +67,7 @@ COORDINATION_DIRECTORY = "coordination"
 DISK_THREADS = 4
 READ_THREADS = 4
 """Cold reads have threads of their own: consumers that lag far behind do not hold up an fsync that producers wait for."""
+UNKNOWN_ID = UUID(int=0)
 SESSION_MIN_IDLE_MS = 120_000
 HALF_FRAME_MS = 30_000
 WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 -- to recognise them, not to listen on them
@@ -86,7 +88,6 @@ class BrokerServer:
         self._exit = AsyncExitStack()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped: asyncio.Future[None] | None = None
-        self._broker_epoch = -1
         self._has_opened_logs = False
         self._keeper: TreeKeeper | None = None
         """The embedded tree; None where the coordination is a real ZooKeeper."""
@@ -124,6 +125,7 @@ class BrokerServer:
         self._build_handlers(partition_limit)
         await self._join_cluster()
         self._spawn(self._watcher.run())
+        self._spawn(self._registration.run())
         self._spawn(self._housekeeping.run())
         self._exit.push_async_callback(self._stop_tasks)
         self._exit.callback(self._housekeeping.forget)
@@ -236,7 +238,8 @@ class BrokerServer:
         cluster_id = await prepare_tree(self._coordination, cluster_id=self._logs.cluster_id)
         self.address = self._listener.bind(options.listen_host, options.listen_port)
         self._exit.callback(self._listener.close)
-        await self._register()
+        self._registration = Registration(self._coordination, self._announced())
+        await self._registration.register()
         # Before that it would be another broker of our number whose directories are missing here.
         self._logs.recall(await recall_directories(self._coordination, options.node_id))
         self._logs.identify(node_id=options.node_id, cluster_id=cluster_id)
@@ -246,11 +249,10 @@ class BrokerServer:
         self._exit.push_async_callback(self._election.stop)
         await self._watcher.load()
 
-    async def _register(self) -> None:
+    def _announced(self) -> BrokerState:
         options = self._options
         host, port = options.advertise or (_advertised_host(self.address[0]), self.address[1])
-        rack = self._settings.current.text("broker.rack")
-        self._broker_epoch = await register(self._coordination, BrokerState(options.node_id, host, port, rack))
+        return BrokerState(options.node_id, host, port, self._settings.current.text("broker.rack"))
 
     async def _serve_coordination(self) -> None:
         if self._keeper is None:
@@ -277,8 +279,9 @@ class BrokerServer:
 
     def _load_logs(self, view: ClusterView) -> None:
         report = self._logs.load(
-            lambda topic: self._settings.log_config(view.topics[topic]),
+            lambda topic: self._settings.log_config(view.topics.get(topic) or TopicState(topic, UNKNOWN_ID, ())),
             topic_ids={topic.name: topic.topic_id for topic in view.topics.values()},
+            doubtful=view.unreadable_topics,
         )
         self._has_opened_logs = True
         for path in report.deleted:
@@ -322,18 +325,15 @@ class BrokerServer:
             self._fail(failure)
 
     def _session_changed(self, state: SessionState) -> None:
-        if self._keeper is None:
-            # ZooKeeper forgot this broker when the session ended; the logs did not.
-            if state is SessionState.CONNECTED:
-                self._spawn(self._register())
-        elif state is SessionState.LOST and self._tree is not None:
+        # In a real ZooKeeper a session that is lost is followed by the next one; the embedded tree is lost with its disk.
+        if self._tree is not None and state is SessionState.LOST:
             self._fail(StorageError(f"the coordination tree in {self._tree.path / COORDINATION_DIRECTORY} failed"))
 
     def _close_logs(self) -> None:
         if not self._has_opened_logs:
             self._leave_as_found()
             return
-        self._logs.close(broker_epoch=self._broker_epoch, high_watermark_of=self._replicas.high_watermark_of)
+        self._logs.close(broker_epoch=self._registration.epoch, high_watermark_of=self._replicas.high_watermark_of)
 
     def _leave_as_found(self) -> None:
         """No log was opened: nothing is known about them, so no checkpoint is written, and what was not clean does not become so."""

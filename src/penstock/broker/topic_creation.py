@@ -6,8 +6,8 @@ Used by CreateTopics and by Metadata, which creates a topic that somebody asks f
 from collections.abc import Callable, Mapping, Sequence
 
 from penstock.cluster.controller import Controller
-from penstock.cluster.topic_names import check_collision
 from penstock.coordination.cluster_view import INTERNAL_TOPICS, TopicState
+from penstock.coordination.topic_names import check_collision
 from penstock.errors import InvalidRequest, InvalidTopic, PolicyViolation, TopicAlreadyExists
 from penstock.options.settings import BrokerSettings
 from penstock.options.validation import validate_topic_overrides

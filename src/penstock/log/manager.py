@@ -157,9 +157,16 @@ class LogManager:
         for directory in self.online_directories:
             directory.identify(node_id=node_id, cluster_id=cluster_id)
 
-    def load(self, config_of: Callable[[str], LogConfig], *, topic_ids: Mapping[str, uuid.UUID] | None = None) -> LoadReport:
+    def load(
+        self,
+        config_of: Callable[[str], LogConfig],
+        *,
+        topic_ids: Mapping[str, uuid.UUID] | None = None,
+        doubtful: Collection[str] = (),
+    ) -> LoadReport:
         """Open every log; where `topic_ids` is given, a log of another topic (by id) is reported as a stray instead.
 
+        Of a `doubtful` topic nobody knows the id for now: its logs are opened and kept for it.
         A directory that fails is offline. StartupError if one works and its logs cannot be opened all the same (too few descriptors): a
         log that is passed over would be begun anew, without recovery or in another directory.
         """
@@ -167,7 +174,7 @@ class LogManager:
         self.is_loaded = True
         for directory in self.online_directories:
             try:
-                self._load_directory(directory, config_of, topic_ids, report=report)
+                self._load_directory(directory, config_of, topic_ids, doubtful=doubtful, report=report)
             except (OSError, StorageError) as error:
                 failure = directory.fail("opening logs", error) if isinstance(error, OSError) else error
                 if directory.offline is None:
@@ -188,10 +195,16 @@ class LogManager:
     def create(self, topic: str, partition: int, *, topic_id: uuid.UUID, config: LogConfig) -> Log:
         """The log of the partition, made new if there is none; StorageError if no directory works."""
         log = self._logs.get((topic, partition))
-        if log is not None:
+        if log is not None and log.topic_id in (None, topic_id):
             if log.topic_id is None:
                 log.write_topic_id(topic_id)
+            if log.config != config:
+                log.update_config(config)
             return log
+        if log is not None:
+            self._give_up(log)
+            with log.directory.guarded(f"setting {log.path.name} aside"):
+                self._set_older_topic_aside(log.path, topic_id)
         directory = self._emptiest()
         path = directory.path / log_directory_name(topic, partition)
         try:
@@ -207,12 +220,10 @@ class LogManager:
 
     def delete(self, topic: str, partition: int) -> Path | None:
         """Drop the log; its renamed directory, to be handed to `remove_directory` after `file.delete.delay.ms`."""
-        log = self._logs.pop((topic, partition), None)
+        log = self._logs.get((topic, partition))
         if log is None:
             return None
-        log.directory.log_count -= 1
-        log.directory.forget_cleaned_offset(log.topic_partition)
-        log.abandon()
+        self._give_up(log)
         target = log.path.with_name(deleted_directory_name(topic, partition))
         try:
             log.directory.check_online()
@@ -339,6 +350,13 @@ class LogManager:
         self._logs[log.topic_partition] = log
         log.directory.log_count += 1
 
+    def _give_up(self, log: Log) -> None:
+        """The files stay where they are, for now."""
+        del self._logs[log.topic_partition]
+        log.directory.log_count -= 1
+        log.directory.forget_cleaned_offset(log.topic_partition)
+        log.abandon()
+
     def _emptiest(self) -> LogDirectory:
         online = self.online_directories
         if not online:
@@ -351,6 +369,7 @@ class LogManager:
         config_of: Callable[[str], LogConfig],
         topic_ids: Mapping[str, uuid.UUID] | None,
         *,
+        doubtful: Collection[str],
         report: LoadReport,
     ) -> None:
         starts = directory.read_offsets(checkpoints.LOG_START_OFFSET)
@@ -362,7 +381,8 @@ class LogManager:
                 report.deleted.append(path)
             elif topic_partition is not None and path.is_dir():
                 topic_id = partition_metadata.read_topic_id(self._files, path)
-                if topic_ids is not None and not _is_wanted(topic_partition[0], topic_id, topic_ids):
+                is_wanted = topic_ids is None or topic_partition[0] in doubtful or _is_wanted(topic_partition[0], topic_id, topic_ids)
+                if not is_wanted:
                     report.strays.append(path)
                     continue
                 if (other := self._logs.get(topic_partition)) is not None:
