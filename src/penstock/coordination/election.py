@@ -128,7 +128,7 @@ class ControllerElection:
             self._on_elected(self.claim)
 
     def _epoch_in(self, data: bytes, stat: ZnodeStat) -> int:
-        """The epoch in its znode. If that makes no sense, one not below any before: the version, which fences, grows with every election."""
+        """The epoch in its znode. If it makes no sense, none below those before: the version, which fences, grows with every election."""
         if _EPOCH.fullmatch(data) and int(data) < MAX_INT:
             self._complaints.forget(paths.CONTROLLER_EPOCH)
             return int(data)
