@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
 
-from penstock.broker.descriptors import max_partitions, raise_descriptor_limit
+from penstock.broker.descriptors import Descriptors, raise_descriptor_limit
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.flusher import Flusher
 from penstock.broker.group_settings import group_settings
@@ -116,13 +116,14 @@ class BrokerServer:
         await asyncio.shield(self._stopped)
 
     async def _start(self) -> None:
-        partition_limit = max_partitions(raise_descriptor_limit())
+        internal_partitions = self._settings.current.integer("offsets.topic.num.partitions")
+        self._descriptors = Descriptors(raise_descriptor_limit(), internal_partitions)
         self._executor = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
         self._exit.callback(self._executor.shutdown)
         self._readers = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="read")
         self._exit.callback(self._readers.shutdown)
         await self._open_storage()
-        self._build_handlers(partition_limit)
+        self._build_handlers()
         await self._join_cluster()
         self._spawn(self._watcher.run())
         self._spawn(self._registration.run())
@@ -179,7 +180,7 @@ class BrokerServer:
             raise StartupError(f"{first.offline}; the first data directory has to work, it will hold the coordination tree")
         return first
 
-    def _build_handlers(self, partition_limit: int) -> None:
+    def _build_handlers(self) -> None:
         clock, settings, node_id = self._clock, self._settings, self._options.node_id
         self._flusher = Flusher(self._executor, clock)
         self._replicas = Replicas(
@@ -192,10 +193,11 @@ class BrokerServer:
         self._housekeeping = Housekeeping(
             self._replicas, self._logs, flusher=self._flusher, settings=settings, clock=clock, executor=self._executor
         )
+        self._housekeeping.spare_handles = self._descriptors.reserve // 2
         self._election = ControllerElection(self._coordination, broker_id=node_id, on_elected=lambda _claim: None, on_resigned=lambda: None)
         self._watcher = ClusterWatcher(self._coordination, on_change=self._view_changed)
         controller = Controller(self._coordination, self._watcher, claim=lambda: self._election.claim)
-        creation = TopicCreation(controller, lambda: settings.current, max_partitions_in_all=partition_limit)
+        creation = TopicCreation(controller, lambda: settings.current, max_partitions_in_all=self._max_partitions)
         self._groups = Groups(
             self._replicas,
             creation,
@@ -231,7 +233,12 @@ class BrokerServer:
             LogDirectoriesFamily(self._logs, self._replicas),
         )
         self._router = Router(bind(families), spawn=self._spawn)
-        self._listener = Listener(self._router, limits=_limits(settings), clock=clock)
+        self._listener = Listener(
+            self._router, limits=_limits(settings), clock=clock, max_connections=lambda: self._descriptors.max_connections(len(self._logs))
+        )
+
+    def _max_partitions(self) -> int:
+        return self._descriptors.max_partitions(len(self._listener.connections))
 
     async def _join_cluster(self) -> None:
         options = self._options
@@ -258,7 +265,7 @@ class BrokerServer:
         if self._keeper is None:
             return
         host, port = self.coordination_address
-        server = CoordinationServer(self._keeper)
+        server = CoordinationServer(self._keeper, max_connections=self._descriptors.coordination_clients)
         try:
             port = await server.start(host, port)
         except OSError as error:

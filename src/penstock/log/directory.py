@@ -17,7 +17,6 @@ A disk error takes the whole directory offline, once: from then on every operati
 stay where they are, and no marker of a clean stop is written. It comes back by a restart, through recovery.
 """
 
-import errno
 import json
 import logging
 import re
@@ -28,7 +27,7 @@ from pathlib import Path
 from threading import RLock
 
 from penstock.errors import StartupError, StorageError
-from penstock.files import FileHandle, Files
+from penstock.files import OUT_OF_DESCRIPTORS, FileHandle, Files
 from penstock.log import checkpoints
 from penstock.log.checkpoints import TopicPartition, read_checkpoint, write_checkpoint
 from penstock.log.known_directories import FILE_NAME as DATA_DIRECTORIES
@@ -41,7 +40,6 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 DELETE_SUFFIX = "-delete"
 _DELETED_NAME = re.compile(r".+\.[0-9a-f]{32}" + DELETE_SUFFIX)
 STRAY_SUFFIX = "-stray"
-_NOT_THE_DISK = (errno.EMFILE, errno.ENFILE)
 _MAX_NAME = 255
 _logger = logging.getLogger(__name__)
 
@@ -239,7 +237,7 @@ class LogDirectory:
     def fail(self, action: str, error: OSError) -> StorageError:
         """Go offline because of a disk error; the exception to raise. Too many open files is no disk error."""
         message = f"{action} in {self.path} failed: {error.strerror or error}"
-        if error.errno in _NOT_THE_DISK:
+        if error.errno in OUT_OF_DESCRIPTORS:
             return StorageError(message)
         if self.offline is None:
             self.offline = message

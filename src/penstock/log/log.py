@@ -112,7 +112,7 @@ class Log(CompactedLog):
         if not staged:
             if not segment.is_open:
                 with self.directory.guarded("opening a log"):
-                    segment.handle()
+                    segment.open()
             self._staged_from = (base_offset, segment.size_bytes)
         staged += (stamp(header, base_offset=base_offset, leader_epoch=leader_epoch), memoryview(batch)[STAMPED_SIZE:])
         try:

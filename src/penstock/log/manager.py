@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Lock
+from weakref import WeakMethod
 
 from penstock.clock import Clock
 from penstock.errors import StartupError, StorageError
@@ -70,6 +71,7 @@ class LogManager:
         on_offline: Callable[[LogDirectory, OSError], None] = lambda _directory, _error: None,
     ) -> None:
         self._files = files or Files()
+        self._files.close_idle = partial(_call_if_alive, WeakMethod(self._close_sealed))
         self._clock = clock
         self._logs: dict[TopicPartition, Log] = {}
         self.is_loaded = False
@@ -213,6 +215,8 @@ class LogManager:
             directory.begin_anew((topic, partition))
             log = Log(directory, (topic, partition), path, LoadOrder(config, self._clock.now_ms()))
             log.write_topic_id(topic_id)
+            # Until somebody writes to it, it needs no descriptor.
+            log.release()
         except OSError as error:
             raise directory.fail(f"creating {path.name}", error) from error
         self._add(log)
@@ -350,6 +354,10 @@ class LogManager:
         self._logs[log.topic_partition] = log
         log.directory.log_count += 1
 
+    def _close_sealed(self) -> None:
+        for log in self:
+            log.close_sealed()
+
     def _give_up(self, log: Log) -> None:
         """The files stay where they are, for now."""
         del self._logs[log.topic_partition]
@@ -399,6 +407,13 @@ class LogManager:
                 log.topic_id = topic_id
                 log.flush_recovered()
                 self._add(log)
+
+
+def _call_if_alive(method: WeakMethod[Callable[[], None]]) -> None:
+    """A file system outlives those who use it, and does not keep them alive."""
+    found = method()
+    if found is not None:
+        found()
 
 
 def _begin_close(log: Log) -> Flush | StorageError | None:
