@@ -10,13 +10,19 @@ Rules that hold everywhere:
 - a failed `fsync` is never retried: Linux may have marked the dirty pages clean.
 """
 
+import errno
 import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 Buffer = bytes | bytearray | memoryview
+OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+"""Says nothing about the disk: the process, or the system, has too many files and connections open."""
+
+_open_descriptors: set[int] = set()
+"""Of all handles: descriptors belong to the process, and threads open and close them too."""
 
 
 class FileHandle:
@@ -31,14 +37,22 @@ class FileHandle:
     def __init__(self, fd: int, path: Path) -> None:
         self.fd = fd
         self.path = path
+        _open_descriptors.add(fd)
 
     def __del__(self) -> None:
         if self.fd >= 0:
+            # In this order: once it is closed another thread may get the same number.
+            _open_descriptors.discard(self.fd)
             os.close(self.fd)
             self.fd = -1
 
     def __repr__(self) -> str:
         return f"FileHandle({self.path.name}, fd={self.fd})"
+
+
+def count_open_handles() -> int:
+    """How many files are open."""
+    return len(_open_descriptors)
 
 
 class FileStatus(NamedTuple):
@@ -51,12 +65,24 @@ class FileStatus(NamedTuple):
 class Files:
     """The real file system."""
 
+    close_idle: Callable[[], None] = staticmethod(lambda: None)
+    """Closes files that can be opened again; called, in whatever thread it is, when descriptors have run out."""
+
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> FileHandle:
         """Open `path` for reading and writing (or only reading), creating it when told to."""
         flags = os.O_RDONLY if read_only else os.O_RDWR
         if create:
             flags |= os.O_CREAT
-        return FileHandle(os.open(path, flags | os.O_CLOEXEC, 0o644), path)
+        return FileHandle(self._open_descriptor(path, flags), path)
+
+    def _open_descriptor(self, path: Path, flags: int) -> int:
+        try:
+            return os.open(path, flags | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            if error.errno not in OUT_OF_DESCRIPTORS:
+                raise
+            self.close_idle()
+            return os.open(path, flags | os.O_CLOEXEC, 0o644)
 
     def pwritev(self, handle: FileHandle, buffers: Sequence[Buffer], position: int) -> int:
         """Write the buffers one after the other at `position`; returns how many bytes went in, which may be fewer than given."""
@@ -97,7 +123,7 @@ class Files:
 
     def fsync_directory(self, directory: Path) -> None:
         """Put the directory's entries (creations, renames, deletions) on the disk."""
-        fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fd = self._open_descriptor(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(fd)
         finally:

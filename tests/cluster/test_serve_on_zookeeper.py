@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from kazoo.client import KazooClient
@@ -11,6 +12,7 @@ from kazoo.exceptions import KazooException
 from tests.brokers import IS_KAFKA
 from tests.cluster.server_process import ServerProcess
 from tests.connection import METADATA
+from tests.several_directories import SeveralDirectoriesBroker, content, fill
 from tests.topics import create_topic, produce_values, read_all
 from tests.waiting import wait_until
 from tests.zookeeper_broker import ZooKeeperBroker
@@ -78,3 +80,24 @@ def test_a_directory_of_the_embedded_coordination_is_not_taken_to_zookeeper(brok
     (broker.data / "coordination").mkdir()
     with pytest.raises(AssertionError, match="known to its embedded coordination"):
         broker.start()
+
+
+def test_zookeeper_remembers_the_data_directories_of_a_broker(zookeeper: ServerProcess, tmp_path: Path) -> None:
+    chroot = f"{zookeeper.address}/penstock-{uuid4().hex[:8]}"
+    broker = SeveralDirectoriesBroker(tmp_path / "broker", tmp_path / "one", tmp_path / "two", zookeeper=chroot)
+    try:
+        broker.start()
+        topic = fill(broker)
+        broker.stop()
+        broker.paths = [tmp_path / "fresh"]
+        refusal = broker.refusal()
+        assert str(tmp_path / "one") in refusal
+        assert str(tmp_path / "two") in refusal
+        assert "give it another --node-id" in refusal
+        broker.paths, broker.zookeeper = [tmp_path / "one", tmp_path / "two"], None
+        assert "known to a ZooKeeper" in broker.refusal()
+        broker.zookeeper = chroot
+        broker.start()
+        assert content(broker, topic) == [b"0", b"1", b"2", b"3"]
+    finally:
+        broker.kill()

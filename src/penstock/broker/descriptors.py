@@ -1,12 +1,56 @@
-"""File descriptors: take as many as the system allows, and know how many partitions they are good for."""
+"""File descriptors: take as many as the system allows, and know what they are good for.
+
+    the limit of the process
+      = own        listening sockets, locks, the journal, pipes
+      + reserve    files that are opened for a moment: indexes, checkpoints, flushes, sealed segments that are read
+      + internal   one for each partition of the topics that the broker makes for itself: without them no group works
+      + clients of the embedded coordination
+      + one for each partition that is written to (one that nobody writes to costs none)
+      + one for each connection
+
+Partitions and connections share what the others leave; a quarter of the limit is kept for each of the two, however many there are of the
+other. A connection that would go beyond that is refused before it takes what a file needs, and so is a new partition.
+"""
 
 import resource
+from dataclasses import dataclass
 
-RESERVE = 512
-"""For clients, sealed segments that are being read, and everything else."""
-PER_PARTITION = 3
+OWN = 32
+MOST_RESERVE = 512
+LEAST_RESERVE = 64
+MOST_COORDINATION_CLIENTS = 1_000
 UNLIMITED = 10_240
 """What an unlimited process is taken to have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptors:
+    """How the descriptors of a process are shared out."""
+
+    limit: int
+    internal_partitions: int
+
+    @property
+    def reserve(self) -> int:
+        """For files that are opened for a moment."""
+        return min(MOST_RESERVE, max(LEAST_RESERVE, self.limit // 8))
+
+    @property
+    def coordination_clients(self) -> int:
+        """How many clients the embedded coordination may have."""
+        return min(MOST_COORDINATION_CLIENTS, max(4, self.limit // 16))
+
+    def max_connections(self, partitions: int) -> int:
+        """How many connections may be open beside so many logs."""
+        return max(4, self._shared - max(partitions - self.internal_partitions, self.limit // 4))
+
+    def max_partitions(self, connections: int) -> int:
+        """How many partitions there may be beside so many connections; those of internal topics are not counted."""
+        return max(1, self._shared - max(connections, self.limit // 4))
+
+    @property
+    def _shared(self) -> int:
+        return self.limit - OWN - self.reserve - self.internal_partitions - self.coordination_clients
 
 
 def raise_descriptor_limit() -> int:
@@ -18,8 +62,3 @@ def raise_descriptor_limit() -> int:
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     return hard
-
-
-def max_partitions(descriptor_limit: int) -> int:
-    """How many partitions may be open at once."""
-    return max(1, (descriptor_limit - RESERVE) // PER_PARTITION)

@@ -1,7 +1,8 @@
 """Group commit: one fsync in a thread covers every append before it.
 
 A partition asks for a flush whenever one is due; while one is under way for its log, all further appends wait for the next, which begins
-as soon as the first is done. A failed fsync is never tried again: the directory goes offline and whoever waits for the partition is told.
+as soon as the first is done. Only a few are under way at a time, because each holds a few open files. A failed fsync is never tried again:
+the directory goes offline and whoever waits for the partition is told.
 """
 
 import asyncio
@@ -12,6 +13,9 @@ from penstock.cluster.partition import Partition
 from penstock.errors import StorageError
 from penstock.log.flush import Flush
 
+MOST_AT_ONCE = 16
+"""A few for each thread, so that none has to wait for the loop."""
+
 
 class Flusher:
     """Runs flushes, at most one per log at a time."""
@@ -20,11 +24,22 @@ class Flusher:
         self._executor = executor
         self._clock = clock
         self._running: set[Partition] = set()
+        self._waiting: dict[Partition, None] = {}
+        """In the order in which they asked."""
 
     def request(self, partition: Partition) -> None:
         """Flush the partition's log as soon as may be."""
-        if partition in self._running:
-            return
+        if partition not in self._running:
+            self._waiting[partition] = None
+            self._begin_waiting()
+
+    def _begin_waiting(self) -> None:
+        while self._waiting and len(self._running) < MOST_AT_ONCE:
+            partition = next(iter(self._waiting))
+            del self._waiting[partition]
+            self._begin(partition)
+
+    def _begin(self, partition: Partition) -> None:
         try:
             flush = partition.log.begin_flush()
         except StorageError as error:
@@ -40,6 +55,10 @@ class Flusher:
         self._running.discard(partition)
         if future.cancelled():
             return
+        self._finish(partition, flush, future)
+        self._begin_waiting()
+
+    def _finish(self, partition: Partition, flush: Flush, future: asyncio.Future[None]) -> None:
         error = future.exception()
         if isinstance(error, OSError):
             partition.log.fail_flush(flush, error)

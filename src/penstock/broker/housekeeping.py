@@ -16,12 +16,14 @@ from penstock.broker.live_settings import LiveSettings
 from penstock.clock import Clock
 from penstock.cluster.replicas import Replicas
 from penstock.errors import StorageError
+from penstock.files import count_open_handles
 from penstock.log.manager import LogManager
 
 logger = logging.getLogger(__name__)
 
 FLUSH_CHECK_SECONDS = 0.5
 SHORTEST_PAUSE_SECONDS = 0.001
+SPARE_HANDLES = 256
 Chore = Callable[[], Awaitable[None]]
 
 
@@ -38,6 +40,8 @@ class Housekeeping:
         self._clock = clock
         self._executor = executor
         self._removals: set[asyncio.TimerHandle] = set()
+        self.spare_handles = SPARE_HANDLES
+        """How many files may be open besides one for each log, before those that are only read are closed."""
         self._cleaning = LogCleaning(
             logs,
             high_watermark_of=replicas.high_watermark_of,
@@ -78,6 +82,8 @@ class Housekeeping:
                 logger.error("%s", error)
 
     async def _flush(self) -> None:
+        if count_open_handles() > len(self._logs) + self.spare_handles:
+            self._logs.release_idle()
         now_ms = self._clock.now_ms()
         for partition in self._replicas:
             if partition.log.is_flush_due(now_ms):

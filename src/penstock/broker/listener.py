@@ -4,7 +4,9 @@ import asyncio
 import errno
 import logging
 import socket
+import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,8 +39,13 @@ class ConnectionLimits:
 class Listener:
     """A listening socket and the connections it has accepted."""
 
-    def __init__(self, handler: FrameHandler, *, limits: ConnectionLimits, clock: Clock) -> None:
+    def __init__(
+        self, handler: FrameHandler, *, limits: ConnectionLimits, clock: Clock, max_connections: Callable[[], int] = lambda: sys.maxsize
+    ) -> None:
         self.limits = limits
+        self._max_connections = max_connections
+        """How many there are descriptors for, besides those that files need."""
+        self._has_told_of_descriptors = False
         self.connections: dict[Connection, int] = {}
         self._handler = handler
         self._clock = clock
@@ -93,6 +100,10 @@ class Listener:
 
     def _admit(self, connected: socket.socket, address: tuple[str, int]) -> None:
         host, port = address[:2]
+        if len(self.connections) >= self._max_connections():
+            self._tell_of_descriptors()
+            connected.close()
+            return
         refusal = self._refusal(host)
         if refusal is not None:
             logger.warning("refused a connection from %s: %s", host, refusal)
@@ -117,6 +128,15 @@ class Listener:
         if self._per_address[host] >= self.limits.max_connections_per_address:
             return f"{self._per_address[host]} connections from this address are open (max.connections.per.ip)"
         return None
+
+    def _tell_of_descriptors(self) -> None:
+        if not self._has_told_of_descriptors:
+            self._has_told_of_descriptors = True
+            logger.error(
+                "%d connections are open, and the other file descriptors of this process are kept for files: more connections are refused "
+                "(raise `ulimit -n` and restart the broker; this is told once)",
+                len(self.connections),
+            )
 
     def _closed(self, connection: Connection) -> None:
         if self.connections.pop(connection, None) is not None:

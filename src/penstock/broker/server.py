@@ -14,8 +14,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self
+from uuid import UUID
 
-from penstock.broker.descriptors import max_partitions, raise_descriptor_limit
+from penstock.broker.descriptors import Descriptors, raise_descriptor_limit
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.flusher import Flusher
 from penstock.broker.group_settings import group_settings
@@ -38,7 +39,7 @@ from penstock.broker.listener import ConnectionLimits, Listener
 from penstock.broker.live_settings import LiveSettings
 from penstock.broker.record_turns import RecordTurns
 from penstock.broker.region_loader import RegionLoader
-from penstock.broker.registration import prepare_tree, register
+from penstock.broker.registration import Registration, prepare_tree, recall_directories, remember_directories
 from penstock.broker.router import Router
 from penstock.broker.routes import bind
 from penstock.broker.server_options import ServerOptions
@@ -46,7 +47,7 @@ from penstock.broker.topic_creation import TopicCreation
 from penstock.clock import Clock, SystemClock
 from penstock.cluster.controller import Controller
 from penstock.cluster.replicas import Replicas
-from penstock.coordination.cluster_view import BrokerState, ClusterView
+from penstock.coordination.cluster_view import BrokerState, ClusterView, TopicState
 from penstock.coordination.cluster_watcher import ClusterWatcher
 from penstock.coordination.election import ControllerElection
 from penstock.coordination.embedded import EmbeddedCoordination
@@ -56,6 +57,7 @@ from penstock.coordination.server import CoordinationServer
 from penstock.errors import StartupError, StorageError
 from penstock.files import Files
 from penstock.log.directory import LogDirectory
+from penstock.log.known_directories import ZOOKEEPER
 from penstock.log.manager import LogManager
 from penstock.options.validation import check_startup_values
 from penstock.transactions.producer_ids import ProducerIds
@@ -66,6 +68,7 @@ COORDINATION_DIRECTORY = "coordination"
 DISK_THREADS = 4
 READ_THREADS = 4
 """Cold reads have threads of their own: consumers that lag far behind do not hold up an fsync that producers wait for."""
+UNKNOWN_ID = UUID(int=0)
 SESSION_MIN_IDLE_MS = 120_000
 HALF_FRAME_MS = 30_000
 WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 -- to recognise them, not to listen on them
@@ -86,10 +89,11 @@ class BrokerServer:
         self._exit = AsyncExitStack()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped: asyncio.Future[None] | None = None
-        self._broker_epoch = -1
         self._has_opened_logs = False
         self._keeper: TreeKeeper | None = None
         """The embedded tree; None where the coordination is a real ZooKeeper."""
+        self._tree: LogDirectory | None = None
+        """The data directory that holds it."""
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
@@ -113,15 +117,17 @@ class BrokerServer:
         await asyncio.shield(self._stopped)
 
     async def _start(self) -> None:
-        partition_limit = max_partitions(raise_descriptor_limit())
+        internal_partitions = self._settings.current.integer("offsets.topic.num.partitions")
+        self._descriptors = Descriptors(raise_descriptor_limit(), internal_partitions)
         self._executor = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
         self._exit.callback(self._executor.shutdown)
         self._readers = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="read")
         self._exit.callback(self._readers.shutdown)
         await self._open_storage()
-        self._build_handlers(partition_limit)
+        self._build_handlers()
         await self._join_cluster()
         self._spawn(self._watcher.run())
+        self._spawn(self._registration.run())
         self._spawn(self._housekeeping.run())
         self._exit.push_async_callback(self._stop_tasks)
         self._exit.callback(self._housekeeping.forget)
@@ -133,7 +139,7 @@ class BrokerServer:
     async def _open_storage(self) -> None:
         options = self._options
         self._logs = LogManager(options.data, clock=self._clock, files=self._files, on_offline=self._on_offline)
-        self._logs.start(node_id=options.node_id, cluster_id=None)
+        self._logs.start(node_id=options.node_id, cluster_id=None, forgotten=options.forget_directories)
         self._exit.callback(self._close_logs)
         self._coordination = await self._open_coordination()
         self._exit.push_async_callback(self._coordination.close)
@@ -141,18 +147,17 @@ class BrokerServer:
 
     async def _open_coordination(self) -> Coordination:
         options = self._options
-        directory = options.data[0] / COORDINATION_DIRECTORY
+        holders = [directory for directory in self._logs.online_directories if (directory.path / COORDINATION_DIRECTORY).exists()]
         if options.zookeeper is not None:
-            if directory.exists():
+            if holders:
                 advice = "give --data another directory, or leave --zookeeper out"
-                raise StartupError(f"the topics in {options.data[0]} are known to its embedded coordination, not to a ZooKeeper; {advice}")
+                raise StartupError(f"the topics in {holders[0].path} are known to its embedded coordination, not to a ZooKeeper; {advice}")
             from penstock.coordination.kazoo_adapter import KazooCoordination  # not loaded where nobody needs it
 
             return await KazooCoordination.connect(options.zookeeper)
-        if (failure := self._logs.directories[0].offline) is not None:
-            raise StartupError(f"{failure}; the first data directory has to work, it holds the coordination tree")
+        self._tree = self._tree_directory(holders)
         embedded = await EmbeddedCoordination.open(
-            directory,
+            self._tree.path / COORDINATION_DIRECTORY,
             files=self._files,
             clock=self._clock,
             broker_session_name=f"broker-{options.node_id}",
@@ -160,7 +165,23 @@ class BrokerServer:
         self._keeper = embedded.keeper
         return embedded
 
-    def _build_handlers(self, partition_limit: int) -> None:
+    def _tree_directory(self, holders: list[LogDirectory]) -> LogDirectory:
+        """Which data directory holds the embedded tree: the one that always did, in whatever order they are given; at first, the first."""
+        if len(holders) > 1:
+            found = " and ".join(str(directory.path) for directory in holders)
+            raise StartupError(f"there are coordination trees in {found}: move the one that is not this broker's elsewhere")
+        known = self._logs.known.tree
+        if known == ZOOKEEPER:
+            advice = "give --zookeeper HOST:PORT, or --data another directory"
+            raise StartupError(f"the topics in {self._options.data[0]} are known to a ZooKeeper; {advice}")
+        if known and known not in self._options.forget_directories and (not holders or holders[0].id_text != known):
+            raise StartupError(f"the coordination tree is in {self._logs.known.paths[known]}, which does not work: mend or restore it")
+        first = holders[0] if holders else self._logs.directories[0]
+        if first.offline is not None:
+            raise StartupError(f"{first.offline}; the first data directory has to work, it will hold the coordination tree")
+        return first
+
+    def _build_handlers(self) -> None:
         clock, settings, node_id = self._clock, self._settings, self._options.node_id
         self._flusher = Flusher(self._executor, clock)
         self._replicas = Replicas(
@@ -173,10 +194,11 @@ class BrokerServer:
         self._housekeeping = Housekeeping(
             self._replicas, self._logs, flusher=self._flusher, settings=settings, clock=clock, executor=self._executor
         )
+        self._housekeeping.spare_handles = self._descriptors.reserve // 2
         self._election = ControllerElection(self._coordination, broker_id=node_id, on_elected=lambda _claim: None, on_resigned=lambda: None)
         self._watcher = ClusterWatcher(self._coordination, on_change=self._view_changed)
         controller = Controller(self._coordination, self._watcher, claim=lambda: self._election.claim)
-        creation = TopicCreation(controller, lambda: settings.current, max_partitions_in_all=partition_limit)
+        creation = TopicCreation(controller, lambda: settings.current, max_partitions_in_all=self._max_partitions)
         self._groups = Groups(
             self._replicas,
             creation,
@@ -212,30 +234,39 @@ class BrokerServer:
             LogDirectoriesFamily(self._logs, self._replicas),
         )
         self._router = Router(bind(families), spawn=self._spawn)
-        self._listener = Listener(self._router, limits=_limits(settings), clock=clock)
+        self._listener = Listener(
+            self._router, limits=_limits(settings), clock=clock, max_connections=lambda: self._descriptors.max_connections(len(self._logs))
+        )
+
+    def _max_partitions(self) -> int:
+        return self._descriptors.max_partitions(len(self._listener.connections))
 
     async def _join_cluster(self) -> None:
         options = self._options
         cluster_id = await prepare_tree(self._coordination, cluster_id=self._logs.cluster_id)
-        self._logs.identify(node_id=options.node_id, cluster_id=cluster_id)
         self.address = self._listener.bind(options.listen_host, options.listen_port)
         self._exit.callback(self._listener.close)
-        await self._register()
+        self._registration = Registration(self._coordination, self._announced())
+        await self._registration.register()
+        # Before that it would be another broker of our number whose directories are missing here.
+        self._logs.recall(await recall_directories(self._coordination, options.node_id))
+        self._logs.identify(node_id=options.node_id, cluster_id=cluster_id)
+        known = self._logs.remember(tree=ZOOKEEPER if self._tree is None else self._tree.id_text)
+        await remember_directories(self._coordination, options.node_id, known)
         await self._election.start()
         self._exit.push_async_callback(self._election.stop)
         await self._watcher.load()
 
-    async def _register(self) -> None:
+    def _announced(self) -> BrokerState:
         options = self._options
         host, port = options.advertise or (_advertised_host(self.address[0]), self.address[1])
-        rack = self._settings.current.text("broker.rack")
-        self._broker_epoch = await register(self._coordination, BrokerState(options.node_id, host, port, rack))
+        return BrokerState(options.node_id, host, port, self._settings.current.text("broker.rack"))
 
     async def _serve_coordination(self) -> None:
         if self._keeper is None:
             return
         host, port = self.coordination_address
-        server = CoordinationServer(self._keeper)
+        server = CoordinationServer(self._keeper, max_connections=self._descriptors.coordination_clients)
         try:
             port = await server.start(host, port)
         except OSError as error:
@@ -256,8 +287,9 @@ class BrokerServer:
 
     def _load_logs(self, view: ClusterView) -> None:
         report = self._logs.load(
-            lambda topic: self._settings.log_config(view.topics[topic]),
+            lambda topic: self._settings.log_config(view.topics.get(topic) or TopicState(topic, UNKNOWN_ID, ())),
             topic_ids={topic.name: topic.topic_id for topic in view.topics.values()},
+            doubtful=view.unreadable_topics,
         )
         self._has_opened_logs = True
         for path in report.deleted:
@@ -301,18 +333,15 @@ class BrokerServer:
             self._fail(failure)
 
     def _session_changed(self, state: SessionState) -> None:
-        if self._keeper is None:
-            # ZooKeeper forgot this broker when the session ended; the logs did not.
-            if state is SessionState.CONNECTED:
-                self._spawn(self._register())
-        elif state is SessionState.LOST:
-            self._fail(StorageError(f"the coordination tree in {self._options.data[0] / COORDINATION_DIRECTORY} failed"))
+        # In a real ZooKeeper a session that is lost is followed by the next one; the embedded tree is lost with its disk.
+        if self._tree is not None and state is SessionState.LOST:
+            self._fail(StorageError(f"the coordination tree in {self._tree.path / COORDINATION_DIRECTORY} failed"))
 
     def _close_logs(self) -> None:
         if not self._has_opened_logs:
             self._leave_as_found()
             return
-        self._logs.close(broker_epoch=self._broker_epoch, high_watermark_of=self._replicas.high_watermark_of)
+        self._logs.close(broker_epoch=self._registration.epoch, high_watermark_of=self._replicas.high_watermark_of)
 
     def _leave_as_found(self) -> None:
         """No log was opened: nothing is known about them, so no checkpoint is written, and what was not clean does not become so."""

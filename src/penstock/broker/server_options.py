@@ -21,5 +21,7 @@ class ServerOptions:
     zookeeper: str | None = None
     """A real ZooKeeper, `host:port,host:port/chroot`, instead of the embedded coordination."""
     data: tuple[Path, ...] = (Path("penstock-data"),)
+    forget_directories: tuple[str, ...] = ()
+    """Ids of data directories that are given up, with all their records."""
     node_id: int = 1
     options: Mapping[str, str] = field(default_factory=dict)

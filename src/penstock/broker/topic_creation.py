@@ -6,8 +6,8 @@ Used by CreateTopics and by Metadata, which creates a topic that somebody asks f
 from collections.abc import Callable, Mapping, Sequence
 
 from penstock.cluster.controller import Controller
-from penstock.cluster.topic_names import check_collision
 from penstock.coordination.cluster_view import INTERNAL_TOPICS, TopicState
+from penstock.coordination.topic_names import check_collision
 from penstock.errors import InvalidRequest, InvalidTopic, PolicyViolation, TopicAlreadyExists
 from penstock.options.settings import BrokerSettings
 from penstock.options.validation import validate_topic_overrides
@@ -20,7 +20,7 @@ MAX_PARTITIONS = 10_000
 class TopicCreation:
     """Plans and creates topics."""
 
-    def __init__(self, controller: Controller, settings: Callable[[], BrokerSettings], *, max_partitions_in_all: int) -> None:
+    def __init__(self, controller: Controller, settings: Callable[[], BrokerSettings], *, max_partitions_in_all: Callable[[], int]) -> None:
         self._controller = controller
         self._settings = settings
         self._max_partitions_in_all = max_partitions_in_all
@@ -46,7 +46,11 @@ class TopicCreation:
         if assignment and (partitions != UNSET or replication_factor != UNSET):
             raise InvalidRequest("give either replica assignments or the numbers of partitions and replicas (-1 beside assignments)")
         count = len(assignment) if assignment else settings.integer("num.partitions") if partitions == UNSET else partitions
-        self.check_partition_count(count)
+        if name in INTERNAL_TOPICS:
+            # There are descriptors kept for them: without them no group works.
+            self.check_request(count)
+        else:
+            self.check_partition_count(count)
         factor = settings.integer("default.replication.factor") if replication_factor == UNSET else replication_factor
         plan = self._controller.plan_topic(
             name, partitions=count, replication_factor=factor, configs=configs, assignment=assignment or None
@@ -67,10 +71,13 @@ class TopicCreation:
     def check_partition_count(self, added: int) -> None:
         """Raise if so many more partitions are too many at once, or more than this process has descriptors for."""
         self.check_request(added)
-        present = sum(len(topic.partitions) for topic in self._controller.view.topics.values()) + sum(self._under_way.values())
-        if present + added > self._max_partitions_in_all:
+        topics = self._controller.view.topics.values()
+        present = sum(len(topic.partitions) for topic in topics if not topic.is_internal)
+        present += sum(count for name, count in self._under_way.items() if name not in INTERNAL_TOPICS)
+        limit = self._max_partitions_in_all()
+        if present + added > limit:
             raise PolicyViolation(
-                f"{present} partitions exist; {added} more are above the {self._max_partitions_in_all} for which this process has file "
+                f"{present} partitions exist; {added} more are above the {limit} for which this process has file "
                 "descriptors (raise `ulimit -n` and restart the broker)"
             )
 

@@ -89,6 +89,7 @@ def server_options(flags: argparse.Namespace) -> "ServerOptions":
         coordination_port_required=flags.coordination is not None,
         zookeeper=_zookeeper(flags.zookeeper),
         data=_data_directories(flags.data, options),
+        forget_directories=tuple(flags.forget_directories),
         node_id=_node_id(flags.node_id, options),
         options=options,
     )
@@ -235,6 +236,8 @@ def _flag_parser() -> argparse.ArgumentParser:
     add("--no-registry", action="store_true", help="no schema registry")
     data_help = f"where the logs are kept; repeat it to use several disks (default ./{DEFAULT_DATA})"
     add("--data", metavar="DIR", type=Path, action="append", default=[], help=data_help)
+    forget_help = "give up a data directory that is missing, with all its records, by the id that the refused start names; may be repeated"
+    add("--forget-directory", metavar="ID", dest="forget_directories", action="append", default=[], help=forget_help)
     add("--node-id", metavar="N", type=int, help=f"this broker's number in its cluster (default {DEFAULT_NODE_ID})")
     option_help = "set any broker option by Kafka's own name; may be repeated"
     add("-X", metavar="NAME=VALUE", dest="options", action="append", default=[], help=option_help)

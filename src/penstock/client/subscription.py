@@ -14,6 +14,10 @@ from dataclasses import dataclass
 from penstock.coordination.errors import BadArguments
 from penstock.coordination.znode import check_path
 from penstock.errors import UsageError
+from penstock.json_object import JsonObject
+
+MOST_DIGITS = 19
+"""Of an offset: 63 bits."""
 
 
 @dataclass(frozen=True)
@@ -30,16 +34,15 @@ class Subscription:
 def read_subscription(data: bytes) -> Subscription | None:
     """The subscription in a consumer's znode; None if it holds something else."""
     try:
-        topics = json.loads(data)["topics"]
-        return Subscription({str(name): int(count) for name, count in topics.items()})
-    except (ValueError, KeyError, TypeError, AttributeError):
+        return Subscription(JsonObject.parse(data).counts("topics"))
+    except ValueError:
         return None
 
 
 def read_offset(data: bytes) -> int | None:
     """The offset in a znode of the offset registry; None if it holds something else."""
     text = data.decode("ascii", "replace").strip()
-    return int(text) if text.isascii() and text.isdigit() else None
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None
 
 
 def check_name(name: str, what: str) -> str:

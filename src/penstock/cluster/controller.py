@@ -10,7 +10,6 @@ from dataclasses import replace
 from uuid import UUID, uuid4
 
 from penstock.cluster.placement import Assignment, check_assignment, place
-from penstock.cluster.topic_names import check_collision, check_name
 from penstock.coordination import paths
 from penstock.coordination.cluster_view import (
     DEFAULT_BROKER,
@@ -24,6 +23,7 @@ from penstock.coordination.cluster_watcher import ClusterWatcher, Stale
 from penstock.coordination.election import ControllerClaim
 from penstock.coordination.errors import BadVersion, NodeExists, NoNode
 from penstock.coordination.interface import Coordination, Create, Delete, Operation, SetData
+from penstock.coordination.topic_names import check_collision, check_name
 from penstock.errors import (
     InvalidPartitions,
     InvalidReplicaAssignment,
@@ -136,7 +136,7 @@ class Controller:
             except NoNode:
                 await self._write([Create(path, encode_configs(change({})))])
             else:
-                await self._write([SetData(path, encode_configs(change(decode_configs(data))), stat.version)])
+                await self._write([SetData(path, encode_configs(change(self._configs_in(data, broker))), stat.version)])
 
         await self._retry_on_conflict(write)
         await self._catch_up(("config", broker), timeout_ms, f"configs of broker {broker} were changed")
@@ -183,7 +183,17 @@ class Controller:
             data, stat = await self._coordination.get(paths.topic(name))
         except NoNode:
             raise UnknownTopicOrPartition(f"topic {name!r} does not exist") from None
-        return TopicState.decode(name, data, version=stat.version)
+        try:
+            return TopicState.decode(name, data, version=stat.version)
+        except ValueError:
+            # The watcher has told. What was known before stays true, and is what is changed.
+            return replace(self._topic(name), version=stat.version)
+
+    def _configs_in(self, data: bytes, broker: str) -> Mapping[str, str]:
+        try:
+            return decode_configs(data)
+        except ValueError:
+            return self.view.broker_configs.get(broker, {})
 
     async def _retry_on_conflict(self, write: Callable[[], Awaitable[None]]) -> None:
         """Read, decide and write again when somebody else wrote in between."""

@@ -8,19 +8,29 @@ truth is in the znodes; the classes here also know how their state is written th
                                "in_sync_replicas": [...], "eligible_leaders": [...]}, ...]}
     /config/brokers/<id>      {"option": "value", ...}; the id `<default>` holds for all brokers
 
+Anybody can write to the tree, so `decode` is strict: it raises ValueError, naming the field, for everything that we would not have written.
+
 A partition with one replica is a partition with one replica: nothing here knows whether there is a cluster.
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Self
 from uuid import UUID
+
+from penstock.coordination.topic_names import check_name
+from penstock.errors import InvalidTopic
+from penstock.json_object import MAX_INT, JsonObject
 
 NO_LEADER = -1
 DEFAULT_BROKER = "<default>"
 """The broker id under which configs for all brokers are kept, as Kafka names it."""
+
+_DECIMAL = re.compile(r"0|[1-9][0-9]{0,9}")
+_CLUSTER_ID = re.compile(r"[!-~]{1,249}")
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
 
@@ -32,10 +42,27 @@ def encode_configs(configs: Mapping[str, str]) -> bytes:
 
 def decode_configs(data: bytes) -> dict[str, str]:
     """The options in a config znode; ValueError if it holds something else."""
-    value = json.loads(data)
-    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
-        raise ValueError("not a JSON object of texts")
-    return value
+    return JsonObject.parse(data).all_texts()
+
+
+def decode_broker_id(name: str) -> int:
+    """The number of a broker from the name of a znode; ValueError if it is none."""
+    if not _DECIMAL.fullmatch(name) or int(name) > MAX_INT:
+        raise ValueError(f"{name[:80]!r} is no number of a broker")
+    return int(name)
+
+
+def decode_controller(data: bytes) -> int:
+    """The broker id in the controller's znode; ValueError if it holds something else."""
+    return JsonObject.parse(data).integer("broker_id")
+
+
+def decode_cluster_id(data: bytes) -> str:
+    """The cluster id; ValueError if it is none: it becomes a line of a file and is sent to every client."""
+    text = data.decode()
+    if not _CLUSTER_ID.fullmatch(text):
+        raise ValueError(f"{text[:80]!r} is no id of a cluster")
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +90,13 @@ class PartitionState:
         }
 
     @classmethod
-    def _from_json(cls, value: Mapping[str, Any]) -> Self:
-        return cls(
-            replicas=tuple(value["replicas"]),
-            leader=value["leader"],
-            leader_epoch=value["leader_epoch"],
-            in_sync_replicas=tuple(value["in_sync_replicas"]),
-            eligible_leaders=tuple(value["eligible_leaders"]),
-        )
+    def _from_json(cls, fields: JsonObject) -> Self:
+        replicas = fields.integers("replicas")
+        leader = fields.integer("leader", lowest=NO_LEADER)
+        in_sync, eligible = fields.integers("in_sync_replicas"), fields.integers("eligible_leaders")
+        if not replicas or not {leader, *in_sync, *eligible} <= {*replicas, NO_LEADER}:
+            raise ValueError(f"a partition with the replicas {replicas} is led by {leader}, in sync on {in_sync}, eligible on {eligible}")
+        return cls(replicas, leader, fields.integer("leader_epoch"), in_sync, eligible)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +109,8 @@ class TopicState:
     configs: Mapping[str, str] = field(default_factory=dict)
     version: int = 0
     """Version of the znode that this was read from."""
+    created: int = field(default=-1, compare=False)
+    """The transaction that created the znode: a topic of the same name that was deleted and made again has another."""
 
     @property
     def is_internal(self) -> bool:
@@ -95,16 +123,27 @@ class TopicState:
         return json.dumps({"topic_id": str(self.topic_id), "configs": dict(self.configs), "partitions": partitions}).encode()
 
     @classmethod
-    def decode(cls, name: str, data: bytes, *, version: int) -> Self:
-        """The topic whose znode holds `data`."""
-        value = json.loads(data)
-        return cls(
-            name=name,
-            topic_id=UUID(value["topic_id"]),
-            partitions=tuple(PartitionState._from_json(partition) for partition in value["partitions"]),
-            configs=MappingProxyType(value["configs"]),
-            version=version,
-        )
+    def decode(cls, name: str, data: bytes, *, version: int, created: int = -1) -> Self:
+        """The topic whose znode holds `data`; ValueError if that makes no sense."""
+        try:
+            check_name(name)
+        except InvalidTopic as error:
+            raise ValueError(str(error)) from None
+        fields = JsonObject.parse(data)
+        partitions = tuple(PartitionState._from_json(partition) for partition in fields.objects("partitions"))
+        if not partitions:
+            raise ValueError("partitions must not be empty")
+        configs = MappingProxyType(fields.texts("configs"))
+        return cls(name, _decode_topic_id(fields.text("topic_id")), partitions, configs, version, created)
+
+    def check_follows(self, last: "TopicState | None") -> None:
+        """Raise ValueError unless this may be what became of `last`: a topic keeps its id, and loses no partition."""
+        if last is None or last.created != self.created:
+            return
+        if last.topic_id != self.topic_id:
+            raise ValueError(f"topic_id must stay {last.topic_id}, and is {self.topic_id}")
+        if len(self.partitions) < len(last.partitions):
+            raise ValueError(f"partitions are never taken away: there were {len(last.partitions)}, and are {len(self.partitions)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +163,12 @@ class BrokerState:
 
     @classmethod
     def decode(cls, node_id: int, data: bytes, *, epoch: int) -> Self:
-        """The broker whose znode holds `data`."""
-        value = json.loads(data)
-        return cls(node_id=node_id, host=value["host"], port=value["port"], rack=value["rack"], epoch=epoch)
+        """The broker whose znode holds `data`; ValueError if that makes no sense."""
+        fields = JsonObject.parse(data)
+        host = fields.text("host")
+        if not host:
+            raise ValueError("host must not be empty")
+        return cls(node_id, host, fields.integer("port", highest=65_535), fields.optional_text("rack"), epoch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +180,8 @@ class ClusterView:
     brokers: Mapping[int, BrokerState] = field(default_factory=dict)
     topics: Mapping[str, TopicState] = field(default_factory=dict)
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    unreadable_topics: frozenset[str] = frozenset()
+    """Topics whose znodes are there and never made sense: nothing is known of them, and their logs are left alone."""
     topics_by_id: Mapping[UUID, TopicState] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -147,3 +191,10 @@ class ClusterView:
         """The view with some topics replaced, added or (None) removed."""
         topics = {**self.topics, **changed}
         return replace(self, topics={name: topic for name, topic in topics.items() if topic is not None})
+
+
+def _decode_topic_id(text: str) -> UUID:
+    topic_id = UUID(text)
+    if str(topic_id) != text or not topic_id.int:
+        raise ValueError(f"topic_id must be an id such as {UUID(int=7)}, and is {text[:80]!r}")
+    return topic_id

@@ -4,32 +4,44 @@ One data watch per topic and per config, one children watch per list (ZooKeeper'
 watch only marks what is stale and wakes `run`, which reads it and makes a new view. Before the new view is shown to anybody, `on_change`
 has been awaited with it: a topic that clients can see has its logs open.
 
-Other programs can write to the tree. A znode that makes no sense is told in the log and counts as missing; it does not end the broker. A
-topic that made sense before stays as it was: to count it as missing would be to delete its records.
+Other programs can write to the tree. A znode that makes no sense is told in the log, once, and what it said before stays true; it does not
+end the broker. A topic that never made sense is `unreadable`, which is not the same as missing: its logs are left alone. Of options that
+make no sense, those that do are used.
 """
 
 import asyncio
-import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from uuid import UUID
 
 from penstock.coordination import paths
-from penstock.coordination.cluster_view import BrokerState, ClusterView, TopicState, decode_configs
+from penstock.coordination.cluster_view import (
+    DEFAULT_BROKER,
+    BrokerState,
+    ClusterView,
+    TopicState,
+    decode_broker_id,
+    decode_cluster_id,
+    decode_configs,
+    decode_controller,
+)
+from penstock.coordination.complaints import Complaints
 from penstock.coordination.errors import ConnectionLost, NoNode, SessionExpired
 from penstock.coordination.interface import Coordination, SessionState, WatchEvent
+from penstock.errors import InvalidConfig
+from penstock.options.validation import validate_dynamic_broker_values, validate_topic_overrides
 
 Stale = tuple[str, str]
 """What to read again: the kind of thing, and which one of the kind ('' for the list)."""
 
 logger = logging.getLogger(__name__)
 
-_NONSENSE = (ValueError, KeyError, TypeError, AttributeError)
-"""What comes up when JSON is none, or lacks something."""
 _LISTS: frozenset[Stale] = frozenset({("brokers", ""), ("topics", ""), ("configs", ""), ("controller", "")})
 
 ViewListener = Callable[[ClusterView], Awaitable[None]]
 ViewPredicate = Callable[[ClusterView], bool]
+OptionCheck = Callable[[Mapping[str, str]], None]
 
 
 class ClusterWatcher:
@@ -44,11 +56,14 @@ class ClusterWatcher:
         self._waiting: list[tuple[ViewPredicate, asyncio.Future[None]]] = []
         self._rounds_begun = 0
         self._rounds_done = 0
+        self._complaints = Complaints()
+        self._unreadable_topics: set[str] = set()
+        self._unreadable_configs: set[str] = set()
 
     async def load(self) -> None:
         """Read everything for the first time."""
         data, _ = await self._coordination.get(paths.CLUSTER_ID)
-        self.view = replace(self.view, cluster_id=data.decode())
+        self.view = replace(self.view, cluster_id=decode_cluster_id(data))
         self._coordination.add_session_listener(self._session_changed)
         self._stale = set(_LISTS)
         await self._refresh()
@@ -89,7 +104,9 @@ class ClusterWatcher:
     def _session_changed(self, state: SessionState) -> None:
         # Watches do not outlive a connection: whatever happened meanwhile was not told, so everything is read again.
         if state is SessionState.CONNECTED:
-            self._stale |= _LISTS | {("topic", name) for name in self.view.topics} | {("config", name) for name in self.view.broker_configs}
+            self._stale |= (
+                _LISTS | {("topic", name) for name in self._watched_topics} | {("config", name) for name in self._watched_configs}
+            )
             self._wake.set()
 
     def _mark(self, stale: Stale) -> Callable[[WatchEvent], None]:
@@ -104,7 +121,11 @@ class ClusterWatcher:
             self._wake.clear()
             stale, self._stale = self._stale, set()
             self._rounds_begun += 1
-            view = await self._read(stale)
+            try:
+                view = await self._read(stale)
+            except BaseException:
+                self._stale |= stale
+                raise
             if view != self.view:
                 await self._on_change(view)
                 self.view = view
@@ -112,6 +133,14 @@ class ClusterWatcher:
             for predicate, future in self._waiting:
                 if not future.done() and predicate(view):
                     future.set_result(None)
+
+    @property
+    def _watched_topics(self) -> set[str]:
+        return set(self.view.topics) | self._unreadable_topics
+
+    @property
+    def _watched_configs(self) -> set[str]:
+        return set(self.view.broker_configs) | self._unreadable_configs
 
     async def _read(self, stale: set[Stale]) -> ClusterView:
         view = self.view
@@ -122,68 +151,131 @@ class ClusterWatcher:
         topics = {name for kind, name in stale if kind == "topic"}
         if ("topics", "") in stale:
             names = set(await self._coordination.children(paths.TOPICS, watch=self._mark(("topics", ""))))
-            topics |= names ^ set(view.topics)
+            topics |= names ^ self._watched_topics
         if topics:
-            view = view.with_topics({name: await self._read_topic(name) for name in sorted(topics)})
+            read_topics = {name: await self._read_topic(name) for name in sorted(topics)}
+            view = view.with_topics(self._without_borrowed_ids(read_topics))
         configs = {name for kind, name in stale if kind == "config"}
         if ("configs", "") in stale:
             names = set(await self._coordination.children(paths.BROKER_CONFIGS, watch=self._mark(("configs", ""))))
-            configs |= names ^ set(view.broker_configs)
+            configs |= names ^ self._watched_configs
         if configs:
             read = {name: await self._read_config(name) for name in sorted(configs)}
             merged = {**view.broker_configs, **read}
             view = replace(view, broker_configs={name: values for name, values in merged.items() if values is not None})
-        return view
+        return replace(view, unreadable_topics=frozenset(self._unreadable_topics))
 
     async def _read_controller(self) -> int:
         watch = self._mark(("controller", ""))
         if await self._coordination.exists(paths.CONTROLLER, watch=watch) is None:
             return -1
         try:
-            data, _ = await self._coordination.get(paths.CONTROLLER)
+            data, stat = await self._coordination.get(paths.CONTROLLER)
         except NoNode:
             return -1
         try:
-            return int(json.loads(data)["broker_id"])
-        except _NONSENSE as error:
-            _tell(paths.CONTROLLER, error)
-            return -1
+            return decode_controller(data)
+        except ValueError as error:
+            self._complaints.tell(paths.CONTROLLER, stat.mzxid, error)
+            return self.view.controller_id
 
     async def _read_brokers(self) -> dict[int, BrokerState]:
         brokers: dict[int, BrokerState] = {}
         for child in await self._coordination.children(paths.BROKER_IDS, watch=self._mark(("brokers", ""))):
             # No data watch: a registration is written once, and a new life of the broker is a new child.
+            path = f"{paths.BROKER_IDS}/{child}"
             try:
-                data, stat = await self._coordination.get(f"{paths.BROKER_IDS}/{child}")
-                brokers[int(child)] = BrokerState.decode(int(child), data, epoch=stat.czxid)
+                data, stat = await self._coordination.get(path)
             except NoNode:
                 continue
-            except _NONSENSE as error:
-                _tell(f"{paths.BROKER_IDS}/{child}", error)
+            try:
+                node_id = decode_broker_id(child)
+                brokers[node_id] = BrokerState.decode(node_id, data, epoch=stat.czxid)
+            except ValueError as error:
+                self._complaints.tell(path, stat.mzxid, error)
+                last = next((one for one in self.view.brokers.values() if str(one.node_id) == child and one.epoch == stat.czxid), None)
+                if last is not None:
+                    brokers[last.node_id] = last
         return dict(sorted(brokers.items()))
 
     async def _read_topic(self, name: str) -> TopicState | None:
+        path = paths.topic(name)
+        self._unreadable_topics.discard(name)
         try:
-            data, stat = await self._coordination.get(paths.topic(name), watch=self._mark(("topic", name)))
+            data, stat = await self._coordination.get(path, watch=self._mark(("topic", name)))
         except NoNode:
+            self._complaints.forget(path)
             return None
+        last = self.view.topics.get(name)
         try:
-            return TopicState.decode(name, data, version=stat.version)
-        except _NONSENSE as error:
-            _tell(paths.topic(name), error)
-            return self.view.topics.get(name)
+            topic = TopicState.decode(name, data, version=stat.version, created=stat.czxid)
+            topic.check_follows(last)
+        except ValueError as error:
+            return self._keep_topic(name, stat.mzxid, error)
+        try:
+            validate_topic_overrides(topic.configs)
+        except InvalidConfig as error:
+            self._complaints.tell(path, stat.mzxid, error)
+            return replace(topic, configs=last.configs if last is not None else _sound(topic.configs, validate_topic_overrides))
+        self._complaints.forget(path)
+        return topic
+
+    def _keep_topic(self, name: str, revision: int, error: Exception) -> TopicState | None:
+        """The topic as it was; one of which nothing is known is unreadable."""
+        self._complaints.tell(paths.topic(name), revision, error)
+        last = self.view.topics.get(name)
+        if last is None:
+            self._unreadable_topics.add(name)
+        return last
+
+    def _without_borrowed_ids(self, read: Mapping[str, TopicState | None]) -> dict[str, TopicState | None]:
+        """Topics by name, less those whose id another topic has: who had it first keeps it."""
+        found = dict(read)
+        owners: dict[UUID, str] = {topic.topic_id: name for name, topic in self.view.topics.items() if name not in read}
+        known_first = sorted(read.items(), key=lambda item: (item[0] not in self.view.topics, item[0]))
+        for name, topic in known_first:
+            if topic is not None and owners.setdefault(topic.topic_id, name) != name:
+                error = ValueError(f"topic_id is that of the topic {owners[topic.topic_id]!r}")
+                last = self._keep_topic(name, topic.version, error)
+                found[name] = last if last is not None and owners.setdefault(last.topic_id, name) == name else None
+        return found
 
     async def _read_config(self, name: str) -> dict[str, str] | None:
         path = f"{paths.BROKER_CONFIGS}/{name}"
+        self._unreadable_configs.discard(name)
         try:
-            data, _ = await self._coordination.get(path, watch=self._mark(("config", name)))
-            return decode_configs(data)
+            data, stat = await self._coordination.get(path, watch=self._mark(("config", name)))
         except NoNode:
+            self._complaints.forget(path)
             return None
-        except _NONSENSE as error:
-            _tell(path, error)
-            return None
+        last = self.view.broker_configs.get(name)
+        try:
+            if name != DEFAULT_BROKER:
+                decode_broker_id(name)
+            configs = decode_configs(data)
+        except ValueError as error:
+            self._complaints.tell(path, stat.mzxid, error)
+            if last is None:
+                self._unreadable_configs.add(name)
+            return None if last is None else dict(last)
+        try:
+            validate_dynamic_broker_values(configs)
+        except InvalidConfig as error:
+            self._complaints.tell(path, stat.mzxid, error)
+            return dict(last) if last is not None else _sound(configs, validate_dynamic_broker_values)
+        self._complaints.forget(path)
+        return configs
 
 
-def _tell(path: str, error: Exception) -> None:
-    logger.error("the znode %s makes no sense and is passed over: %r", path, error)
+def _sound(configs: Mapping[str, str], check: OptionCheck) -> dict[str, str]:
+    """Those of the options that can be used; none, if they do not fit together."""
+    found = {name: text for name, text in configs.items() if _passes(check, {name: text})}
+    return found if _passes(check, found) else {}
+
+
+def _passes(check: OptionCheck, configs: Mapping[str, str]) -> bool:
+    try:
+        check(configs)
+    except InvalidConfig:
+        return False
+    return True

@@ -14,8 +14,10 @@ from functools import partial
 
 from penstock.coordination.errors import TreeOffline
 from penstock.coordination.journal import Flush, Journal
+from penstock.files import OUT_OF_DESCRIPTORS
 
 _log = logging.getLogger(__name__)
+DESCRIPTOR_RETRY_S = 0.1
 
 
 class Durability:
@@ -75,7 +77,7 @@ class Durability:
     def run_on_disk(self, work: Callable[[], None], done: Callable[[], None]) -> None:
         """Do `work` in the thread, then `done` on the loop."""
         future = self._loop.run_in_executor(self._thread, work)
-        future.add_done_callback(partial(self._finished, done))
+        future.add_done_callback(partial(self._finished, work, done))
 
     def fail(self, error: BaseException) -> None:
         """The disk failed: offline, for good."""
@@ -110,11 +112,15 @@ class Durability:
         if self._waiting:
             self._flush()
 
-    def _finished(self, done: Callable[[], None], future: asyncio.Future[None]) -> None:
+    def _finished(self, work: Callable[[], None], done: Callable[[], None], future: asyncio.Future[None]) -> None:
         if future.cancelled():
             return
         error = future.exception()
-        if error is not None:
+        if isinstance(error, OSError) and error.errno in OUT_OF_DESCRIPTORS:
+            # Not the disk: what was opened before it ran out was synced, and is synced again.
+            _log.warning("the journal of the coordination tree waits for a file descriptor")
+            self._loop.call_later(DESCRIPTOR_RETRY_S, self.run_on_disk, work, done)
+        elif error is not None:
             self.fail(error)
         else:
             done()

@@ -15,14 +15,18 @@ loop, always in turn.
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
 from penstock.coordination import paths
+from penstock.coordination.complaints import Complaints
 from penstock.coordination.errors import BadVersion, ConnectionLost, NodeExists, NoNode, SessionExpired
-from penstock.coordination.interface import Check, Coordination, Create, Operation, SessionState, SetData, WatchEvent
+from penstock.coordination.interface import Check, Coordination, Create, Operation, SessionState, SetData, WatchEvent, ZnodeStat
+from penstock.json_object import MAX_INT
 
 _log = logging.getLogger(__name__)
+_EPOCH = re.compile(rb"[0-9]{1,10}")
 
 
 class ControllerClaim(NamedTuple):
@@ -55,6 +59,8 @@ class ControllerElection:
         self._on_resigned = on_resigned
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._last_epoch = 0
+        self._complaints = Complaints()
         coordination.add_session_listener(self._on_session)
 
     async def start(self) -> None:
@@ -104,7 +110,7 @@ class ControllerElection:
 
     async def _claim(self) -> None:
         data, stat = await self._coordination.get(paths.CONTROLLER_EPOCH)
-        epoch = int(data) + 1
+        epoch = self._epoch_in(data, stat) + 1
         session_id = self._coordination.session_id
         content = json.dumps({"broker_id": self._broker_id}).encode()
         operations: list[Operation] = [
@@ -117,8 +123,17 @@ class ControllerElection:
             return
         if session_id == self._coordination.session_id:
             self.claim = ControllerClaim(self._broker_id, epoch, stat.version + 1)
+            self._last_epoch = epoch
             _log.info("broker %d is the controller, epoch %d", self._broker_id, epoch)
             self._on_elected(self.claim)
+
+    def _epoch_in(self, data: bytes, stat: ZnodeStat) -> int:
+        """The epoch in its znode. If it makes no sense, none below those before: the version, which fences, grows with every election."""
+        if _EPOCH.fullmatch(data) and int(data) < MAX_INT:
+            self._complaints.forget(paths.CONTROLLER_EPOCH)
+            return int(data)
+        self._complaints.tell(paths.CONTROLLER_EPOCH, stat.mzxid, ValueError(f"it must be a number, and is {data[:80]!r}"))
+        return max(stat.version, self._last_epoch)
 
     async def _ensure_epoch(self) -> None:
         try:

@@ -31,7 +31,7 @@ from penstock.coordination.errors import MarshallingError
 from penstock.coordination.snapshot import decode_snapshot, encode_snapshot
 from penstock.coordination.tree import Tree
 from penstock.errors import StartupError
-from penstock.files import FileHandle, Files
+from penstock.files import OUT_OF_DESCRIPTORS, FileHandle, Files
 
 _log = logging.getLogger(__name__)
 
@@ -138,10 +138,16 @@ class Journal:
         if self._is_snapshot_under_way or self._end < max(_SNAPSHOT_AFTER_BYTES, self._snapshot_bytes):
             return None
         assert self._handle is not None
-        superfluous = tuple(self._directory / name for name in (*self._names("snapshot."), *self._names("journal.")))
+        older = self._handle
+        try:
+            superfluous = tuple(self._directory / name for name in (*self._names("snapshot."), *self._names("journal.")))
+            self._start_file(tree.last_zxid)
+        except OSError as error:
+            if error.errno not in OUT_OF_DESCRIPTORS:
+                raise
+            return None  # This one grows a little longer.
+        self._unsynced_older.append(older)
         content = encode_snapshot(tree)
-        self._unsynced_older.append(self._handle)
-        self._start_file(tree.last_zxid)
         self._is_snapshot_under_way = True
         self._snapshot_bytes = len(content)
         return SnapshotWrite(self._files, self._directory / f"snapshot.{tree.last_zxid:016x}", content, superfluous)

@@ -1,6 +1,7 @@
 """Where things are in the tree of znodes: the paper's registries, as Kafka 0.8 refined them.
 
     /brokers/ids/<id>                       ephemeral: host, port, epoch
+    /brokers/directories/<id>               persistent: the data directories of a broker, by their ids
     /brokers/topics/<topic>                 topic id, configs; per partition: replicas, leader, leader epoch, ISR, eligible leaders
     /controller                             ephemeral: the broker that leads the cluster
     /controller_epoch                       decimal; its version fences the writes of older controllers
@@ -17,6 +18,7 @@ Only places are named here; what the data means belongs to the code that writes 
 
 BROKERS = "/brokers"
 BROKER_IDS = "/brokers/ids"
+BROKER_DIRECTORIES = "/brokers/directories"
 TOPICS = "/brokers/topics"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
@@ -27,13 +29,18 @@ PRODUCER_IDS = "/producer_ids"
 CLUSTER_ID = "/cluster_id"
 CONSUMERS = "/consumers"
 
-PERSISTENT_PARENTS = (BROKERS, BROKER_IDS, TOPICS, CONFIG, BROKER_CONFIGS, TOPIC_CONFIGS, CONSUMERS)
+PERSISTENT_PARENTS = (BROKERS, BROKER_IDS, BROKER_DIRECTORIES, TOPICS, CONFIG, BROKER_CONFIGS, TOPIC_CONFIGS, CONSUMERS)
 """What the first broker creates, parents first, before anything else is written."""
 
 
 def broker(broker_id: int) -> str:
     """The registration of a live broker."""
     return f"{BROKER_IDS}/{broker_id}"
+
+
+def broker_directories(broker_id: int) -> str:
+    """What is remembered of the data directories of a broker."""
+    return f"{BROKER_DIRECTORIES}/{broker_id}"
 
 
 def topic(name: str) -> str:

@@ -2,6 +2,7 @@
 
     .lock                                held by the broker that runs here
     meta.properties                      version=1, node.id, cluster.id, directory.id
+    data-directories.json                all directories of the broker, see known_directories
     .kafka_cleanshutdown                 {"version":0,"brokerEpoch":N}: written at a clean stop, gone while running
     recovery-point-offset-checkpoint     see checkpoints
     log-start-offset-checkpoint
@@ -16,7 +17,6 @@ A disk error takes the whole directory offline, once: from then on every operati
 stay where they are, and no marker of a clean stop is written. It comes back by a restart, through recovery.
 """
 
-import errno
 import json
 import logging
 import re
@@ -27,9 +27,11 @@ from pathlib import Path
 from threading import RLock
 
 from penstock.errors import StartupError, StorageError
-from penstock.files import FileHandle, Files
+from penstock.files import OUT_OF_DESCRIPTORS, FileHandle, Files
 from penstock.log import checkpoints
 from penstock.log.checkpoints import TopicPartition, read_checkpoint, write_checkpoint
+from penstock.log.known_directories import FILE_NAME as DATA_DIRECTORIES
+from penstock.log.known_directories import KnownDirectories
 from penstock.log.partition_metadata import id_from_text, id_to_text
 
 LOCK = ".lock"
@@ -38,7 +40,6 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 DELETE_SUFFIX = "-delete"
 _DELETED_NAME = re.compile(r".+\.[0-9a-f]{32}" + DELETE_SUFFIX)
 STRAY_SUFFIX = "-stray"
-_NOT_THE_DISK = (errno.EMFILE, errno.ENFILE)
 _MAX_NAME = 255
 _logger = logging.getLogger(__name__)
 
@@ -55,6 +56,10 @@ class LogDirectory:
         self.was_clean = False
         self.previous_broker_epoch = -1
         self.directory_id = uuid.uuid4()
+        self.is_identified = False
+        """Whether `look` found an id on the disk."""
+        self.known = KnownDirectories()
+        """The directories of the broker that this one remembers."""
         self.cluster_id: str | None = None
         self.recovery_points: dict[TopicPartition, int] = {}
         """What the recovery point checkpoint on disk says."""
@@ -70,6 +75,28 @@ class LogDirectory:
         self._on_offline = on_offline
         self._lock: FileHandle | None = None
 
+    @property
+    def id_text(self) -> str:
+        """The id as Kafka writes it."""
+        return id_to_text(self.directory_id)
+
+    def look(self) -> None:
+        """Before anything is touched: who is this, and what does it remember? OSError if its disk does not answer."""
+        if "directory.id" in self._read_meta():
+            self.is_identified = True
+            try:
+                self.known = KnownDirectories.decode(self.files.read_bytes(self.path / DATA_DIRECTORIES))
+            except FileNotFoundError:
+                return
+            except ValueError as error:
+                _logger.error("%s makes no sense and is passed over: %s", self.path / DATA_DIRECTORIES, error)
+
+    def remember(self, known: KnownDirectories) -> None:
+        """Write down which directories the broker has."""
+        if known != self.known:
+            self.files.write_atomically(self.path / DATA_DIRECTORIES, known.encode())
+            self.known = known
+
     def acquire(self) -> None:
         """Make this directory ours; StartupError if it is somebody else's, OSError if its disk does not work."""
         self.files.make_directory(self.path)
@@ -79,28 +106,33 @@ class LogDirectory:
             raise StartupError(f"the data directory {self.path} is in use by another broker; stop it or choose another directory")
 
     def identify(self, *, node_id: int, cluster_id: str | None) -> None:
-        """Compare meta.properties with who we are, or write it in a new directory."""
-        path = self.path / META_PROPERTIES
-        try:
-            found = _parse_properties(self.files.read_bytes(path))
-        except FileNotFoundError:
-            found = {}
+        """Compare meta.properties with who we are; once the cluster is known, write it in a new directory."""
+        found = self._read_meta()
         if found.get("node.id", str(node_id)) != str(node_id):
             raise StartupError(f"the data directory {self.path} belongs to node {found['node.id']}, this is node {node_id}")
         self.cluster_id = found.get("cluster.id", cluster_id)
         if cluster_id is not None and self.cluster_id != cluster_id:
             raise StartupError(f"the data directory {self.path} belongs to cluster {self.cluster_id}, this is cluster {cluster_id}")
+        if self.cluster_id is None:
+            return
+        wanted = {"version": "1", "node.id": str(node_id), "directory.id": self.id_text, "cluster.id": self.cluster_id}
+        if wanted != found:
+            content = "".join(f"{name}={value}\n" for name, value in sorted(wanted.items()))
+            self.files.write_atomically(self.path / META_PROPERTIES, f"#\n{content}".encode())
+
+    def _read_meta(self) -> dict[str, str]:
+        """meta.properties, from which the id is taken; nothing in a new directory."""
+        path = self.path / META_PROPERTIES
+        try:
+            found = _parse_properties(self.files.read_bytes(path))
+        except FileNotFoundError:
+            return {}
         if "directory.id" in found:
             try:
                 self.directory_id = id_from_text(found["directory.id"])
             except ValueError as error:
                 raise StartupError(f"{path} is damaged: directory.id={found['directory.id']} is not an id") from error
-        wanted = {"version": "1", "node.id": str(node_id), "directory.id": id_to_text(self.directory_id)}
-        if self.cluster_id is not None:
-            wanted["cluster.id"] = self.cluster_id
-        if wanted != found:
-            content = "".join(f"{name}={value}\n" for name, value in sorted(wanted.items()))
-            self.files.write_atomically(path, f"#\n{content}".encode())
+        return found
 
     def begin(self) -> None:
         """Look for the marker of a clean stop and take it away; read the recovery points."""
@@ -226,7 +258,7 @@ class LogDirectory:
     def fail(self, action: str, error: OSError) -> StorageError:
         """Go offline because of a disk error; the exception to raise. Too many open files is no disk error."""
         message = f"{action} in {self.path} failed: {error.strerror or error}"
-        if error.errno in _NOT_THE_DISK:
+        if error.errno in OUT_OF_DESCRIPTORS:
             return StorageError(message)
         if self.offline is None:
             self.offline = message

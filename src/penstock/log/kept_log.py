@@ -237,6 +237,12 @@ class KeptLog:
             if segment is not self._active:
                 segment.release()
 
+    def close_sealed(self) -> None:
+        """Close the files of sealed segments, and leave the rest alone. May be called in any thread."""
+        for segment in self._segments:
+            if segment is not self._active:
+                segment.close_file()
+
     def _finish(self, flush: Flush) -> None:
         with self.directory.guarded("fsync"):
             flush.run()
@@ -322,7 +328,10 @@ class KeptLog:
 
     def _age_of_active(self, now_ms: int, timestamp: int) -> int:
         """Time since the first batch, as the batches tell it; since the segment was made, if they tell none."""
-        first = self._active.first_timestamp
+        try:
+            first = self._active.first_timestamp
+        except OSError as error:
+            raise self.directory.fail("reading a log", error) from error
         return timestamp - first if first >= 0 else now_ms - self._active.created_ms
 
     def _is_on_disk(self, segment: Segment) -> bool:

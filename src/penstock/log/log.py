@@ -166,7 +166,7 @@ class Log(CompactedLog):
         segment = self._active
         if not segment.is_open:
             with self.directory.guarded("opening a log"):
-                segment.handle()
+                segment.open()
         self._append_from = (self.log_end_offset, segment.size_bytes)
 
     def _write_staged(self) -> None:

@@ -1,6 +1,6 @@
 """All logs of a broker, in one or several log directories.
 
-    start(...)        locks the directories, checks whose they are, finds out whether the last stop was clean
+    start(...)        locks the directories, checks whose they are and that none is missing, finds out whether the last stop was clean
     load(...)         opens every log; leftovers of deleted topics and directories nobody wants are reported
     create / delete   a log in the directory with the fewest logs; a deleted one is renamed at once, its files go later, in a thread
     apply_retention, write_checkpoints, expire_producers, release_idle
@@ -14,12 +14,13 @@ are not known here: who keeps them hands them in when checkpoints are written.
 
 import logging
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Lock
+from weakref import WeakMethod
 
 from penstock.clock import Clock
 from penstock.errors import StartupError, StorageError
@@ -37,6 +38,7 @@ from penstock.log.directory import (
     unique_name,
 )
 from penstock.log.flush import Flush
+from penstock.log.known_directories import FoundDirectories, KnownDirectories, check, newest, renewed, unreadable
 from penstock.log.loading import LoadOrder
 from penstock.log.log import Log
 
@@ -69,9 +71,14 @@ class LogManager:
         on_offline: Callable[[LogDirectory, OSError], None] = lambda _directory, _error: None,
     ) -> None:
         self._files = files or Files()
+        self._files.close_idle = partial(_call_if_alive, WeakMethod(self._close_sealed))
         self._clock = clock
         self._logs: dict[TopicPartition, Log] = {}
         self.is_loaded = False
+        self.known = KnownDirectories()
+        """What is remembered of the directories of this broker, less what was given up."""
+        self._forgotten: Collection[str] = ()
+        self._found = FoundDirectories({})
         self.directories = [LogDirectory(self._files, path.absolute(), on_offline=on_offline) for path in paths]
         self._captures = 0
         self._written_capture = 0
@@ -101,12 +108,15 @@ class LogManager:
         """The cluster the directories belong to; None in new ones."""
         return next((directory.cluster_id for directory in self.directories if directory.cluster_id is not None), None)
 
-    def start(self, *, node_id: int, cluster_id: str | None) -> None:
+    def start(self, *, node_id: int, cluster_id: str | None, forgotten: Collection[str] = ()) -> None:
         """Lock the directories and find out how they were left; StartupError with one sentence if none can be used.
 
-        A directory whose disk fails is offline, and the others go on without it. One that belongs to somebody else is a mistake that only
-        a person can mend: StartupError.
+        A directory whose disk fails is offline, and the others go on without it. One that belongs to somebody else, or is missing and not
+        `forgotten` by its id, is a mistake that only a person can mend: StartupError, before anything is touched.
         """
+        self._forgotten = forgotten
+        self._found = self._look()
+        self.recall(newest(directory.known for directory in self.directories))
         failed: list[tuple[LogDirectory, OSError]] = []
         try:
             for directory in self.directories:
@@ -123,14 +133,42 @@ class LogManager:
                 directory.release()
             raise
 
+    def recall(self, known: KnownDirectories) -> None:
+        """Check what somebody else remembers of the directories too; StartupError if one is missing."""
+        known = newest([self.known, known])
+        check(known, self._found, forgotten=self._forgotten)
+        self.known = known
+
+    def remember(self, *, tree: str) -> KnownDirectories:
+        """Write down in every directory which others there are, before a log is made in any; returns what was written."""
+        for given_up in set(self._forgotten) - set(self.known.paths):
+            _logger.warning("no data directory %s is known: --forget-directory %s can be left out", given_up, given_up)
+        kept = self.known.without(self._forgotten)
+        for identifier, path in unreadable(kept, self._found).items():
+            _logger.error("the data directory %s (directory.id %s) cannot be read: what is not found stays offline", path, identifier)
+        self.known = renewed(kept, self._found, tree=tree, is_changed=kept != self.known)
+        for directory in self.online_directories:
+            try:
+                directory.remember(self.known)
+            except OSError as error:
+                directory.fail("writing down the data directories", error)
+        return self.known
+
     def identify(self, *, node_id: int, cluster_id: str) -> None:
         """Write down, or check, which cluster the directories belong to; StartupError if it is another one."""
         for directory in self.online_directories:
             directory.identify(node_id=node_id, cluster_id=cluster_id)
 
-    def load(self, config_of: Callable[[str], LogConfig], *, topic_ids: Mapping[str, uuid.UUID] | None = None) -> LoadReport:
+    def load(
+        self,
+        config_of: Callable[[str], LogConfig],
+        *,
+        topic_ids: Mapping[str, uuid.UUID] | None = None,
+        doubtful: Collection[str] = (),
+    ) -> LoadReport:
         """Open every log; where `topic_ids` is given, a log of another topic (by id) is reported as a stray instead.
 
+        Of a `doubtful` topic nobody knows the id for now: its logs are opened and kept for it.
         A directory that fails is offline. StartupError if one works and its logs cannot be opened all the same (too few descriptors): a
         log that is passed over would be begun anew, without recovery or in another directory.
         """
@@ -138,7 +176,7 @@ class LogManager:
         self.is_loaded = True
         for directory in self.online_directories:
             try:
-                self._load_directory(directory, config_of, topic_ids, report=report)
+                self._load_directory(directory, config_of, topic_ids, doubtful=doubtful, report=report)
             except (OSError, StorageError) as error:
                 failure = directory.fail("opening logs", error) if isinstance(error, OSError) else error
                 if directory.offline is None:
@@ -159,10 +197,16 @@ class LogManager:
     def create(self, topic: str, partition: int, *, topic_id: uuid.UUID, config: LogConfig) -> Log:
         """The log of the partition, made new if there is none; StorageError if no directory works."""
         log = self._logs.get((topic, partition))
-        if log is not None:
+        if log is not None and log.topic_id in (None, topic_id):
             if log.topic_id is None:
                 log.write_topic_id(topic_id)
+            if log.config != config:
+                log.update_config(config)
             return log
+        if log is not None:
+            self._give_up(log)
+            with log.directory.guarded(f"setting {log.path.name} aside"):
+                self._set_older_topic_aside(log.path, topic_id)
         directory = self._emptiest()
         path = directory.path / log_directory_name(topic, partition)
         try:
@@ -171,6 +215,8 @@ class LogManager:
             directory.begin_anew((topic, partition))
             log = Log(directory, (topic, partition), path, LoadOrder(config, self._clock.now_ms()))
             log.write_topic_id(topic_id)
+            # Until somebody writes to it, it needs no descriptor.
+            log.release()
         except OSError as error:
             raise directory.fail(f"creating {path.name}", error) from error
         self._add(log)
@@ -178,12 +224,10 @@ class LogManager:
 
     def delete(self, topic: str, partition: int) -> Path | None:
         """Drop the log; its renamed directory, to be handed to `remove_directory` after `file.delete.delay.ms`."""
-        log = self._logs.pop((topic, partition), None)
+        log = self._logs.get((topic, partition))
         if log is None:
             return None
-        log.directory.log_count -= 1
-        log.directory.forget_cleaned_offset(log.topic_partition)
-        log.abandon()
+        self._give_up(log)
         target = log.path.with_name(deleted_directory_name(topic, partition))
         try:
             log.directory.check_online()
@@ -282,6 +326,24 @@ class LogManager:
         if found is not None and found != topic_id:
             _logger.warning("%s belongs to an older topic of that name and is kept as %s", path, self.set_aside(path).name)
 
+    def _look(self) -> FoundDirectories:
+        present: dict[str, Path] = {}
+        dead, empty, absent = list[Path](), list[Path](), list[Path]()
+        for directory in self.directories:
+            path = directory.path
+            try:
+                directory.look()
+                if not directory.is_identified:
+                    (empty if self._files.exists(path) else absent).append(path)
+            except OSError:
+                dead.append(path)
+                continue
+            if (other := present.get(directory.id_text)) is not None:
+                advice = "one is a copy of the other; leave one of them out of --data"
+                raise StartupError(f"{other} and {path} have the same directory.id {directory.id_text}: {advice}")
+            present[directory.id_text] = path
+        return FoundDirectories(present, dead, empty, absent)
+
     def _begin(self, directory: LogDirectory, *, node_id: int, cluster_id: str | None) -> None:
         directory.acquire()
         directory.identify(node_id=node_id, cluster_id=cluster_id)
@@ -291,6 +353,17 @@ class LogManager:
     def _add(self, log: Log) -> None:
         self._logs[log.topic_partition] = log
         log.directory.log_count += 1
+
+    def _close_sealed(self) -> None:
+        for log in self:
+            log.close_sealed()
+
+    def _give_up(self, log: Log) -> None:
+        """The files stay where they are, for now."""
+        del self._logs[log.topic_partition]
+        log.directory.log_count -= 1
+        log.directory.forget_cleaned_offset(log.topic_partition)
+        log.abandon()
 
     def _emptiest(self) -> LogDirectory:
         online = self.online_directories
@@ -304,6 +377,7 @@ class LogManager:
         config_of: Callable[[str], LogConfig],
         topic_ids: Mapping[str, uuid.UUID] | None,
         *,
+        doubtful: Collection[str],
         report: LoadReport,
     ) -> None:
         starts = directory.read_offsets(checkpoints.LOG_START_OFFSET)
@@ -315,7 +389,8 @@ class LogManager:
                 report.deleted.append(path)
             elif topic_partition is not None and path.is_dir():
                 topic_id = partition_metadata.read_topic_id(self._files, path)
-                if topic_ids is not None and not _is_wanted(topic_partition[0], topic_id, topic_ids):
+                is_wanted = topic_ids is None or topic_partition[0] in doubtful or _is_wanted(topic_partition[0], topic_id, topic_ids)
+                if not is_wanted:
                     report.strays.append(path)
                     continue
                 if (other := self._logs.get(topic_partition)) is not None:
@@ -332,6 +407,13 @@ class LogManager:
                 log.topic_id = topic_id
                 log.flush_recovered()
                 self._add(log)
+
+
+def _call_if_alive(method: WeakMethod[Callable[[], None]]) -> None:
+    """A file system outlives those who use it, and does not keep them alive."""
+    found = method()
+    if found is not None:
+        found()
 
 
 def _begin_close(log: Log) -> Flush | StorageError | None:

@@ -127,14 +127,19 @@ class Segment:
 
     @property
     def is_open(self) -> bool:
-        """Whether the .log file is open, so that `handle` cannot fail."""
-        return self._handle is not None
+        """Whether `open` has been called: then appending opens no file that it cannot do without."""
+        return self._handle is not None and self._time_index is not None and self._offset_index is not None and self._largest is not None
+
+    def open(self) -> None:
+        """Have at hand what appending needs: the .log file, and the ends of the indexes."""
+        _ = self.handle(), self.offset_index, self.largest, self.time_index
 
     def handle(self, *, create: bool = False, read_only: bool = False) -> FileHandle:
         """The open .log file."""
-        if self._handle is None:
-            self._handle = self._files.open(self.path(), create=create, read_only=read_only)
-        return self._handle
+        handle = self._handle
+        if handle is None:
+            handle = self._handle = self._files.open(self.path(), create=create, read_only=read_only)
+        return handle
 
     @property
     def offset_index(self) -> OffsetIndex:
@@ -258,6 +263,7 @@ class Segment:
         self.time_index.maybe_add(timestamp, offset - self.base_offset)
         for index in (self.offset_index, self.time_index):
             index.write_out()
+            # An index without entries is an empty file: no file at all would be taken for a lost one.
             index.handle()
 
     def truncate_to(self, offset: int) -> None:
@@ -302,6 +308,10 @@ class Segment:
                 marked.append(source.with_name(source.name + DELETED_SUFFIX))
                 self._files.rename(source, marked[-1])
         return marked
+
+    def close_file(self) -> None:
+        """Close the .log file until somebody reads it again. May be called in any thread, for a segment that is sealed."""
+        self._handle = None
 
     def release(self) -> None:
         """Close what can be opened again; regions that wait to be sent keep their handle."""

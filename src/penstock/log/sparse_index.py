@@ -1,8 +1,9 @@
 """Entries of one size, appended in order, in a file of their own: what the offset index and the time index share.
 
 Entries that were added lie in memory until they fill a block, then they are written; `write_out` writes what is left, at a flush of a
-sealed segment and at close. So an open index costs one block of memory and no descriptor until somebody looks into it. Kafka maps a
-preallocated 10 MiB file instead and cuts it at the end; the bytes of a closed index are the same.
+sealed segment and at close. The file is opened for that and for each search that needs another block, and closed again: an index costs a
+block or two of memory and no descriptor, and a block stands for about 2 MiB of log. Kafka maps a preallocated 10 MiB file instead and cuts
+it at the end; the bytes of a closed index are the same.
 
 Lookups are binary searches over blocks; the last block read is kept, which is where a reader that goes forward finds its next entry.
 
@@ -14,7 +15,7 @@ from bisect import bisect_right
 from pathlib import Path
 from struct import Struct
 
-from penstock.files import FileHandle, Files
+from penstock.files import OUT_OF_DESCRIPTORS, FileHandle, Files
 
 BLOCK_BYTES = 4096
 
@@ -28,9 +29,9 @@ class SparseIndex:
         "_entry",
         "_files",
         "_first_field",
-        "_handle",
         "_is_stale",
         "_pending",
+        "_searched",
         "_written",
         "last_key",
         "path",
@@ -40,7 +41,8 @@ class SparseIndex:
         self._files = files
         self._entry = entry
         self._first_field = first_field
-        self._handle: FileHandle | None = None
+        self._searched: FileHandle | None = None
+        """The file, while a search is under way."""
         self._written = written
         self._is_stale = written == 0
         """Whatever the file may hold is not ours; it is emptied when we first write."""
@@ -64,10 +66,21 @@ class SparseIndex:
         pending += self._entry.pack(key, value)
         self.last_key = key
         if len(pending) >= BLOCK_BYTES:
-            self.write_out()
+            try:
+                self.write_out()
+            except OSError as error:
+                # Without a descriptor they stay in memory a little longer.
+                if error.errno not in OUT_OF_DESCRIPTORS:
+                    raise
 
     def entry(self, number: int) -> tuple[int, int]:
         """The entry at `number`."""
+        try:
+            return self._entry_at(number)
+        finally:
+            self._searched = None
+
+    def _entry_at(self, number: int) -> tuple[int, int]:
         size = self._entry.size
         if number >= self._written:
             key, value = self._entry.unpack_from(self._pending, (number - self._written) * size)
@@ -86,7 +99,10 @@ class SparseIndex:
             block_end = self._block_start + len(self._block) // self._entry.size
             if self._key_in_block(self._block_start) <= key <= self._key_in_block(block_end - 1):
                 low, high = self._block_start, block_end
-        return bisect_right(range(total), key, lo=low, hi=high, key=self._key_at) - 1
+        try:
+            return bisect_right(range(total), key, lo=low, hi=high, key=self._key_at) - 1
+        finally:
+            self._searched = None
 
     def truncate(self, count: int) -> None:
         """Keep only the first `count` entries."""
@@ -107,17 +123,15 @@ class SparseIndex:
             self._pending.clear()
 
     def handle(self) -> FileHandle:
-        """The open file, created when there is none."""
-        if self._handle is None:
-            self._handle = self._files.open(self.path, create=True)
-            if self._is_stale:
-                self._files.truncate(self._handle, 0)
-                self._is_stale = False
-        return self._handle
+        """The file, opened for the caller, and created when there is none."""
+        handle = self._files.open(self.path, create=True)
+        if self._is_stale:
+            self._files.truncate(handle, 0)
+            self._is_stale = False
+        return handle
 
     def release(self) -> None:
-        """Let go of the descriptor and the cached block; both come back when needed."""
-        self._handle = None
+        """Let go of the cached block; it comes back when needed."""
         self._block = b""
 
     def _load_block_of(self, number: int) -> None:
@@ -127,13 +141,15 @@ class SparseIndex:
         per_block = BLOCK_BYTES // size
         self._block_start = number // per_block * per_block
         count = min(per_block, self._written - self._block_start)
-        self._block = self._files.pread(self.handle(), count * size, self._block_start * size)
+        if self._searched is None:
+            self._searched = self.handle()
+        self._block = self._files.pread(self._searched, count * size, self._block_start * size)
         if len(self._block) != count * size:
             self._block = b""
             raise OSError(f"{self.path} ended before entry {number}")
 
     def _key_at(self, number: int) -> int:
-        return self.entry(number)[0]
+        return self._entry_at(number)[0]
 
     def _key_in_block(self, number: int) -> int:
         key: int = self._first_field.unpack_from(self._block, (number - self._block_start) * self._entry.size)[0]

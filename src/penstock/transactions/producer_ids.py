@@ -10,10 +10,14 @@ import asyncio
 import json
 
 from penstock.coordination import paths
+from penstock.coordination.complaints import Complaints
 from penstock.coordination.errors import BadVersion, NodeExists, NoNode
-from penstock.coordination.interface import Coordination
+from penstock.coordination.interface import Coordination, ZnodeStat
+from penstock.errors import CoordinatorNotAvailable
+from penstock.json_object import JsonObject
 
 BLOCK_SIZE = 1000
+HIGHEST_ID = 2**63 - 1
 
 
 class ProducerIds:
@@ -24,6 +28,7 @@ class ProducerIds:
         self._next = 0
         self._end = 0
         self._reserving = asyncio.Lock()
+        self._complaints = Complaints()
 
     async def take(self) -> int:
         """An id that nobody else has or will have."""
@@ -38,7 +43,7 @@ class ProducerIds:
         while True:
             try:
                 data, stat = await self._coordination.get(paths.PRODUCER_IDS)
-                first = int(json.loads(data)["next"])
+                first = self._decode(data, stat)
                 await self._coordination.set(paths.PRODUCER_IDS, _encode(first + BLOCK_SIZE), version=stat.version)
             except NoNode:
                 first = 0
@@ -49,6 +54,16 @@ class ProducerIds:
             except BadVersion:
                 continue
             return first
+
+    def _decode(self, data: bytes, stat: ZnodeStat) -> int:
+        """The first id of the next block. Where that makes no sense no id is handed out: it might be somebody's already."""
+        try:
+            first = JsonObject.parse(data).integer("next", highest=HIGHEST_ID - BLOCK_SIZE)
+        except ValueError as error:
+            self._complaints.tell(paths.PRODUCER_IDS, stat.mzxid, error)
+            raise CoordinatorNotAvailable(f"the znode {paths.PRODUCER_IDS} makes no sense: {error}") from None
+        self._complaints.forget(paths.PRODUCER_IDS)
+        return first
 
 
 def _encode(next_block: int) -> bytes:

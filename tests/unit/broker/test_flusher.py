@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.flusher import Flusher
+from penstock.broker.flusher import MOST_AT_ONCE, Flusher
 from penstock.clock import ManualClock
 from penstock.cluster.partition import Partition
 from penstock.errors import KafkaError, StorageError
 from penstock.log.manager import LogManager
+from tests.unit.broker.eventually import eventually
 from tests.unit.cluster.hosting import append, host, started_logs
 from tests.unit.coordination.failing_files import FailingFiles
 
@@ -138,3 +139,16 @@ async def test_a_log_that_is_deleted_while_it_is_flushed_harms_nobody(disk: Disk
     disk.files.gate.set()
     await produce.answered()
     assert len(disk.logs.online_directories) == 1
+
+
+async def test_only_a_few_flushes_are_under_way_at_a_time_and_all_are_done(disk: Disk) -> None:
+    disk.files.gate.clear()
+    partitions = [host(disk.logs, topic=f"t{number}", request_flush=disk.flusher.request) for number in range(MOST_AT_ONCE * 2 + 3)]
+    for partition in partitions:
+        append(partition, b"v")
+        disk.flusher.request(partition)
+        disk.flusher.request(partition)
+    assert len(disk.flusher._running) == MOST_AT_ONCE
+    disk.files.gate.set()
+    await eventually(lambda: all(partition.log.durable_end == 1 for partition in partitions))
+    assert not disk.flusher._waiting

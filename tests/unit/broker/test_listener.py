@@ -188,3 +188,25 @@ async def test_a_taken_port_is_one_clear_sentence(door: Door, clock: ManualClock
         other.bind("no such host", 0)
     with pytest.raises(StartupError, match="cannot listen"):
         other.bind("192.0.2.1", 0)
+
+
+async def test_connections_that_take_the_descriptors_of_files_are_refused_and_that_is_told_once(
+    door: Door, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    room = 2
+    other = Listener(door.handler, limits=LIMITS, clock=clock, max_connections=lambda: room)
+    door.address = other.bind("127.0.0.1", 0)
+    other.start()
+    clients = [await door.connect() for _ in range(2)]
+    for client in clients:
+        await door.talk(client)
+    assert await door.is_refused()
+    assert await door.is_refused()
+    assert caplog.text.count("ulimit -n") == 1
+    await door.talk(clients[0])
+    clients[0].close()
+    await eventually(lambda: len(other.connections) == 1)
+    await door.talk(await door.connect())
+    room = 3
+    await door.talk(await door.connect())
+    other.close()

@@ -1,6 +1,8 @@
 import asyncio
 import errno
 import logging
+import re
+import shutil
 import socket
 import struct
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -166,6 +168,35 @@ async def test_a_damaged_tree_is_told_and_not_hidden_by_the_clean_up(tmp_path: P
         async with running(tmp_path):
             pass
     assert not isinstance(told.value, AttributeError)
+
+
+async def test_the_tree_is_found_in_whatever_order_directories_are_given(tmp_path: Path) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    async with running(one, other) as server:
+        await create(server)
+        await produce(server)
+    async with running(other, one) as server:
+        assert await offsets(server) == (0, 1)
+    assert not (other / "coordination").exists()
+    shutil.copytree(one / "coordination", other / "coordination")
+    with pytest.raises(StartupError, match=r"there are coordination trees in .*/other and .*/one"):
+        async with running(other, one):
+            pass
+
+
+async def test_what_the_tree_remembers_is_missed_where_the_directories_remember_nothing(tmp_path: Path) -> None:
+    async with running(tmp_path / "one") as server:
+        await create(server)
+    for found in (tmp_path / "one").iterdir():
+        if found.name != "coordination":
+            shutil.rmtree(found) if found.is_dir() else found.unlink()
+    with pytest.raises(StartupError, match="data directories of this broker are missing") as refused:
+        async with running(tmp_path / "one"):
+            pass
+    lost = re.findall(r"--forget-directory (\S+)", str(refused.value))[0]
+    options = ServerOptions(listen_port=0, coordination_port=0, data=(tmp_path / "one",), forget_directories=(lost,))
+    async with BrokerServer(options) as server:
+        assert await offsets(server) == (0, 0)
 
 
 class DyingFiles(Files):

@@ -18,7 +18,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
 
 def creation_in(cluster: Cluster, *, max_partitions: int = 100, **options: str) -> TopicCreation:
     settings = BrokerSettings({name.replace("_", "."): value for name, value in options.items()})
-    return TopicCreation(cluster.controller, lambda: settings, max_partitions_in_all=max_partitions)
+    return TopicCreation(cluster.controller, lambda: settings, max_partitions_in_all=lambda: max_partitions)
 
 
 async def test_what_is_not_said_is_the_brokers_default(cluster: Cluster) -> None:
@@ -71,3 +71,12 @@ async def test_all_who_ask_for_a_new_topic_at_the_same_time_find_it(cluster: Clu
     assert await asyncio.gather(*(ask() for _ in range(5))) == [True] * 5
     with pytest.raises(InvalidTopic):
         await creation.create_automatically("__consumer_offsets", timeout_ms=LONG_MS)
+
+
+async def test_there_is_always_room_for_the_topics_that_the_broker_makes_for_itself(cluster: Cluster) -> None:
+    creation = creation_in(cluster, max_partitions=10)
+    await creation.create(creation.plan("orders", partitions=10, configs={}), timeout_ms=LONG_MS)
+    with pytest.raises(PolicyViolation, match="ulimit -n"):
+        creation.plan("more", partitions=1, configs={})
+    await creation.create(creation.plan("__consumer_offsets", partitions=50, configs={}), timeout_ms=LONG_MS)
+    assert len(cluster.watcher.view.topics["__consumer_offsets"].partitions) == 50

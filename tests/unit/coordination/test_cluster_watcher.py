@@ -1,5 +1,7 @@
 import asyncio
+import json
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -59,13 +61,13 @@ async def follower(coordination: EmbeddedCoordination) -> AsyncIterator[Follower
 async def test_everything_is_there_after_the_first_load(coordination: EmbeddedCoordination) -> None:
     await coordination.create(paths.topic("orders"), TOPIC.encode())
     await coordination.create(paths.broker(1), BrokerState(1, "h", 1).encode(), ephemeral=True)
-    await coordination.create(paths.broker_config(None), b'{"a": "1"}')
+    await coordination.create(paths.broker_config(None), b'{"log.retention.ms": "1"}')
     await coordination.create(paths.CONTROLLER, b'{"broker_id": 1}')
     follower = Follower(coordination)
     await follower.watcher.load()
     view = follower.watcher.view
     assert (view.cluster_id, view.controller_id, list(view.brokers), list(view.topics)) == ("cluster", 1, [1], ["orders"])
-    assert view.broker_configs == {DEFAULT_BROKER: {"a": "1"}}
+    assert view.broker_configs == {DEFAULT_BROKER: {"log.retention.ms": "1"}}
     assert follower.shown == [view]
 
 
@@ -98,10 +100,10 @@ async def test_options_of_brokers_come_change_go_and_come_again(coordination: Em
     watcher = follower.watcher
     path = paths.broker_config(1)
     for _ in range(2):
-        await coordination.create(path, b'{"a": "1"}')
-        assert await watcher.until(lambda view: view.broker_configs == {"1": {"a": "1"}}, timeout_ms=LONG_MS)
-        await coordination.set(path, b'{"a": "2"}')
-        assert await watcher.until(lambda view: view.broker_configs == {"1": {"a": "2"}}, timeout_ms=LONG_MS)
+        await coordination.create(path, b'{"log.retention.ms": "1"}')
+        assert await watcher.until(lambda view: view.broker_configs == {"1": {"log.retention.ms": "1"}}, timeout_ms=LONG_MS)
+        await coordination.set(path, b'{"log.retention.ms": "2"}')
+        assert await watcher.until(lambda view: view.broker_configs == {"1": {"log.retention.ms": "2"}}, timeout_ms=LONG_MS)
         await coordination.delete(path)
         assert await watcher.until(lambda view: view.broker_configs == {}, timeout_ms=LONG_MS)
 
@@ -148,8 +150,10 @@ async def test_a_znode_that_makes_no_sense_does_not_end_the_broker(
     assert await follower.sees("orders")
     assert list(follower.watcher.view.topics) == ["orders"]
     assert follower.watcher.view.brokers == {}
-    await coordination.set(paths.topic("broken"), TOPIC.encode())
+    assert follower.watcher.view.unreadable_topics == {"broken"}
+    await coordination.set(paths.topic("broken"), replace(TOPIC, topic_id=UUID(int=8)).encode())
     assert await follower.sees("broken")
+    assert not follower.watcher.view.unreadable_topics
 
 
 async def test_after_a_lost_connection_everything_is_read_again(
@@ -194,3 +198,78 @@ async def test_a_topic_is_not_deleted_because_its_znode_makes_no_sense_any_more(
     assert follower.watcher.view.topics["orders"].topic_id == TOPIC.topic_id
     await coordination.delete(paths.topic("orders"))
     assert await follower.watcher.until(lambda view: "orders" not in view.topics, timeout_ms=LONG_MS)
+
+
+def topic_with(**fields: object) -> bytes:
+    """The znode of the topic with fields of its partition replaced."""
+    content = json.loads(TOPIC.encode())
+    content["partitions"][0] |= fields
+    return json.dumps(content).encode()
+
+
+async def test_what_a_znode_said_before_stays_and_what_is_wrong_is_told_once_for_each_write(
+    coordination: EmbeddedCoordination, follower: Follower, caplog: pytest.LogCaptureFixture
+) -> None:
+    await coordination.create(paths.topic("orders"), TOPIC.encode())
+    await coordination.create(paths.broker_config(None), b'{"log.retention.ms": "7"}')
+    await coordination.create(paths.CONTROLLER, b'{"broker_id": 4}')
+    assert await follower.watcher.catch_up(("configs", ""), timeout_ms=LONG_MS)
+    await coordination.set(paths.topic("orders"), topic_with(leader_epoch="0"))
+    await coordination.set(paths.broker_config(None), b'{"log.retention.ms": 7}')
+    await coordination.set(paths.CONTROLLER, b'{"broker_id": "4"}')
+    for _ in range(3):
+        for stale in (("topic", "orders"), ("config", DEFAULT_BROKER), ("controller", ""), ("topics", ""), ("configs", "")):
+            assert await follower.watcher.catch_up(stale, timeout_ms=LONG_MS)
+    view = follower.watcher.view
+    assert (view.topics["orders"], view.controller_id) == (TOPIC, 4)
+    assert view.broker_configs == {DEFAULT_BROKER: {"log.retention.ms": "7"}}
+    told = [record.getMessage() for record in caplog.records if "makes no sense" in record.getMessage()]
+    assert len(told) == 3
+    assert "/brokers/topics/orders makes no sense and is not taken over: partitions[0].leader_epoch must be a whole number" in caplog.text
+    await coordination.set(paths.topic("orders"), topic_with(leader_epoch=True))
+    assert await follower.watcher.catch_up(("topic", "orders"), timeout_ms=LONG_MS)
+    assert caplog.text.count("/brokers/topics/orders makes no sense") == 2
+    await coordination.set(paths.topic("orders"), topic_with(leader_epoch=1))
+    assert await follower.watcher.until(lambda view: view.topics["orders"].partitions[0].leader_epoch == 1, timeout_ms=LONG_MS)
+
+
+async def test_options_that_make_no_sense_do_not_take_the_others_with_them(coordination: EmbeddedCoordination, follower: Follower) -> None:
+    wrong = {"retention.ms": "5", "no.such.option": "1", "flush.ms": "often"}
+    await coordination.create(paths.topic("orders"), replace(TOPIC, configs=wrong).encode())
+    await coordination.create(paths.broker_config(1), b'{"log.retention.ms": "5", "node.id": "7", "max.connections": "many"}')
+    assert await follower.sees("orders")
+    assert await follower.watcher.until(lambda view: "1" in view.broker_configs, timeout_ms=LONG_MS)
+    assert follower.watcher.view.topics["orders"].configs == {"retention.ms": "5"}
+    assert follower.watcher.view.broker_configs["1"] == {"log.retention.ms": "5"}
+    await coordination.set(paths.topic("orders"), replace(TOPIC, configs={"retention.ms": "never"}).encode())
+    assert await follower.watcher.until(lambda view: view.topics["orders"].version == 1, timeout_ms=LONG_MS)
+    assert follower.watcher.view.topics["orders"].configs == {"retention.ms": "5"}
+
+
+async def test_a_topic_keeps_its_id_and_its_partitions_until_it_is_deleted(coordination: EmbeddedCoordination, follower: Follower) -> None:
+    two = replace(TOPIC, partitions=TOPIC.partitions * 2)
+    await coordination.create(paths.topic("orders"), two.encode())
+    assert await follower.sees("orders")
+    for nonsense in (TOPIC, replace(two, topic_id=UUID(int=9))):
+        await coordination.set(paths.topic("orders"), nonsense.encode())
+        assert await follower.watcher.catch_up(("topic", "orders"), timeout_ms=LONG_MS)
+        assert follower.watcher.view.topics["orders"] == two
+    await coordination.delete(paths.topic("orders"))
+    await coordination.create(paths.topic("orders"), replace(TOPIC, topic_id=UUID(int=9)).encode())
+    assert await follower.watcher.until(lambda view: UUID(int=9) in view.topics_by_id, timeout_ms=LONG_MS)
+    assert len(follower.watcher.view.topics["orders"].partitions) == 1
+
+
+async def test_an_id_belongs_to_one_topic(coordination: EmbeddedCoordination, follower: Follower) -> None:
+    await coordination.create(paths.topic("orders"), TOPIC.encode())
+    assert await follower.sees("orders")
+    await coordination.create(paths.topic("a-copy"), TOPIC.encode())
+    assert await follower.watcher.until(lambda view: view.unreadable_topics == {"a-copy"}, timeout_ms=LONG_MS)
+    assert follower.watcher.view.topics_by_id == {TOPIC.topic_id: TOPIC}
+
+
+@pytest.mark.parametrize("name", ["x" * 250, "with space", "\u00fcmlaut"])
+async def test_a_topic_that_cannot_have_its_name_is_not_taken_up(coordination: EmbeddedCoordination, follower: Follower, name: str) -> None:
+    await coordination.create(paths.topic(name), TOPIC.encode())
+    assert await follower.watcher.until(lambda view: bool(view.unreadable_topics), timeout_ms=LONG_MS)
+    assert follower.watcher.view.topics == {}

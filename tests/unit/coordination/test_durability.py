@@ -1,4 +1,5 @@
 import asyncio
+import errno
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -6,9 +7,12 @@ from pathlib import Path
 import pytest
 
 from penstock.clock import ManualClock
+from penstock.coordination import durability, journal
 from penstock.coordination.errors import TreeOffline
 from penstock.coordination.keeper import TreeKeeper
 from penstock.coordination.operations import Create
+from penstock.files import FileHandle
+from tests.unit.broker.eventually import eventually
 from tests.unit.coordination.failing_files import FailingFiles
 
 
@@ -110,3 +114,43 @@ async def test_closing_waits_for_what_was_written(keeper: TreeKeeper, files: Fai
     files.gate.set()
     await closing
     assert done == ["a", "b"]
+
+
+async def test_a_sync_that_found_no_descriptor_is_tried_again(
+    keeper: TreeKeeper, files: FailingFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(durability, "DESCRIPTOR_RETRY_S", 0.001)
+    failures = [OSError(errno.EMFILE, "Too many open files")] * 3
+    really_sync = files.fsync_directory
+
+    def sync(directory: Path) -> None:
+        if failures:
+            raise failures.pop()
+        really_sync(directory)
+
+    monkeypatch.setattr(files, "fsync_directory", sync)
+    keeper._journal._is_directory_unsynced = True
+    write(keeper, "/a")
+    await keeper.durability.wait()
+    assert not failures
+    assert keeper.durability.failure is None
+
+
+async def test_a_journal_that_finds_no_descriptor_for_the_next_one_goes_on_with_itself(
+    keeper: TreeKeeper, files: FailingFiles, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(journal, "_SNAPSHOT_AFTER_BYTES", 1)
+
+    def refuse(*_arguments: object, **_options: object) -> FileHandle:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as exhausted:
+        exhausted.setattr(files, "open", refuse)
+        write(keeper, "/a")
+    await keeper.durability.wait()
+    assert keeper.durability.failure is None
+    assert len(files.list_directory(tmp_path)) == 1
+    write(keeper, "/b")
+    await keeper.durability.wait()
+    await eventually(lambda: any(name.startswith("snapshot.") for name in files.list_directory(tmp_path)))
+    assert {"/a", "/b"} <= set(keeper.tree.nodes)

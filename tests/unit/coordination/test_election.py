@@ -104,3 +104,18 @@ async def test_a_claim_whose_answer_was_lost_is_made_again(keeper: TreeKeeper) -
     await broker.election.start()
     assert broker.told == [ControllerClaim(1, 2, 2)]
     await broker.election.stop()
+
+
+@pytest.mark.parametrize("nonsense", [b"", b"-1", b"many", b"2147483647", b"9" * 5000])
+async def test_an_epoch_that_makes_no_sense_is_told_and_counted_on(
+    keeper: TreeKeeper, nonsense: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = Candidate(keeper, 1)
+    await broker.election.start()
+    await broker.coordination.set(paths.CONTROLLER_EPOCH, nonsense)
+    await broker.coordination.delete(paths.CONTROLLER)
+    while broker.told[-1] is None or broker.told[-1].epoch == 1:
+        await broker.next_change()
+    assert (await broker.coordination.get(paths.CONTROLLER_EPOCH))[0] == str(broker.told[-1].epoch).encode()
+    assert caplog.text.count("/controller_epoch makes no sense") == 1
+    await broker.election.stop()

@@ -421,3 +421,20 @@ def test_log_whose_flush_is_required_is_durable_to_its_end_after_an_unclean_star
     again.load(lambda _topic: config)
     [log] = again
     assert (log.durable_end, log.log_end_offset) == (3, 3)
+
+
+def test_logs_of_a_topic_of_which_nothing_is_known_for_now_wait_for_it(tmp_path: Path) -> None:
+    manager = started(tmp_path / "one", tmp_path / "two")
+    append(create(manager, "orders"), b"kept")
+    append(create(manager, "events"), b"of another topic")
+    manager.close()
+    again = started(tmp_path / "one", tmp_path / "two")
+    report = again.load(lambda _topic: LogConfig(), topic_ids={}, doubtful={"orders", "events"})
+    assert report.strays == []
+    assert values(again.create("orders", 0, topic_id=ID, config=LogConfig(retention_ms=7))) == [b"kept"]
+    log = again.get("orders", 0)
+    assert log is not None
+    assert log.config.retention_ms == 7
+    assert values(again.create("events", 0, topic_id=uuid.UUID(int=8), config=LogConfig())) == []
+    assert len(list(tmp_path.glob("*/events-0*-stray"))) == 1
+    again.close()

@@ -1,8 +1,9 @@
+import errno
 from pathlib import Path
 
 import pytest
 
-from penstock.files import Files
+from penstock.files import FileHandle, Files, count_open_handles
 from penstock.log import offset_index
 from penstock.log.offset_index import OffsetIndex
 from penstock.log.sparse_index import BLOCK_BYTES, whole_entries
@@ -67,3 +68,55 @@ def test_a_file_that_became_shorter_is_an_error_and_not_a_wrong_answer(tmp_path:
     (tmp_path / "i").write_bytes(bytes(8))
     with pytest.raises(OSError, match="ended before entry"):
         OffsetIndex(Files(), tmp_path / "i", written=3)
+
+
+def test_an_index_keeps_no_file_open(tmp_path: Path) -> None:
+    before = count_open_handles()
+    index = filled(tmp_path / "i", 3000)
+    index.last_at_or_below(77)
+    index.entry(5)
+    index.truncate(2500)
+    index.write_out()
+    assert count_open_handles() == before
+    held = index.handle()
+    assert count_open_handles() == before + 1
+    del held
+    assert count_open_handles() == before
+
+
+class ExhaustedFiles(Files):
+    """Has no descriptor left while `is_exhausted`."""
+
+    is_exhausted = True
+    opened = 0
+
+    def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> FileHandle:
+        if self.is_exhausted:
+            raise OSError(errno.EMFILE, "Too many open files")
+        self.opened += 1
+        return super().open(path, create=create, read_only=read_only)
+
+
+def test_without_a_descriptor_entries_wait_in_memory(tmp_path: Path) -> None:
+    files = ExhaustedFiles()
+    index = OffsetIndex(files, tmp_path / "i")
+    for number in range(1500):
+        index.add(number, number)
+    assert not (tmp_path / "i").exists()
+    assert index.position_for(1234) == 1234
+    files.is_exhausted = False
+    index.add(1500, 1500)
+    assert (tmp_path / "i").stat().st_size == 1501 * 8
+    assert index.position_for(77) == 77
+
+
+def test_a_search_opens_the_file_once(tmp_path: Path) -> None:
+    files = ExhaustedFiles()
+    files.is_exhausted = False
+    index = OffsetIndex(files, tmp_path / "i")
+    for number in range(20_000):
+        index.add(number, number)
+    index.release()
+    files.opened = 0
+    assert index.position_for(4321) == 4321
+    assert files.opened == 1

@@ -9,6 +9,7 @@ from penstock.coordination import paths
 from penstock.coordination.embedded import EmbeddedCoordination
 from penstock.coordination.errors import BadVersion
 from penstock.coordination.interface import ZnodeStat
+from penstock.errors import CoordinatorNotAvailable
 from penstock.files import Files
 from penstock.transactions.producer_ids import BLOCK_SIZE, ProducerIds
 
@@ -48,3 +49,17 @@ async def test_a_block_that_another_broker_took_meanwhile_is_left_to_it(
     assert await ProducerIds(coordination).take() == 2 * BLOCK_SIZE
     with pytest.raises(BadVersion):
         await really_set(paths.PRODUCER_IDS, b"", version=0)
+
+
+@pytest.mark.parametrize("nonsense", [b"", b'{"next": "0"}', b'{"next": -1}', b'{"next": 9223372036854775807}'])
+async def test_no_id_is_handed_out_while_nobody_knows_which_are_taken(
+    coordination: EmbeddedCoordination, nonsense: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    await coordination.create(paths.PRODUCER_IDS, nonsense)
+    ids = ProducerIds(coordination)
+    for _ in range(2):
+        with pytest.raises(CoordinatorNotAvailable, match="/producer_ids makes no sense"):
+            await ids.take()
+    assert caplog.text.count("makes no sense") == 1
+    await coordination.set(paths.PRODUCER_IDS, b'{"next": 5000}')
+    assert await ids.take() == 5000

@@ -14,8 +14,8 @@ from uuid import UUID
 from penstock.broker.api import Fields, Request, api
 from penstock.broker.failures import as_kafka_error, error_fields
 from penstock.broker.topic_creation import TopicCreation
-from penstock.cluster.topic_names import check_name
 from penstock.coordination.cluster_view import NO_LEADER, ClusterView, PartitionState, TopicState
+from penstock.coordination.topic_names import check_name
 from penstock.errors import (
     InvalidTopic,
     KafkaError,

@@ -23,7 +23,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
 @pytest.fixture
 def creation(cluster: Cluster) -> TopicCreation:
     settings = BrokerSettings({})
-    return TopicCreation(cluster.controller, lambda: settings, max_partitions_in_all=100_000)
+    return TopicCreation(cluster.controller, lambda: settings, max_partitions_in_all=lambda: 100_000)
 
 
 @pytest.fixture

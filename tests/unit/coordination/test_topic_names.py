@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.cluster.topic_names import check_collision, check_name
+from penstock.coordination.topic_names import check_collision, check_name
 from penstock.errors import InvalidTopic
 
 

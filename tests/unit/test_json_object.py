@@ -1,0 +1,50 @@
+import pytest
+
+from penstock.json_object import JsonObject
+
+
+def parsed(text: str) -> JsonObject:
+    return JsonObject.parse(text.encode())
+
+
+@pytest.mark.parametrize("text", ['"1"', "1.0", "true", "null", "[1]", "-1", "2147483648", "1e3", "9" * 4000])
+def test_what_is_no_whole_number_in_range_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="n must be a whole number from 0 to 2147483647, and is "):
+        parsed(f'{{"n": {text}}}').integer("n")
+
+
+@pytest.mark.parametrize("text", ["1", "null", '["a"]', '"\\ud800"', '"' + "x" * 32_768 + '"'])
+def test_what_cannot_be_sent_as_a_text_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="t must be a text"):
+        parsed(f'{{"t": {text}}}').text("t")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "1", "null", "{", "\x00", "[" * 100_000, '{"a": ' * 100_000, "9" * 10_000])
+def test_what_is_no_object_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parsed(text)
+
+
+def test_bytes_that_are_no_text_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"."):
+        JsonObject.parse(b'{"a": "\xff\xfe"}')
+
+
+def test_the_place_of_what_is_wrong_is_told() -> None:
+    with pytest.raises(ValueError, match=r"partitions\[1\]\.leader must be"):
+        [one.integer("leader") for one in parsed('{"partitions": [{"leader": 1}, {"leader": "1"}]}').objects("partitions")]
+    with pytest.raises(ValueError, match=r"partitions\[0\] must be a JSON object, and is 3"):
+        parsed('{"partitions": [3]}').objects("partitions")
+    with pytest.raises(ValueError, match="leader is missing"):
+        parsed("{}").integer("leader")
+    with pytest.raises(ValueError, match="'a' in configs must be a text, and is 1"):
+        parsed('{"configs": {"a": 1}}').texts("configs")
+    with pytest.raises(ValueError, match="replicas names a number twice"):
+        parsed('{"replicas": [1, 1]}').integers("replicas")
+
+
+def test_what_is_right_comes_out() -> None:
+    fields = parsed('{"n": 7, "t": "text", "none": null, "s": {"a": "b"}, "l": [3, 1], "o": [{"n": 1}]}')
+    assert (fields.integer("n"), fields.text("t"), fields.optional_text("none"), fields.optional_text("t")) == (7, "text", None, "text")
+    assert (fields.texts("s"), fields.integers("l"), [one.integer("n") for one in fields.objects("o")]) == ({"a": "b"}, (3, 1), [1])
+    assert parsed('{"a": "b"}').all_texts() == {"a": "b"}
