@@ -15,11 +15,14 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self
 
+from penstock.broker.config_resources import BrokerConfigs, TopicConfigs
 from penstock.broker.descriptors import max_partitions, raise_descriptor_limit
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.flusher import Flusher
+from penstock.broker.group_configs import GroupConfigs
 from penstock.broker.group_settings import group_settings
 from penstock.broker.groups import Groups
+from penstock.broker.handlers.acls import AclsFamily
 from penstock.broker.handlers.api_versions import ApiVersionsFamily
 from penstock.broker.handlers.configs import ConfigsFamily
 from penstock.broker.handlers.coordinators import CoordinatorsFamily
@@ -27,15 +30,19 @@ from penstock.broker.handlers.fetch import FetchFamily
 from penstock.broker.handlers.group_admin import GroupAdminFamily
 from penstock.broker.handlers.group_offsets import GroupOffsetsFamily
 from penstock.broker.handlers.groups import GroupsFamily
+from penstock.broker.handlers.leadership import LeadershipFamily
 from penstock.broker.handlers.log_directories import LogDirectoriesFamily
 from penstock.broker.handlers.metadata import MetadataFamily
 from penstock.broker.handlers.offsets import OffsetsFamily
 from penstock.broker.handlers.produce import ProduceFamily
 from penstock.broker.handlers.producers import ProducersFamily
+from penstock.broker.handlers.quorum import QuorumFamily
 from penstock.broker.handlers.topics import TopicsFamily
+from penstock.broker.handlers.users import UsersFamily
 from penstock.broker.housekeeping import Housekeeping
 from penstock.broker.listener import ConnectionLimits, Listener
 from penstock.broker.live_settings import LiveSettings
+from penstock.broker.logger_levels import LoggerLevels
 from penstock.broker.region_loader import RegionLoader
 from penstock.broker.registration import prepare_tree, register
 from penstock.broker.router import Router
@@ -189,6 +196,10 @@ class BrokerServer:
             max_sessions=settings.current.integer("max.incremental.fetch.session.cache.slots"),
             min_idle_ms=SESSION_MIN_IDLE_MS,
         )
+
+        def view() -> ClusterView:
+            return self._watcher.view
+
         families = (
             ProduceFamily(self._replicas, clock),
             FetchFamily(
@@ -199,15 +210,24 @@ class BrokerServer:
                 max_bytes=settings.current.integer("fetch.max.bytes"),
             ),
             OffsetsFamily(self._replicas),
-            MetadataFamily(lambda: self._watcher.view, creation),
-            CoordinatorsFamily(lambda: self._watcher.view, self._groups, node_id=node_id),
+            MetadataFamily(view, creation, create_offsets_topic=self._groups.create_topic),
+            CoordinatorsFamily(view, self._groups, node_id=node_id),
             GroupsFamily(self._groups),
             GroupOffsetsFamily(self._groups),
             GroupAdminFamily(self._groups),
             ApiVersionsFamily(lambda: self._router.apis),
             TopicsFamily(controller, creation, lambda: settings.current),
             ProducersFamily(self._replicas, ProducerIds(self._coordination)),
-            ConfigsFamily(controller, settings, node_id=node_id),
+            ConfigsFamily(
+                topics=TopicConfigs(controller, settings),
+                brokers=BrokerConfigs(controller, settings, node_id=node_id),
+                loggers=LoggerLevels(view, node_id=node_id),
+                groups=GroupConfigs(lambda: settings.current),
+            ),
+            AclsFamily(),
+            LeadershipFamily(view),
+            UsersFamily(),
+            QuorumFamily(view, self._coordination),
             LogDirectoriesFamily(self._logs, self._replicas),
         )
         self._router = Router(bind(families), spawn=self._spawn)

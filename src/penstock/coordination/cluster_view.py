@@ -22,7 +22,7 @@ NO_LEADER = -1
 DEFAULT_BROKER = "<default>"
 """The broker id under which configs for all brokers are kept, as Kafka names it."""
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
 
 
 def encode_configs(configs: Mapping[str, str]) -> bytes:

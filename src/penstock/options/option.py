@@ -24,6 +24,7 @@ OptionValue = bool | int | float | str | tuple[str, ...] | None
 class OptionType(IntEnum):
     """The types of Kafka's configuration; the numbers are those of DescribeConfigs."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
