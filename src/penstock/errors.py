@@ -15,15 +15,15 @@
         │              NotEnoughReplicas, NotEnoughReplicasAfterAppend, StorageError, LogDirectoryNotFound
         ├── requests   InvalidRequest, UnsupportedVersion, RequestTimedOut, InvalidRequiredAcks, FetchSessionIdNotFound,
         │              InvalidFetchSessionEpoch, FetchSessionTopicIdError, CoordinatorNotAvailable, UnknownServerError,
-        │              MismatchedEndpointType, UnsupportedEndpointType, SecurityDisabled, ResourceNotFound, DuplicateResource
+        │              MismatchedEndpointType, UnsupportedEndpointType
         ├── groups     CoordinatorLoadInProgress, NotCoordinator, InvalidGroupId, GroupIdNotFound, NonEmptyGroup, GroupMaxSizeReached,
         │              UnknownMemberId, MemberIdRequired, FencedInstanceId, UnreleasedInstanceId, IllegalGeneration, RebalanceInProgress,
         │              FencedMemberEpoch, StaleMemberEpoch, InvalidSessionTimeout, InconsistentGroupProtocol, UnsupportedAssignor,
         │              InvalidRegularExpression, GroupSubscribedToTopic, OffsetMetadataTooLarge, InvalidCommitOffsetSize,
         │              UnstableOffsetCommit
-        └── topics     InvalidTopic, TopicAlreadyExists, TopicDeletionDisabled, InvalidPartitions, InvalidReplicationFactor,
-                       InvalidReplicaAssignment, InvalidConfig, PolicyViolation, NotController, ElectionNotNeeded,
-                       PreferredLeaderNotAvailable, EligibleLeadersNotAvailable, NoReassignmentInProgress
+        ├── topics     InvalidTopic, TopicAlreadyExists, TopicDeletionDisabled, InvalidPartitions, InvalidReplicationFactor,
+        │              InvalidReplicaAssignment, InvalidConfig, PolicyViolation, NotController
+        └── tools      those of `admin_errors`, which only tools of administration see
 
 Code that decides raises; the handlers turn the error of one partition or topic into fields of the answer.
 """
@@ -301,12 +301,6 @@ class TransactionalIdAuthorizationFailed(KafkaError):
     code = 53
 
 
-class SecurityDisabled(KafkaError):
-    """There is no authorizer, so there are no access rules to look at or to change."""
-
-    code = 54
-
-
 class StorageError(KafkaError):
     """The log directory is offline: a disk error, a failed fsync or a full disk."""
 
@@ -385,12 +379,6 @@ class MemberIdRequired(KafkaError):
     code = 79
 
 
-class PreferredLeaderNotAvailable(KafkaError):
-    """The replica that should lead is not there."""
-
-    code = 80
-
-
 class GroupMaxSizeReached(KafkaError):
     """The group has as many members as it may have."""
 
@@ -401,24 +389,6 @@ class FencedInstanceId(KafkaError):
     """Another member has taken over this `group.instance.id`."""
 
     code = 82
-
-
-class EligibleLeadersNotAvailable(KafkaError):
-    """No replica is there that could lead."""
-
-    code = 83
-
-
-class ElectionNotNeeded(KafkaError):
-    """The one who should lead leads already."""
-
-    code = 84
-
-
-class NoReassignmentInProgress(KafkaError):
-    """The partition is not being moved, so there is nothing to cancel."""
-
-    code = 85
 
 
 class GroupSubscribedToTopic(KafkaError):
@@ -437,18 +407,6 @@ class UnstableOffsetCommit(KafkaError):
     """There are offsets of transactions that are still open."""
 
     code = 88
-
-
-class ResourceNotFound(KafkaError):
-    """There is no such user, rule or other resource."""
-
-    code = 91
-
-
-class DuplicateResource(KafkaError):
-    """The same resource is named twice."""
-
-    code = 92
 
 
 class UnknownTopicId(KafkaError):

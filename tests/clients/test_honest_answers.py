@@ -247,13 +247,16 @@ def warnings(broker: Broker) -> int:
 
 def test_levels_of_loggers_that_cannot_be_set_are_refused(broker: Broker) -> None:
     refused = {
-        ErrorCode.invalid_config: [increment(broker, BROKER_LOGGER, "1", "no.such.logger", "DEBUG"), increment(broker, BROKER_LOGGER, "1", "root", "LOUD")],
+        ErrorCode.invalid_config: [
+            increment(broker, BROKER_LOGGER, "1", "no.such.logger", "DEBUG"),
+            increment(broker, BROKER_LOGGER, "1", "root", "LOUD"),
+        ],
         ErrorCode.invalid_request: [
             increment(broker, BROKER_LOGGER, "1", "root", "DEBUG", operation=2),
             increment(broker, BROKER_LOGGER, "1", "root", None, operation=1),
             increment(broker, BROKER_LOGGER, "2", "root", "DEBUG"),
         ],
-    }  # fmt: skip
+    }
     for code, responses in refused.items():
         assert [response.error_code for response in responses] == [code] * len(responses)
     configs = [{"name": "root", "value": "INFO"}]

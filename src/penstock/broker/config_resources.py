@@ -1,7 +1,7 @@
 """What has options that clients can ask for and change: one class per kind of resource, with one contract.
 
-Topics and brokers are here; the levels of loggers are in `logger_levels`, the options of groups in `group_configs`. Topics and brokers keep
-what is set in the coordination tree: a change is worked out on what is set, checked as a whole, and worked out again at the moment of writing.
+Topics and brokers are here; the levels of loggers are in `logger_levels`, the options of groups in `group_configs`. What is set on topics
+and brokers is kept in the coordination tree: a change is worked out on what is set, checked, and worked out again when it is written.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -92,6 +92,8 @@ class BrokerServer:
         self._exit = AsyncExitStack()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped: asyncio.Future[None] | None = None
+        self._advertised = self.address
+        """Where clients are told to connect."""
         self._broker_epoch = -1
         self._has_opened_logs = False
         self._keeper: TreeKeeper | None = None
@@ -239,16 +241,16 @@ class BrokerServer:
         self._logs.identify(node_id=options.node_id, cluster_id=cluster_id)
         self.address = self._listener.bind(options.listen_host, options.listen_port)
         self._exit.callback(self._listener.close)
+        self._advertised = options.advertise or (_advertised_host(self.address[0]), self.address[1])
+        self._settings.know(options.facts(listen=self.address, advertise=self._advertised))
         await self._register()
         await self._election.start()
         self._exit.push_async_callback(self._election.stop)
         await self._watcher.load()
 
     async def _register(self) -> None:
-        options = self._options
-        host, port = options.advertise or (_advertised_host(self.address[0]), self.address[1])
         rack = self._settings.current.text("broker.rack")
-        self._broker_epoch = await register(self._coordination, BrokerState(options.node_id, host, port, rack))
+        self._broker_epoch = await register(self._coordination, BrokerState(self._options.node_id, *self._advertised, rack))
 
     async def _serve_coordination(self) -> None:
         if self._keeper is None:

@@ -23,3 +23,17 @@ class ServerOptions:
     data: tuple[Path, ...] = (Path("penstock-data"),)
     node_id: int = 1
     options: Mapping[str, str] = field(default_factory=dict)
+
+    def facts(self, *, listen: tuple[str, int], advertise: tuple[str, int]) -> dict[str, str]:
+        """What was decided, by the names of Kafka's options."""
+        return {
+            "node.id": str(self.node_id),
+            "broker.id": str(self.node_id),
+            "log.dirs": ",".join(str(path) for path in self.data),
+            "listeners": _plaintext(*listen),
+            "advertised.listeners": _plaintext(*advertise),
+        }
+
+
+def _plaintext(host: str, port: int) -> str:
+    return f"PLAINTEXT://[{host}]:{port}" if ":" in host else f"PLAINTEXT://{host}:{port}"

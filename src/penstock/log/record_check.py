@@ -36,5 +36,5 @@ def checked(batch: Buffer, header: BatchHeader, *, config: LogConfig) -> tuple[B
             raise InvalidRecord(f"the batch claims {header.record_count} records and has {count}")
     if not is_recompressed:
         return batch, header
-    rebuilt = recompress(batch, Codec(codec))
+    rebuilt = recompress(batch, Codec(codec), level=config.compression_level)
     return rebuilt, read_header(rebuilt)

@@ -204,12 +204,12 @@ def encode_batch(
     return _BEFORE_CRC.pack(base, length, leader_epoch, MAGIC, crc32c(covered)) + covered
 
 
-def recompress(batch: Buffer, codec: Codec, *, limit: int = MAX_DECOMPRESSED_BYTES) -> bytes:
+def recompress(batch: Buffer, codec: Codec, *, level: int | None = None, limit: int = MAX_DECOMPRESSED_BYTES) -> bytes:
     """The same batch compressed by `codec`; the records inside are not looked at."""
     header = check_batch(batch)
     payload = decompress(memoryview(batch)[HEADER_SIZE:], codec_of(header.codec), limit=limit)
     fields = header._replace(attributes=header.attributes & ~CODEC_MASK | codec)
-    covered = _AFTER_CRC.pack(*fields[5:]) + compress(payload, codec)
+    covered = _AFTER_CRC.pack(*fields[5:]) + compress(payload, codec, level=level)
     length = len(covered) + CRC_START - LENGTH_OVERHEAD
     return _BEFORE_CRC.pack(header.base_offset, length, header.leader_epoch, MAGIC, crc32c(covered)) + covered
 

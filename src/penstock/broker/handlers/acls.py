@@ -4,9 +4,9 @@ All 1-3. 1: pattern types (KIP-290). 2: flexible. 3: users as a resource (KIP-37
 one error for the description, one for every rule to create and for every filter of a deletion. So does this broker.
 """
 
+from penstock.admin_errors import SecurityDisabled
 from penstock.broker.api import Fields, Request, api
 from penstock.broker.failures import error_fields
-from penstock.errors import SecurityDisabled
 from penstock.wire.api import ApiKey
 
 _DISABLED = error_fields(SecurityDisabled("no authorizer is configured on the broker: everybody may do everything"))

@@ -1,6 +1,6 @@
 """ApiVersions (18): what this broker answers.
 
-Versions 0-4. 3: flexible, client software name and version (KIP-511), features (KIP-584). 4: features with minimum 0 may be listed (KIP-1022).
+Versions 0-4. 3: flexible, client software name and version (KIP-511), features (KIP-584). 4: features with minimum 0 as well (KIP-1022).
 A version we do not know is answered in version 0 with UNSUPPORTED_VERSION and the whole list, so that the client can choose and ask again.
 The header of the answer never has tagged fields, whatever the version.
 """

@@ -50,7 +50,7 @@ class ConfigsFamily:
     def alter_configs(self, request: Request) -> Any:
         """Set exactly the given options; all others go back to their defaults."""
 
-        async def replace(kind: ConfigResource, resource: Any, validate_only: bool) -> None:  # noqa: FBT001 -- as `Alter` has it
+        async def replace(kind: ConfigResource, resource: Any, validate_only: bool) -> None:
             await kind.replace(resource.resource_name, _values(resource.configs), validate_only=validate_only)
 
         return self._alter_all(request.decode(), replace)
@@ -59,7 +59,7 @@ class ConfigsFamily:
     def incremental_alter_configs(self, request: Request) -> Any:
         """Change the given options and leave the others alone."""
 
-        async def increment(kind: ConfigResource, resource: Any, validate_only: bool) -> None:  # noqa: FBT001 -- as `Alter` has it
+        async def increment(kind: ConfigResource, resource: Any, validate_only: bool) -> None:
             alterations = [Alteration(one.name, one.config_operation, one.value) for one in resource.configs]
             await kind.increment(resource.resource_name, alterations, validate_only=validate_only)
 

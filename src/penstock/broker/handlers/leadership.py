@@ -1,7 +1,7 @@
 """ElectLeaders (43), AlterPartitionReassignments (45), ListPartitionReassignments (46): who leads a partition and who keeps it.
 
-ElectLeaders 0-2. 1: kind of election (KIP-460), an error of its own for the whole. AlterPartitionReassignments 0-1, ListPartitionReassignments
-0 (KIP-455). 1: whether the number of replicas may change.
+ElectLeaders 0-2. 1: kind of election (KIP-460), an error of its own for the whole. AlterPartitionReassignments 0-1 (KIP-455). 1: whether
+the number of replicas may change. ListPartitionReassignments 0.
 
 A partition stays on the broker that it was created on: there is no replication yet. So the preferred replica leads wherever it lives, a
 reassignment to the present replicas is done at once and any other is refused, and none is ever under way.
@@ -10,20 +10,17 @@ reassignment to the present replicas is done at once and any other is refused, a
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from penstock.admin_errors import (
+    ElectionNotNeeded,
+    EligibleLeadersNotAvailable,
+    NoReassignmentInProgress,
+    PreferredLeaderNotAvailable,
+)
 from penstock.broker.api import Fields, Request, api
 from penstock.broker.failures import as_kafka_error, error_fields
 from penstock.cluster.placement import check_assignment
 from penstock.coordination.cluster_view import NO_LEADER, ClusterView, PartitionState
-from penstock.errors import (
-    ElectionNotNeeded,
-    EligibleLeadersNotAvailable,
-    InvalidReplicaAssignment,
-    InvalidRequest,
-    KafkaError,
-    NoReassignmentInProgress,
-    PreferredLeaderNotAvailable,
-    UnknownTopicOrPartition,
-)
+from penstock.errors import InvalidReplicaAssignment, InvalidRequest, KafkaError, UnknownTopicOrPartition
 from penstock.wire.api import ApiKey
 
 PREFERRED = 0

@@ -8,9 +8,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from penstock.admin_errors import DuplicateResource, ResourceNotFound
 from penstock.broker.api import Fields, Request, api
 from penstock.broker.failures import error_fields
-from penstock.errors import DuplicateResource, InvalidRequest, KafkaError, ResourceNotFound, UnsupportedVersion
+from penstock.errors import InvalidRequest, KafkaError, UnsupportedVersion
 from penstock.wire.api import ApiKey
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
