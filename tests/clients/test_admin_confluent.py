@@ -216,6 +216,21 @@ def test_config_that_cannot_be_is_refused(admin: AdminClient, topic: str) -> Non
     assert error_code(alter(admin, fresh_name(), "retention.ms", AlterConfigOpType.SET, "1")) == 3
 
 
+def test_topic_takes_the_options_that_set_ups_carry_and_shows_them(broker: Broker, admin: AdminClient) -> None:
+    carried = {
+        "compression.zstd.level": "6",
+        "follower.replication.throttled.replicas": "*",
+        "leader.replication.throttled.replicas": "0:1",
+        "local.retention.bytes": "-2",
+        "local.retention.ms": "1000",
+        "preallocate": "true",
+        "remote.storage.enable": "false",
+        "unclean.leader.election.enable": "true",
+    }
+    configs = topic_configs(admin, create_topic(broker, configs=carried))
+    assert {name: configs[name].value for name in carried} == carried
+
+
 def test_broker_configs_are_described(admin: AdminClient) -> None:
     configs = result(admin.describe_configs([ConfigResource(ResourceType.BROKER, str(node_id(admin)))]))
     assert {"message.max.bytes", "log.retention.hours", "auto.create.topics.enable", "num.partitions"} <= set(configs)

@@ -164,6 +164,8 @@ def test_there_are_no_transactions(broker: Broker) -> None:
     assert ask(broker, LIST_TRANSACTIONS, 0).transaction_states == ()
     answer = ask(broker, LIST_TRANSACTIONS, 2, state_filters=["Ongoing", "Bogus"], producer_id_filters=[7], duration_filter=-1)
     assert (answer.error_code, answer.unknown_state_filters, answer.transaction_states) == (ErrorCode.none, ("Bogus",), ())
+    for pattern, code in (("a.*", ErrorCode.none), ("a(b", ErrorCode.invalid_regular_expression)):
+        assert ask(broker, LIST_TRANSACTIONS, 2, duration_filter=-1, transactional_id_pattern=pattern).error_code == code
 
 
 def test_resources_with_options_are_listed(broker: Broker, topic: str) -> None:

@@ -8,7 +8,6 @@ reassignment to the present replicas is done at once and any other is refused, a
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from penstock.admin_errors import (
     ElectionNotNeeded,
@@ -42,14 +41,15 @@ class LeadershipFamily:
             return {"error_code": InvalidRequest.code, "replica_election_results": []}
         if message.topic_partitions is None:
             # All partitions: Kafka names every topic, and of its partitions only those for which there was something to do.
-            results = [self._election(name, range(len(topic.partitions)), kind) for name, topic in self._view().topics.items()]
-            for result in results:
-                result["partition_result"] = [one for one in result["partition_result"] if one["error_code"] != ElectionNotNeeded.code]
+            results = [
+                self._election(name, (index for index, state in enumerate(topic.partitions) if not _is_led(state, kind)), kind)
+                for name, topic in self._view().topics.items()
+            ]
         else:
             results = [self._election(topic.topic, topic.partitions, kind) for topic in message.topic_partitions]
         return {"error_code": 0, "replica_election_results": results}
 
-    def _election(self, topic: str, partitions: Iterable[int], kind: int) -> dict[str, Any]:
+    def _election(self, topic: str, partitions: Iterable[int], kind: int) -> Fields:
         outcomes = [{"partition_id": index, **error_fields(self._why_not_elected(topic, index, kind))} for index in partitions]
         return {"topic": topic, "partition_result": outcomes}
 
@@ -58,11 +58,11 @@ class LeadershipFamily:
             state = self._partition(topic, index)
         except UnknownTopicOrPartition as error:
             return error
-        if kind == UNCLEAN and state.leader == NO_LEADER:
+        if _is_led(state, kind):
+            return ElectionNotNeeded(f"{topic}-{index} is led by broker {state.leader} already")
+        if kind == UNCLEAN:
             return EligibleLeadersNotAvailable(f"no replica of {topic}-{index} is alive: {list(state.replicas)}")
-        if kind == PREFERRED and state.leader != state.replicas[0]:
-            return PreferredLeaderNotAvailable(f"broker {state.replicas[0]}, which {topic}-{index} is on, is not alive")
-        return ElectionNotNeeded(f"{topic}-{index} is led by broker {state.leader} already")
+        return PreferredLeaderNotAvailable(f"broker {state.replicas[0]}, which {topic}-{index} is on, is not alive")
 
     @api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1)
     def alter_partition_reassignments(self, request: Request) -> Fields:
@@ -103,3 +103,8 @@ class LeadershipFamily:
         if not 0 <= index < len(found.partitions):
             raise UnknownTopicOrPartition(f"topic {topic!r} has no partition {index}")
         return found.partitions[index]
+
+
+def _is_led(state: PartitionState, kind: int) -> bool:
+    """Whether the partition has the leader that an election of this kind is for: the preferred one, or any."""
+    return state.leader == state.replicas[0] if kind == PREFERRED else state.leader != NO_LEADER

@@ -11,7 +11,8 @@ from typing import Any
 from penstock.broker.api import Fields, Request, api
 from penstock.broker.failures import as_kafka_error, error_fields
 from penstock.cluster.replicas import Replicas
-from penstock.errors import InvalidRequest, TransactionalIdAuthorizationFailed
+from penstock.errors import InvalidRegularExpression, InvalidRequest, TransactionalIdAuthorizationFailed
+from penstock.groups.topic_patterns import TopicPattern
 from penstock.transactions.producer_ids import ProducerIds
 from penstock.wire.api import ApiKey
 
@@ -58,7 +59,12 @@ class ProducersFamily:
     @api(ApiKey.LIST_TRANSACTIONS, 0, 2)
     def list_transactions(self, request: Request) -> Fields:
         """The transactions that match a filter: none."""
-        unknown = [state for state in dict.fromkeys(request.decode().state_filters) if state not in TRANSACTION_STATES]
+        message = request.decode()
+        unknown = [state for state in dict.fromkeys(message.state_filters) if state not in TRANSACTION_STATES]
+        try:
+            TopicPattern(getattr(message, "transactional_id_pattern", None) or "")
+        except InvalidRegularExpression as error:
+            return {"error_code": error.code, "unknown_state_filters": [], "transaction_states": []}
         return {"error_code": 0, "unknown_state_filters": unknown, "transaction_states": []}
 
     def _describe(self, topic: str, index: int) -> dict[str, object]:
