@@ -51,6 +51,8 @@ class LoggerLevels:
         """Set levels, or give back to a logger (DELETE) the level of the one above it; all of them or none."""
         self._check_broker(name)
         levels = {alteration.name: _new_level(alteration) for alteration in alterations}
+        if len(levels) < len(alterations):
+            raise InvalidRequest("the level of a logger is changed twice in one request")
         if not validate_only:
             for logger, level in levels.items():
                 logging.getLogger(None if logger == ROOT else logger).setLevel(level)
@@ -78,7 +80,8 @@ def _new_level(alteration: Alteration) -> int:
 
 def _levels() -> dict[str, str]:
     """The names of all loggers and Kafka's words for their levels."""
-    named = [name for name, logger in logging.root.manager.loggerDict.items() if isinstance(logger, logging.Logger)]
+    # A copy first: a thread may ask for a new logger meanwhile.
+    named = [name for name, logger in list(logging.root.manager.loggerDict.items()) if isinstance(logger, logging.Logger)]
     return {name: _word(logging.getLogger(None if name == ROOT else name).getEffectiveLevel()) for name in (ROOT, *sorted(named))}
 
 

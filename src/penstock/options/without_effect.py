@@ -159,6 +159,19 @@ _DYNAMIC = frozenset(
 _MAY_BE_NEGATIVE = frozenset(
     {"group.coordinator.append.linger.ms", "socket.receive.buffer.bytes", "socket.send.buffer.bytes", "metadata.max.retention.bytes"}
 )
+_AT_LEAST_ONE = (
+    ".min.isr",
+    ".num.partitions",
+    ".num.samples",
+    ".per.data.dir",
+    ".replication.factor",
+    ".segment.bytes",
+    ".size.seconds",
+    ".threads",
+    ".window.num",
+    "queued.max.requests",
+)
+"""How the names end of what there cannot be none of."""
 _CHECKS = {"metrics.recording.level": one_of("INFO", "DEBUG", "TRACE")}
 
 
@@ -167,7 +180,7 @@ def _check(name: str, option_type: OptionType) -> Check | None:
         return _CHECKS[name]
     if option_type not in (_INT, _LONG, _SHORT, _DOUBLE):
         return None
-    return at_least(-1 if name in _MAY_BE_NEGATIVE else 0)
+    return at_least(-1 if name in _MAY_BE_NEGATIVE else 1 if name.endswith(_AT_LEAST_ONE) else 0)
 
 
 def _rows() -> Iterator[Option]:

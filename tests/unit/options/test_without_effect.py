@@ -38,7 +38,9 @@ def test_what_development_set_ups_carry_is_taken(name: str, value: str) -> None:
     ("name", "value"),
     [
         ("transaction.state.log.replication.factor", "one"),
-        ("num.io.threads", "-3"),
+        ("num.io.threads", "0"),
+        ("transaction.state.log.min.isr", "0"),
+        ("replica.fetch.wait.max.ms", "-1"),
         ("controller.quorum.voters", "1@a:9093,2@b:9093"),
         ("process.roles", "broker"),
         ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
