@@ -19,6 +19,8 @@ class GroupConfigs:
 
     def __init__(self, settings: Callable[[], BrokerSettings]) -> None:
         self._settings = settings
+        self._described: tuple[BrokerSettings, list[DescribedOption]] | None = None
+        """The same for all groups, as long as the settings are: a request may name many."""
 
     def names(self) -> list[str]:
         """The groups that have options of their own: none."""
@@ -27,7 +29,10 @@ class GroupConfigs:
     def describe(self, name: str, options: Collection[str] | None) -> list[DescribedOption]:
         """What holds for the group, whether it exists or not, as in Kafka."""
         _check_name(name)
-        return describe_group(self._settings(), names=options)
+        settings = self._settings()
+        if self._described is None or self._described[0] is not settings:
+            self._described = (settings, describe_group(settings))
+        return [row for row in self._described[1] if not options or row.name in options]
 
     async def replace(self, name: str, values: Mapping[str, str], *, validate_only: bool) -> None:
         """Refuse what differs from the broker's values."""

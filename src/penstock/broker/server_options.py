@@ -29,7 +29,8 @@ class ServerOptions:
         return {
             "node.id": str(self.node_id),
             "broker.id": str(self.node_id),
-            "log.dirs": ",".join(str(path) for path in self.data),
+            # A comma stands between directories, so one inside a name is written as addresses on the web write it.
+            "log.dirs": ",".join(str(path).replace(",", "%2C") for path in self.data),
             "listeners": _plaintext(*listen),
             "advertised.listeners": _plaintext(*advertise),
         }

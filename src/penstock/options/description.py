@@ -62,10 +62,10 @@ def describe_broker(broker: BrokerSettings, *, names: Collection[str] | None = N
     ]
 
 
-def describe_group(broker: BrokerSettings, *, names: Collection[str] | None = None) -> list[DescribedOption]:
+def describe_group(broker: BrokerSettings) -> list[DescribedOption]:
     """The options of a group, which are those of the broker; Kafka tells them as defaults and names no synonym."""
     rows = []
-    for option in _selected(GROUP_OPTIONS, names):
+    for option in GROUP_OPTIONS.values():
         value = broker.value(option.synonyms[0])
         rows.append(_row(option, value, [Synonym(option.name, format_value(option, value), ConfigSource.DEFAULT)], is_read_only=False))
     return rows
