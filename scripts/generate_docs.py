@@ -15,6 +15,7 @@ from typing import NamedTuple
 from penstock.broker.api import Api, api_of
 from penstock.broker.routes import ROUTES
 from penstock.options.broker import BROKER_OPTIONS, TOPIC_DEFAULTS
+from penstock.options.group import GROUP_OPTIONS
 from penstock.options.option import Option
 from penstock.options.topic import TOPIC_OPTIONS
 from penstock.wire.api import API_VERSIONS, ApiKey
@@ -27,9 +28,11 @@ CONFIGURATION_OPENING = f"""\
 
 {NOTICE}
 
-Options have Kafka's names, types and defaults (those of Kafka 4.2), and every option that can be set is obeyed. An option that Kafka has
-and Penstock has no use for can only be set to the value it already has; these stand at the end of each part. Everything else is refused
-with a sentence that says what to do.
+Options have Kafka's names, types and defaults (those of Kafka 4.2), and every option that can be set is obeyed, with two exceptions that
+stand at the end of each part. An option about something that does not exist here is *taken without effect*: nobody could tell whether it
+was obeyed, and development set-ups carry it. An option that would be a lie with any other value is *fixed*: it can only be set to the
+value it has. Everything else is refused with a sentence that says what to do; only what Kafka 4 does not know either, because older
+Kafkas or Confluent's images had it (`inter.broker.protocol.version`, `confluent.…`), is passed over with a line on stderr, as Kafka does.
 
 - For a broker: `penstock serve -X num.partitions=3 -X log.retention.hours=24`, or `--config FILE` with one `name=value` per line.
 - For a topic: `penstock topic create clicks --config retention.ms=60000`, or any Kafka client's CreateTopics and AlterConfigs.
@@ -84,20 +87,37 @@ def configuration() -> Iterator[str]:
     columns = ("option", "type", "default", "changes", "takes", "what it does")
     yield from _options_part("Brokers", own, _broker_row, columns)
     yield ""
+    yield from ("## Groups", "")
+    yield "What tools can ask about a group. An option cannot be set for one group alone yet; the broker's holds for all."
+    yield ""
+    groups = ((f"`{option.name}`", f"`{option.synonyms[0]}`", option.documentation) for option in GROUP_OPTIONS.values())
+    yield from _table(("option", "value of", "what it does"), groups)
+    yield ""
     yield from ("## Defaults of topics, set on brokers", "")
     yield "What a topic has that does not set the option itself."
     yield ""
-    defaults = [option for option in BROKER_OPTIONS.values() if option.name in TOPIC_DEFAULTS and not option.is_fixed]
+    defaults = [option for option in BROKER_OPTIONS.values() if option.name in TOPIC_DEFAULTS and _is_obeyed(option)]
     yield from _table(("option", "default of", "default", "changes"), map(_topic_default_row, defaults))
 
 
 def _options_part(title: str, options: Iterable[Option], row: RowMaker, columns: tuple[str, ...]) -> Iterator[str]:
     listed = list(options)
     yield from (f"## {title}", "")
-    yield from _table(columns, (row(option) for option in listed if not option.is_fixed))
-    yield from ("", f"### {title}: known, without effect", "")
-    without_effect = ((f"`{option.name}`", _shown(option.default), option.documentation) for option in listed if option.is_fixed)
-    yield from _table(("option", "value", "what it does in Kafka"), without_effect)
+    yield from _table(columns, (row(option) for option in listed if _is_obeyed(option)))
+    yield from ("", f"### {title}: taken without effect", "")
+    taken = [option for option in listed if option.without_effect]
+    for reason in dict.fromkeys(option.without_effect for option in taken):
+        yield from (f"Because {reason}:", "")
+        rows = ((f"`{one.name}`", _shown(one.default), one.documentation) for one in taken if one.without_effect == reason)
+        yield from _table(("option", "default", "what it does in Kafka"), rows)
+        yield ""
+    yield from (f"### {title}: fixed", "")
+    fixed = ((f"`{option.name}`", _shown(option.default), option.documentation) for option in listed if option.is_fixed)
+    yield from _table(("option", "value", "what it does in Kafka"), fixed)
+
+
+def _is_obeyed(option: Option) -> bool:
+    return not option.is_fixed and not option.without_effect
 
 
 def _topic_row(option: Option) -> tuple[str, ...]:

@@ -32,12 +32,6 @@ MACHINE_PATHS = re.compile("|".join(["/ro" + "ot/", "/ho" + "me/", "/wo" + "rk/"
 REGISTRY_ADDRESSES = re.compile("|".join([r"https?://\S*py" + "pi", r"https?://files\.python" + "hosted", "repo1\\.mav" + "en"]))
 
 
-VACUOUSLY_OBEYED = {
-    "unclean.leader.election.enable",
-}
-"""Topic options whose subject does not exist yet (a second replica): applications set them, so they are taken and kept."""
-
-
 def relative(path: Path) -> str:
     return str(path.relative_to(ROOT))
 
@@ -96,24 +90,44 @@ def test_a_library_enters_through_its_door(library: str) -> None:
     assert outside == []
 
 
+def is_read_from_topics(name: str) -> bool:
+    """Whether code reads the field of `LogConfig`, or a property of it does."""
+    fields = (ROOT / "src/penstock/log/config.py").read_text()
+    code = "\n".join(path.read_text() for path in SOURCES if "options" not in path.parts and path.name != "config.py")
+    return f".{name.replace('.', '_')}" in code + fields.partition("@property")[2]
+
+
 def test_every_broker_option_that_can_be_set_is_read_somewhere() -> None:
     code = "\n".join(path.read_text() for path in SOURCES if "options" not in path.parts)
-    own = {name for name, option in BROKER_OPTIONS.items() if not option.is_fixed} - TOPIC_DEFAULTS
+    own = {name for name, option in BROKER_OPTIONS.items() if not option.is_fixed and not option.without_effect} - TOPIC_DEFAULTS
     assert sorted(name for name in own if f'"{name}"' not in code) == []
 
 
 def test_every_topic_option_that_can_be_set_is_read_somewhere() -> None:
-    fields = (ROOT / "src/penstock/log/config.py").read_text()
-    code = "\n".join(path.read_text() for path in SOURCES if "options" not in path.parts and path.name != "config.py")
     unread = [
         name
         for name, option in TOPIC_OPTIONS.items()
-        if not option.is_fixed
-        and not option.is_internal
-        and name not in VACUOUSLY_OBEYED
-        and f".{name.replace('.', '_')}" not in code + fields.partition("@property")[2]
+        if not option.is_fixed and not option.is_internal and not option.without_effect and not is_read_from_topics(name)
     ]
     assert unread == []
+
+
+PARTS_OF_THE_BROKER = {"broker", "cli", "cluster", "coordination", "groups", "log", "transactions"}
+"""Clients have options of the same names."""
+LISTENERS_FOR_CONTROLLERS = "controller.listener.names"
+"""Read to tell them apart from those for clients, and still without effect: none of them is opened."""
+
+
+def test_options_without_effect_are_read_nowhere_and_are_not_fixed() -> None:
+    """When the part comes that an option is about, the option has to be obeyed: the mark goes, or this fails."""
+    code = "\n".join(path.read_text() for path in SOURCES if PARTS_OF_THE_BROKER.intersection(path.parts))
+    brokers = {name for name, option in BROKER_OPTIONS.items() if option.without_effect} - TOPIC_DEFAULTS - {LISTENERS_FOR_CONTROLLERS}
+    topics = {name for name, option in TOPIC_OPTIONS.items() if option.without_effect}
+    assert sorted(name for name in brokers if f'"{name}"' in code) == []
+    assert sorted(filter(is_read_from_topics, topics)) == []
+    assert [
+        option.name for option in (*BROKER_OPTIONS.values(), *TOPIC_OPTIONS.values()) if option.is_fixed and option.without_effect
+    ] == []
 
 
 def test_generated_documents_are_up_to_date() -> None:

@@ -9,7 +9,7 @@
         ├── batches    CorruptMessage, InvalidRecord, MessageTooLarge, InvalidTimestamp, UnsupportedCompressionType,
         │              UnsupportedForMessageFormat, RecordListTooLarge
         ├── producers  OutOfOrderSequenceNumber, DuplicateSequenceNumber, InvalidProducerEpoch, UnknownProducerId,
-        │              InvalidTransactionState, InvalidTransactionTimeout
+        │              InvalidTransactionState, InvalidTransactionTimeout, TransactionalIdAuthorizationFailed
         ├── places     UnknownTopicOrPartition, UnknownTopicId, InconsistentTopicId, OffsetOutOfRange, OffsetNotAvailable,
         │              NotLeaderOrFollower, LeaderNotAvailable, FencedLeaderEpoch, UnknownLeaderEpoch,
         │              NotEnoughReplicas, NotEnoughReplicasAfterAppend, StorageError, LogDirectoryNotFound
@@ -21,8 +21,9 @@
         │              FencedMemberEpoch, StaleMemberEpoch, InvalidSessionTimeout, InconsistentGroupProtocol, UnsupportedAssignor,
         │              InvalidRegularExpression, GroupSubscribedToTopic, OffsetMetadataTooLarge, InvalidCommitOffsetSize,
         │              UnstableOffsetCommit
-        └── topics     InvalidTopic, TopicAlreadyExists, TopicDeletionDisabled, InvalidPartitions, InvalidReplicationFactor,
-                       InvalidReplicaAssignment, InvalidConfig, PolicyViolation, NotController
+        ├── topics     InvalidTopic, TopicAlreadyExists, TopicDeletionDisabled, InvalidPartitions, InvalidReplicationFactor,
+        │              InvalidReplicaAssignment, InvalidConfig, PolicyViolation, NotController
+        └── tools      those of `admin_errors`, which only tools of administration see
 
 Code that decides raises; the handlers turn the error of one partition or topic into fields of the answer.
 """
@@ -302,6 +303,12 @@ class InvalidTransactionTimeout(KafkaError):
     """A transaction timeout above the broker's maximum, or not positive."""
 
     code = 50
+
+
+class TransactionalIdAuthorizationFailed(KafkaError):
+    """The transactional id may not be used: nobody's may, there are no transactions yet."""
+
+    code = 53
 
 
 class StorageError(KafkaError):

@@ -6,7 +6,7 @@ from typing import Any
 
 import confluent_kafka.admin
 import pytest
-from confluent_kafka import KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import ElectionType, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.batches import encode_batch
@@ -17,6 +17,8 @@ from tests.waiting import DEADLINE_S, wait_until
 api: Any = confluent_kafka.admin  # declares no types for the names it offers
 AlterConfigOpType, ConfigEntry, ConfigResource, ConfigSource = api.AlterConfigOpType, api.ConfigEntry, api.ConfigResource, api.ConfigSource
 NewPartitions, NewTopic, OffsetSpec, ResourceType = api.NewPartitions, api.NewTopic, api.OffsetSpec, api.ResourceType
+
+SECURITY_DISABLED, ELECTION_NOT_NEEDED, RESOURCE_NOT_FOUND = 54, 84, 91
 
 
 @pytest.fixture
@@ -214,6 +216,21 @@ def test_config_that_cannot_be_is_refused(admin: AdminClient, topic: str) -> Non
     assert error_code(alter(admin, fresh_name(), "retention.ms", AlterConfigOpType.SET, "1")) == 3
 
 
+def test_topic_takes_the_options_that_set_ups_carry_and_shows_them(broker: Broker, admin: AdminClient) -> None:
+    carried = {
+        "compression.zstd.level": "6",
+        "follower.replication.throttled.replicas": "*",
+        "leader.replication.throttled.replicas": "0:1",
+        "local.retention.bytes": "-2",
+        "local.retention.ms": "1000",
+        "preallocate": "true",
+        "remote.storage.enable": "false",
+        "unclean.leader.election.enable": "true",
+    }
+    configs = topic_configs(admin, create_topic(broker, configs=carried))
+    assert {name: configs[name].value for name in carried} == carried
+
+
 def test_broker_configs_are_described(admin: AdminClient) -> None:
     configs = result(admin.describe_configs([ConfigResource(ResourceType.BROKER, str(node_id(admin)))]))
     assert {"message.max.bytes", "log.retention.hours", "auto.create.topics.enable", "num.partitions"} <= set(configs)
@@ -266,3 +283,29 @@ def test_all_topics_are_listed(broker: Broker, admin: AdminClient, topic: str) -
     cluster = admin.list_topics(timeout=DEADLINE_S)
     assert topic in cluster.topics
     assert [node.port for node in cluster.brokers.values()] == [broker.port]
+
+
+def test_access_rules_are_refused_because_there_are_none(admin: AdminClient) -> None:
+    anything = api.AclBindingFilter(
+        ResourceType.ANY, None, api.ResourcePatternType.ANY, None, None, api.AclOperation.ANY, api.AclPermissionType.ANY
+    )
+    rule = api.AclBinding(
+        ResourceType.TOPIC, "t", api.ResourcePatternType.LITERAL, "User:a", "*", api.AclOperation.READ, api.AclPermissionType.ALLOW
+    )
+    # librdkafka does not hand on the error of a description.
+    assert admin.describe_acls(anything).result(timeout=DEADLINE_S) == []
+    assert error_code(admin.create_acls([rule])) == SECURITY_DISABLED
+    assert error_code(admin.delete_acls([anything])) == SECURITY_DISABLED
+
+
+def test_users_have_no_passwords(admin: AdminClient) -> None:
+    everybody: Any = admin.describe_user_scram_credentials()
+    assert everybody.result(timeout=DEADLINE_S) == {}
+    named: Any = admin.describe_user_scram_credentials(["alice"])
+    assert error_code(named) == RESOURCE_NOT_FOUND
+
+
+def test_election_is_not_needed(admin: AdminClient, topic: str) -> None:
+    elected = admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(topic, 0)]).result(timeout=DEADLINE_S)
+    assert elected[TopicPartition(topic, 0)].code() == ELECTION_NOT_NEEDED
+    assert admin.elect_leaders(ElectionType.UNCLEAN).result(timeout=DEADLINE_S) == {}

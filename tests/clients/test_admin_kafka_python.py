@@ -6,10 +6,19 @@ from typing import Any
 import pytest
 from kafka import KafkaAdminClient, OffsetSpec, TopicPartition
 from kafka import errors as kafka_errors
-from kafka.admin import AlterConfigOp, ConfigResource
+from kafka.admin import (
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    AlterConfigOp,
+    ConfigResource,
+    ResourcePatternFilter,
+    ResourceType,
+)
 
 from tests.batches import encode_batch
-from tests.brokers import Broker
+from tests.brokers import IS_KAFKA, Broker
 from tests.clients.client import Message
 from tests.clients.kafka_python_client import KafkaPythonClient
 from tests.topics import create_topic, fresh_name, produce, produce_values, topic_id
@@ -114,6 +123,15 @@ def test_broker_configs_are_described(admin: Any) -> None:
     node = str(admin.describe_cluster()["brokers"][0]["broker_id"])
     configs = admin.describe_configs([ConfigResource("BROKER", node)], config_filter="all")["broker"][node]
     assert configs["num.partitions"]["value"] == "1"
+    assert {"listeners", "advertised.listeners", "node.id", "log.dirs"} <= configs.keys()
+
+
+@pytest.mark.skipif(IS_KAFKA, reason="Kafka tells what stands in its file")
+def test_broker_tells_who_it_is_and_where_it_listens(broker: Broker, admin: Any) -> None:
+    configs = admin.describe_configs([ConfigResource("BROKER", "1")], config_filter="all")["broker"]["1"]
+    told = {name: configs[name]["value"] for name in ("listeners", "advertised.listeners", "node.id", "broker.id", "log.dirs")}
+    place = f"PLAINTEXT://{broker.bootstrap_servers}"
+    assert told == {"listeners": place, "advertised.listeners": place, "node.id": "1", "broker.id": "1", "log.dirs": str(broker.data)}
 
 
 def test_records_are_deleted_up_to_an_offset(broker: Broker, admin: Any, topic: str) -> None:
@@ -169,3 +187,37 @@ def test_active_producers_are_described(broker: Broker, admin: Any, topic: str) 
         writer.write(topic, [Message(b"a"), Message(b"b")])
     state = admin.describe_producers([TopicPartition(topic, 0)])[TopicPartition(topic, 0)]
     assert [producer.last_sequence for producer in state.active_producers] == [1]
+
+
+def test_access_rules_are_refused_because_there_are_none(admin: Any) -> None:
+    anything = ACLFilter(principal=None, host=None, operation=ACLOperation.ANY, permission_type=ACLPermissionType.ANY,
+                         resource_pattern=ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY))  # fmt: skip
+    with pytest.raises(kafka_errors.SecurityDisabledError):
+        admin.describe_acls(anything)
+
+
+def test_features_are_those_that_work(admin: Any) -> None:
+    features = admin.describe_features()
+    assert "group.version" in str(features)
+    if not IS_KAFKA:
+        assert "transaction.version" not in str(features)
+
+
+def test_nothing_moves_and_nothing_has_to_be_elected(admin: Any, topic: str) -> None:
+    assert not admin.list_partition_reassignments()
+    elected = admin.elect_leaders(0, {topic: [0]}, raise_errors=False)
+    assert elected.replica_election_results[0].partition_result[0].error_code == kafka_errors.ElectionNotNeededError.errno
+    moved = admin.alter_partition_reassignments({TopicPartition(topic, 0): [1]})
+    assert "Error" not in str(moved)
+
+
+def test_quorum_transactions_users_and_resources_are_listed(admin: Any, topic: str) -> None:
+    assert "'leader_id': 1" in str(admin.describe_metadata_quorum())
+    assert not any(admin.list_transactions().values())
+    assert not admin.describe_user_scram_credentials()
+    assert topic in str(admin.list_config_resources())
+
+
+def test_groups_have_options(admin: Any) -> None:
+    described = admin.describe_configs([ConfigResource("GROUP", "some-group")], config_filter="all")
+    assert "consumer.session.timeout.ms" in str(described)

@@ -1,11 +1,14 @@
 """What producers send is what consumers get, whatever the codec, the acks and the client."""
 
+from random import Random
+
 import pytest
 
 from tests.batches import split_batches
 from tests.brokers import Broker
 from tests.clients.client import CODECS, Client, Message, Refused
-from tests.topics import create_topic, fetch
+from tests.clients.confluent_client import ConfluentClient
+from tests.topics import create_topic, fetch, produce_values
 
 MESSAGES = [
     Message(b"plain"),
@@ -124,6 +127,20 @@ def test_topic_that_asks_for_a_codec_stores_every_batch_with_it(broker: Broker, 
     assert set(stored_batches(broker, topic)) == {CODECS.get(codec, 0)}
     with client.reader(broker, topic) as reader:
         assert [message.without_place() for message in reader.read(10)] == messages
+
+
+@pytest.mark.parametrize(("codec", "fast", "thorough"), [("gzip", 1, 9), ("lz4", 1, 17), ("zstd", -50, 19)])
+def test_level_of_a_topic_decides_how_small_the_broker_makes_a_batch(broker: Broker, codec: str, fast: int, thorough: int) -> None:
+    words = Random(7)
+    values = [b" ".join(b"%d" % int(words.paretovariate(0.5)) for _ in range(1000)) for _ in range(5)]
+    sizes = []
+    for level in (fast, thorough):
+        topic = create_topic(broker, configs={"compression.type": codec, f"compression.{codec}.level": level})
+        produce_values(broker, topic, values)
+        with ConfluentClient().reader(broker, topic) as reader:
+            assert [message.value for message in reader.read(len(values))] == values
+        sizes.append(sum(file.stat().st_size for file in broker.partition_directory(topic).glob("*.log")))
+    assert sizes[1] < sizes[0]
 
 
 def test_each_partition_has_offsets_of_its_own(broker: Broker, client: Client) -> None:

@@ -2,17 +2,23 @@ import inspect
 
 import pytest
 
-from penstock import errors
+from penstock import admin_errors, errors
 from penstock.errors import KafkaError, PenstockError, StartupError, UnknownServerError, UsageError
 
-ALL_ERRORS = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, PenstockError)]
+MODULES = (errors, admin_errors)
+ALL_ERRORS = list(
+    dict.fromkeys(
+        value for module in MODULES for value in vars(module).values() if isinstance(value, type) and issubclass(value, PenstockError)
+    )
+)
 KAFKA_ERRORS = [error for error in ALL_ERRORS if issubclass(error, KafkaError)]
 
 
 @pytest.mark.parametrize("error", ALL_ERRORS, ids=lambda error: error.__name__)
 def test_every_error_stands_in_the_tree_of_the_module(error: type[PenstockError]) -> None:
-    assert errors.__doc__ is not None
-    assert error.__name__ in errors.__doc__.replace(",", " ").split()
+    (tree,) = [module.__doc__ for module in MODULES if module.__name__ == error.__module__]
+    assert tree is not None
+    assert error.__name__ in tree.replace(",", " ").split()
 
 
 @pytest.mark.parametrize("error", ALL_ERRORS, ids=lambda error: error.__name__)

@@ -23,6 +23,11 @@ class LiveSettings:
         self._log_configs: dict[frozenset[tuple[str, str]], LogConfig] = {}
         """By the topic's own options; good for as long as `current` is."""
 
+    def know(self, facts: Mapping[str, str]) -> None:
+        """Take over what was decided at the start beside the options: who the broker is, and where it listens."""
+        current = self.current
+        self.current = BrokerSettings({**current.static, **facts}, dynamic=current.dynamic, dynamic_default=current.dynamic_default)
+
     def apply(self, view: ClusterView) -> None:
         """Take over the dynamic options of a view; if one of them is refused (an older version took it), what was set stays."""
         dynamic = view.broker_configs.get(self._node_id, {})

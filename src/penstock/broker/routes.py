@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from penstock.broker.api import Handler
+from penstock.broker.handlers.acls import AclsFamily
 from penstock.broker.handlers.api_versions import ApiVersionsFamily
 from penstock.broker.handlers.configs import ConfigsFamily
 from penstock.broker.handlers.coordinators import CoordinatorsFamily
@@ -11,12 +12,15 @@ from penstock.broker.handlers.fetch import FetchFamily
 from penstock.broker.handlers.group_admin import GroupAdminFamily
 from penstock.broker.handlers.group_offsets import GroupOffsetsFamily
 from penstock.broker.handlers.groups import GroupsFamily
+from penstock.broker.handlers.leadership import LeadershipFamily
 from penstock.broker.handlers.log_directories import LogDirectoriesFamily
 from penstock.broker.handlers.metadata import MetadataFamily
 from penstock.broker.handlers.offsets import OffsetsFamily
 from penstock.broker.handlers.produce import ProduceFamily
 from penstock.broker.handlers.producers import ProducersFamily
+from penstock.broker.handlers.quorum import QuorumFamily
 from penstock.broker.handlers.topics import TopicsFamily
+from penstock.broker.handlers.users import UsersFamily
 
 ROUTES: dict[type, tuple[Callable[..., Any], ...]] = {
     ProduceFamily: (ProduceFamily.produce,),
@@ -40,8 +44,21 @@ ROUTES: dict[type, tuple[Callable[..., Any], ...]] = {
     ),
     ApiVersionsFamily: (ApiVersionsFamily.api_versions,),
     TopicsFamily: (TopicsFamily.create_topics, TopicsFamily.delete_topics, TopicsFamily.create_partitions),
-    ProducersFamily: (ProducersFamily.init_producer_id, ProducersFamily.describe_producers),
-    ConfigsFamily: (ConfigsFamily.describe_configs, ConfigsFamily.alter_configs, ConfigsFamily.incremental_alter_configs),
+    ProducersFamily: (ProducersFamily.init_producer_id, ProducersFamily.describe_producers, ProducersFamily.list_transactions),
+    ConfigsFamily: (
+        ConfigsFamily.describe_configs,
+        ConfigsFamily.alter_configs,
+        ConfigsFamily.incremental_alter_configs,
+        ConfigsFamily.list_config_resources,
+    ),
+    AclsFamily: (AclsFamily.describe_acls, AclsFamily.create_acls, AclsFamily.delete_acls),
+    LeadershipFamily: (
+        LeadershipFamily.elect_leaders,
+        LeadershipFamily.alter_partition_reassignments,
+        LeadershipFamily.list_partition_reassignments,
+    ),
+    UsersFamily: (UsersFamily.describe_client_quotas, UsersFamily.describe_user_scram_credentials),
+    QuorumFamily: (QuorumFamily.describe_quorum,),
     LogDirectoriesFamily: (LogDirectoriesFamily.describe_log_dirs,),
 }
 

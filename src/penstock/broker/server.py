@@ -16,11 +16,14 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
 
+from penstock.broker.config_resources import BrokerConfigs, TopicConfigs
 from penstock.broker.descriptors import Descriptors, raise_descriptor_limit
 from penstock.broker.fetch_sessions import FetchSessions
 from penstock.broker.flusher import Flusher
+from penstock.broker.group_configs import GroupConfigs
 from penstock.broker.group_settings import group_settings
 from penstock.broker.groups import Groups
+from penstock.broker.handlers.acls import AclsFamily
 from penstock.broker.handlers.api_versions import ApiVersionsFamily
 from penstock.broker.handlers.configs import ConfigsFamily
 from penstock.broker.handlers.coordinators import CoordinatorsFamily
@@ -28,15 +31,19 @@ from penstock.broker.handlers.fetch import FetchFamily
 from penstock.broker.handlers.group_admin import GroupAdminFamily
 from penstock.broker.handlers.group_offsets import GroupOffsetsFamily
 from penstock.broker.handlers.groups import GroupsFamily
+from penstock.broker.handlers.leadership import LeadershipFamily
 from penstock.broker.handlers.log_directories import LogDirectoriesFamily
 from penstock.broker.handlers.metadata import MetadataFamily
 from penstock.broker.handlers.offsets import OffsetsFamily
 from penstock.broker.handlers.produce import ProduceFamily
 from penstock.broker.handlers.producers import ProducersFamily
+from penstock.broker.handlers.quorum import QuorumFamily
 from penstock.broker.handlers.topics import TopicsFamily
+from penstock.broker.handlers.users import UsersFamily
 from penstock.broker.housekeeping import Housekeeping
 from penstock.broker.listener import ConnectionLimits, Listener
 from penstock.broker.live_settings import LiveSettings
+from penstock.broker.logger_levels import LoggerLevels
 from penstock.broker.record_turns import RecordTurns
 from penstock.broker.region_loader import RegionLoader
 from penstock.broker.registration import Registration, prepare_tree, recall_directories, remember_directories
@@ -89,6 +96,8 @@ class BrokerServer:
         self._exit = AsyncExitStack()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped: asyncio.Future[None] | None = None
+        self._advertised = self.address
+        """Where clients are told to connect."""
         self._has_opened_logs = False
         self._keeper: TreeKeeper | None = None
         """The embedded tree; None where the coordination is a real ZooKeeper."""
@@ -212,6 +221,10 @@ class BrokerServer:
             max_sessions=settings.current.integer("max.incremental.fetch.session.cache.slots"),
             min_idle_ms=SESSION_MIN_IDLE_MS,
         )
+
+        def view() -> ClusterView:
+            return self._watcher.view
+
         families = (
             ProduceFamily(self._replicas, clock, turns=RecordTurns(self._readers), spawn=self._spawn),
             FetchFamily(
@@ -222,15 +235,24 @@ class BrokerServer:
                 max_bytes=settings.current.integer("fetch.max.bytes"),
             ),
             OffsetsFamily(self._replicas, executor=self._readers),
-            MetadataFamily(lambda: self._watcher.view, creation),
-            CoordinatorsFamily(lambda: self._watcher.view, self._groups, node_id=node_id),
+            MetadataFamily(view, creation, create_offsets_topic=self._groups.create_topic),
+            CoordinatorsFamily(view, self._groups, node_id=node_id),
             GroupsFamily(self._groups),
             GroupOffsetsFamily(self._groups),
             GroupAdminFamily(self._groups),
             ApiVersionsFamily(lambda: self._router.apis),
             TopicsFamily(controller, creation, lambda: settings.current),
             ProducersFamily(self._replicas, ProducerIds(self._coordination)),
-            ConfigsFamily(controller, settings, node_id=node_id),
+            ConfigsFamily(
+                topics=TopicConfigs(controller, settings),
+                brokers=BrokerConfigs(controller, settings, node_id=node_id),
+                loggers=LoggerLevels(view, node_id=node_id),
+                groups=GroupConfigs(lambda: settings.current),
+            ),
+            AclsFamily(),
+            LeadershipFamily(view),
+            UsersFamily(),
+            QuorumFamily(view, self._coordination),
             LogDirectoriesFamily(self._logs, self._replicas),
         )
         self._router = Router(bind(families), spawn=self._spawn)
@@ -246,6 +268,8 @@ class BrokerServer:
         cluster_id = await prepare_tree(self._coordination, cluster_id=self._logs.cluster_id)
         self.address = self._listener.bind(options.listen_host, options.listen_port)
         self._exit.callback(self._listener.close)
+        self._advertised = options.advertise or (_advertised_host(self.address[0]), self.address[1])
+        self._settings.know(options.facts(listen=self.address, advertise=self._advertised))
         self._registration = Registration(self._coordination, self._announced())
         await self._registration.register()
         # Before that it would be another broker of our number whose directories are missing here.
@@ -258,9 +282,7 @@ class BrokerServer:
         await self._watcher.load()
 
     def _announced(self) -> BrokerState:
-        options = self._options
-        host, port = options.advertise or (_advertised_host(self.address[0]), self.address[1])
-        return BrokerState(options.node_id, host, port, self._settings.current.text("broker.rack"))
+        return BrokerState(self._options.node_id, *self._advertised, self._settings.current.text("broker.rack"))
 
     async def _serve_coordination(self) -> None:
         if self._keeper is None:

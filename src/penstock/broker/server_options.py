@@ -25,3 +25,18 @@ class ServerOptions:
     """Ids of data directories that are given up, with all their records."""
     node_id: int = 1
     options: Mapping[str, str] = field(default_factory=dict)
+
+    def facts(self, *, listen: tuple[str, int], advertise: tuple[str, int]) -> dict[str, str]:
+        """What was decided, by the names of Kafka's options."""
+        return {
+            "node.id": str(self.node_id),
+            "broker.id": str(self.node_id),
+            # A comma stands between directories, so one inside a name is written as addresses on the web write it.
+            "log.dirs": ",".join(str(path).replace(",", "%2C") for path in self.data),
+            "listeners": _plaintext(*listen),
+            "advertised.listeners": _plaintext(*advertise),
+        }
+
+
+def _plaintext(host: str, port: int) -> str:
+    return f"PLAINTEXT://[{host}]:{port}" if ":" in host else f"PLAINTEXT://{host}:{port}"

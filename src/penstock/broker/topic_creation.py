@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from penstock.cluster.controller import Controller
 from penstock.coordination.cluster_view import INTERNAL_TOPICS, TopicState
 from penstock.coordination.topic_names import check_collision
-from penstock.errors import InvalidRequest, InvalidTopic, PolicyViolation, TopicAlreadyExists
+from penstock.errors import InvalidRequest, PolicyViolation, TopicAlreadyExists, UnknownTopicOrPartition
 from penstock.options.settings import BrokerSettings
 from penstock.options.validation import validate_topic_overrides
 
@@ -98,7 +98,7 @@ class TopicCreation:
     async def create_automatically(self, name: str, *, timeout_ms: int) -> None:
         """Create a topic with the broker's defaults; one that somebody created meanwhile is as good."""
         if name in INTERNAL_TOPICS:
-            raise InvalidTopic(f"{name} is made by the broker itself, when it is needed")
+            raise UnknownTopicOrPartition(f"{name} is made by the broker itself, when it is needed")
         try:
             await self.create(self.plan(name, configs={}), timeout_ms=timeout_ms)
         except TopicAlreadyExists:

@@ -29,6 +29,8 @@ def parse_address(text: str, source: str) -> Address:
         host = host[1:-1]
     elif ":" in host:
         raise UsageError(f"{source} got {text!r}: write an IPv6 address in brackets, for example [::1]:9092.")
+    if any(character in ", /" for character in host):
+        raise UsageError(f"{source} got {text!r}: one host, without commas, spaces and slashes.")
     if not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise UsageError(f"{source} got {text!r}: the port must be a number from 0 to 65535.")
     return Address(host or EVERY_INTERFACE, int(port))

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from penstock.cli.address import Address, parse_address
+from penstock.cli.listeners import take_listeners
 from penstock.cli.properties import parse_assignments, read_properties
 from penstock.errors import UsageError
 from penstock.log_lines import log_to_stderr
@@ -76,14 +77,18 @@ def server_options(flags: argparse.Namespace) -> "ServerOptions":
 
     options = read_properties(flags.config) if flags.config else {}
     options |= parse_assignments(flags.options)
-    listen = parse_address(flags.listen, "--listen")
+    _pass_over(options)
+    configured = take_listeners(options)
+    listen = configured.listen or parse_address(DEFAULT_LISTEN, "--listen")
+    if flags.listen is not None:
+        listen = parse_address(flags.listen, "--listen")
     if flags.zookeeper is not None and flags.coordination is not None:
         raise UsageError("--coordination is for the embedded coordination, --zookeeper for a real one: give one of the two.")
     coordination = parse_address(flags.coordination or DEFAULT_COORDINATION, "--coordination")
     return ServerOptions(
         listen_host=listen.host,
         listen_port=listen.port,
-        advertise=_advertised_address(flags.advertise),
+        advertise=_advertised_address(flags.advertise) or configured.advertise,
         coordination_host=coordination.host,
         coordination_port=coordination.port,
         coordination_port_required=flags.coordination is not None,
@@ -142,11 +147,24 @@ def _data_directories(flags: list[Path], options: dict[str, str]) -> tuple[Path,
 
 
 def _node_id(flag: int | None, options: dict[str, str]) -> int:
-    text = options.pop("node.id", DEFAULT_NODE_ID) if flag is None else str(flag)
+    named, older = options.pop("node.id", None), options.pop("broker.id", None)
+    if named is not None and older is not None and named != older:
+        raise UsageError(f"node.id={named} and broker.id={older} are two names of one thing: give one of them.")
+    text = str(flag) if flag is not None else named or older or DEFAULT_NODE_ID
     if not (text.isascii() and text.isdigit()) or int(text) >= 2**31:
         raise UsageError(f"The node id must be a number from 0 to {2**31 - 1}, and is {text!r}.")
-    options.pop("node.id", None)
     return int(text)
+
+
+def _pass_over(options: dict[str, str]) -> None:
+    """Drop, and say so, what Kafka 4 does not know either and passes over with a warning."""
+    from penstock.options.foreign import is_passed_over
+
+    unknown_to_kafka = [name for name in options if is_passed_over(name)]
+    for name in unknown_to_kafka:
+        del options[name]
+    if unknown_to_kafka:
+        print(f"penstock: passed over, as Kafka 4 does: {', '.join(unknown_to_kafka)}", file=sys.stderr)
 
 
 async def _serve(options: "ServerOptions", registry: RegistryAddress | None, *, log_level: str) -> None:
@@ -225,7 +243,7 @@ def _flag_parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     listen_help = f"where clients connect; port 0 picks a free one (default {DEFAULT_LISTEN})"
-    add("--listen", metavar="HOST:PORT", default=DEFAULT_LISTEN, help=listen_help)
+    add("--listen", metavar="HOST:PORT", help=listen_help)
     add("--advertise", metavar="HOST:PORT", help="the address that clients are told (default: where it listens)")
     coordination_help = f"where the embedded coordination listens (default {DEFAULT_COORDINATION}, or a free port if that one is taken)"
     add("--coordination", metavar="HOST:PORT", help=coordination_help)

@@ -32,7 +32,7 @@ DEFAULT_BROKER = "<default>"
 _DECIMAL = re.compile(r"0|[1-9][0-9]{0,9}")
 _CLUSTER_ID = re.compile(r"[!-~]{1,249}")
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state"})
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
 
 
 def encode_configs(configs: Mapping[str, str]) -> bytes:

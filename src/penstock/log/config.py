@@ -34,6 +34,9 @@ class LogConfig:
     file_delete_delay_ms: int = 60_000
     preallocate: bool = False
     compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
     min_insync_replicas: int = 1
     unclean_leader_election_enable: bool = False
     min_cleanable_dirty_ratio: float = 0.5
@@ -54,6 +57,12 @@ class LogConfig:
             names = policy.split(",") if isinstance(policy, str) else policy
             known["cleanup_policy"] = frozenset(name.strip() for name in names if name.strip())
         return cls(**known)
+
+    @property
+    def compression_level(self) -> int | None:
+        """How thoroughly the broker compresses with `compression_type`; None for codecs without levels."""
+        levels = {"gzip": self.compression_gzip_level, "lz4": self.compression_lz4_level, "zstd": self.compression_zstd_level}
+        return levels.get(self.compression_type)
 
     @property
     def is_compacted(self) -> bool:

@@ -17,6 +17,7 @@ A disk error takes the whole directory offline, once: from then on every operati
 stay where they are, and no marker of a clean stop is written. It comes back by a restart, through recovery.
 """
 
+import errno
 import json
 import logging
 import re
@@ -247,7 +248,7 @@ class LogDirectory:
 
     def fail_for_good(self, action: str, error: BaseException) -> StorageError:
         """Go offline whatever the error is; the exception to raise. What ends the process, like an interrupt, goes on itself."""
-        if not isinstance(error, OSError) or error.errno in _NOT_THE_DISK:
+        if not isinstance(error, OSError) or error.errno in OUT_OF_DESCRIPTORS:
             failure = self.fail(action, OSError(errno.EIO, f"{type(error).__name__}: {error}"))
         else:
             failure = self.fail(action, error)

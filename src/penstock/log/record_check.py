@@ -113,5 +113,5 @@ class RecordCheck:
         from penstock.wire.compression import codec_of
         from penstock.wire.records import rebuild
 
-        rebuilt = rebuild(self.header, self._payload, codec=codec_of(self._codec))
+        rebuilt = rebuild(self.header, self._payload, codec=codec_of(self._codec), level=self._config.compression_level)
         return CheckedBatch(rebuilt, read_header(rebuilt), self._config)

@@ -1,15 +1,25 @@
 """The options of a broker: those of Kafka 4.2 that Penstock obeys, and those it knows and keeps at their default.
 
-Addresses are not here: `--listen`, `--advertise` and `--coordination` give them. Options that set the default of a topic option are built
-from that topic option, so type, default and limits cannot differ. What Kafka has beyond this list stands in `foreign`.
+Options that set the default of a topic option are built from that topic option, so type, default and limits cannot differ. Those that are
+taken although what they are about does not exist here stand in `without_effect`; what Kafka has beyond these lists, in `foreign`.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from penstock.options.option import MAX_INT, Option, OptionType, at_least, at_least_one_of, between, unlimited_or_at_least
+from penstock.options.option import (
+    MAX_INT,
+    Option,
+    OptionType,
+    at_least,
+    at_least_one_of,
+    between,
+    one_element,
+    unlimited_or_at_least,
+)
 from penstock.options.topic import SMALLEST_SEGMENT_BYTES, TOPIC_OPTIONS
+from penstock.options.without_effect import WITHOUT_EFFECT
 
 _STATIC_TOPIC_DEFAULTS = frozenset(
     {
@@ -165,21 +175,38 @@ _NETWORK = (
     ),
 )
 
-_KEPT_AT_KAFKAS_DEFAULT = (
-    _fixed("max.request.partition.size.limit", OptionType.INT, 2000, "The most partitions that one answer describes."),
-    _fixed("transaction.max.timeout.ms", OptionType.INT, 900_000, "The longest timeout a transactional producer may ask for."),
+_LISTENERS = (
+    replace(
+        _option(
+            "listeners", OptionType.LIST, "PLAINTEXT://127.0.0.1:9092", "Where clients connect; `--listen` sets it. One address, PLAINTEXT."
+        ),
+        check=one_element("name://host:port"),
+    ),
+    replace(
+        _option("advertised.listeners", OptionType.LIST, None, "The address that clients are told; `--advertise` sets it."),
+        check=one_element("name://host:port"),
+    ),
+    _option(
+        "listener.security.protocol.map",
+        OptionType.STRING,
+        "PLAINTEXT:PLAINTEXT",
+        "Which protocol a listener of another name speaks; the one for clients has to be PLAINTEXT.",
+    ),
+    _fixed("security.inter.broker.protocol", OptionType.STRING, "PLAINTEXT", "What brokers speak among each other."),
+    _option("broker.id", OptionType.INT, -1, "The older name of `node.id`.", minimum=-1),
 )
 
-_REPLICATION = (
-    _fixed("num.replica.fetchers", OptionType.INT, 1, "Connections over which a follower fetches from one leader."),
-    _fixed("replica.lag.time.max.ms", OptionType.LONG, 30_000, "Time after which a follower that lags leaves the in-sync set."),
-    _fixed("replica.fetch.max.bytes", OptionType.INT, 1024 * 1024, "Bytes a follower asks for per partition."),
-    _fixed("replica.fetch.min.bytes", OptionType.INT, 1, "Bytes a follower's fetch waits for."),
-    _fixed("replica.fetch.response.max.bytes", OptionType.INT, 10 * 1024 * 1024, "Bytes a follower asks for in all."),
-    _fixed("replica.fetch.wait.max.ms", OptionType.INT, 500, "How long a follower's fetch may wait."),
-    _fixed("replica.fetch.backoff.ms", OptionType.INT, 1000, "Pause of a follower after a failed fetch."),
-    _fixed("replica.high.watermark.checkpoint.interval.ms", OptionType.LONG, 5000, "How often the high watermarks are written."),
-    _fixed("auto.leader.rebalance.enable", OptionType.BOOLEAN, "true", "Whether leadership goes back to the preferred replica by itself."),
+_KEPT_AS_IT_IS = (
+    _fixed("max.request.partition.size.limit", OptionType.INT, 2000, "The most partitions that one answer describes."),
+    _fixed("group.coordinator.rebalance.protocols", OptionType.LIST, "classic,consumer", "The protocols of groups that there are."),
+    _fixed("authorizer.class.name", OptionType.STRING, "", "Who decides what a client may do: nobody, everything is allowed."),
+    _fixed("connections.max.reauth.ms", OptionType.LONG, 0, "Time after which a client has to authenticate again."),
+    _fixed("max.connection.creation.rate", OptionType.INT, MAX_INT, "New connections that are accepted in a second."),
+    _fixed("max.connections.per.ip.overrides", OptionType.STRING, "", "Limits of single addresses, instead of `max.connections.per.ip`."),
+    _fixed("metric.reporters", OptionType.LIST, "", "Plug-ins that report metrics."),
+    _fixed("kafka.metrics.reporters", OptionType.LIST, "", "Plug-ins that report metrics, of the older kind."),
+    _fixed("remote.log.storage.system.enable", OptionType.BOOLEAN, "false", "Whether old segments can be kept in remote storage."),
+    _fixed("transaction.two.phase.commit.enable", OptionType.BOOLEAN, "false", "Whether transactions can be prepared and ended later."),
 )
 
 _GROUPS = (
@@ -255,18 +282,14 @@ _GROUPS = (
         check=between(0, 4),
     ),
     _option("offsets.load.buffer.size", OptionType.INT, 5 * 1024 * 1024, "Bytes that are read at once when groups are loaded.", minimum=1),
-    _fixed("offsets.commit.timeout.ms", OptionType.INT, 5000, "Time within which a commit has to reach all in-sync replicas."),
     _fixed("group.consumer.migration.policy", OptionType.STRING, "bidirectional", "Whether groups with members may change their protocol."),
-    _fixed("transaction.state.log.num.partitions", OptionType.INT, 50, "Partitions of the topic of transactions."),
-    _fixed("transaction.state.log.replication.factor", OptionType.SHORT, 3, "Replicas of the topic of transactions, brokers permitting."),
-    _fixed("transactional.id.expiration.ms", OptionType.INT, 604_800_000, "How long a silent transactional id is remembered."),
 )
 
 BROKER_OPTIONS: Mapping[str, Option] = MappingProxyType(
     {
         option.name: option
         for option in sorted(
-            (*_BROKER, *_COMPACTION, *_TOPICS, *_NETWORK, *_KEPT_AT_KAFKAS_DEFAULT, *_REPLICATION, *_GROUPS, *_topic_defaults()),
+            (*_BROKER, *_COMPACTION, *_TOPICS, *_NETWORK, *_LISTENERS, *_KEPT_AS_IT_IS, *_GROUPS, *WITHOUT_EFFECT, *_topic_defaults()),
             key=lambda option: option.name,
         )
     }

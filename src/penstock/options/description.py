@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from penstock.options.broker import BROKER_OPTIONS
+from penstock.options.group import GROUP_OPTIONS
 from penstock.options.option import Option, OptionType, OptionValue
 from penstock.options.resolution import format_value, resolve_topic
 from penstock.options.settings import BrokerSettings, ConfigSource
@@ -59,6 +60,15 @@ def describe_broker(broker: BrokerSettings, *, names: Collection[str] | None = N
         )
         for option in _selected(BROKER_OPTIONS, names)
     ]
+
+
+def describe_group(broker: BrokerSettings) -> list[DescribedOption]:
+    """The options of a group, which are those of the broker; Kafka tells them as defaults and names no synonym."""
+    rows = []
+    for option in GROUP_OPTIONS.values():
+        value = broker.value(option.synonyms[0])
+        rows.append(_row(option, value, [Synonym(option.name, format_value(option, value), ConfigSource.DEFAULT)], is_read_only=False))
+    return rows
 
 
 def _selected(options: Mapping[str, Option], names: Collection[str] | None) -> list[Option]:

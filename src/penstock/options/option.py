@@ -3,9 +3,10 @@
 Options travel and are stored as text, exactly as a person or a client wrote it; `parse_value` is the one place where the text becomes a
 typed value, with the rules of Kafka's `ConfigDef` (numbers in plain decimal, booleans in any case, lists split at commas).
 
-An option is either *obeyed* or *fixed*. A fixed option is one that Kafka has and Penstock knows but does not act on: it is described with
-its value, and setting it to that same value is accepted (tools that copy a topic's whole configuration do it), setting it to anything
-else is refused. So whatever a person can set has its effect.
+An option is *obeyed*, *fixed* or *without effect*. A fixed option is one that Kafka has and Penstock knows but does not act on: it is
+described with its value, and setting it to that same value is accepted (tools that copy a topic's whole configuration do it), setting it to
+anything else is refused. An option without effect is about a part that does not exist here, so that nobody could tell whether it was
+obeyed: it is taken, kept and shown. So whatever a person can set has its effect, or there is nothing for it to have an effect on.
 
 Here are no tables (`topic`, `broker`) and no decisions about sources (`resolve`, `describe`).
 """
@@ -24,6 +25,7 @@ OptionValue = bool | int | float | str | tuple[str, ...] | None
 class OptionType(IntEnum):
     """The types of Kafka's configuration; the numbers are those of DescribeConfigs."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -62,7 +64,9 @@ class Option:
     is_internal: bool = False
     """For tests of Kafka and Penstock: obeyed and documented, but not listed to clients."""
     is_fixed: bool = False
-    """Known, but without effect here: only its default is accepted."""
+    """Known, but not acted on here: only its default is accepted."""
+    without_effect: str = ""
+    """Why any value is as good as another: what the option is about does not exist here."""
 
     @property
     def allows(self) -> str:
@@ -118,6 +122,11 @@ def some_of(*choices: str) -> Check:
         "a list of " + ", ".join(choices),
         lambda value: isinstance(value, tuple) and all(element in choices for element in value),
     )
+
+
+def one_element(what: str) -> Check:
+    """A list with one element."""
+    return Check(f"one {what}", lambda value: isinstance(value, tuple) and len(value) == 1)
 
 
 def at_least_one_of(*choices: str) -> Check:

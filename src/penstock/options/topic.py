@@ -3,10 +3,12 @@
 Where nothing is set on the topic the value comes from the first broker option among the synonyms that is set, then from the default.
 """
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from penstock.options.option import MAX_LONG, Option, OptionType, at_least, between, one_of, some_of
+from penstock.options.option import MAX_LONG, Check, Option, OptionType, OptionValue, at_least, between, one_of, some_of
+from penstock.options.without_effect import NO_REMOTE_STORAGE, ONE_REPLICA
 
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 TIMESTAMP_TYPES = ("CreateTime", "LogAppendTime")
@@ -17,6 +19,15 @@ _HOUR_MS = 3_600_000
 _DAY_MS = 24 * _HOUR_MS
 _WEEK_MS = 7 * _DAY_MS
 
+_THROTTLED_REPLICA = re.compile(r"[0-9]+:[0-9]+")
+
+
+def _are_throttled_replicas(value: OptionValue) -> bool:
+    return value == ("*",) or (isinstance(value, tuple) and all(_THROTTLED_REPLICA.fullmatch(one) for one in value))
+
+
+THROTTLED = Check("a list of partition:broker, or *", _are_throttled_replicas)
+GZIP_LEVELS = Check("-1 (gzip's default) or a number from 1 to 9", lambda value: value == -1 or value in range(1, 10))
 
 _SEGMENTS = (
     Option(
@@ -72,9 +83,8 @@ _SEGMENTS = (
         "preallocate",
         OptionType.BOOLEAN,
         "false",
-        "Reserve the whole segment on disk when it is created. Penstock grows its files as they are written.",
+        "Make the file of a new segment as long as `segment.bytes` at once, and cut it to its records when it is closed.",
         synonyms=("log.preallocate",),
-        is_fixed=True,
     ),
     Option(
         "internal.segment.bytes",
@@ -190,25 +200,25 @@ _RECORDS = (
         "compression.gzip.level",
         OptionType.INT,
         "-1",
-        "Level at which the broker recompresses with gzip.",
+        "Level at which the broker compresses with gzip, where `compression.type` makes it.",
+        GZIP_LEVELS,
         synonyms=("compression.gzip.level",),
-        is_fixed=True,
     ),
     Option(
         "compression.lz4.level",
         OptionType.INT,
         "9",
-        "Level at which the broker recompresses with lz4.",
+        "Level at which the broker compresses with lz4, where `compression.type` makes it; 9 is the fast way.",
+        between(1, 17),
         synonyms=("compression.lz4.level",),
-        is_fixed=True,
     ),
     Option(
         "compression.zstd.level",
         OptionType.INT,
         "3",
-        "Level at which the broker recompresses with zstd.",
+        "Level at which the broker compresses with zstd, where `compression.type` makes it.",
+        between(-131_072, 22),
         synonyms=("compression.zstd.level",),
-        is_fixed=True,
     ),
     Option(
         "check.records",
@@ -251,6 +261,7 @@ _DURABILITY = (
         "false",
         "Whether a replica that is not in sync may become leader when no other is left, which can lose records.",
         synonyms=("unclean.leader.election.enable",),
+        without_effect=ONE_REPLICA,
     ),
 )
 
@@ -260,14 +271,16 @@ _WITHOUT_EFFECT = (
         OptionType.LIST,
         "",
         "Replicas whose replication is throttled at the leader.",
-        is_fixed=True,
+        THROTTLED,
+        without_effect=ONE_REPLICA,
     ),
     Option(
         "follower.replication.throttled.replicas",
         OptionType.LIST,
         "",
         "Replicas whose replication is throttled at the follower.",
-        is_fixed=True,
+        THROTTLED,
+        without_effect=ONE_REPLICA,
     ),
     Option(
         "remote.storage.enable",
@@ -281,30 +294,32 @@ _WITHOUT_EFFECT = (
         OptionType.BOOLEAN,
         "false",
         "Stop copying segments to remote storage.",
-        is_fixed=True,
+        without_effect=NO_REMOTE_STORAGE,
     ),
     Option(
         "remote.log.delete.on.disable",
         OptionType.BOOLEAN,
         "false",
         "Delete the remote segments when remote storage is switched off.",
-        is_fixed=True,
+        without_effect=NO_REMOTE_STORAGE,
     ),
     Option(
         "local.retention.ms",
         OptionType.LONG,
         "-2",
         "Local retention by age where remote storage is on; -2 means the same as `retention.ms`.",
+        at_least(-2),
         synonyms=("log.local.retention.ms",),
-        is_fixed=True,
+        without_effect=NO_REMOTE_STORAGE,
     ),
     Option(
         "local.retention.bytes",
         OptionType.LONG,
         "-2",
         "Local retention by size where remote storage is on; -2 means the same as `retention.bytes`.",
+        at_least(-2),
         synonyms=("log.local.retention.bytes",),
-        is_fixed=True,
+        without_effect=NO_REMOTE_STORAGE,
     ),
 )
 

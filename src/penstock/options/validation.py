@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from penstock.errors import InvalidConfig, UsageError
 from penstock.options.broker import BROKER_OPTIONS
 from penstock.options.foreign import advice_for
+from penstock.options.group import GROUP_OPTIONS
 from penstock.options.option import Option, parse_value
 from penstock.options.topic import TOPIC_OPTIONS
 
@@ -64,6 +65,8 @@ def _check_order(values: Mapping[str, object], lower: str, upper: str) -> None:
 
 
 def _unknown(options: Mapping[str, Option], name: str) -> str:
+    if options is GROUP_OPTIONS:
+        return f"unknown group option {name!r}: a group has {' and '.join(GROUP_OPTIONS)}"
     kind = "topic" if options is TOPIC_OPTIONS else "broker"
     other = BROKER_OPTIONS if options is TOPIC_OPTIONS else TOPIC_OPTIONS
     if name in other:

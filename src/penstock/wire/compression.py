@@ -13,6 +13,7 @@ goes in and comes out, and the pieces of a batch are counted. cramjam is importe
 import zlib
 from collections.abc import Iterator
 from enum import IntEnum
+from functools import partial
 from mmap import mmap
 from typing import Any, Final
 
@@ -34,6 +35,10 @@ _LZ4_HEADER: Final = bytes.fromhex("04224d18 60 40 82")
 """Magic, version 1 with independent blocks and no checksums, blocks of 64 KiB, and the checksum of these two bytes."""
 _LZ4_BLOCK: Final = 64 * 1024
 _LZ4_STORED: Final = 0x80000000
+_LZ4_FRAME_HEADER: Final = 7
+_LZ4_FLAGS: Final = 4
+_LZ4_HAS_CONTENT_SIZE: Final = 0x08
+_LZ4_CONTENT_SIZE_BYTES: Final = 8
 _GZIP_WINDOW: Final = 31
 """zlib's way of saying: a gzip header and the largest window."""
 _FIRST_GUESS: Final = 64 * 1024
@@ -41,6 +46,7 @@ _FIRST_STEP: Final = 16 * 1024
 _MAPPED_FROM: Final = 1024 * 1024
 _OUTPUT_FULL: Final = "failed to write whole buffer"
 _ZSTD_LEVEL: Final = 3
+_LZ4_LEVEL: Final = 9
 
 
 class UnfoldsTooFar(CorruptMessage):
@@ -66,7 +72,7 @@ def codec_of(number: int) -> Codec:
 
 
 def compress(data: Buffer, codec: Codec, *, level: int | None = None) -> bytes:
-    """`data` in the form of `codec`; `level` is for gzip and zstd, with Kafka's defaults."""
+    """`data` in the form of `codec`; `level` is for gzip, lz4 and zstd, with Kafka's defaults."""
     match codec:
         case Codec.NONE:
             return bytes(data)
@@ -76,7 +82,7 @@ def compress(data: Buffer, codec: Codec, *, level: int | None = None) -> bytes:
         case Codec.SNAPPY:
             return _XERIAL_HEADER + b"".join(_snappy_blocks(memoryview(data)))
         case Codec.LZ4:
-            return _LZ4_HEADER + b"".join(_lz4_blocks(memoryview(data))) + bytes(4)
+            return _LZ4_HEADER + b"".join(_lz4_blocks(memoryview(data), _LZ4_LEVEL if level is None else level)) + bytes(4)
         case Codec.ZSTD:
             return bytes(_cramjam().zstd.compress(data, level=_ZSTD_LEVEL if level is None else level))
 
@@ -104,17 +110,30 @@ def _snappy_blocks(data: memoryview) -> Iterator[bytes]:
         yield block
 
 
-def _lz4_blocks(data: memoryview) -> Iterator[bytes]:
-    compress_block = _cramjam().lz4.compress_block
+def _lz4_blocks(data: memoryview, level: int) -> Iterator[bytes]:
+    # As Kafka does it: its default is the fast way, and only another level asks for the thorough one.
+    compress_block = _fast_lz4_block if level == _LZ4_LEVEL else partial(_thorough_lz4_block, level=level)
     for start in range(0, len(data), _LZ4_BLOCK):
         plain = data[start : start + _LZ4_BLOCK]
-        block = bytes(compress_block(plain, store_size=False))
+        block = compress_block(plain)
         if len(block) < len(plain):
             yield len(block).to_bytes(4, "little")
             yield block
         else:
             yield (len(plain) | _LZ4_STORED).to_bytes(4, "little")
             yield bytes(plain)
+
+
+def _fast_lz4_block(plain: memoryview) -> bytes:
+    return bytes(_cramjam().lz4.compress_block(plain, store_size=False))
+
+
+def _thorough_lz4_block(plain: memoryview, *, level: int) -> bytes:
+    """The only block of a frame: cramjam takes a level for frames alone (and its frames of several blocks are none that Java reads)."""
+    frame = bytes(_cramjam().lz4.compress(plain, level=level))
+    start = _LZ4_FRAME_HEADER + (_LZ4_CONTENT_SIZE_BYTES if frame[_LZ4_FLAGS] & _LZ4_HAS_CONTENT_SIZE else 0)
+    size = int.from_bytes(frame[start : start + 4], "little") & ~_LZ4_STORED
+    return frame[start + 4 : start + 4 + size]
 
 
 def _gunzip(data: Buffer, *, limit: int) -> bytes:

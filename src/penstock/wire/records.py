@@ -211,10 +211,10 @@ def recompress(batch: Buffer, codec: Codec, *, limit: int = MAX_DECOMPRESSED_BYT
     return rebuild(header, decompress(memoryview(batch)[HEADER_SIZE:], codec_of(header.codec), limit=limit), codec=codec)
 
 
-def rebuild(header: BatchHeader, payload: Buffer, *, codec: Codec) -> bytes:
+def rebuild(header: BatchHeader, payload: Buffer, *, codec: Codec, level: int | None = None) -> bytes:
     """The batch with this header around the records in `payload`, compressed by `codec`."""
     fields = header._replace(attributes=header.attributes & ~CODEC_MASK | codec)
-    covered = _AFTER_CRC.pack(*fields[5:]) + compress(payload, codec)
+    covered = _AFTER_CRC.pack(*fields[5:]) + compress(payload, codec, level=level)
     length = len(covered) + CRC_START - LENGTH_OVERHEAD
     return _BEFORE_CRC.pack(header.base_offset, length, header.leader_epoch, MAGIC, crc32c(covered)) + covered
 

@@ -1,9 +1,11 @@
 import timeit
+from pathlib import Path
 from uuid import UUID
 
 import pytest
 
 from penstock.broker.live_settings import LiveSettings
+from penstock.broker.server_options import ServerOptions
 from penstock.coordination.cluster_view import DEFAULT_BROKER, ClusterView, TopicState
 
 
@@ -25,6 +27,19 @@ def test_what_is_set_while_the_broker_runs_holds_for_its_topics_at_once() -> Non
     assert settings.log_config(topic(retention_ms="5")).retention_ms == 5
     settings.apply(view())
     assert settings.log_config(topic()).retention_ms == 1000
+
+
+def test_who_the_broker_is_and_where_it_listens_stays_known_when_options_change() -> None:
+    options = ServerOptions(node_id=7, data=(Path("/a,,b"), Path("c")))
+    settings = LiveSettings({"num.partitions": "3"}, node_id=7)
+    settings.know(options.facts(listen=("::", 9092), advertise=("broker1.example", 9093)))
+    settings.apply(view(_7={"log.retention.ms": "3000"}))
+    current = settings.current
+    assert (current.integer("num.partitions"), current.integer("node.id"), current.integer("broker.id")) == (3, 7, 7)
+    assert current.elements("listeners") == ("PLAINTEXT://[::]:9092",)
+    assert current.elements("advertised.listeners") == ("PLAINTEXT://broker1.example:9093",)
+    assert current.elements("log.dirs") == ("/a%2C%2Cb", "c")
+    assert settings.log_config(topic()).retention_ms == 3000
 
 
 def test_a_view_without_news_changes_nothing() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.broker.topic_creation import MAX_PARTITIONS, TopicCreation
-from penstock.errors import InvalidConfig, InvalidRequest, InvalidTopic, PolicyViolation, TopicAlreadyExists
+from penstock.errors import InvalidConfig, InvalidRequest, InvalidTopic, PolicyViolation, TopicAlreadyExists, UnknownTopicOrPartition
 from penstock.options.settings import BrokerSettings
 from tests.unit.cluster.test_controller import LONG_MS, Cluster, running
 
@@ -69,8 +69,8 @@ async def test_all_who_ask_for_a_new_topic_at_the_same_time_find_it(cluster: Clu
         return "orders" in cluster.watcher.view.topics
 
     assert await asyncio.gather(*(ask() for _ in range(5))) == [True] * 5
-    with pytest.raises(InvalidTopic):
-        await creation.create_automatically("__consumer_offsets", timeout_ms=LONG_MS)
+    with pytest.raises(UnknownTopicOrPartition):
+        await creation.create_automatically("__transaction_state", timeout_ms=LONG_MS)
 
 
 async def test_there_is_always_room_for_the_topics_that_the_broker_makes_for_itself(cluster: Cluster) -> None:

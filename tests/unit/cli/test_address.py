@@ -18,7 +18,21 @@ def test_an_address_is_a_host_and_a_port(text: str, address: Address) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["9092", "localhost", "localhost:", "localhost:x", "localhost:65536", "localhost:-1", "::1:9092", "", "h:²"]
+    "text",
+    [
+        "9092",
+        "localhost",
+        "localhost:",
+        "localhost:x",
+        "localhost:65536",
+        "localhost:-1",
+        "::1:9092",
+        "",
+        "h:²",
+        "a,b:1",
+        "a b:1",
+        "http://a:1",
+    ],
 )
 def test_what_is_no_address_is_refused_with_the_name_of_the_flag(text: str) -> None:
     with pytest.raises(UsageError, match="--listen"):

@@ -60,6 +60,78 @@ def test_a_flag_wins_over_x_and_x_over_the_file(tmp_path: Path) -> None:
     assert options.data == (Path("/x"), Path("/y"))
 
 
+STOCK = """\
+process.roles=broker,controller
+node.id=1
+controller.quorum.bootstrap.servers=localhost:9093
+listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://:9093
+inter.broker.listener.name=PLAINTEXT
+advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL
+num.network.threads=3
+num.io.threads=8
+socket.send.buffer.bytes=102400
+socket.receive.buffer.bytes=102400
+socket.request.max.bytes=104857600
+num.partitions=1
+num.recovery.threads.per.data.dir=1
+offsets.topic.replication.factor=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+log.retention.hours=168
+log.segment.bytes=1073741824
+log.retention.check.interval.ms=300000
+"""
+"""What the `server.properties` that comes with Kafka 4.2 sets, beside the directory; the port is a free one here."""
+
+CARRIED = """\
+broker.id=1
+log.flush.interval.messages=9223372036854775807
+offsets.topic.num.partitions=1
+group.initial.rebalance.delay.ms=0
+controller.quorum.voters=1@localhost:9094
+auto.create.topics.enable=true
+default.replication.factor=1
+min.insync.replicas=1
+log.cleanup.policy=delete
+log.preallocate=true
+compression.zstd.level=6
+log.local.retention.ms=1000
+replica.lag.time.max.ms=10000
+replica.selector.class=org.apache.kafka.common.replica.RackAwareReplicaSelector
+broker.rack=a
+confluent.support.metrics.enable=false
+confluent.license.topic.replication.factor=1
+inter.broker.protocol.version=3.9
+log.message.format.version=3.0
+zookeeper.connection.timeout.ms=18000
+"""
+"""What compose files, testcontainers, Strimzi and Confluent's images add to it."""
+
+
+def test_options_of_kafkas_own_file_say_where_it_listens(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(STOCK + CARRIED)
+    options = options_of("--config", str(file))
+    assert (options.listen_host, options.listen_port, options.advertise) == ("127.0.0.1", 0, ("localhost", 9092))
+    given = options_of("--config", str(file), "--listen", "127.0.0.1:1", "--advertise", "broker1.example:2")
+    assert (given.listen_port, given.advertise) == (1, ("broker1.example", 2))
+
+
+def test_what_kafka_4_passes_over_is_passed_over_with_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert options_of("-X", "confluent.balancer.enable=true", "-X", "inter.broker.protocol.version=3.9").options == {}
+    assert "passed over, as Kafka 4 does: confluent.balancer.enable, inter.broker.protocol.version" in capsys.readouterr().err
+
+
+def test_the_older_name_of_the_node_id_will_do() -> None:
+    assert options_of("-X", "broker.id=4").node_id == options_of("-X", "broker.id=4", "-X", "node.id=4").node_id == 4
+    with pytest.raises(UsageError, match="two names of one thing"):
+        options_of("-X", "broker.id=4", "-X", "node.id=5")
+
+
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
@@ -122,6 +194,12 @@ def test_it_says_where_it_is_ready_and_a_signal_stops_it_cleanly(start: Starter,
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out) == (0, ""), err
     assert "Traceback" not in err
+
+
+def test_it_starts_with_what_development_set_ups_carry(start: Starter, tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(STOCK + CARRIED)
+    assert ready_line(start("--config", str(file))).startswith("ready:")
 
 
 def refusal(process: subprocess.Popen[str]) -> str:

@@ -40,10 +40,10 @@ def test_a_topic_option_on_a_broker_names_the_brokers_own() -> None:
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("listeners", "use --listen"),
-        ("num.io.threads", "one event loop"),
+        ("zookeeper.connect", "use --zookeeper"),
+        ("port", "use listeners"),
         ("ssl.keystore.location", "not supported by Penstock"),
-        ("controller.quorum.voters", "not supported by Penstock"),
+        ("create.topic.policy.class.name", "not supported by Penstock"),
     ],
 )
 def test_an_option_that_only_kafka_has_comes_with_advice(name: str, advice: str) -> None:
@@ -57,8 +57,8 @@ def test_what_was_typed_at_start_is_refused_as_a_mistake_of_usage() -> None:
 
 
 def test_everything_that_is_wrong_at_start_is_told_at_once() -> None:
-    with pytest.raises(UsageError, match=r"one event loop.*; .*num\.partitions.*; unknown broker option 'xyzzy'"):
-        check_startup_values({"num.io.threads": "8", "num.partitions": "0", "xyzzy": "1", "node.id": "3"})
+    with pytest.raises(UsageError, match=r"use --zookeeper.*; .*num\.partitions.*; unknown broker option 'xyzzy'"):
+        check_startup_values({"zookeeper.connect": "localhost:2181", "num.partitions": "0", "xyzzy": "1", "node.id": "3"})
 
 
 def test_options_that_do_not_fit_together_are_refused_at_start() -> None:

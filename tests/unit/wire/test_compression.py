@@ -121,3 +121,19 @@ def test_large_output_is_right_and_no_room_for_it_is_an_error_of_memory(codec: C
     monkeypatch.setattr("penstock.wire.compression.mmap", no_room)
     with pytest.raises(MemoryError, match="no room for"):
         decompress(compress(data, codec), codec)
+
+
+@pytest.mark.parametrize(
+    ("codec", "fast", "thorough"), [(Codec.GZIP, 1, 9), (Codec.LZ4, 1, 17), (Codec.LZ4, 9, 12), (Codec.ZSTD, -50, 19)], ids=str
+)
+def test_a_thorough_level_makes_less_of_it(codec: Codec, fast: int, thorough: int) -> None:
+    words = Random(7)
+    data = b" ".join(b"%d" % int(words.paretovariate(0.5)) for _ in range(20_000))
+    quick, small = compress(data, codec, level=fast), compress(data, codec, level=thorough)
+    assert len(small) < len(quick)
+    assert bytes(decompress(small, codec)) == bytes(decompress(quick, codec)) == data
+
+
+@pytest.mark.parametrize(("codec", "level"), [(Codec.GZIP, -1), (Codec.LZ4, 9), (Codec.ZSTD, 3)])
+def test_without_a_level_it_is_kafkas_default(codec: Codec, level: int) -> None:
+    assert compress(TEXT, codec) == compress(TEXT, codec, level=level)

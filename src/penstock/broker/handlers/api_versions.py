@@ -1,6 +1,6 @@
 """ApiVersions (18): what this broker answers.
 
-Versions 0-4. 3: flexible, client software name and version (KIP-511). 4: features with minimum 0 may be listed (KIP-1022).
+Versions 0-4. 3: flexible, client software name and version (KIP-511), features (KIP-584). 4: features with minimum 0 as well (KIP-1022).
 A version we do not know is answered in version 0 with UNSUPPORTED_VERSION and the whole list, so that the client can choose and ask again.
 The header of the answer never has tagged fields, whatever the version.
 """
@@ -8,6 +8,7 @@ The header of the answer never has tagged fields, whatever the version.
 import re
 from collections.abc import Callable, Sequence
 
+from penstock.broker import features
 from penstock.broker.api import Api, Request, api, api_of
 from penstock.broker.outbox import Chunk
 from penstock.errors import InvalidRequest, UnsupportedVersion
@@ -16,6 +17,7 @@ from penstock.wire.api import ApiKey
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FIRST_WITH_SOFTWARE = 3
+_FIRST_WITH_FEATURES_FROM_0 = 4
 
 
 class ApiVersionsFamily:
@@ -42,5 +44,12 @@ class ApiVersionsFamily:
             {"api_key": answered.key, "min_version": answered.advertised_lowest, "max_version": answered.highest}
             for answered in self._apis()
         ]
-        reply = {"error_code": error_code, "api_keys": [] if error_code == InvalidRequest.code else keys}
+        reply: dict[str, object] = {"error_code": error_code, "api_keys": []}
+        if error_code != InvalidRequest.code:
+            reply |= {
+                "api_keys": keys,
+                "supported_features": features.supported(with_lowest_0=version >= _FIRST_WITH_FEATURES_FROM_0),
+                "finalized_features_epoch": features.FINALIZED_EPOCH,
+                "finalized_features": features.finalized(),
+            }
         return messages.encode_response(ApiKey.API_VERSIONS, version, correlation_id=request.correlation_id, reply=reply)

@@ -4,19 +4,22 @@ Metadata 0-13. 0: an empty list means all topics; from 1 on null does. 4: the cl
 replicas. 7: leader epoch. 8-10: authorized operations of the cluster. 10: topic ids. 12: topics asked for by id. 13: top-level error.
 DescribeTopicPartitions 0 (KIP-966): eligible leaders, in pages. DescribeCluster 0-2. 1: endpoint type (KIP-919). 2: fenced brokers.
 
-A topic that is created because somebody asked for it is answered once it is there: clients need not ask again.
+A topic that is created because somebody asked for it is answered once it is there: clients need not ask again. That goes for the topic of
+committed offsets too; the topic of transactions is not there before they are.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
 from penstock.broker.api import Fields, Request, api
 from penstock.broker.failures import as_kafka_error, error_fields
+from penstock.broker.groups import OFFSETS_TOPIC
 from penstock.broker.topic_creation import TopicCreation
-from penstock.coordination.cluster_view import NO_LEADER, ClusterView, PartitionState, TopicState
+from penstock.coordination.cluster_view import INTERNAL_TOPICS, NO_LEADER, ClusterView, PartitionState, TopicState
 from penstock.coordination.topic_names import check_name
 from penstock.errors import (
+    CoordinatorNotAvailable,
     InvalidTopic,
     KafkaError,
     LeaderNotAvailable,
@@ -39,9 +42,12 @@ _CLUSTER_OPERATIONS = {"cluster_authorized_operations": sum(1 << code for code i
 class MetadataFamily:
     """Answers from the current view."""
 
-    def __init__(self, view: Callable[[], ClusterView], creation: TopicCreation) -> None:
+    def __init__(
+        self, view: Callable[[], ClusterView], creation: TopicCreation, *, create_offsets_topic: Callable[[], Awaitable[None]]
+    ) -> None:
         self._view = view
         self._creation = creation
+        self._create_offsets_topic = create_offsets_topic
 
     @api(ApiKey.METADATA, 0, 13)
     def metadata(self, request: Request) -> Any:
@@ -62,7 +68,12 @@ class MetadataFamily:
         errors: dict[str, KafkaError] = {}
         for name in dict.fromkeys(names):
             try:
-                await self._creation.create_automatically(name, timeout_ms=CREATION_TIMEOUT_MS)
+                if name == OFFSETS_TOPIC:
+                    await self._create_offsets_topic()
+                else:
+                    await self._creation.create_automatically(name, timeout_ms=CREATION_TIMEOUT_MS)
+            except CoordinatorNotAvailable as error:
+                errors[name] = UnknownTopicOrPartition(str(error))
             except Exception as error:
                 errors[name] = as_kafka_error(error)
         return self._reply([self._look_up(topic, errors.get(topic.name)) for topic in asked], message)
@@ -75,7 +86,8 @@ class MetadataFamily:
             return _describe_topic(topic)
         if error is None:
             error = UnknownTopicId() if asked.name is None else _why_unknown(asked.name)
-        return {"error_code": error.code, "name": asked.name, "topic_id": topic_id, "partitions": []}
+        is_internal = asked.name in INTERNAL_TOPICS
+        return {"error_code": error.code, "name": asked.name, "topic_id": topic_id, "is_internal": is_internal, "partitions": []}
 
     def _reply(self, topics: list[dict[str, object]], message: Any) -> Fields:
         view = self._view()

@@ -1,8 +1,9 @@
-"""InitProducerId (22), DescribeProducers (61): idempotent producers.
+"""InitProducerId (22), DescribeProducers (61), ListTransactions (66): idempotent producers, and no transactional ones yet.
 
-InitProducerId 0-5. 2: flexible. 3: a producer may name its old id (KIP-360). A producer without a transactional id always gets a new id in
-epoch 0. Transactions do not exist yet: a transactional id is answered with UNSUPPORTED_VERSION, which clients report and do not retry.
-DescribeProducers 0.
+InitProducerId 0-5. 2: flexible. 3: a producer may name its old id and epoch, both or neither (KIP-360). A producer without a transactional
+id always gets a new id in epoch 0. Transactions do not exist yet: a transactional id is answered with
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED, at which every client gives up at once; FindCoordinator has told it before, with a sentence.
+DescribeProducers 0. ListTransactions 0-2. 1: filter by duration. 2: filter by a pattern of ids (KIP-1152).
 """
 
 from typing import Any
@@ -10,9 +11,15 @@ from typing import Any
 from penstock.broker.api import Fields, Request, api
 from penstock.broker.failures import as_kafka_error, error_fields
 from penstock.cluster.replicas import Replicas
-from penstock.errors import InvalidRequest, UnsupportedVersion
+from penstock.errors import InvalidRegularExpression, InvalidRequest, TransactionalIdAuthorizationFailed
+from penstock.groups.topic_patterns import TopicPattern
 from penstock.transactions.producer_ids import ProducerIds
 from penstock.wire.api import ApiKey
+
+NONE = -1
+TRANSACTION_STATES = frozenset(
+    {"Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence"}
+)
 
 
 class ProducersFamily:
@@ -25,17 +32,20 @@ class ProducersFamily:
     @api(ApiKey.INIT_PRODUCER_ID, 0, 5)
     def init_producer_id(self, request: Request) -> Any:
         """A new producer id."""
-        transactional_id = request.decode().transactional_id
-        if transactional_id is not None:
-            error = InvalidRequest if transactional_id == "" else UnsupportedVersion
-            return {"error_code": error.code, "producer_id": -1, "producer_epoch": -1}
+        message = request.decode()
+        has_old_id = getattr(message, "producer_id", NONE) != NONE
+        has_old_epoch = getattr(message, "producer_epoch", NONE) != NONE
+        if has_old_id is not has_old_epoch or message.transactional_id == "":
+            return _no_producer(InvalidRequest.code)
+        if message.transactional_id is not None:
+            return _no_producer(TransactionalIdAuthorizationFailed.code)
         return self._new_producer()
 
     async def _new_producer(self) -> Fields:
         try:
             return {"error_code": 0, "producer_id": await self._producer_ids.take(), "producer_epoch": 0}
         except Exception as error:
-            return {"error_code": as_kafka_error(error).code, "producer_id": -1, "producer_epoch": -1}
+            return _no_producer(as_kafka_error(error).code)
 
     @api(ApiKey.DESCRIBE_PRODUCERS, 0, 0)
     def describe_producers(self, request: Request) -> Fields:
@@ -45,6 +55,17 @@ class ProducersFamily:
             partitions = [{"partition_index": index, **self._describe(topic.name, index)} for index in topic.partition_indexes]
             topics.append({"name": topic.name, "partitions": partitions})
         return {"topics": topics}
+
+    @api(ApiKey.LIST_TRANSACTIONS, 0, 2)
+    def list_transactions(self, request: Request) -> Fields:
+        """The transactions that match a filter: none."""
+        message = request.decode()
+        unknown = [state for state in dict.fromkeys(message.state_filters) if state not in TRANSACTION_STATES]
+        try:
+            TopicPattern(getattr(message, "transactional_id_pattern", None) or "")
+        except InvalidRegularExpression as error:
+            return {"error_code": error.code, "unknown_state_filters": [], "transaction_states": []}
+        return {"error_code": 0, "unknown_state_filters": unknown, "transaction_states": []}
 
     def _describe(self, topic: str, index: int) -> dict[str, object]:
         try:
@@ -64,3 +85,7 @@ class ProducersFamily:
         except Exception as error:
             return {**error_fields(as_kafka_error(error)), "active_producers": []}
         return {**error_fields(None), "active_producers": producers}
+
+
+def _no_producer(error_code: int) -> Fields:
+    return {"error_code": error_code, "producer_id": NONE, "producer_epoch": NONE}

@@ -7,7 +7,14 @@ import pytest
 from penstock.broker.handlers.metadata import MetadataFamily
 from penstock.broker.handlers.topics import TopicsFamily
 from penstock.broker.topic_creation import TopicCreation
-from penstock.errors import InvalidRequest, InvalidTopic, PolicyViolation, UnknownTopicId, UnknownTopicOrPartition
+from penstock.errors import (
+    CoordinatorNotAvailable,
+    InvalidRequest,
+    InvalidTopic,
+    PolicyViolation,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
 from penstock.options.settings import BrokerSettings
 from penstock.wire.api import ApiKey
 from tests.unit.broker.handlers.desk import Desk
@@ -26,9 +33,13 @@ def creation(cluster: Cluster) -> TopicCreation:
     return TopicCreation(cluster.controller, lambda: settings, max_partitions_in_all=lambda: 100_000)
 
 
+async def no_offsets_topic() -> None:
+    raise CoordinatorNotAvailable("no room for the topic of offsets")
+
+
 @pytest.fixture
 def family(cluster: Cluster, creation: TopicCreation) -> MetadataFamily:
-    return MetadataFamily(lambda: cluster.watcher.view, creation)
+    return MetadataFamily(lambda: cluster.watcher.view, creation, create_offsets_topic=no_offsets_topic)
 
 
 async def metadata(desk: Desk, family: MetadataFamily, *names: str, may_create: bool = False) -> Any:

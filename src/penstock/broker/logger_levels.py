@@ -1,0 +1,102 @@
+"""The levels of this process's loggers as options of a broker (KIP-412): changed while it runs, forgotten when it ends, as in Kafka.
+
+Kafka's names for levels; FATAL is Python's CRITICAL, WARN its WARNING, and TRACE, which Python has not, lies below DEBUG.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from penstock.coordination.cluster_view import ClusterView
+from penstock.errors import InvalidConfig, InvalidRequest
+from penstock.options.alteration import Alteration, AlterOperation
+from penstock.options.description import DescribedOption
+from penstock.options.option import OptionType
+from penstock.options.settings import ConfigSource
+
+ROOT = "root"
+TRACE = 5
+LEVELS = {
+    "FATAL": logging.CRITICAL,
+    "ERROR": logging.ERROR,
+    "WARN": logging.WARNING,
+    "INFO": logging.INFO,
+    "DEBUG": logging.DEBUG,
+    "TRACE": TRACE,
+}
+"""The strongest first."""
+
+
+class LoggerLevels:
+    """The loggers of this broker."""
+
+    def __init__(self, view: Callable[[], ClusterView], *, node_id: int) -> None:
+        self._view = view
+        self._node_id = node_id
+
+    def names(self) -> list[str]:
+        """Every broker has loggers."""
+        return [str(node_id) for node_id in self._view().brokers]
+
+    def describe(self, name: str, options: Collection[str] | None) -> list[DescribedOption]:
+        """The level that holds for each logger, set on it or inherited."""
+        self._check_broker(name)
+        return [_row(logger, level) for logger, level in _levels().items() if not options or logger in options]
+
+    async def replace(self, name: str, values: Mapping[str, str], *, validate_only: bool) -> None:
+        """Not possible, as in Kafka: nobody means to forget the levels of all other loggers."""
+        del name, values, validate_only
+        raise InvalidRequest("levels of loggers (resource type 8) are changed with IncrementalAlterConfigs")
+
+    async def increment(self, name: str, alterations: Sequence[Alteration], *, validate_only: bool) -> None:
+        """Set levels, or give back to a logger (DELETE) the level of the one above it; all of them or none."""
+        self._check_broker(name)
+        levels = {alteration.name: _new_level(alteration) for alteration in alterations}
+        if len(levels) < len(alterations):
+            raise InvalidRequest("the level of a logger is changed twice in one request")
+        if not validate_only:
+            for logger, level in levels.items():
+                logging.getLogger(None if logger == ROOT else logger).setLevel(level)
+
+    def _check_broker(self, name: str) -> None:
+        if name != str(self._node_id):
+            raise InvalidRequest(f"this is broker {self._node_id}; ask broker {name!r} itself for its loggers")
+
+
+def _new_level(alteration: Alteration) -> int:
+    name, operation, value = alteration
+    if operation not in (AlterOperation.SET, AlterOperation.DELETE):
+        raise InvalidRequest(f"the level of logger {name} can be set (SET) or given back (DELETE), nothing else")
+    if name not in _levels():
+        raise InvalidConfig(f"logger {name} does not exist")
+    if operation == AlterOperation.DELETE:
+        if name == ROOT:
+            raise InvalidRequest("the root logger has no logger above it: set its level instead of removing it")
+        return logging.NOTSET
+    level = LEVELS.get(value or "")
+    if level is None:
+        raise InvalidConfig(f"{value!r} is no level of a logger: it takes one of {', '.join(LEVELS)}")
+    return level
+
+
+def _levels() -> dict[str, str]:
+    """The names of all loggers and Kafka's words for their levels."""
+    # A copy first: a thread may ask for a new logger meanwhile.
+    named = [name for name, logger in list(logging.root.manager.loggerDict.items()) if isinstance(logger, logging.Logger)]
+    return {name: _word(logging.getLogger(None if name == ROOT else name).getEffectiveLevel()) for name in (ROOT, *sorted(named))}
+
+
+def _word(level: int) -> str:
+    return next((word for word, number in LEVELS.items() if level >= number), "TRACE")
+
+
+def _row(logger: str, level: str) -> DescribedOption:
+    return DescribedOption(
+        name=logger,
+        value=level,
+        source=ConfigSource.DYNAMIC_BROKER_LOGGER,
+        synonyms=(),
+        type=OptionType.UNKNOWN,
+        documentation="",
+        is_read_only=False,
+        is_sensitive=False,
+    )
