@@ -8,7 +8,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from penstock.options.option import MAX_INT, Option, OptionType, at_least, at_least_one_of, between, unlimited_or_at_least
+from penstock.options.option import (
+    MAX_INT,
+    Option,
+    OptionType,
+    at_least,
+    at_least_one_of,
+    between,
+    one_of_in_any_case,
+    unlimited_or_at_least,
+)
 from penstock.options.topic import SMALLEST_SEGMENT_BYTES, TOPIC_OPTIONS
 
 _STATIC_TOPIC_DEFAULTS = frozenset(
@@ -221,6 +230,15 @@ _GROUPS = (
         _option("group.consumer.assignors", OptionType.LIST, "uniform,range", "Assignors of KIP-848 groups; the first is the default."),
         check=at_least_one_of("uniform", "range"),
     ),
+    replace(
+        _option(
+            "group.consumer.migration.policy",
+            OptionType.STRING,
+            "bidirectional",
+            "Whether groups with members may change from the classic protocol to KIP-848 (upgrade), back (downgrade), or both.",
+        ),
+        check=one_of_in_any_case("disabled", "downgrade", "upgrade", "bidirectional"),
+    ),
     _option("offset.metadata.max.bytes", OptionType.INT, 4096, "Text that may be committed with an offset.", minimum=0),
     _option("offsets.retention.minutes", OptionType.INT, 10_080, "How long the offsets of an empty group are kept.", minimum=1),
     _option("offsets.retention.check.interval.ms", OptionType.LONG, 600_000, "How often expired offsets are looked for.", minimum=1),
@@ -256,7 +274,6 @@ _GROUPS = (
     ),
     _option("offsets.load.buffer.size", OptionType.INT, 5 * 1024 * 1024, "Bytes that are read at once when groups are loaded.", minimum=1),
     _fixed("offsets.commit.timeout.ms", OptionType.INT, 5000, "Time within which a commit has to reach all in-sync replicas."),
-    _fixed("group.consumer.migration.policy", OptionType.STRING, "bidirectional", "Whether groups with members may change their protocol."),
     _fixed("transaction.state.log.num.partitions", OptionType.INT, 50, "Partitions of the topic of transactions."),
     _fixed("transaction.state.log.replication.factor", OptionType.SHORT, 3, "Replicas of the topic of transactions, brokers permitting."),
     _fixed("transactional.id.expiration.ms", OptionType.INT, 604_800_000, "How long a silent transactional id is remembered."),

@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.groups.subscription import subscribed_topics
+from penstock.groups.consumer_protocol import subscribed_topics
 
 
 @pytest.mark.parametrize("version", [0, 1, 3, 9])
