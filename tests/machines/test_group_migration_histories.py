@@ -46,7 +46,7 @@ class History:
             else:
                 client.step()
             self.script.move(1)
-        check(self.clients)
+        check(self.clients, self.script)
 
     def _newcomer(self) -> Client | ClassicClient:
         topics = self.random.choice([("t",), ("t", "u")])
@@ -67,7 +67,7 @@ class History:
                     client.wait(1_000)
             self.script.move(1_000)
             step(heard, self.script)
-            check(self.clients)
+            check(self.clients, self.script)
 
     def knowledge(self) -> list[Fields]:
         """What the coordinator tells of the group."""

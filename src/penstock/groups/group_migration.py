@@ -40,8 +40,7 @@ def upgraded_members(group: ClassicGroup, image: TopicImage, *, settings: GroupS
     if len(group.roster) > settings.consumer_max_group_size:
         raise _not_upgraded(group, "the group size exceeds the consumer group maximum size")
     try:
-        # A group that is about to have its first generation has agreed on nothing yet.
-        protocol_name = group.protocol_name or group.roster.choose_protocol()
+        protocol_name = _agreed_protocol(group)
         members = [_upgraded(group, member, member.metadata(protocol_name), image) for member in group.roster]
     except MalformedFrame:
         raise _not_upgraded(group, "the embedded consumer protocol is malformed") from None
@@ -52,6 +51,11 @@ def upgraded_members(group: ClassicGroup, image: TopicImage, *, settings: GroupS
 
 def _not_upgraded(group: ClassicGroup, reason: str) -> GroupIdNotFound:
     return GroupIdNotFound(f"Cannot upgrade classic group {group.group_id} to consumer group because {reason}.")
+
+
+def _agreed_protocol(group: ClassicGroup) -> str:
+    """What the members agreed on; a group that is about to have its first generation has agreed on nothing yet, or has no members."""
+    return group.protocol_name or (group.roster.choose_protocol() if len(group.roster) else "")
 
 
 def _upgraded(group: ClassicGroup, member: ClassicMember, subscribed: bytes, image: TopicImage) -> MigratedMember:
