@@ -95,7 +95,7 @@ class ConsumerGroup(MixedGroup):
         existing, replaced = admit(self._state, command, member_id=member_id, limit=self.settings.consumer_max_group_size)
         base = existing or replaced
         metadata = updated(UNKNOWN_MEMBER if base is None else base.metadata, command)
-        expression_changed = (base.metadata.subscribed_topic_regex if base else None) != metadata.subscribed_topic_regex
+        expression_changed = (base.metadata.subscribed_topic_regex if base else "") != metadata.subscribed_topic_regex
         if expression_changed and metadata.subscribed_topic_regex:
             topic_pattern(metadata.subscribed_topic_regex)
         # From here on nothing is refused.

@@ -16,8 +16,8 @@ STATIC_LEAVE_EPOCH: Final = -2
 """A static member that comes back within its session and keeps its partitions until then."""
 
 NOT_ASSIGNED: Final = CurrentAssignment(0, 0, int(MemberState.STABLE), (), ())
-UNKNOWN_MEMBER: Final = MemberMetadata(None, None, "", "", (), None, -1, None)
-"""What is known of a member before its first heartbeat is read."""
+UNKNOWN_MEMBER: Final = MemberMetadata(None, None, "", "", (), "", -1, None)
+"""What is known of a member before its first heartbeat is read. Kafka's sign for "no expression" is an empty one."""
 
 
 class ConsumerMember:
