@@ -12,7 +12,7 @@ A partition with one replica is a partition with one replica: nothing here knows
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Self
@@ -138,12 +138,36 @@ class ClusterView:
     brokers: Mapping[int, BrokerState] = field(default_factory=dict)
     topics: Mapping[str, TopicState] = field(default_factory=dict)
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    topics_by_id: Mapping[UUID, TopicState] = field(init=False, compare=False)
+    topics_by_id: Mapping[UUID, TopicState] = field(default_factory=dict, repr=False, compare=False)
+    """The same topics; given only by `with_topics`."""
+    former_topics: Mapping[str, TopicState] | None = field(default=None, repr=False, compare=False)
+    """What `topics` were made of, and which names were changed by that."""
+    changed_names: Collection[str] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "topics_by_id", {topic.topic_id: topic for topic in self.topics.values()})
+        if len(self.topics_by_id) != len(self.topics):
+            object.__setattr__(self, "topics_by_id", {topic.topic_id: topic for topic in self.topics.values()})
 
     def with_topics(self, changed: Mapping[str, TopicState | None]) -> "ClusterView":
-        """The view with some topics replaced, added or (None) removed."""
-        topics = {**self.topics, **changed}
-        return replace(self, topics={name: topic for name, topic in topics.items() if topic is not None})
+        """The view with some topics replaced, added or (None) removed; those that stay are copied, not looked at."""
+        if not changed:
+            return self
+        topics, by_id = dict(self.topics), dict(self.topics_by_id)
+        for name, topic in changed.items():
+            former = topics.get(name)
+            if former is not None:
+                by_id.pop(former.topic_id, None)
+            if topic is not None:
+                topics[name] = by_id[topic.topic_id] = topic
+            elif former is not None:
+                del topics[name]
+        return replace(self, topics=topics, topics_by_id=by_id, former_topics=self.topics, changed_names=frozenset(changed))
+
+    def topics_changed_since(self, last: "ClusterView") -> Collection[str]:
+        """The names of topics that came, went or may be others; of two views that do not follow each other all are compared."""
+        if self.topics is last.topics:
+            return ()
+        if self.former_topics is last.topics:
+            return self.changed_names
+        names = self.topics.keys() | last.topics.keys()
+        return {name for name in names if self.topics.get(name) is not last.topics.get(name)}

@@ -44,7 +44,6 @@ from penstock.groups.commands import CommitOffsets, Heartbeat, JoinGroup, LeaveG
 from penstock.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from penstock.groups.group import CLASSIC
 from penstock.groups.outcome import Fields, GroupRecord, Outcome, Waiter
-from penstock.groups.topic_image import TopicImage
 
 _MAX_NAME_IN_MEMBER_ID = 255
 
@@ -313,7 +312,3 @@ class ClassicGroup(ClassicRebalance):
             "protocol_data": protocol_name or "",
             "members": [member.describe(protocol_name) for member in self.roster],
         }
-
-    def topics_changed(self, image: TopicImage, *, now_ms: int) -> Outcome:
-        """The leader watches topics itself."""
-        return Outcome()

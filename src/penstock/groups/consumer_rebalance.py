@@ -302,10 +302,10 @@ class ConsumerRebalance:
             return self._deadline_ms
         return self._scan_due_ms
 
-    def topics_changed(self, image: TopicImage, *, now_ms: int) -> Outcome:
+    def topics_changed(self, image: TopicImage, *, now_ms: int, changed: Collection[str] | None = None) -> Outcome:
         """If subscribed topics came, went or grew, a new target is needed; it is computed with the next heartbeat."""
         outcome = Outcome()
-        is_affected = self._subscriptions.change_image(image)
+        is_affected = self._subscriptions.change_image(image, changed=changed)
         if self._state.members:
             has_matched = self._scan(outcome, now_ms)
             if has_matched or (is_affected and self._subscriptions.metadata_hash() != self._state.metadata_hash):

@@ -12,6 +12,7 @@ member make a "simple" group: classic, empty, without a protocol type, remembere
 What a shard knows, its replay and its reads are in `shard`.
 """
 
+from collections.abc import Collection
 from typing import Final, cast
 
 from penstock.errors import (
@@ -49,7 +50,7 @@ from penstock.groups.repeated_commit import RepeatedCommit
 from penstock.groups.settings import GroupSettings
 from penstock.groups.shard import GroupShard, MakeConsumerGroup
 from penstock.groups.timers import GroupTimers
-from penstock.groups.topic_image import TopicImage
+from penstock.groups.topic_image import TopicImage, TopicInfo
 
 _MAX_NAME_BYTES: Final = 32_767
 """The records have lengths of 16 bits."""
@@ -362,23 +363,31 @@ class GroupCoordinator(GroupShard):
             return expiry_ms if timer_ms is None else timer_ms
         return min(timer_ms, expiry_ms)
 
-    def topics_changed(self, image: TopicImage, now_ms: int) -> Outcome:
-        """The topics are these now: offsets of deleted ones go, KIP-848 groups assign anew. Before `loaded` it is only kept until then."""
+    def topics_changed(self, image: TopicImage, now_ms: int, *, changed: Collection[str] | None = None) -> Outcome:
+        """The topics are these now: offsets of deleted ones go, KIP-848 groups assign anew. Before `loaded` it is only kept until then.
+
+        `changed` names those that may be different from the last time; all others are not looked at. None if that is not known.
+        """
         outcome = Outcome()
         former, self._image = self._image, image
         if self._expiry.next_ms is None:
             return outcome
         if former is None:
+            changed = None
             self._offsets.remove_other_topics_of_the_same_name(image, outcome=outcome)
         else:
-            for name, info in former.topics.items():
-                current = image.topics.get(name)
-                if current is None or current.topic_id != info.topic_id:
-                    self._offsets.remove_topic(name, unless_id=None if current is None else current.topic_id, outcome=outcome)
+            for name in former.topics if changed is None else changed:
+                self._forget_former_topic(name, former.topics.get(name), image.topics.get(name), outcome)
         for group in list(self._groups.values()):
-            outcome.merge(group.topics_changed(image, now_ms=now_ms))
-            self._timers.schedule(group.group_id, group.next_deadline_ms())
+            if group.group_type != CLASSIC:  # the leader of a classic group watches topics itself
+                outcome.merge(cast("ConsumerMachine", group).topics_changed(image, now_ms=now_ms, changed=changed))
+                self._timers.schedule(group.group_id, group.next_deadline_ms())
         return outcome
+
+    def _forget_former_topic(self, name: str, former: TopicInfo | None, current: TopicInfo | None, outcome: Outcome) -> None:
+        """Positions in a topic that was deleted, or deleted and made again, are gone."""
+        if former is not None and (current is None or current.topic_id != former.topic_id):
+            self._offsets.remove_topic(name, unless_id=None if current is None else current.topic_id, outcome=outcome)
 
 
 def _unless_empty(group_id: str) -> int:

@@ -7,7 +7,7 @@ Deadlines: `next_deadline_ms` may be earlier than anything really due (a heartbe
 the earliest one each time), but never later. A `tick` that finds nothing due returns an empty outcome and computes the bound anew.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from penstock.groups.commands import CommitOffsets, ConsumerHeartbeat, Heartbeat, JoinGroup, LeaveGroup, SyncGroup
@@ -77,12 +77,15 @@ class Group(Protocol):
     def next_deadline_ms(self) -> int | None:
         """When to tick next, or earlier; None if nothing can become due."""
 
-    def topics_changed(self, image: TopicImage, *, now_ms: int) -> Outcome:
-        """Topics were created or deleted or got partitions. Also called once, right after a group was made or loaded."""
-
 
 class ConsumerMachine(Group, Protocol):
     """What the coordinator needs of a KIP-848 group in addition."""
+
+    def topics_changed(self, image: TopicImage, *, now_ms: int, changed: Collection[str] | None = None) -> Outcome:
+        """Topics were created or deleted or got partitions: at most those in `changed`, where it is known.
+
+        Also called once, right after a group was made or loaded.
+        """
 
     def handle(self, command: ConsumerHeartbeat, waiter: Waiter, *, now_ms: int) -> Outcome:
         """Decide a heartbeat; errors are answers, nothing is raised."""
