@@ -67,7 +67,7 @@ class TopicCreation:
     def check_partition_count(self, added: int) -> None:
         """Raise if so many more partitions are too many at once, or more than this process has descriptors for."""
         self.check_request(added)
-        present = sum(len(topic.partitions) for topic in self._controller.view.topics.values()) + sum(self._under_way.values())
+        present = self._controller.view.partition_count + sum(self._under_way.values())
         if present + added > self._max_partitions_in_all:
             raise PolicyViolation(
                 f"{present} partitions exist; {added} more are above the {self._max_partitions_in_all} for which this process has file "

@@ -140,6 +140,8 @@ class ClusterView:
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     topics_by_id: Mapping[UUID, TopicState] = field(default_factory=dict, repr=False, compare=False)
     """The same topics; given only by `with_topics`."""
+    partition_count: int = field(default=0, compare=False)
+    """Of all topics together."""
     former_topics: Mapping[str, TopicState] | None = field(default=None, repr=False, compare=False)
     """What `topics` were made of, and which names were changed by that."""
     changed_names: Collection[str] = field(default=(), repr=False, compare=False)
@@ -147,21 +149,26 @@ class ClusterView:
     def __post_init__(self) -> None:
         if len(self.topics_by_id) != len(self.topics):
             object.__setattr__(self, "topics_by_id", {topic.topic_id: topic for topic in self.topics.values()})
+            object.__setattr__(self, "partition_count", sum(len(topic.partitions) for topic in self.topics.values()))
 
     def with_topics(self, changed: Mapping[str, TopicState | None]) -> "ClusterView":
         """The view with some topics replaced, added or (None) removed; those that stay are copied, not looked at."""
         if not changed:
             return self
-        topics, by_id = dict(self.topics), dict(self.topics_by_id)
+        topics, by_id, count = dict(self.topics), dict(self.topics_by_id), self.partition_count
         for name, topic in changed.items():
             former = topics.get(name)
             if former is not None:
                 by_id.pop(former.topic_id, None)
+                count -= len(former.partitions)
             if topic is not None:
                 topics[name] = by_id[topic.topic_id] = topic
+                count += len(topic.partitions)
             elif former is not None:
                 del topics[name]
-        return replace(self, topics=topics, topics_by_id=by_id, former_topics=self.topics, changed_names=frozenset(changed))
+        return replace(
+            self, topics=topics, topics_by_id=by_id, partition_count=count, former_topics=self.topics, changed_names=frozenset(changed)
+        )
 
     def topics_changed_since(self, last: "ClusterView") -> Collection[str]:
         """The names of topics that came, went or may be others; of two views that do not follow each other all are compared."""
