@@ -75,11 +75,11 @@ def assign_uniformly(candidates: Candidates, partition_counts: PartitionCounts) 
     if not candidates:
         return {}
     kept, free = _keep(candidates, partition_counts)
-    subscriptions = {candidate.topic_ids for candidate in candidates.values()}
-    if len(subscriptions) == 1:
-        _level(kept, free)
+    subscriptions = {member_id: candidate.topic_ids for member_id, candidate in candidates.items()}
+    if len(set(subscriptions.values())) == 1:
+        _level(kept, [(topic_id, partition) for topic_id, partitions in free.items() for partition in partitions])
     else:
-        kept = UnevenAssignment({member_id: candidate.topic_ids for member_id, candidate in candidates.items()}, kept, free).divide()
+        kept = UnevenAssignment(subscriptions, kept, free).divide()
     return {member_id: canonical(topics) for member_id, topics in kept.items()}
 
 
@@ -92,21 +92,21 @@ def _subscribers(member_ids: list[str], candidates: Candidates) -> dict[UUID, li
     return subscribers
 
 
-def _keep(candidates: Candidates, partition_counts: PartitionCounts) -> tuple[_Working, list[tuple[UUID, int]]]:
-    """What every member may keep of what it had, and the partitions that nobody has."""
+def _keep(candidates: Candidates, partition_counts: PartitionCounts) -> tuple[_Working, dict[UUID, list[int]]]:
+    """What every member may keep of what it had, and the partitions that nobody has, both in order."""
     unowned = {topic_id: set(range(count)) for topic_id, count in partition_counts.items()}
     kept: _Working = {}
-    wanted: set[UUID] = set()
     for member_id, candidate in candidates.items():
         mine = kept[member_id] = {}
-        wanted |= candidate.topic_ids
         for topic_id, partitions in candidate.assigned:
             if topic_id in candidate.topic_ids:
-                still_there = unowned[topic_id].intersection(partitions)
-                unowned[topic_id] -= still_there
+                left = unowned[topic_id]
+                still_there = left.intersection(partitions)
+                left -= still_there
                 mine[topic_id] = still_there
+    wanted = frozenset[UUID]().union(*{candidate.topic_ids for candidate in candidates.values()})
     in_order = sorted(wanted, key=lambda topic_id: topic_id.int)
-    return kept, [(topic_id, partition) for topic_id in in_order for partition in sorted(unowned[topic_id])]
+    return kept, {topic_id: sorted(unowned[topic_id]) for topic_id in in_order}
 
 
 def _level(kept: _Working, free: list[tuple[UUID, int]]) -> None:

@@ -29,11 +29,12 @@ class _Topic:
 
     __slots__ = ("free", "held", "readers", "topic_id")
 
-    def __init__(self, topic_id: UUID) -> None:
+    def __init__(self, topic_id: UUID, readers: list[int], free: list[int]) -> None:
         self.topic_id = topic_id
-        self.readers: list[int] = []
+        self.readers = readers
+        """In ascending order; shared by all topics that the same members read."""
         self.held: dict[int, list[int]] = {}
-        self.free: list[int] = []
+        self.free = free
 
 
 class UnevenAssignment:
@@ -41,17 +42,10 @@ class UnevenAssignment:
 
     __slots__ = ("_keys", "_members", "_topics")
 
-    def __init__(self, subscriptions: Mapping[str, frozenset[UUID]], held: Held, free: Iterable[tuple[UUID, int]]) -> None:
+    def __init__(self, subscriptions: Mapping[str, frozenset[UUID]], held: Held, free: Mapping[UUID, list[int]]) -> None:
         self._members = sorted(subscriptions)
-        topics = {topic_id: _Topic(topic_id) for topic_id in frozenset().union(*subscriptions.values())}
-        of_subscription: dict[frozenset[UUID], list[_Topic]] = {}
-        for number, member_id in enumerate(self._members):
-            subscription = subscriptions[member_id]
-            subscribed = of_subscription.get(subscription)
-            if subscribed is None:  # many members share one
-                subscribed = of_subscription[subscription] = [topics[topic_id] for topic_id in subscription]
-            for topic in subscribed:
-                topic.readers.append(number)
+        readers = _readers([subscriptions[member_id] for member_id in self._members])
+        topics = {topic_id: _Topic(topic_id, numbers, free.get(topic_id, [])) for topic_id, numbers in readers.items()}
         self._keys = [0] * len(self._members)
         for number, member_id in enumerate(self._members):
             load = 0
@@ -59,8 +53,6 @@ class UnevenAssignment:
                 kept = topics[topic_id].held[number] = list(partitions)
                 load += len(kept)
             self._keys[number] = load * len(self._members) + number
-        for topic_id, partition in free:
-            topics[topic_id].free.append(partition)
         self._topics = sorted(topics.values(), key=lambda topic: (len(topic.readers), topic.topic_id.int))
 
     def divide(self) -> dict[str, dict[UUID, set[int]]]:
@@ -123,3 +115,23 @@ class UnevenAssignment:
                 heapreplace(givers, givers[0] + count)
             else:
                 heappop(givers)
+
+
+def _readers(subscriptions: list[frozenset[UUID]]) -> dict[UUID, list[int]]:
+    """The members of each topic, by number. Many members have the same subscription, and many topics the same readers."""
+    members: dict[frozenset[UUID], list[int]] = {}
+    for number, subscription in enumerate(subscriptions):
+        members.setdefault(subscription, []).append(number)
+    kinds = list(members.values())
+    kinds_of: dict[UUID, list[int]] = {}
+    for kind, subscription in enumerate(members):
+        for topic_id in subscription:
+            kinds_of.setdefault(topic_id, []).append(kind)
+    combined: dict[tuple[int, ...], list[int]] = {}
+    readers = {}
+    for topic_id, together in kinds_of.items():
+        combination = tuple(together)
+        if combination not in combined:
+            combined[combination] = sorted(number for kind in combination for number in kinds[kind])
+        readers[topic_id] = combined[combination]
+    return readers

@@ -15,7 +15,7 @@ Divided = dict[str, dict[UUID, set[int]]]
 TOPICS = [UUID(int=number) for number in range(1, 6)]
 
 
-def plainly(subscriptions: Mapping[str, frozenset[UUID]], kept: Divided, free: list[tuple[UUID, int]]) -> Divided:
+def plainly(subscriptions: Mapping[str, frozenset[UUID]], kept: Divided, free: dict[UUID, list[int]]) -> Divided:
     """The rules word for word: look through all members for every partition."""
     loads = {member_id: sum(map(len, topics.values())) for member_id, topics in kept.items()}
     readers = {topic_id: [name for name in sorted(kept) if topic_id in subscriptions[name]] for topic_id in TOPICS}
@@ -29,7 +29,7 @@ def plainly(subscriptions: Mapping[str, frozenset[UUID]], kept: Divided, free: l
         loads[taker] += 1
 
     for topic_id in order:
-        for partition in sorted(number for one, number in free if one == topic_id):
+        for partition in free.get(topic_id, []):
             move(topic_id, partition, None, min(readers[topic_id], key=loads.__getitem__))
     for _ in range(16):
         has_moved = False
@@ -54,7 +54,7 @@ def plainly(subscriptions: Mapping[str, frozenset[UUID]], kept: Divided, free: l
 )
 def test_result_is_the_one_of_the_plain_rules(subscriptions: dict[str, frozenset[UUID]], counts: list[int], owners: list[int]) -> None:
     kept: Divided = {member_id: {} for member_id in subscriptions}
-    free: list[tuple[UUID, int]] = []
+    free: dict[UUID, list[int]] = {}
     for position, topic_id in enumerate(TOPICS):
         readers = sorted(member_id for member_id, topics in subscriptions.items() if topic_id in topics)
         for partition in range(counts[position] if readers else 0):
@@ -62,7 +62,7 @@ def test_result_is_the_one_of_the_plain_rules(subscriptions: dict[str, frozenset
             if owner < len(readers):
                 kept[readers[owner]].setdefault(topic_id, set()).add(partition)
             else:
-                free.append((topic_id, partition))
+                free.setdefault(topic_id, []).append(partition)
     divided = UnevenAssignment(subscriptions, kept, free).divide()
     expected = plainly(subscriptions, kept, free)
     assert {name: {topic: got for topic, got in topics.items() if got} for name, topics in divided.items()} == {
@@ -90,7 +90,7 @@ def work(partitions: int, monkeypatch: pytest.MonkeyPatch) -> int:
     subscriptions = {"m0": frozenset({one}), **{f"m{number}": frozenset({one, other}) for number in range(1, 101)}}
     kept: Divided = {member_id: {} for member_id in subscriptions}
     kept["m0"] = {one: set(range(partitions))}
-    UnevenAssignment(subscriptions, kept, [(other, partition) for partition in range(partitions)]).divide()
+    UnevenAssignment(subscriptions, kept, {other: list(range(partitions))}).divide()
     return touched
 
 
