@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.brokers import Broker
-from tests.clients.group_requests import commit_alone, committed_offset
+from tests.clients.consumer_protocol import describe_consumer_group
+from tests.clients.group_requests import commit_alone, committed_offset, describe
 from tests.clients.numbered import Numbered
 from tests.java import java_command, run_tool
 from tests.topics import create_topic, fresh_name
@@ -79,6 +80,28 @@ def test_java_consumers_divide_a_topic_and_commit_all_of_it(group_broker: Broker
         assert sorted((row[2], row[3], row[4], row[5]) for row in rows) == [(str(n), "100", "100", "0") for n in range(4)]
     assert {event["name"] for event in one.events} >= {"startup_complete", "partitions_assigned", "records_consumed", "shutdown_complete"}
     assert _committed(group_broker, group, messages) == 400
+
+
+def test_java_consumers_move_from_one_protocol_to_the_other_and_back(group_broker: Broker, tmp_path: Path) -> None:
+    messages = Numbered(group_broker, create_topic(group_broker, partitions=2), partitions=2)
+    group = fresh_name("group")
+    settings: dict[str, Any] = {"topic": messages.topic, "group": group}
+
+    def write_and_wait() -> None:
+        messages.write(20)
+        wait_until(lambda: _committed(group_broker, group, messages) == messages.total, "everything is committed", deadline_s=120)
+
+    with java_consumer(group_broker, tmp_path, **settings, protocol="classic") as old:
+        write_and_wait()
+        with java_consumer(group_broker, tmp_path, **settings, protocol="consumer") as new:
+            wait_until(lambda: len(_assigned(old)) == len(_assigned(new)) == 1, "an even division", deadline_s=120)
+            write_and_wait()
+            with group_broker.connect() as connection:
+                assert {member.member_type for member in describe_consumer_group(connection, group).members} == {0, 1}
+        write_and_wait()
+        assert _assigned(old) == {0, 1}
+        with group_broker.connect() as connection:
+            assert describe(connection, group).group_state == "Stable", "a classic group again"
 
 
 def _assigned(consumer: JavaConsumer) -> set[int]:

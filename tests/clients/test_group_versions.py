@@ -54,6 +54,21 @@ def test_offered_versions_of_group_apis_are_those_of_kafka(group_broker: Broker,
 
 
 @pytest.mark.parametrize("version", every_version(JOIN_GROUP))
+def test_refused_join_has_no_protocol_name(group_broker: Broker, version: int) -> None:
+    """Null as soon as a version has null, as Kafka's own answers; empty before."""
+    nothing = None if version >= 7 else ""
+    with group_broker.connect() as connection:
+        unknown = connection.ask(JOIN_GROUP, version, join_fields(fresh_name("group"), "nobody"))
+        nameless = connection.ask(JOIN_GROUP, version, join_fields(""))
+        impatient = connection.ask(JOIN_GROUP, version, join_fields(fresh_name("group"), session_timeout_ms=1))
+    assert [(answer.error_code, answer.protocol_name) for answer in (unknown, nameless, impatient)] == [
+        (ErrorCode.unknown_member_id, nothing),
+        (ErrorCode.invalid_group_id, nothing),
+        (ErrorCode.invalid_session_timeout, nothing),
+    ]
+
+
+@pytest.mark.parametrize("version", every_version(JOIN_GROUP))
 def test_member_joins_syncs_beats_and_leaves(group_broker: Broker, version: int) -> None:
     """The other APIs go along at the version of the same age, as far as they have one."""
     group = fresh_name("group")

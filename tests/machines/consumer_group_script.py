@@ -1,7 +1,7 @@
 """Drives a KIP-848 group without a broker: a clock, topics, members that behave as real clients do, and the log of its records."""
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Protocol, cast
 from uuid import UUID
 
 from penstock.groups.commands import ConsumerHeartbeat
@@ -84,8 +84,9 @@ class Script:
         group = self._empty_group()
         last = {record.key: position for position, record in enumerate(self.log)}
         for position, record in enumerate(self.log):
-            if last[record.key] == position:
-                key, value = cast("tuple[ConsumerKey, ConsumerValue | None]", decode_record(record))
+            decoded = decode_record(record)
+            if last[record.key] == position and decoded is not None:
+                key, value = cast("tuple[ConsumerKey, ConsumerValue | None]", decoded)
                 group.apply(key, value)
         return group
 
@@ -98,10 +99,20 @@ class Script:
         return {str(member["member_id"]): member for member in cast("list[Fields]", self.group.describe_consumer()["members"])}
 
 
+class Beating(Protocol):
+    """Whoever takes the heartbeats of clients."""
+
+    now_ms: int
+    image: TopicImage
+
+    def beat(self, member_id: str, epoch: int, **fields: object) -> Fields:
+        """One heartbeat and its answer."""
+
+
 class Client:
     """A member that behaves as librdkafka and Java do: it gives up first, says so, and takes on what it is given."""
 
-    def __init__(self, script: Script, member_id: str, *topics: str, instance_id: str | None = None, regex: str | None = None) -> None:
+    def __init__(self, script: Beating, member_id: str, *topics: str, instance_id: str | None = None, regex: str | None = None) -> None:
         self.script = script
         self.member_id = member_id
         self.instance_id = instance_id
@@ -205,12 +216,14 @@ def as_partitions(reply: Mapping[str, object], image: TopicImage) -> Partitions:
 
 def settle(*clients: Client, rounds: int = 12) -> None:
     """Heartbeats of all members until everybody has what it should have."""
+    script = clients[0].script
+    assert isinstance(script, Script)
     for _ in range(rounds):
         for client in clients:
             client.beat()
-        if clients[0].script.group.state == "Stable":
+        if script.group.state == "Stable":
             return
-    raise AssertionError(f"after {rounds} rounds the group is {clients[0].script.group.state}")
+    raise AssertionError(f"after {rounds} rounds the group is {script.group.state}")
 
 
 def snapshot(group: ConsumerGroup) -> dict[str, object]:

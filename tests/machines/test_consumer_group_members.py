@@ -295,7 +295,7 @@ def test_description_shows_current_and_target_assignment() -> None:
         "client_id": "c",
         "client_host": "/h",
         "subscribed_topic_names": ["orders"],
-        "subscribed_topic_regex": None,
+        "subscribed_topic_regex": "",
         "assignment": {"topic_partitions": [{"topic_id": topic_id("orders"), "topic_name": "orders", "partitions": [0, 1]}]},
         "target_assignment": {"topic_partitions": [{"topic_id": topic_id("orders"), "topic_name": "orders", "partitions": [1]}]},
         "member_type": 1,

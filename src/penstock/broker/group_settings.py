@@ -36,6 +36,7 @@ def group_settings(settings: BrokerSettings) -> GroupSettings:
         consumer_heartbeat_interval_ms=settings.integer("group.consumer.heartbeat.interval.ms"),
         consumer_max_group_size=settings.integer("group.consumer.max.size"),
         consumer_assignors=settings.elements("group.consumer.assignors"),
+        consumer_migration_policy=(settings.text("group.consumer.migration.policy") or "").lower(),
     )
 
 

@@ -16,7 +16,7 @@ One timer per shard, for the machine's earliest deadline; no task.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final, cast
 
@@ -144,10 +144,10 @@ class GroupShard:
         else:
             self._answer(outcome.replies)
 
-    def topics_changed(self, image: TopicImage) -> None:
-        """Tell the groups which topics there are."""
+    def topics_changed(self, image: TopicImage, *, changed: Collection[str] | None = None) -> None:
+        """Tell the groups which topics there are, and which of them may be others than the last time."""
         if self._coordinator is not None:
-            self._settle(self._coordinator.topics_changed(image, now_ms=self.now_ms()))
+            self._settle(self._coordinator.topics_changed(image, now_ms=self.now_ms(), changed=changed))
 
     def begin_loading(self) -> None:
         """The log is about to be replayed."""

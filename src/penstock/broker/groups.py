@@ -153,14 +153,15 @@ class Groups:
         """Follow a new view; the partitions of this broker follow it already."""
         if self._is_closed:
             return
-        has_other_topics = view.topics is not self._view.topics
+        changed = {name: _info(view.topics.get(name)) for name in view.topics_changed_since(self._view)}
+        changed = {name: info for name, info in changed.items() if info != self._image.topics.get(name)}
         self._view = view
-        if has_other_topics:
-            self._image = _image(view)
+        if changed:
+            self._image = self._image.with_changes(changed)
         self._apply_topic(view.topics.get(OFFSETS_TOPIC))
-        if has_other_topics:
+        if changed:
             for shard in list(self._shards.values()):
-                shard.topics_changed(self._image)
+                shard.topics_changed(self._image, changed=changed)
 
     def _apply_topic(self, topic: TopicState | None) -> None:
         if topic is None or topic.topic_id != self._topic_id:
@@ -250,5 +251,5 @@ class Groups:
         )
 
 
-def _image(view: ClusterView) -> TopicImage:
-    return TopicImage({name: TopicInfo(topic.topic_id, len(topic.partitions)) for name, topic in view.topics.items()})
+def _info(topic: TopicState | None) -> TopicInfo | None:
+    return None if topic is None else TopicInfo(topic.topic_id, len(topic.partitions))

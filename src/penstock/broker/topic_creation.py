@@ -71,8 +71,7 @@ class TopicCreation:
     def check_partition_count(self, added: int) -> None:
         """Raise if so many more partitions are too many at once, or more than this process has descriptors for."""
         self.check_request(added)
-        topics = self._controller.view.topics.values()
-        present = sum(len(topic.partitions) for topic in topics if not topic.is_internal)
+        present = self._controller.view.partition_count
         present += sum(count for name, count in self._under_way.items() if name not in INTERNAL_TOPICS)
         limit = self._max_partitions_in_all()
         if present + added > limit:

@@ -10,7 +10,7 @@ because the one that holds it failed while the logs were opened.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from uuid import UUID
 
@@ -60,7 +60,9 @@ class Replicas:
         self._request_flush = request_flush
         self._remove_later = remove_later
         self._topics: dict[TopicKey, HostedTopic] = {}
-        self._has_applied = False
+        self._incomplete: set[str] = set()
+        """Topics with partitions that are offline: they are tried again with every view."""
+        self._applied: ClusterView | None = None
 
     def __iter__(self) -> Iterator[Partition]:
         for key, topic in list(self._topics.items()):
@@ -92,14 +94,24 @@ class Replicas:
         return log.log_start_offset if partition is None else partition.high_watermark.value
 
     async def apply(self, view: ClusterView) -> None:
-        """Make what this broker keeps agree with the view."""
-        for topic in [hosted for key, hosted in self._topics.items() if isinstance(key, str)]:
-            current = view.topics.get(topic.name)
-            if current is None or current.topic_id != topic.topic_id:
+        """Make what this broker keeps agree with the view; topics that are as they were in the last one are not looked at."""
+        names = self._names_to_look_at(view)
+        for name in names:
+            topic, current = self._topics.get(name), view.topics.get(name)
+            if topic is not None and (current is None or current.topic_id != topic.topic_id):
                 self._let_go(topic)
-        for state in view.topics.values():
-            await self._take_up(state)
-        self._has_applied = True
+        for name in names:
+            state = view.topics.get(name)
+            if state is not None:
+                await self._take_up(state)
+        self._applied = view
+
+    def _names_to_look_at(self, view: ClusterView) -> Collection[str]:
+        """What changed, and what could not be had the last time; everything at first, and when options of brokers changed."""
+        last = self._applied
+        if last is None or view.broker_configs is not last.broker_configs:
+            return dict.fromkeys([*(key for key in self._topics if isinstance(key, str)), *view.topics])
+        return {*view.topics_changed_since(last), *self._incomplete}
 
     async def _take_up(self, state: TopicState) -> None:
         mine = [index for index, partition in enumerate(state.partitions) if self._node_id in partition.replicas]
@@ -114,7 +126,7 @@ class Replicas:
                 self._update(present, state, config)
             else:
                 logger.error("topic %s claims to have %d partitions; partition %d stays", state.name, len(state.partitions), present.index)
-        if not self._has_applied and self._is_a_disk_missing:
+        if self._applied is None and self._is_a_disk_missing:
             topic.lost = {index for index in mine if self._logs.get(state.name, index) is None}
             for index in sorted(topic.lost):
                 logger.error("partition %s-%d is offline: its log was not found and may be on the disk that failed", state.name, index)
@@ -124,6 +136,7 @@ class Replicas:
             for index, log in logs.items():
                 self._begin(topic, index, log, state)
         topic.offline = set(mine) - set(topic.partitions)
+        (self._incomplete.add if topic.offline else self._incomplete.discard)(state.name)
         self._topics[state.name] = self._topics[state.topic_id.bytes] = topic
 
     @property
@@ -159,6 +172,7 @@ class Replicas:
         return logs
 
     def _let_go(self, topic: HostedTopic) -> None:
+        self._incomplete.discard(topic.name)
         del self._topics[topic.name]
         del self._topics[topic.topic_id.bytes]
         for index, partition in topic.partitions.items():

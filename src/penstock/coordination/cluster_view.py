@@ -15,7 +15,7 @@ A partition with one replica is a partition with one replica: nothing here knows
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Self
@@ -182,15 +182,50 @@ class ClusterView:
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     unreadable_topics: frozenset[str] = frozenset()
     """Topics whose znodes are there and never made sense: nothing is known of them, and their logs are left alone."""
-    topics_by_id: Mapping[UUID, TopicState] = field(init=False, compare=False)
+    topics_by_id: Mapping[UUID, TopicState] = field(default_factory=dict, repr=False, compare=False)
+    """The same topics; given only by `with_topics`."""
+    partition_count: int = field(default=0, compare=False)
+    """Of all topics together that are not internal."""
+    former_topics: Mapping[str, TopicState] | None = field(default=None, repr=False, compare=False)
+    """What `topics` were made of, and which names were changed by that."""
+    changed_names: Collection[str] = field(default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "topics_by_id", {topic.topic_id: topic for topic in self.topics.values()})
+        if len(self.topics_by_id) != len(self.topics):
+            object.__setattr__(self, "topics_by_id", {topic.topic_id: topic for topic in self.topics.values()})
+            object.__setattr__(self, "partition_count", sum(_counted(topic) for topic in self.topics.values()))
 
     def with_topics(self, changed: Mapping[str, TopicState | None]) -> "ClusterView":
-        """The view with some topics replaced, added or (None) removed."""
-        topics = {**self.topics, **changed}
-        return replace(self, topics={name: topic for name, topic in topics.items() if topic is not None})
+        """The view with some topics replaced, added or (None) removed; those that stay are copied, not looked at."""
+        if not changed:
+            return self
+        topics, by_id, count = dict(self.topics), dict(self.topics_by_id), self.partition_count
+        for name, topic in changed.items():
+            former = topics.get(name)
+            if former is not None:
+                by_id.pop(former.topic_id, None)
+                count -= _counted(former)
+            if topic is not None:
+                topics[name] = by_id[topic.topic_id] = topic
+                count += _counted(topic)
+            elif former is not None:
+                del topics[name]
+        return replace(
+            self, topics=topics, topics_by_id=by_id, partition_count=count, former_topics=self.topics, changed_names=frozenset(changed)
+        )
+
+    def topics_changed_since(self, last: "ClusterView") -> Collection[str]:
+        """The names of topics that came, went or may be others; of two views that do not follow each other all are compared."""
+        if self.topics is last.topics:
+            return ()
+        if self.former_topics is last.topics:
+            return self.changed_names
+        names = self.topics.keys() | last.topics.keys()
+        return {name for name in names if self.topics.get(name) is not last.topics.get(name)}
+
+
+def _counted(topic: TopicState) -> int:
+    return 0 if topic.is_internal else len(topic.partitions)
 
 
 def _decode_topic_id(text: str) -> UUID:

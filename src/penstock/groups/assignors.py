@@ -14,14 +14,11 @@ Racks are not considered (Kafka's own assignors ignore them since 4.0, too).
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from heapq import heapify, heapreplace
 from typing import Final, NamedTuple
 from uuid import UUID
 
 from penstock.groups.consumer_records import Assignment
-
-_BALANCING_ROUNDS: Final = 16
-"""Each round about halves what is out of balance; Kafka stops there as well."""
+from penstock.groups.uneven_assignment import UnevenAssignment
 
 
 class Candidate(NamedTuple):
@@ -78,11 +75,11 @@ def assign_uniformly(candidates: Candidates, partition_counts: PartitionCounts) 
     if not candidates:
         return {}
     kept, free = _keep(candidates, partition_counts)
-    subscriptions = {candidate.topic_ids for candidate in candidates.values()}
-    if len(subscriptions) == 1:
-        _level(kept, free)
+    subscriptions = {member_id: candidate.topic_ids for member_id, candidate in candidates.items()}
+    if len(set(subscriptions.values())) == 1:
+        _level(kept, [(topic_id, partition) for topic_id, partitions in free.items() for partition in partitions])
     else:
-        _balance(kept, free, _subscribers(sorted(candidates), candidates))
+        kept = UnevenAssignment(subscriptions, kept, free).divide()
     return {member_id: canonical(topics) for member_id, topics in kept.items()}
 
 
@@ -95,21 +92,21 @@ def _subscribers(member_ids: list[str], candidates: Candidates) -> dict[UUID, li
     return subscribers
 
 
-def _keep(candidates: Candidates, partition_counts: PartitionCounts) -> tuple[_Working, list[tuple[UUID, int]]]:
-    """What every member may keep of what it had, and the partitions that nobody has."""
+def _keep(candidates: Candidates, partition_counts: PartitionCounts) -> tuple[_Working, dict[UUID, list[int]]]:
+    """What every member may keep of what it had, and the partitions that nobody has, both in order."""
     unowned = {topic_id: set(range(count)) for topic_id, count in partition_counts.items()}
     kept: _Working = {}
-    wanted: set[UUID] = set()
     for member_id, candidate in candidates.items():
         mine = kept[member_id] = {}
-        wanted |= candidate.topic_ids
         for topic_id, partitions in candidate.assigned:
             if topic_id in candidate.topic_ids:
-                still_there = unowned[topic_id].intersection(partitions)
-                unowned[topic_id] -= still_there
+                left = unowned[topic_id]
+                still_there = left.intersection(partitions)
+                left -= still_there
                 mine[topic_id] = still_there
+    wanted = frozenset[UUID]().union(*{candidate.topic_ids for candidate in candidates.values()})
     in_order = sorted(wanted, key=lambda topic_id: topic_id.int)
-    return kept, [(topic_id, partition) for topic_id in in_order for partition in sorted(unowned[topic_id])]
+    return kept, {topic_id: sorted(unowned[topic_id]) for topic_id in in_order}
 
 
 def _level(kept: _Working, free: list[tuple[UUID, int]]) -> None:
@@ -142,53 +139,6 @@ def _give_up(topics: dict[UUID, set[int]], count: int) -> list[tuple[UUID, int]]
     for topic_id, partition in given:
         topics[topic_id].remove(partition)
     return given
-
-
-def _balance(kept: _Working, free: list[tuple[UUID, int]], subscribers: Mapping[UUID, list[str]]) -> None:
-    """Subscriptions differ: give what is free to those that have least, topics with little choice first, then move what helps."""
-    sizes = {member_id: _size(topics) for member_id, topics in kept.items()}
-    unassigned: dict[UUID, list[int]] = {}
-    for topic_id, partition in free:
-        unassigned.setdefault(topic_id, []).append(partition)
-    order = sorted(subscribers, key=lambda topic_id: (len(subscribers[topic_id]), topic_id.int))
-    for topic_id in order:
-        _hand_out(topic_id, unassigned.get(topic_id, []), kept, sizes=sizes, members=subscribers[topic_id])
-    for _ in range(_BALANCING_ROUNDS):
-        moved = [_even_out(topic_id, kept, sizes=sizes, members=subscribers[topic_id]) for topic_id in order]
-        if not any(moved):
-            return
-
-
-def _hand_out(topic_id: UUID, partitions: list[int], kept: _Working, *, sizes: dict[str, int], members: list[str]) -> None:
-    """Give each partition to the member that has least at that moment."""
-    if not partitions:
-        return
-    heap = [(sizes[member_id], member_id) for member_id in members]
-    heapify(heap)
-    for partition in partitions:
-        size, member_id = heap[0]
-        kept[member_id].setdefault(topic_id, set()).add(partition)
-        sizes[member_id] = size + 1
-        heapreplace(heap, (size + 1, member_id))
-
-
-def _even_out(topic_id: UUID, kept: _Working, *, sizes: dict[str, int], members: list[str]) -> bool:
-    """Move partitions of one topic from the fullest of its members that own any to the emptiest, while that makes the two more equal."""
-    moved = False
-    givers = [member_id for member_id in members if kept[member_id].get(topic_id)]
-    while givers:
-        fullest = max(givers, key=sizes.__getitem__)
-        emptiest = min(members, key=sizes.__getitem__)
-        if sizes[fullest] - sizes[emptiest] < 2:
-            return moved
-        partition = max(kept[fullest][topic_id])
-        kept[fullest][topic_id].remove(partition)
-        kept[emptiest].setdefault(topic_id, set()).add(partition)
-        sizes[fullest] -= 1
-        sizes[emptiest] += 1
-        moved = True
-        givers = [member_id for member_id in members if kept[member_id].get(topic_id)]
-    return moved
 
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = {"uniform": assign_uniformly, "range": assign_ranges}

@@ -11,7 +11,7 @@ def join_error(error_code: int, *, member_id: str = "") -> Fields:
         "error_code": error_code,
         "generation_id": NO_GENERATION,
         "protocol_type": None,
-        "protocol_name": "",
+        "protocol_name": None,
         "leader": "",
         "skip_assignment": False,
         "member_id": member_id,

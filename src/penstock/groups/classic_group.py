@@ -32,7 +32,6 @@ from penstock.groups.classic_answers import join_error, sync_answer
 from penstock.groups.classic_member import ClassicMember
 from penstock.groups.classic_rebalance import (
     COMPLETING_REBALANCE,
-    CONSUMER_PROTOCOL_TYPE,
     DEAD,
     EMPTY,
     NEW_MEMBER_JOIN_TIMEOUT_MS,
@@ -42,9 +41,9 @@ from penstock.groups.classic_rebalance import (
 )
 from penstock.groups.classic_records import NO_TIMESTAMP, group_metadata_record
 from penstock.groups.commands import CommitOffsets, Heartbeat, JoinGroup, LeaveGroup, LeavingMember, SyncGroup
+from penstock.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from penstock.groups.group import CLASSIC
 from penstock.groups.outcome import Fields, GroupRecord, Outcome, Waiter
-from penstock.groups.topic_image import TopicImage
 
 _MAX_NAME_IN_MEMBER_ID = 255
 
@@ -110,7 +109,7 @@ class ClassicGroup(ClassicRebalance):
             self._is_new_member_added = True
         self.roster.add(member)
         self._renew_session(member, now_ms, timeout_ms=NEW_MEMBER_JOIN_TIMEOUT_MS)
-        self._rebalance(outcome, now_ms=now_ms)
+        self.rebalance(outcome, now_ms=now_ms)
 
     def _join_again(self, command: JoinGroup, waiter: Waiter, outcome: Outcome, *, now_ms: int) -> None:
         try:
@@ -127,7 +126,7 @@ class ClassicGroup(ClassicRebalance):
             outcome.reply(waiter, self._joined_answer(member))
         else:
             self._update(member, command, waiter, outcome)
-            self._rebalance(outcome, now_ms=now_ms)
+            self.rebalance(outcome, now_ms=now_ms)
 
     def _update(self, member: ClassicMember, command: JoinGroup, waiter: Waiter, outcome: Outcome) -> None:
         self.roster.offer(member, command.protocols)
@@ -146,11 +145,11 @@ class ClassicGroup(ClassicRebalance):
         self._renew_session(member, now_ms)
         if self.state != STABLE or self.roster.choose_protocol() != self.protocol_name:
             # In CompletingRebalance the leader knows the former id only and would assign nothing to the new one.
-            self._rebalance(outcome, now_ms=now_ms)
+            self.rebalance(outcome, now_ms=now_ms)
             return
         record = self.metadata_record()
         if self._is_too_large(record):
-            self._rebalance(outcome, now_ms=now_ms)
+            self.rebalance(outcome, now_ms=now_ms)
             return
         outcome.write(record)
         self._look_up_subscribed_topics()
@@ -218,7 +217,7 @@ class ClassicGroup(ClassicRebalance):
             answers.append({"member_id": leaving.member_id, "group_instance_id": leaving.instance_id, "error_code": error_code})
         outcome.reply(waiter, {"error_code": 0, "members": answers})
         if has_left and self.state != EMPTY:
-            self._rebalance(outcome, now_ms=now_ms)
+            self.rebalance(outcome, now_ms=now_ms)
         return outcome
 
     def _leave_one(self, leaving: LeavingMember, outcome: Outcome) -> int:
@@ -313,7 +312,3 @@ class ClassicGroup(ClassicRebalance):
             "protocol_data": protocol_name or "",
             "members": [member.describe(protocol_name) for member in self.roster],
         }
-
-    def topics_changed(self, image: TopicImage, *, now_ms: int) -> Outcome:
-        """The leader watches topics itself."""
-        return Outcome()

@@ -19,15 +19,17 @@ not remembered, its members join again after a restart.
 Every waiter is answered exactly once: also that of a member that leaves, is replaced, or asks a second time.
 """
 
+from collections.abc import Iterable
+
 from penstock.errors import NotCoordinator, RebalanceInProgress, UnknownMemberId, UnknownServerError
 from penstock.groups.classic_answers import join_error, sync_answer
 from penstock.groups.classic_member import NO_ASSIGNMENT, ClassicMember
 from penstock.groups.classic_records import NO_TIMESTAMP, GroupMetadata, group_metadata_record
 from penstock.groups.classic_roster import ClassicRoster
 from penstock.groups.commands import Protocol
+from penstock.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from penstock.groups.outcome import Fields, GroupRecord, Outcome, Waiter
 from penstock.groups.settings import GroupSettings
-from penstock.groups.subscription import subscribed_topics
 
 EMPTY = "Empty"
 PREPARING_REBALANCE = "PreparingRebalance"
@@ -35,7 +37,6 @@ COMPLETING_REBALANCE = "CompletingRebalance"
 STABLE = "Stable"
 DEAD = "Dead"
 
-CONSUMER_PROTOCOL_TYPE = "consumer"
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60_000
 """A new member cannot send heartbeats before its first answer; it is given up after this time."""
 
@@ -112,6 +113,23 @@ class ClassicRebalance:
         self.state = STABLE if metadata.members else EMPTY
         self._look_up_subscribed_topics()
 
+    def adopt(self, members: Iterable[ClassicMember], *, generation_id: int, now_ms: int) -> None:
+        """Become the generation of these consumers, who were members of a KIP-848 group and have a protocol in common."""
+        self._protocol_type = CONSUMER_PROTOCOL_TYPE
+        self.generation_id = generation_id
+        self.state, self.state_timestamp_ms = STABLE, now_ms
+        for member in members:
+            self.roster.add(member)
+            self._renew_session(member, now_ms)
+        self.protocol_name = self.roster.choose_protocol()
+        self._look_up_subscribed_topics()
+
+    def give_way(self) -> Outcome:
+        """The group becomes one of the other kind: whoever waits has to join again."""
+        outcome = Outcome()
+        self._refuse_waiters(RebalanceInProgress.code, outcome)
+        return outcome
+
     # --- waiters ------------------------------------------------------------------------------------------------------------------------
 
     def _await_join(self, member: ClassicMember, waiter: Waiter, outcome: Outcome) -> None:
@@ -182,7 +200,7 @@ class ClassicRebalance:
         self.state = state
         self.state_timestamp_ms = now_ms
 
-    def _rebalance(self, outcome: Outcome, *, now_ms: int) -> None:
+    def rebalance(self, outcome: Outcome, *, now_ms: int) -> None:
         """Something changed: begin a rebalance, or, if one is under way, see whether it can go on."""
         if self.state in (EMPTY, COMPLETING_REBALANCE, STABLE):
             self._prepare_rebalance(outcome, now_ms=now_ms)
@@ -254,6 +272,10 @@ class ClassicRebalance:
             if member.sync_waiter is not None:
                 self._answer_sync(member, self._assigned_answer(member), outcome)
                 self._renew_session(member, now_ms)
+
+    def is_too_large(self) -> bool:
+        """Whether the generation does not fit into a record."""
+        return self._is_too_large(self.metadata_record())
 
     def _is_too_large(self, record: GroupRecord) -> bool:
         return len(record.key) + len(record.value or b"") > self._settings.max_batch_bytes
@@ -368,9 +390,12 @@ class ClassicRebalance:
     def unloaded(self) -> Outcome:
         """Answer everybody who waits; the group is dead."""
         outcome = Outcome()
-        for member in self.roster:
-            self._answer_join(member, join_error(NotCoordinator.code, member_id=member.member_id), outcome)
-            self._answer_sync(member, sync_answer(NotCoordinator.code), outcome)
+        self._refuse_waiters(NotCoordinator.code, outcome)
         self.state = DEAD
         self._due_ms = None
         return outcome
+
+    def _refuse_waiters(self, error_code: int, outcome: Outcome) -> None:
+        for member in self.roster:
+            self._answer_join(member, join_error(error_code, member_id=member.member_id), outcome)
+            self._answer_sync(member, sync_answer(error_code), outcome)

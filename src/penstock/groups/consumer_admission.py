@@ -2,9 +2,10 @@
 
 UNKNOWN_MEMBER_ID         no such member (its session ended, or it never joined): join again
 FENCED_MEMBER_EPOCH       the member is somewhere else than the coordinator: give everything up and join again
-UNRELEASED_INSTANCE_ID    a static member cannot join while another one with its instance id is alive
+UNRELEASED_INSTANCE_ID    a static member cannot join while another one with its instance id is alive (classic members just take over)
 FENCED_INSTANCE_ID        another member has taken over the instance id
 STALE_MEMBER_EPOCH        a commit or fetch of offsets with an epoch that is not the member's: heartbeat first
+ILLEGAL_GENERATION        the same to a member of the classic protocol
 GROUP_MAX_SIZE_REACHED    the group is full
 """
 
@@ -12,6 +13,7 @@ from penstock.errors import (
     FencedInstanceId,
     FencedMemberEpoch,
     GroupMaxSizeReached,
+    IllegalGeneration,
     StaleMemberEpoch,
     UnknownMemberId,
     UnreleasedInstanceId,
@@ -47,6 +49,11 @@ def leaver(state: ConsumerGroupState, member_id: str, instance_id: str | None) -
     """The member that leaves, or is removed; its epoch does not matter."""
     if instance_id is None:
         return known_member(state, member_id)
+    return held_by(state, member_id, instance_id)
+
+
+def held_by(state: ConsumerGroupState, member_id: str, instance_id: str) -> ConsumerMember:
+    """The static member of that instance id, if it is the one who asks."""
     return _holder(state.members.get(state.static_members.get(instance_id, "")), member_id, instance_id)
 
 
@@ -61,6 +68,8 @@ def known_member(state: ConsumerGroupState, member_id: str) -> ConsumerMember:
 def check_current(member: ConsumerMember, epoch: int) -> None:
     """The epoch of a commit or fetch has to be the member's own."""
     known = member.current.member_epoch
+    if epoch != known and member.metadata.classic is not None:
+        raise IllegalGeneration(f"The received generation id {epoch} does not match the expected member epoch {known}.")
     if epoch != known:
         raise StaleMemberEpoch(f"The received member epoch {epoch} does not match the expected member epoch {known}.")
 
@@ -75,7 +84,7 @@ def _holder(holder: ConsumerMember | None, member_id: str, instance_id: str) -> 
 
 
 def _check_released(holder: ConsumerMember, member_id: str, instance_id: str) -> None:
-    if holder.current.member_epoch != STATIC_LEAVE_EPOCH:
+    if holder.current.member_epoch != STATIC_LEAVE_EPOCH and holder.metadata.classic is None:
         raise UnreleasedInstanceId(
             f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance id is owned by "
             f"{holder.member_id} member."

@@ -1,13 +1,13 @@
-"""A member of a KIP-848 group: what its two records say, and its two timers.
+"""A member of a KIP-848 group: what its two records say, and its timers.
 
 The timers are not durable. A member whose session ends is fenced; so is one that was told to revoke partitions and has not done it within
-the rebalance timeout that it asked for.
+the rebalance timeout that it asked for. A member of the classic protocol has as long to join again, and then to ask for its assignment.
 """
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from penstock.groups.commands import ConsumerHeartbeat
-from penstock.groups.consumer_records import CurrentAssignment, MemberMetadata
+from penstock.groups.consumer_records import Assignment, CurrentAssignment, MemberMetadata
 from penstock.groups.reconciliation import MemberState
 
 JOIN_EPOCH: Final = 0
@@ -16,14 +16,14 @@ STATIC_LEAVE_EPOCH: Final = -2
 """A static member that comes back within its session and keeps its partitions until then."""
 
 NOT_ASSIGNED: Final = CurrentAssignment(0, 0, int(MemberState.STABLE), (), ())
-UNKNOWN_MEMBER: Final = MemberMetadata(None, None, "", "", (), None, -1, None)
-"""What is known of a member before its first heartbeat is read."""
+UNKNOWN_MEMBER: Final = MemberMetadata(None, None, "", "", (), "", -1, None)
+"""What is known of a member before its first heartbeat is read. Kafka's sign for "no expression" is an empty one."""
 
 
 class ConsumerMember:
     """One member."""
 
-    __slots__ = ("current", "member_id", "metadata", "rebalance_deadline_ms", "session_deadline_ms")
+    __slots__ = ("current", "join_deadline_ms", "member_id", "metadata", "rebalance_deadline_ms", "session_deadline_ms", "sync_deadline_ms")
 
     def __init__(self, member_id: str, metadata: MemberMetadata = UNKNOWN_MEMBER) -> None:
         self.member_id = member_id
@@ -31,6 +31,8 @@ class ConsumerMember:
         self.current = NOT_ASSIGNED
         self.session_deadline_ms: int | None = None
         self.rebalance_deadline_ms: int | None = None
+        self.join_deadline_ms: int | None = None
+        self.sync_deadline_ms: int | None = None
 
     def is_reconciled_to(self, epoch: int) -> bool:
         """Whether it has everything that the target of that epoch gives it."""
@@ -38,9 +40,20 @@ class ConsumerMember:
 
     def deadline_ms(self) -> int | None:
         """When it is fenced if nothing is heard of it."""
-        if self.session_deadline_ms is None or self.rebalance_deadline_ms is None:
-            return self.session_deadline_ms if self.rebalance_deadline_ms is None else self.rebalance_deadline_ms
-        return min(self.session_deadline_ms, self.rebalance_deadline_ms)
+        deadlines = (self.session_deadline_ms, self.rebalance_deadline_ms, self.join_deadline_ms, self.sync_deadline_ms)
+        return min((deadline_ms for deadline_ms in deadlines if deadline_ms is not None), default=None)
+
+    def forget_classic_deadlines(self) -> None:
+        """It speaks the new protocol by now: nobody expects a JoinGroup or SyncGroup of it."""
+        self.join_deadline_ms = self.sync_deadline_ms = None
+
+
+class MigratedMember(NamedTuple):
+    """A member of a classic group as the KIP-848 group remembers it that its group becomes."""
+
+    member_id: str
+    metadata: MemberMetadata
+    assigned: Assignment
 
 
 def updated(metadata: MemberMetadata, command: ConsumerHeartbeat) -> MemberMetadata:

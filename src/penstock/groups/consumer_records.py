@@ -32,6 +32,7 @@ _INT64: Final = struct.Struct(">q")
 _CURRENT: Final = struct.Struct(">hiib")
 _VERSION: Final = b"\x00\x00"
 _NO_TAGS: Final = b"\x00"
+_FORMER_SUBSCRIPTION_METADATA: Final = 4
 
 
 class ConsumerRecordType(IntEnum):
@@ -127,6 +128,11 @@ _NAMED: Final = frozenset(
 def consumer_record(key: ConsumerKey, value: ConsumerValue | None) -> GroupRecord:
     """The record that sets the key to the value, or deletes it."""
     return GroupRecord(encode_consumer_key(key), None if value is None else encode_consumer_value(value))
+
+
+def former_subscription_metadata_tombstone(group_id: str) -> GroupRecord:
+    """Deletes what Kafka before 4.1 remembered of the subscribed topics (type 4); 4.2 writes it whenever it deletes a group."""
+    return GroupRecord(_INT16.pack(_FORMER_SUBSCRIPTION_METADATA) + nullable_string(group_id), None)
 
 
 def encode_consumer_key(key: ConsumerKey) -> bytes:

@@ -5,7 +5,7 @@ new (or the group was just loaded), and only against new names afterwards; see `
 expression has been matched for the first time it stands for no topics.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from hashlib import blake2b
 from uuid import UUID
 
@@ -86,26 +86,39 @@ class ConsumerSubscriptions:
         """Whether an expression is still to be matched against topics."""
         return bool(self._scans)
 
-    def change_image(self, image: TopicImage) -> bool:
+    def change_image(self, image: TopicImage, *, changed: Collection[str] | None = None) -> bool:
         """Other topics than before: match the expressions against the new ones. Whether subscribed topics may be among what changed."""
         before, self.image = self.image, image
-        self._topic_ids.clear()
-        expressions = {member.metadata.subscribed_topic_regex for member in self._state.members.values()}
-        if any(expressions):
-            self._rescan(filter(None, expressions), before)
+        if changed is None:
+            changed = before.topics.keys() | image.topics.keys()
+        expressions = self._expressions()
+        if expressions:
+            self._rescan(expressions, before, changed)
+        names = self.names()
+        subscribed = [name for name in changed if name in names]
+        if subscribed:
+            self._topic_ids.clear()
         # The first topics after a replay are compared with the hash in the record.
-        return not before.topics or any(before.topics.get(name) != image.topics.get(name) for name in self.names())
+        return not before.topics or any(before.topics.get(name) != image.topics.get(name) for name in subscribed)
 
-    def _rescan(self, expressions: Iterable[str], before: TopicImage) -> None:
+    def _expressions(self) -> list[str]:
+        """What members subscribe with."""
+        return sorted(filter(None, {member.metadata.subscribed_topic_regex for member in self._state.members.values()}))
+
+    def _rescan(self, expressions: Iterable[str], before: TopicImage, changed: Iterable[str]) -> None:
         topics = self.image.topics
-        new_names = [name for name in topics if name not in before.topics]
+        new_names, gone = [], set()
+        for name in changed:
+            if name in topics and name not in before.topics:
+                new_names.append(name)
+            elif name not in topics:
+                gone.add(name)
         for expression in expressions:
             resolved = self._state.expressions.get(expression)
             if resolved is None or not before.topics or expression in self._scans:
                 self.start_scan(expression)
-                continue
-            kept = [name for name in resolved.topics if name in topics]
-            if new_names or len(kept) < len(resolved.topics):
+            elif new_names or not gone.isdisjoint(resolved.topics):
+                kept = [name for name in resolved.topics if name not in gone]
                 self._scans[expression] = TopicScan(expression, names=new_names, already_matched=kept)
 
     def scanned(self, now_ms: int) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -4,22 +4,22 @@ A pure machine. `apply` replays the log, and is the only way state comes back; `
 topics are decided one at a time, and each returns the records that say what was decided together with the answers that may go out once they
 are committed (see `outcome`). Nothing here waits, and nothing is raised to the caller for what a client did wrong: errors are answers.
 
-Every group is of one kind at a time. An empty group turns into one of the other kind when somebody joins it with the other protocol, and
-keeps its offsets; a group that has members does not: a classic member is told INCONSISTENT_GROUP_PROTOCOL, a KIP-848 member
-GROUP_ID_NOT_FOUND (Kafka can also convert groups that have members, see `group.consumer.migration.policy`). Offsets committed without any
+Every group is of one kind at a time, and keeps its offsets when it changes. An empty group turns into one of the other kind when somebody
+joins it with the other protocol. A group with members does as `group.consumer.migration.policy` says (`group_migration`): a classic one
+when a KIP-848 member joins, a KIP-848 one when only classic members are left, which it takes in at any time. Offsets committed without any
 member make a "simple" group: classic, empty, without a protocol type, remembered by its offsets alone.
 
 What a shard knows, its replay and its reads are in `shard`.
 """
 
-from typing import Final
+from collections.abc import Collection
+from typing import Final, cast
 
 from penstock.errors import (
     CoordinatorNotAvailable,
     GroupIdNotFound,
     GroupSubscribedToTopic,
     IllegalGeneration,
-    InconsistentGroupProtocol,
     InvalidGroupId,
     InvalidRequest,
     InvalidSessionTimeout,
@@ -41,7 +41,8 @@ from penstock.groups.commands import (
 )
 from penstock.groups.consumer_answers import consumer_heartbeat_error
 from penstock.groups.consumer_heartbeat_check import check_consumer_heartbeat
-from penstock.groups.group import ConsumerMachine, Group
+from penstock.groups.group import CLASSIC, ConsumerMachine, Group
+from penstock.groups.group_migration import upgraded_members
 from penstock.groups.offset_expiry import OffsetExpiry
 from penstock.groups.offsets import answer_commit
 from penstock.groups.outcome import Outcome, Waiter
@@ -49,7 +50,7 @@ from penstock.groups.repeated_commit import RepeatedCommit
 from penstock.groups.settings import GroupSettings
 from penstock.groups.shard import GroupShard, MakeConsumerGroup
 from penstock.groups.timers import GroupTimers
-from penstock.groups.topic_image import TopicImage
+from penstock.groups.topic_image import TopicImage, TopicInfo
 
 _MAX_NAME_BYTES: Final = 32_767
 """The records have lengths of 16 bits."""
@@ -108,13 +109,22 @@ class GroupCoordinator(GroupShard):
                 outcome = self._delete_offsets(command, waiter)
             case DeleteGroup():
                 outcome = self._delete_group(command, waiter)
-        group = self._groups.get(command.group_id)
+        group = self._present_group(command.group_id)
         if group is not None and (deadline_ms := group.next_deadline_ms()) is not None:
             if deadline_ms <= now_ms:  # such as an initial delay of nothing
                 outcome.merge(group.tick(now_ms))
                 deadline_ms = group.next_deadline_ms()
             self._timers.schedule(command.group_id, deadline_ms)
         return outcome
+
+    def _present_group(self, group_id: str) -> Group | None:
+        """The group after a change, which may have made another one of it."""
+        group = self._groups.get(group_id)
+        if group is not None and group.group_type != CLASSIC:
+            successor = cast("ConsumerMachine", group).successor
+            if successor is not None:
+                group = self._groups[group_id] = successor
+        return group
 
     def _commit(self, command: CommitOffsets, waiter: Waiter, *, now_ms: int) -> Outcome:
         outcome = Outcome()
@@ -184,6 +194,10 @@ class GroupCoordinator(GroupShard):
     def _join(self, command: JoinGroup, waiter: Waiter, *, now_ms: int) -> Outcome:
         outcome = Outcome()
         try:
+            self._check_join(command)
+            mixed = self._consumer_group(command.group_id)
+            if mixed is not None and not mixed.is_empty:
+                return mixed.join(command, waiter, now_ms=now_ms)
             group = self._group_to_join(command, now_ms=now_ms)
         except KafkaError as error:
             outcome.reply(waiter, join_error(error.code, member_id=command.member_id))
@@ -201,7 +215,7 @@ class GroupCoordinator(GroupShard):
         outcome.merge(decided)
         return outcome
 
-    def _group_to_join(self, command: JoinGroup, *, now_ms: int) -> ClassicGroup:
+    def _check_join(self, command: JoinGroup) -> None:
         if not command.group_id:
             raise InvalidGroupId("the group id is empty")
         settings = self._settings
@@ -210,20 +224,20 @@ class GroupCoordinator(GroupShard):
         names = _names_of(command)
         if len("".join(names)) > _SURELY_SHORT and any(len(name.encode()) > _MAX_NAME_BYTES for name in names):
             raise InvalidRequest("a name is too long")
+
+    def _group_to_join(self, command: JoinGroup, *, now_ms: int) -> ClassicGroup:
         group = self._groups.get(command.group_id)
         if isinstance(group, ClassicGroup):
             return group
-        if group is not None and not group.is_empty:
-            raise InconsistentGroupProtocol(f"the members of {command.group_id} use the other protocol")
         if command.member_id:
             raise UnknownMemberId(f"there is no group {command.group_id}")
         self._check_new_group(command.group_id)
-        return ClassicGroup(command.group_id, settings, now_ms=now_ms)
+        return ClassicGroup(command.group_id, self._settings, now_ms=now_ms)
 
-    def _joined_group(self, group_id: str) -> ClassicGroup | None:
+    def _joined_group(self, group_id: str) -> ClassicGroup | ConsumerMachine | None:
         """A group that may have members: the one without a name never has, though offsets can be committed in it."""
-        group = self._groups.get(group_id)
-        return group if group_id and isinstance(group, ClassicGroup) else None
+        group = self._groups.get(group_id) if group_id else None
+        return group if isinstance(group, ClassicGroup) else self._consumer_group(group_id)
 
     def _sync(self, command: SyncGroup, waiter: Waiter, *, now_ms: int) -> Outcome:
         group = self._joined_group(command.group_id)
@@ -237,9 +251,6 @@ class GroupCoordinator(GroupShard):
         group = self._joined_group(command.group_id)
         if group is not None:
             return group.leave(command, waiter, now_ms=now_ms)
-        consumer_group = self._consumer_group(command.group_id)
-        if consumer_group is not None:
-            return consumer_group.leave(command, waiter)
         outcome = Outcome()
         if not command.group_id:
             outcome.reply(waiter, {"error_code": InvalidGroupId.code, "members": []})
@@ -256,19 +267,30 @@ class GroupCoordinator(GroupShard):
         if group is not None:
             return group.handle(command, waiter, now_ms=now_ms)
         outcome = Outcome()
+        former = self._groups.get(command.group_id)
         try:
             group = self._new_consumer_group(command)
+            migrated = self._migrate(former, group, now_ms=now_ms)
         except KafkaError as error:
             outcome.reply(waiter, consumer_heartbeat_error(error))
             return outcome
-        former = self._groups.get(command.group_id)
-        decided = Outcome() if self._image is None else group.topics_changed(self._image, now_ms=now_ms)
-        decided.merge(group.handle(command, waiter, now_ms=now_ms))
-        if decided.records:  # a heartbeat that is refused leaves no group behind
-            if former is not None:
+        decided = group.handle(command, waiter, now_ms=now_ms)
+        if decided.records:  # a heartbeat that is refused leaves no group behind, and the former one as it was
+            if isinstance(former, ClassicGroup):
                 self._forget(former, outcome)
+                outcome.merge(former.give_way())
             self._groups[command.group_id] = group
+            outcome.merge(migrated)
         outcome.merge(decided)
+        return outcome
+
+    def _migrate(self, former: Group | None, group: ConsumerMachine, *, now_ms: int) -> Outcome:
+        """What a new group has to know before its first member joins: the topics, and the members of the classic group that it replaces."""
+        image = self._image or TopicImage()
+        outcome = group.topics_changed(image, now_ms=now_ms)
+        if isinstance(former, ClassicGroup) and not former.is_empty:
+            members = upgraded_members(former, image, settings=self._settings)
+            outcome.merge(group.take_over(members, epoch=former.generation_id, now_ms=now_ms))
         return outcome
 
     def _new_consumer_group(self, command: ConsumerHeartbeat) -> ConsumerMachine:
@@ -278,8 +300,6 @@ class GroupCoordinator(GroupShard):
         former = self._groups.get(command.group_id)
         if former is None:
             self._check_new_group(command.group_id)
-        elif not former.is_empty:
-            raise GroupIdNotFound(f"Group {command.group_id} is not a consumer group.")
         return self._make_consumer_group(command.group_id, self._settings)
 
     def _delete_offsets(self, command: DeleteOffsets, waiter: Waiter) -> Outcome:
@@ -331,6 +351,7 @@ class GroupCoordinator(GroupShard):
             group = self._groups.get(group_id)
             if group is not None:
                 outcome.merge(group.tick(now_ms))
+                group = self._present_group(group_id) or group
                 self._timers.schedule(group_id, group.next_deadline_ms())
         self._expiry.tick(now_ms, outcome)
         return outcome
@@ -342,23 +363,31 @@ class GroupCoordinator(GroupShard):
             return expiry_ms if timer_ms is None else timer_ms
         return min(timer_ms, expiry_ms)
 
-    def topics_changed(self, image: TopicImage, now_ms: int) -> Outcome:
-        """The topics are these now: offsets of deleted ones go, KIP-848 groups assign anew. Before `loaded` it is only kept until then."""
+    def topics_changed(self, image: TopicImage, now_ms: int, *, changed: Collection[str] | None = None) -> Outcome:
+        """The topics are these now: offsets of deleted ones go, KIP-848 groups assign anew. Before `loaded` it is only kept until then.
+
+        `changed` names those that may be different from the last time; all others are not looked at. None if that is not known.
+        """
         outcome = Outcome()
         former, self._image = self._image, image
         if self._expiry.next_ms is None:
             return outcome
         if former is None:
+            changed = None
             self._offsets.remove_other_topics_of_the_same_name(image, outcome=outcome)
         else:
-            for name, info in former.topics.items():
-                current = image.topics.get(name)
-                if current is None or current.topic_id != info.topic_id:
-                    self._offsets.remove_topic(name, unless_id=None if current is None else current.topic_id, outcome=outcome)
+            for name in former.topics if changed is None else changed:
+                self._forget_former_topic(name, former.topics.get(name), image.topics.get(name), outcome)
         for group in list(self._groups.values()):
-            outcome.merge(group.topics_changed(image, now_ms=now_ms))
-            self._timers.schedule(group.group_id, group.next_deadline_ms())
+            if group.group_type != CLASSIC:  # the leader of a classic group watches topics itself
+                outcome.merge(cast("ConsumerMachine", group).topics_changed(image, now_ms=now_ms, changed=changed))
+                self._timers.schedule(group.group_id, group.next_deadline_ms())
         return outcome
+
+    def _forget_former_topic(self, name: str, former: TopicInfo | None, current: TopicInfo | None, outcome: Outcome) -> None:
+        """Positions in a topic that was deleted, or deleted and made again, are gone."""
+        if former is not None and (current is None or current.topic_id != former.topic_id):
+            self._offsets.remove_topic(name, unless_id=None if current is None else current.topic_id, outcome=outcome)
 
 
 def _unless_empty(group_id: str) -> int:

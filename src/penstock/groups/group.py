@@ -7,9 +7,11 @@ Deadlines: `next_deadline_ms` may be earlier than anything really due (a heartbe
 the earliest one each time), but never later. A `tick` that finds nothing due returns an empty outcome and computes the bound anew.
 """
 
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from penstock.groups.commands import CommitOffsets, ConsumerHeartbeat, LeaveGroup
+from penstock.groups.commands import CommitOffsets, ConsumerHeartbeat, Heartbeat, JoinGroup, LeaveGroup, SyncGroup
+from penstock.groups.consumer_member import MigratedMember
 from penstock.groups.consumer_records import ConsumerKey, ConsumerValue
 from penstock.groups.outcome import Fields, GroupRecord, Outcome, Waiter
 from penstock.groups.topic_image import TopicImage
@@ -75,18 +77,37 @@ class Group(Protocol):
     def next_deadline_ms(self) -> int | None:
         """When to tick next, or earlier; None if nothing can become due."""
 
-    def topics_changed(self, image: TopicImage, *, now_ms: int) -> Outcome:
-        """Topics were created or deleted or got partitions. Also called once, right after a group was made or loaded."""
-
 
 class ConsumerMachine(Group, Protocol):
     """What the coordinator needs of a KIP-848 group in addition."""
 
+    def topics_changed(self, image: TopicImage, *, now_ms: int, changed: Collection[str] | None = None) -> Outcome:
+        """Topics were created or deleted or got partitions: at most those in `changed`, where it is known.
+
+        Also called once, right after a group was made or loaded.
+        """
+
     def handle(self, command: ConsumerHeartbeat, waiter: Waiter, *, now_ms: int) -> Outcome:
         """Decide a heartbeat; errors are answers, nothing is raised."""
 
-    def leave(self, command: LeaveGroup, waiter: Waiter) -> Outcome:
-        """Remove members, as tools do."""
+    def take_over(self, members: Sequence[MigratedMember], *, epoch: int, now_ms: int) -> Outcome:
+        """Become what a classic group was; called once, before everything else."""
+
+    @property
+    def successor(self) -> Group | None:
+        """The classic group that it has become."""
+
+    def join(self, command: JoinGroup, waiter: Waiter, *, now_ms: int) -> Outcome:
+        """Let a member of the classic protocol join."""
+
+    def sync(self, command: SyncGroup, waiter: Waiter, *, now_ms: int) -> Outcome:
+        """Give a member of the classic protocol its assignment."""
+
+    def heartbeat(self, command: Heartbeat, *, now_ms: int) -> Fields:
+        """A member of the classic protocol lives."""
+
+    def leave(self, command: LeaveGroup, waiter: Waiter, *, now_ms: int) -> Outcome:
+        """Remove members, as those of the classic protocol and tools do."""
 
     def apply(self, key: ConsumerKey, value: ConsumerValue | None) -> None:
         """Replay a record; None is a tombstone."""

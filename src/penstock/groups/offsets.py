@@ -135,12 +135,13 @@ class OffsetStore:
 
     def remove_other_topics_of_the_same_name(self, image: TopicImage, *, outcome: Outcome) -> None:
         """Forget positions that were committed in a topic which has been deleted and made again since."""
-        ids = {name: info.topic_id.bytes for name, info in image.topics.items()}
         stale = [
             (group_id, topic, partition)
-            for group_id in self._groups
-            for topic, partition, committed in self.items(group_id)
-            if committed.topic_id not in (ZERO_UUID, ids.get(topic, committed.topic_id))
+            for group_id, positions in self._groups.items()
+            for topic, partitions in positions.items()
+            if topic in image.topics
+            for partition, committed in partitions.items()
+            if committed.topic_id not in (ZERO_UUID, image.topics[topic].topic_id.bytes)
         ]
         for group_id, topic, partition in stale:
             self.remove(group_id, topic, partition, outcome=outcome)

@@ -113,14 +113,13 @@ def _without_unsubscribed(current: CurrentAssignment, target: Target, *, owned: 
             pending.setdefault(topic_id, set()).update(numbers)
     revoked = canonical(pending)
     if _still_owns(revoked, owned):
-        return _moved(current, current.member_epoch, MemberState.UNREVOKED_PARTITIONS, assigned=canonical(kept), pending=revoked)
+        return current._replace(state=int(MemberState.UNREVOKED_PARTITIONS), assigned=canonical(kept), pending_revocation=revoked)
     return current._replace(assigned=canonical(kept))
 
 
 def _moved(current: CurrentAssignment, epoch: int, state: MemberState, *, assigned: Assignment, pending: Assignment) -> CurrentAssignment:
-    """The member with another assignment; its previous epoch is the one that it may still come with if this answer is lost."""
-    previous = current.previous_member_epoch if epoch == current.member_epoch else current.member_epoch
-    return CurrentAssignment(epoch, previous, int(state), assigned, pending)
+    """The member after a step; its previous epoch is the one it came from, even if it is the same, as in Kafka's records."""
+    return CurrentAssignment(epoch, current.member_epoch, int(state), assigned, pending)
 
 
 def as_sets(partitions: Assignment) -> dict[UUID, frozenset[int]]:

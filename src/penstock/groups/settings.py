@@ -38,3 +38,15 @@ class GroupSettings:
     """`group.consumer.max.size`"""
     consumer_assignors: tuple[str, ...] = ("uniform", "range")
     """`group.consumer.assignors`; the first is the default"""
+    consumer_migration_policy: str = "bidirectional"
+    """`group.consumer.migration.policy`"""
+
+    @property
+    def allows_upgrade(self) -> bool:
+        """Whether a classic group with members may become a KIP-848 group."""
+        return self.consumer_migration_policy in ("bidirectional", "upgrade")
+
+    @property
+    def allows_downgrade(self) -> bool:
+        """Whether a KIP-848 group may become a classic one when only classic members are left."""
+        return self.consumer_migration_policy in ("bidirectional", "downgrade")

@@ -16,6 +16,7 @@ from penstock.options.option import (
     at_least_one_of,
     between,
     one_element,
+    one_of_in_any_case,
     unlimited_or_at_least,
 )
 from penstock.options.topic import SMALLEST_SEGMENT_BYTES, TOPIC_OPTIONS
@@ -248,6 +249,15 @@ _GROUPS = (
         _option("group.consumer.assignors", OptionType.LIST, "uniform,range", "Assignors of KIP-848 groups; the first is the default."),
         check=at_least_one_of("uniform", "range"),
     ),
+    replace(
+        _option(
+            "group.consumer.migration.policy",
+            OptionType.STRING,
+            "bidirectional",
+            "Whether groups with members may change from the classic protocol to KIP-848 (upgrade), back (downgrade), or both.",
+        ),
+        check=one_of_in_any_case("disabled", "downgrade", "upgrade", "bidirectional"),
+    ),
     _option("offset.metadata.max.bytes", OptionType.INT, 4096, "Text that may be committed with an offset.", minimum=0),
     _option("offsets.retention.minutes", OptionType.INT, 10_080, "How long the offsets of an empty group are kept.", minimum=1),
     _option("offsets.retention.check.interval.ms", OptionType.LONG, 600_000, "How often expired offsets are looked for.", minimum=1),
@@ -282,7 +292,6 @@ _GROUPS = (
         check=between(0, 4),
     ),
     _option("offsets.load.buffer.size", OptionType.INT, 5 * 1024 * 1024, "Bytes that are read at once when groups are loaded.", minimum=1),
-    _fixed("group.consumer.migration.policy", OptionType.STRING, "bidirectional", "Whether groups with members may change their protocol."),
 )
 
 BROKER_OPTIONS: Mapping[str, Option] = MappingProxyType(

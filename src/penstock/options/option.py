@@ -116,6 +116,11 @@ def one_of(*choices: str) -> Check:
     return Check("one of " + ", ".join(choices), lambda value: value in choices)
 
 
+def one_of_in_any_case(*choices: str) -> Check:
+    """One of the given words, in small or capital letters."""
+    return Check("one of " + ", ".join(choices), lambda value: isinstance(value, str) and value.lower() in choices)
+
+
 def some_of(*choices: str) -> Check:
     """A list of the given words, perhaps an empty one."""
     return Check(

@@ -149,3 +149,41 @@ async def test_a_loaded_log_whose_disk_failed_afterwards_does_not_stop_the_other
     await replicas.apply(view_of(topic_state(), topic_state("other", topic_id=UUID(int=8))))
     usable = [one.topic for one in replicas if one.log.directory.offline is None]
     assert len(usable) == 1
+
+
+async def test_topics_that_stay_as_they_were_are_not_looked_at(logs: LogManager) -> None:
+    looked_at: list[str] = []
+
+    def config(topic: TopicState) -> LogConfig:
+        looked_at.append(topic.name)
+        return LogConfig()
+
+    replicas = Replicas(logs, node_id=1, log_config=config, request_flush=lambda _partition: None, remove_later=lambda _path, _delay: None)
+    view = view_of(*(topic_state(f"t{number}", topic_id=UUID(int=100 + number)) for number in range(20)))
+    await replicas.apply(view)
+    assert len(looked_at) == 20
+    looked_at.clear()
+    view = view.with_topics({"new": topic_state("new", topic_id=UUID(int=1)), "t0": None})
+    await replicas.apply(view)
+    assert looked_at == ["new"]
+    assert (replicas.topic("t0"), replicas.topic("new") is None) == (None, False)
+    looked_at.clear()
+    await replicas.apply(replace(view, controller_id=5))
+    assert looked_at == []
+    await replicas.apply(replace(view, broker_configs={"1": {"retention.ms": "5"}}))
+    assert len(looked_at) == 20, "the options of brokers are defaults of all topics"
+
+
+async def test_topic_whose_log_could_not_be_opened_is_tried_with_every_view(logs: LogManager, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise StorageError("no room")
+
+    replicas = replicas_on(logs)
+    view = view_of(topic_state())
+    with monkeypatch.context() as broken:
+        broken.setattr(logs, "create", fail)
+        await replicas.apply(view)
+    with pytest.raises(StorageError):
+        replicas.partition("orders", 0)
+    await replicas.apply(replace(view, controller_id=5))
+    assert replicas.partition("orders", 0).index == 0

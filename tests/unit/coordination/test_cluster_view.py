@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -47,6 +48,28 @@ def test_topics_are_found_by_id_also_after_changes() -> None:
     assert view.topics_by_id == {UUID(int=7): TOPIC}
     assert view.with_topics({"orders": None}).topics_by_id == {}
     assert view.with_topics({}) == view
+
+
+def test_view_knows_what_was_changed_to_make_it() -> None:
+    first = ClusterView().with_topics({"orders": TOPIC, "other": replace(TOPIC, name="other", topic_id=UUID(int=8))})
+    second = first.with_topics({"orders": None, "new": replace(TOPIC, name="new", topic_id=UUID(int=9))})
+    third = replace(second, controller_id=3)
+    assert (first.partition_count, second.partition_count) == (2 * len(TOPIC.partitions),) * 2
+    assert second.topics_changed_since(first) == third.topics_changed_since(first) == {"orders", "new"}
+    assert list(third.topics_changed_since(second)) == []
+    assert set(third.topics_changed_since(ClusterView())) == {"other", "new"}
+    assert set(first.topics_changed_since(third)) == {"orders", "new"}
+    assert first.topics_by_id.keys() == {UUID(int=7), UUID(int=8)}
+    assert third.topics_by_id.keys() == {UUID(int=8), UUID(int=9)}
+
+
+def test_two_topics_with_one_id_do_not_break_the_view() -> None:
+    """Somebody wrote to the tree by hand."""
+    view = ClusterView().with_topics({"one": replace(TOPIC, name="one"), "two": replace(TOPIC, name="two")})
+    left = view.with_topics({"one": None})
+    assert left.topics_by_id == {UUID(int=7): left.topics["two"]}
+    assert left.partition_count == len(TOPIC.partitions)
+    assert left.with_topics({"two": None}).topics_by_id == {}
 
 
 def test_internal_topics_are_known_by_name() -> None:

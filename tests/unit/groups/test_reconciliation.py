@@ -39,14 +39,16 @@ def test_partitions_that_others_hold_are_waited_for_in_the_new_epoch() -> None:
     current = CurrentAssignment(1, 0, STABLE, (), ())
     waiting = reconcile(current, target(0, 1, taken=[1]), owned=None)
     assert waiting == CurrentAssignment(2, 1, UNRELEASED, on_a(0), ())
-    assert reconcile(waiting, target(0, 1, taken=[1]), owned=None) == waiting
-    assert reconcile(waiting, target(0, 1), owned=None) == CurrentAssignment(2, 1, STABLE, on_a(0, 1), ())
+    still_waiting = reconcile(waiting, target(0, 1, taken=[1]), owned=None)
+    assert still_waiting == CurrentAssignment(2, 2, UNRELEASED, on_a(0), ())
+    assert reconcile(still_waiting, target(0, 1, taken=[1]), owned=None) == still_waiting
+    assert reconcile(waiting, target(0, 1), owned=None) == CurrentAssignment(2, 2, STABLE, on_a(0, 1), ())
 
 
 def test_surplus_is_given_up_in_the_old_epoch_before_anything_is_taken() -> None:
     current = CurrentAssignment(1, 0, STABLE, on_a(0, 1), ())
     revoking = reconcile(current, target(0, 2), owned=None)
-    assert revoking == CurrentAssignment(1, 0, UNREVOKED, on_a(0), on_a(1))
+    assert revoking == CurrentAssignment(1, 1, UNREVOKED, on_a(0), on_a(1))
     assert reconcile(revoking, target(0, 2), owned=None) is revoking
     assert reconcile(revoking, target(0, 2), owned=on_a(0, 1)) is revoking
     assert reconcile(revoking, target(0, 2), owned=on_a(0)) == CurrentAssignment(2, 1, STABLE, on_a(0, 2), ())
@@ -59,13 +61,13 @@ def test_what_the_member_does_not_own_any_more_need_not_be_revoked() -> None:
 
 def test_target_that_changes_again_is_followed_after_the_revocation() -> None:
     revoking = CurrentAssignment(1, 0, UNREVOKED, on_a(0), on_a(1))
-    assert reconcile(revoking, target(1, epoch=5), owned=on_a(0)) == CurrentAssignment(1, 0, UNREVOKED, (), on_a(0))
+    assert reconcile(revoking, target(1, epoch=5), owned=on_a(0)) == CurrentAssignment(1, 1, UNREVOKED, (), on_a(0))
     assert reconcile(revoking, target(0, 1, epoch=5), owned=on_a(0)) == CurrentAssignment(5, 1, STABLE, on_a(0, 1), ())
 
 
 def test_topics_that_the_member_does_not_subscribe_to_any_more_are_not_in_its_target() -> None:
     current = CurrentAssignment(1, 0, STABLE, on_a(0), ())
-    assert reconcile(current, target(0, 1, subscribed=[B]), owned=None) == CurrentAssignment(1, 0, UNREVOKED, (), on_a(0))
+    assert reconcile(current, target(0, 1, subscribed=[B]), owned=None) == CurrentAssignment(1, 1, UNREVOKED, (), on_a(0))
 
 
 def test_unsubscribing_takes_effect_before_there_is_a_new_target() -> None:

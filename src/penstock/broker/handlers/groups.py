@@ -1,7 +1,8 @@
 """JoinGroup (11), SyncGroup (14), Heartbeat (12), LeaveGroup (13), ConsumerGroupHeartbeat (68): being a member of a group.
 
 JoinGroup 0-9. 1: rebalance timeout of its own. 4: a new member gets an id first and joins again with it (KIP-394). 5: static members
-(KIP-345). 6: flexible. 7: protocol type in the answer. 8: a reason (KIP-800). 9: a leader may be told to skip the assignment (KIP-814).
+(KIP-345). 6: flexible. 7: protocol type in the answer, no protocol name in a refusal (KIP-559). 8: a reason (KIP-800). 9: a leader may
+be told to skip the assignment (KIP-814).
 SyncGroup 0-5. 3: static members. 4: flexible. 5: protocol type and name are compared. Heartbeat 0-4. 3: static members. 4: flexible.
 LeaveGroup 0-5. 3: several members at once, with errors of their own (KIP-345). 4: flexible. 5: reasons.
 ConsumerGroupHeartbeat 0-1 (KIP-848). 1: subscriptions by regular expression; member ids are made by the clients.
@@ -31,6 +32,7 @@ from penstock.wire.api import ApiKey
 MAX_SUBSCRIPTION_BYTES = 1_000_000
 """Of one member, over all protocols that it offers; they are kept for as long as it is a member."""
 _FIRST_WITH_MEMBER_ID_REQUIRED = 4
+_FIRST_WITH_NO_PROTOCOL_NAME = 7
 _FIRST_WITH_SKIPPED_ASSIGNMENT = 9
 _FIRST_WITH_SEVERAL_LEAVING = 3
 _FIRST_WITH_CLIENTS_OWN_MEMBER_ID = 1
@@ -48,8 +50,9 @@ class GroupsFamily:
         message = request.decode()
         version = request.api_version
         member_id = message.member_id
+        shape = _as_it_is if version >= _FIRST_WITH_NO_PROTOCOL_NAME else _with_a_protocol_name
         if sum(len(one.metadata) for one in message.protocols) > MAX_SUBSCRIPTION_BYTES:
-            return (request.encode(join_error(InvalidRequest.code, member_id=member_id)),)
+            return (request.encode(shape(join_error(InvalidRequest.code, member_id=member_id))),)
         command = JoinGroup(
             group_id=message.group_id,
             member_id=member_id,
@@ -64,7 +67,7 @@ class GroupsFamily:
             requires_known_member_id=version >= _FIRST_WITH_MEMBER_ID_REQUIRED,
             supports_skipping_assignment=version >= _FIRST_WITH_SKIPPED_ASSIGNMENT,
         )
-        return self._groups.submit(command, request, refuse=lambda error: join_error(error.code, member_id=member_id))
+        return self._groups.submit(command, request, refuse=lambda error: join_error(error.code, member_id=member_id), shape=shape)
 
     @api(ApiKey.SYNC_GROUP, 0, 5)
     def sync_group(self, request: Request) -> Sequence[Chunk] | None:
@@ -137,6 +140,15 @@ def client_host(request: Request) -> str:
 def _refuse_heartbeat(error: KafkaError) -> Fields:
     """While the groups are loaded nobody's session runs, so members may believe that all is well (Kafka answers the same)."""
     return {"error_code": 0 if isinstance(error, CoordinatorLoadInProgress) else error.code}
+
+
+def _as_it_is(fields: Fields) -> Fields:
+    return fields
+
+
+def _with_a_protocol_name(fields: Fields) -> Fields:
+    """Before version 7 there is no null: a join that failed has an empty name."""
+    return {**fields, "protocol_name": fields["protocol_name"] or ""}
 
 
 def _error_of_the_one_who_left(fields: Fields) -> Fields:
