@@ -92,6 +92,38 @@ def test_messages_of_older_and_newer_schemas_are_brought_to_the_query_s(
     assert read(value__schema=json.dumps(second)) == [{"id": 1, "name": "nobody"}, {"id": 2, "name": "ann"}, {"id": 3, "name": "bob"}]
 
 
+def nested(version: int) -> dict[str, Any]:
+    """A schema with nested records of its own, which no other version has: their defaults make the versions compatible."""
+    inner = {}
+    for number in range(8):
+        names = [f"n{each}" for each in range(version + number)]
+        kind = {"type": "record", "name": f"inner{version}_{number}", "fields": [{"name": name, "type": "string"} for name in names]}
+        inner[f"r{version}_{number}"] = kind, {name: "x" * version for name in names}
+    return record(id="long", **inner, tail=("string", ""))
+
+
+@pytest.mark.parametrize("mode", ["FAILFAST", "PERMISSIVE", "DROPMALFORMED"])
+def test_nested_records_of_five_versions_are_skipped_where_the_query_wants_few_columns(
+    spark: SparkSession, broker: Broker, registry: RegistryClient, registry_url: str, topic: str, mode: str
+) -> None:
+    schemas = [nested(number) for number in range(1, 6)]
+    registry.set_level("BACKWARD", subject=f"{topic}-value")
+    ids = [register(registry, f"{topic}-value", schema) for schema in schemas]
+    contents = []
+    for row in range(50):
+        schema = schemas[row % 5]
+        value = {"id": row, "tail": f"row {row}"} | {each["name"]: each["default"] for each in schema["fields"] if "default" in each}
+        contents.append(message(ids[row % 5], schema, value | {"tail": f"row {row}"}))
+    # Several that are broken, between those that are not.
+    broken = {10: contents[10][:-1], 20: b"plain", 21: contents[21] + b"\x00", 49: b"\x00\x00"} if mode != "FAILFAST" else {}
+    write(broker, topic, [Message(broken.get(row, content)) for row, content in enumerate(contents)])
+    narrow = json.dumps(record(id="long", tail="string"))
+    data = frame(spark, broker, topic, **options(registry_url, value__schema=narrow, mode=mode)).orderBy("offset")
+    found = {row["offset"]: row["value"] and tuple(row["value"]) for row in data.collect()}
+    expected = {row: (row, f"row {row}") for row in range(50) if row not in broken}
+    assert found == (expected | dict.fromkeys(broken) if mode == "PERMISSIVE" else expected)
+
+
 def test_a_running_stream_keeps_its_columns_when_the_schema_grows(
     spark: SparkSession, broker: Broker, registry: RegistryClient, registry_url: str, topic: str, tmp_path: Path, checkpoint: str
 ) -> None:
