@@ -123,9 +123,7 @@ def read_columns(contents: list[bytes | None], writer: Schema, reader: Schema | 
     return read_mixed_columns([writer], [(0, content) for content in contents], reader or writer)
 
 
-def read_mixed_columns(
-    writers: list[Schema], messages: Sequence[tuple[int, bytes | None]], reader: Schema
-) -> tuple[list[Any], list[int]]:
+def read_mixed_columns(writers: list[Schema], messages: Sequence[tuple[int, bytes | None]], reader: Schema) -> tuple[list[Any], list[int]]:
     """The same of messages of several schemas: each has the number of its writer's."""
     text = json.dumps(reader)
     decoder = AvroDecoder(parse_avro([text]))
@@ -283,7 +281,9 @@ def test_messages_of_another_schema_are_resolved_as_fastavro_resolves_them(data:
 
 def nested_version(number: int) -> Schema:
     """A schema that every later one is backward compatible with: one nested record more, and larger."""
-    inner = [record(*(field(f"n{each}", "string" if each % 2 else "long") for each in range(one)), name=f"inner{one}") for one in range(number)]
+    inner = [
+        record(*(field(f"n{each}", "string" if each % 2 else "long") for each in range(one)), name=f"inner{one}") for one in range(number)
+    ]
     return record(field("id", "long"), *(field(f"r{one}", kind) for one, kind in enumerate(inner)), field("tail", "string"))
 
 
@@ -307,7 +307,9 @@ def test_records_of_many_versions_are_each_skipped_by_their_own_program() -> Non
 def test_messages_of_many_schemas_are_read_into_few_columns_as_fastavro_reads_them(data: st.DataObject) -> None:
     """Many writers, of which the reader knows two fields each time: the rest is skipped. Damaged messages between them harm nobody."""
     drawn = [data.draw(records) for _ in range(data.draw(st.integers(2, 12)))]
-    writers = [record(field("id", "long"), field("rest", one.schema), field("more", one.schema["name"]), field("tail", "string")) for one in drawn]
+    writers = [
+        record(field("id", "long"), field("rest", one.schema), field("more", one.schema["name"]), field("tail", "string")) for one in drawn
+    ]
     reader = record(field("tail", "string"), field("id", "long"))
     messages: list[tuple[int, bytes]] = []
     for row in range(data.draw(st.integers(1, 20))):

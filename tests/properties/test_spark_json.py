@@ -28,7 +28,9 @@ EVERYTHING = SIMPLE | {
 KIND = pa.struct(list(EVERYTHING.items()))
 GOOD = b'{"text": "good", "large": 7, "price": 1.5, "inner": {"must": "be"}}'
 
-any_text = st.text(st.characters(codec=None), max_size=8) | st.sampled_from(["\ud800", "a\udfff", "0001-01-01T00:00:00+14:00", "9999-12-31"])
+any_text = st.text(st.characters(codec=None), max_size=8) | st.sampled_from(
+    ["\ud800", "a\udfff", "0001-01-01T00:00:00+14:00", "9999-12-31"]
+)
 any_number = (
     st.integers()
     | st.floats(allow_nan=False, allow_infinity=False)
@@ -112,7 +114,9 @@ def test_what_arrow_or_python_do_not_take_is_told(content: bytes, reason: str) -
 
 
 def test_the_edges_of_what_is_taken() -> None:
-    content = b'{"at": "0001-01-01T00:00:00+00:00", "local": "9999-12-31T23:59:59.999999", "price": 999999.99000, "huge": -%b}' % (b"9" * 38)
+    content = b'{"at": "0001-01-01T00:00:00+00:00", "local": "9999-12-31T23:59:59.999999", "price": 999999.99000, "huge": -%b}' % (
+        b"9" * 38
+    )
     row = read([content]).array.to_pylist()[0]
     assert row["at"] == datetime(1, 1, 1, tzinfo=UTC)
     assert row["local"] == datetime(9999, 12, 31, 23, 59, 59, 999_999)  # noqa: DTZ001 -- a local time

@@ -98,7 +98,7 @@ def nested(version: int) -> dict[str, Any]:
     for number in range(8):
         names = [f"n{each}" for each in range(version + number)]
         kind = {"type": "record", "name": f"inner{version}_{number}", "fields": [{"name": name, "type": "string"} for name in names]}
-        inner[f"r{version}_{number}"] = kind, {name: "x" * version for name in names}
+        inner[f"r{version}_{number}"] = kind, dict.fromkeys(names, "x" * version)
     return record(id="long", **inner, tail=("string", ""))
 
 

@@ -1,6 +1,6 @@
 """A task whose records go away while it reads them keeps what it has, and goes on with what is left."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -45,11 +45,11 @@ class Interfering(Cluster):
 
 
 @pytest.fixture
-def large_records(broker: Broker, topic: str) -> Iterator[str]:
+def large_records(broker: Broker, topic: str) -> str:
     """Ten records, each a batch of its own, of which a fetch has one."""
     for number in range(10):
         write(broker, topic, [Message(b"%d" % number * SIZE)])
-    yield topic
+    return topic
 
 
 def read(broker: Broker, cluster: Cluster, topic: str, *, fail: bool = False) -> list[int]:

@@ -97,15 +97,11 @@ def test_a_query_that_fails_in_its_first_micro_batch_goes_on_from_where_it_began
     assert offsets == list(range(start, start + len(offsets)))
 
 
-def test_runs_of_the_trigger_once_follow_each_other_without_a_gap(
-    spark: SparkSession, broker: Broker, topic: str, checkpoint: str
-) -> None:
+def test_runs_of_the_trigger_once_follow_each_other_without_a_gap(spark: SparkSession, broker: Broker, topic: str, checkpoint: str) -> None:
     """Also with a least number of offsets: one run is all that there is to wait for."""
     options = {"startingOffsets": "latest", "minOffsetsPerTrigger": 1_000_000}
-    runs = []
     with Traffic(broker, topic):
-        for _ in range(2):
-            runs.append(run(stream(spark, broker, topic, **options), checkpoint, once=True))
+        runs = [run(stream(spark, broker, topic, **options), checkpoint, once=True) for _ in range(2)]
     write_numbers(broker, topic, range(20))
     runs.append(run(stream(spark, broker, topic, maxOffsetsPerTrigger=1_000_000, **options), checkpoint, once=True))
     assert [list(seen) for seen in runs] == [[0], [1], [2]]
@@ -114,9 +110,7 @@ def test_runs_of_the_trigger_once_follow_each_other_without_a_gap(
     assert offsets == list(range(start, start + len(offsets)))
 
 
-def test_a_run_of_what_is_available_ends_though_more_keeps_coming(
-    spark: SparkSession, broker: Broker, topic: str, checkpoint: str
-) -> None:
+def test_a_run_of_what_is_available_ends_though_more_keeps_coming(spark: SparkSession, broker: Broker, topic: str, checkpoint: str) -> None:
     write_numbers(broker, topic, range(100))
     data = stream(spark, broker, topic, maxOffsetsPerTrigger=60)
     with Traffic(broker, topic, per_second=30):

@@ -21,7 +21,7 @@ from base64 import b64decode
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal, Inexact, InvalidOperation
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -72,8 +72,8 @@ class _Number(Decimal):
     __slots__ = ("text",)
     text: str
 
-    def __new__(cls, text: str) -> "_Number":
-        number = super().__new__(cls, text)
+    def __new__(cls, text: str) -> Self:
+        number = Decimal.__new__(cls, text)
         number.text = text
         return number
 
@@ -164,7 +164,7 @@ def _decimal(precision: int, scale: int) -> Convert:
         if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
             raise TypeError(f"{_name(value)} is not a decimal")
         try:
-            number = Decimal(value)
+            number = value if isinstance(value, Decimal) else Decimal(value)
         except InvalidOperation:
             raise TypeError(f"{_name(value)} is not a decimal") from None
         # Comparing is exact at any length; only a number of the right size has its digits counted.

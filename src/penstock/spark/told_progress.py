@@ -1,7 +1,7 @@
 """The progress of a query told to a consumer group, as far as that is possible: nobody reads it back, so it never ends a query.
 
-What cannot be committed (a group with members, a coordinator that is away) is a warning, and is tried again later: a query does not wait for
-it before every micro-batch.
+What cannot be committed (a group with members, a coordinator that is away) is a warning, and is tried again later: a query does not wait
+for it before every micro-batch.
 """
 
 import logging

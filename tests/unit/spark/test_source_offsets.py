@@ -33,14 +33,14 @@ class Answers:
         """Nothing is remembered here."""
 
 
-def places(answers: Answers, *, must_exist: bool = False, **options: str) -> tuple[TopicPartition, ...]:
+def places(answers: Answers, *, must_exist: bool = False, **options: Any) -> tuple[TopicPartition, ...]:
     named = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.request.timeout.ms": "300"} | options
     return SourceOffsets(cast("Cluster", answers), parse_read_options(named)).partitions(must_exist=must_exist)
 
 
 @pytest.mark.parametrize("code", [LEADER_NOT_AVAILABLE, STORAGE_ERROR])
 @pytest.mark.parametrize("selection", [{"subscribe": "a,b"}, {"subscribePattern": "[ab]"}])
-def test_an_error_of_the_moment_is_waited_for(code: int, selection: dict[str, str]) -> None:
+def test_an_error_of_the_moment_is_waited_for(code: int, selection: dict[str, Any]) -> None:
     answers = Answers({"a": code, "b": 0}, {"a": 0, "b": 0})
     assert places(answers, **selection) == (A, B)
     assert answers.asked == 2
