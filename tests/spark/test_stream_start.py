@@ -13,7 +13,7 @@ from tests.brokers import Broker
 from tests.spark.reading import stream
 from tests.spark.topic_content import write_numbers
 from tests.spark.traffic import Traffic
-from tests.topics import create_topic, fresh_name
+from tests.topics import create_topic, delete_topic, fresh_name
 from tests.waiting import wait_until
 
 Batches = dict[int, list[int]]
@@ -73,7 +73,7 @@ def test_a_default_stream_starts_on_a_topic_with_traffic(
     spark: SparkSession, broker: Broker, tmp_path: Path, topic: str, per_second: int
 ) -> None:
     with Traffic(broker, topic, per_second=per_second):
-        for number in range(4):
+        for number in range(3):
             checkpoint = str(tmp_path / f"checkpoint{number}")
             offsets = all_offsets(run(default_stream(spark, broker, topic), checkpoint, until=has_rows(10), processingTime="0 seconds"))
             start = beginning(checkpoint, topic)
@@ -95,6 +95,23 @@ def test_a_query_that_fails_in_its_first_micro_batch_goes_on_from_where_it_began
     assert failed[0][0] == failed[1][0] == rest[0]
     offsets = all_offsets(rest)
     assert offsets == list(range(start, start + len(offsets)))
+
+
+def test_a_topic_that_is_deleted_after_the_first_micro_batch_failed_is_left_out(
+    spark: SparkSession, broker: Broker, topic: str, checkpoint: str
+) -> None:
+    deleted = create_topic(broker)
+    write_numbers(broker, topic, range(20))
+    write_numbers(broker, deleted, range(20))
+    options = {"failOnDataLoss": False, "group.id": fresh_name("group")}
+    data = stream(spark, broker, f"{topic},{deleted}", **options).where(f"topic = '{topic}'")
+    with Traffic(broker, topic):
+        failed = run(data, checkpoint, fail=True, processingTime="0 seconds")
+        delete_topic(broker, deleted)
+        rest = run(data, checkpoint, until=has_rows(len(failed[0]) + 30), processingTime="0 seconds")
+    assert failed[0] == rest[0]
+    offsets = all_offsets(rest)
+    assert offsets == list(range(len(offsets)))
 
 
 def test_runs_of_the_trigger_once_follow_each_other_without_a_gap(spark: SparkSession, broker: Broker, topic: str, checkpoint: str) -> None:
