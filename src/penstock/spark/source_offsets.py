@@ -49,6 +49,10 @@ class SourceOffsets:
             )
         return chosen
 
+    def ends(self) -> dict[TopicPartition, int]:
+        """Where the partitions that there are end. One may go away between the two questions: then both are asked again."""
+        return self._ask(lambda: self.latest(self.partitions(must_exist=False)))
+
     def earliest(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Where each partition begins."""
         return self._at(dict.fromkeys(places, EARLIEST))

@@ -8,7 +8,7 @@ appear while the query runs are read from their beginning; those that disappear 
 AvailableNow reads up to where the partitions ended when the run began, in micro-batches that keep to the limit.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from penstock.client.topic_partition import TopicPartition
+from penstock.errors import UnknownTopicOrPartition
 from penstock.spark.data_loss import report_data_loss
 from penstock.spark.options import ReadOptions
 from penstock.spark.planning import Offsets, Slice, count_offsets, limit_offsets, split_slices
@@ -118,25 +119,33 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where the partitions end, or ended when an AvailableNow run began."""
         if self._is_available_now and self._target is not None:
             return self._target
-        offsets = self._source()
-        self._last_seen = offsets.latest(offsets.partitions(must_exist=False))
+        self._last_seen = self._source().ends()
         if self._is_available_now:
             self._target = self._last_seen
         return self._last_seen
 
-    def _report_deleted(self, processed: Offsets, *, existing: Offsets) -> None:
-        gone = sorted(set(processed).difference(existing))
+    def _report_deleted(self, known: Iterable[TopicPartition], *, existing: Offsets) -> None:
+        gone = sorted(set(known).difference(existing))
         if gone:
             report_data_loss(self._options, f"{', '.join(map(str, gone))} was deleted")
 
     def _begin(self, processed: Offsets, until: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Where to read each partition of `until` from: new ones from their beginning."""
-        new = [place for place in until if place not in processed]
-        earliest = self._source().earliest(new)
+        earliest = self._beginnings([place for place in until if place not in processed])
         for place, offset in earliest.items():
             if offset > 0:
                 report_data_loss(self._options, f"the new partition {place} begins at offset {offset} instead of 0")
-        return {place: processed[place] if place in processed else earliest[place] for place in until}
+        return {place: processed.get(place, earliest.get(place, end)) for place, end in until.items()}
+
+    def _beginnings(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where partitions begin, without those that are gone when a micro-batch is planned again."""
+        offsets = self._source()
+        try:
+            return offsets.earliest(places)
+        except UnknownTopicOrPartition:
+            existing = offsets.ends()
+            self._report_deleted(places, existing=existing)
+            return offsets.earliest([place for place in places if place in existing])
 
     def _waits_for_more(self, begin: Offsets, latest: Offsets, limit: ReadLimit) -> bool:
         """Whether there is too little for a micro-batch, and still time to wait (`minOffsetsPerTrigger`, `maxTriggerDelay`); a trigger

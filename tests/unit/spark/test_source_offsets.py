@@ -1,11 +1,13 @@
 """Which partitions a query reads, when brokers answer with errors: a topic is gone when they say so, and only then."""
 
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from penstock.client.cluster import Cluster
+from penstock.client.list_offsets import OffsetAndTime
 from penstock.client.topic_partition import TopicPartition
 from penstock.errors import KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
 from penstock.spark.options import parse_read_options
@@ -32,10 +34,21 @@ class Answers:
     def refresh(self, topics: object) -> None:
         """Nothing is remembered here."""
 
+    def offsets(self, wanted: Iterable[TopicPartition], *, isolation_level: int) -> dict[TopicPartition, OffsetAndTime]:
+        """Every partition ends at offset 7; a topic that the next answer does not have is gone already."""
+        for place in wanted:
+            if self.answers[0].get(place.topic, UNKNOWN) == UNKNOWN:
+                raise UnknownTopicOrPartition(place.topic)
+        return {place: OffsetAndTime(7, -1) for place in wanted}
+
+
+def source(answers: Answers, **options: Any) -> SourceOffsets:
+    named = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.request.timeout.ms": "300"} | options
+    return SourceOffsets(cast("Cluster", answers), parse_read_options(named))
+
 
 def places(answers: Answers, *, must_exist: bool = False, **options: Any) -> tuple[TopicPartition, ...]:
-    named = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.request.timeout.ms": "300"} | options
-    return SourceOffsets(cast("Cluster", answers), parse_read_options(named)).partitions(must_exist=must_exist)
+    return source(answers, **options).partitions(must_exist=must_exist)
 
 
 @pytest.mark.parametrize("code", [LEADER_NOT_AVAILABLE, STORAGE_ERROR])
@@ -62,6 +75,10 @@ def test_a_topic_that_is_unknown_is_gone() -> None:
     assert places(Answers({"a": UNKNOWN, "b": 0}), subscribe="a,b") == (B,)
     with pytest.raises(UnknownTopicOrPartition, match="a: no such topic or partition"):
         places(Answers({"a": UNKNOWN, "b": 0}), must_exist=True, subscribe="a,b")
+
+
+def test_a_topic_that_goes_away_between_two_questions_is_gone() -> None:
+    assert source(Answers({"a": 0, "b": 0}, {"b": 0}), subscribe="a,b").ends() == {B: 7}
 
 
 def test_the_error_of_a_topic_that_is_not_the_query_s_is_not_its_business() -> None:
