@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import count
@@ -120,13 +120,19 @@ def read_with_fastavro(content: bytes, writer: Schema, reader: Schema | None = N
 
 def read_columns(contents: list[bytes | None], writer: Schema, reader: Schema | None = None) -> tuple[list[Any], list[int]]:
     """What our decoder makes of messages, each with its frame in front, and the status of each."""
-    text = json.dumps(reader or writer)
+    return read_mixed_columns([writer], [(0, content) for content in contents], reader or writer)
+
+
+def read_mixed_columns(writers: list[Schema], messages: Sequence[tuple[int, bytes | None]], reader: Schema) -> tuple[list[Any], list[int]]:
+    """The same of messages of several schemas: each has the number of its writer's."""
+    text = json.dumps(reader)
     decoder = AvroDecoder(parse_avro([text]))
-    entry = decoder.add(parse_avro([json.dumps(writer)]))
-    framed = [b"" if content is None else FRAME + content for content in contents]
+    # As in a worker: the parsed schemas of writers are gone when their programs run.
+    programs = [decoder.add(parse_avro([json.dumps(writer)])) for writer in writers]
+    framed = [b"" if content is None else FRAME + content for _, content in messages]
     offsets = np.zeros(len(framed) + 1, np.int32)
     offsets[1:] = np.cumsum([len(content) for content in framed])
-    entries = np.array([NO_PROGRAM if content is None else entry for content in contents], np.int64)
+    entries = np.array([NO_PROGRAM if content is None else programs[writer] for writer, content in messages], np.int64)
     # A copy that ends where the messages do: a byte too far would be somebody else's.
     data = np.frombuffer(b"".join(framed), np.uint8).copy()
     array, status = decoder.decode(data, offsets, entries, to_arrow_type(spark_type([text]), timezone="UTC"))
@@ -273,6 +279,55 @@ def test_messages_of_another_schema_are_resolved_as_fastavro_resolves_them(data:
     assert repr(in_order(reader, rows[0])) == repr(as_column(reader, read_with_fastavro(content, written.schema, reader)))
 
 
+def nested_version(number: int) -> Schema:
+    """A schema that every later one is backward compatible with: one nested record more, and larger."""
+    inner = [
+        record(*(field(f"n{each}", "string" if each % 2 else "long") for each in range(one)), name=f"inner{one}") for one in range(number)
+    ]
+    return record(field("id", "long"), *(field(f"r{one}", kind) for one, kind in enumerate(inner)), field("tail", "string"))
+
+
+def nested_value(number: int, row: int) -> dict[str, Any]:
+    """A value of that version."""
+    inner = {f"r{one}": {f"n{each}": "x" * each if each % 2 else -each for each in range(one)} for one in range(number)}
+    return {"id": row, "tail": f"row {row}"} | inner
+
+
+def test_records_of_many_versions_are_each_skipped_by_their_own_program() -> None:
+    versions = list(range(1, 41))
+    messages = [(row % 40, encode(nested_version(versions[row % 40]), nested_value(versions[row % 40], row))) for row in range(200)]
+    narrow = record(field("id", "long"), field("tail", "string"))
+    rows, status = read_mixed_columns([nested_version(number) for number in versions], messages, narrow)
+    assert status == [0] * 200
+    assert rows == [{"id": row, "tail": f"row {row}"} for row in range(200)]
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_messages_of_many_schemas_are_read_into_few_columns_as_fastavro_reads_them(data: st.DataObject) -> None:
+    """Many writers, of which the reader knows two fields each time: the rest is skipped. Damaged messages between them harm nobody."""
+    drawn = [data.draw(records) for _ in range(data.draw(st.integers(2, 12)))]
+    writers = [
+        record(field("id", "long"), field("rest", one.schema), field("more", one.schema["name"]), field("tail", "string")) for one in drawn
+    ]
+    reader = record(field("tail", "string"), field("id", "long"))
+    messages: list[tuple[int, bytes]] = []
+    for row in range(data.draw(st.integers(1, 20))):
+        number = data.draw(st.integers(0, len(writers) - 1))
+        values = drawn[number].values
+        value = {"id": row, "rest": data.draw(values), "more": data.draw(values), "tail": f"row {row}"}
+        content = encode(writers[number], value)
+        messages.append((number, content[: data.draw(st.integers(0, len(content) - 1))] if data.draw(st.booleans()) else content))
+    rows, status = read_mixed_columns(writers, messages, reader)
+    for (number, content), row, code in zip(messages, rows, status, strict=True):
+        try:
+            expected = read_with_fastavro(content, writers[number], reader)
+        except Exception:  # noqa: BLE001 -- whatever fastavro stumbles over
+            assert (row, code != 0) == (None, True)
+        else:
+            assert (row, code) == (expected, 0)
+
+
 @pytest.mark.parametrize(("old", "new"), PROMOTED)
 @given(data=st.data())
 def test_numbers_and_text_are_promoted_as_fastavro_promotes_them(old: str, new: str, data: st.DataObject) -> None:
@@ -292,6 +347,32 @@ def test_numbers_and_text_are_promoted_as_fastavro_promotes_them(old: str, new: 
 def test_a_few_bytes_that_promise_many_items_are_refused_at_once(items: Schema, count_of_items: int) -> None:
     promised = encode("long", count_of_items) + (encode("long", 3) if count_of_items < 0 else b"") + b"\x00\x00\x00"
     assert read_columns([promised], record(field("x", {"type": "array", "items": items})))[1] != [0]
+
+
+@pytest.mark.parametrize("reader", [record(field("x", {"type": "array", "items": "null"})), record(field("y", "int", default=1))])
+def test_items_without_bytes_are_bounded_over_all_blocks_of_a_message(reader: Schema) -> None:
+    """A block of three bytes may promise as many items as bytes follow it: so many blocks were the square of the message's length."""
+    writer = record(field("x", {"type": "array", "items": "null"}))
+    blocks = 40_000
+    # From the end to the beginning, because each counts the bytes after it.
+    greedy = [b"\x00"]
+    size = 1
+    for _ in range(blocks):
+        greedy.append(encode("long", size))
+        size += len(greedy[-1])
+    modest = b"".join([encode("long", 64)] * blocks) + b"\x00"
+    rows, status = read_mixed_columns([writer], [(0, b"".join(reversed(greedy))), (0, modest)], reader)
+    assert [code != 0 for code in status] == [True, False]
+    assert rows[1] == ({"x": [None] * 64 * blocks} if reader == writer else {"y": 1})
+
+
+@pytest.mark.parametrize("branches", [63, 64, 65, 300])
+def test_unions_of_many_branches_are_read_and_skipped(branches: int) -> None:
+    union = [*({"type": "fixed", "name": f"f{number}", "size": 1} for number in range(branches)), "string"]
+    writer = record(field("x", union), field("y", "int"))
+    content = encode(writer, {"x": "text", "y": 7})
+    assert read_columns([content], writer)[0][0]["x"][f"member{branches}"] == "text"
+    assert read_columns([content], writer, record(field("y", "int"))) == ([{"y": 7}], [0])
 
 
 def test_a_skipped_type_that_contains_itself_is_skipped_to_a_limit() -> None:

@@ -147,6 +147,14 @@ def test_a_field_without_a_column_is_its_default_or_null() -> None:
     assert encode(PERSON, column) == [{"name": name, "age": 18, "nick": None, "tags": ["new"]} for name in ("ann", "bob")]
 
 
+@pytest.mark.parametrize("branches", [63, 64, 65, 8191, 8192])
+def test_a_union_may_have_any_number_of_branches(branches: int) -> None:
+    """The number of a branch is written as any other: from 64 on it takes more than a byte."""
+    others = [{"type": "fixed", "name": f"f{number}", "size": 1} for number in range(branches - 1)]
+    schema = {"type": "record", "name": "r", "fields": [{"name": "x", "type": [*others, "string", "null"]}]}
+    assert encode(schema, pa.array([{"x": "text"}, {"x": None}])) == [{"x": "text"}, {"x": None}]
+
+
 @pytest.mark.parametrize(
     ("column", "expected"),
     [

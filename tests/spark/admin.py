@@ -21,11 +21,11 @@ def delete_records(broker: Broker, topic: str, *, before: int, partition: int = 
         future.result(30)
 
 
-def committed(broker: Broker, group: str) -> dict[int, int]:
-    """The committed offset of each partition of a group, as every tool for groups sees it."""
+def committed(broker: Broker, group: str, topic: str | None = None) -> dict[int, int]:
+    """The committed offset of each partition of a group, as every tool for groups sees it; of one of its topics, if it has several."""
     client = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     (future,) = client.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-    return {place.partition: place.offset for place in future.result(30).topic_partitions}
+    return {place.partition: place.offset for place in future.result(30).topic_partitions if topic in {None, place.topic}}
 
 
 def member_of(broker: Broker, group: str, topic: str) -> Consumer:

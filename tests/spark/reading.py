@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from tests.brokers import Broker
 from tests.spark.topic_content import Row
+from tests.spark.traffic import NOISE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,8 +43,8 @@ def rows(data: "DataFrame") -> list[Row]:
 
 
 def numbers(data: "DataFrame") -> list[int]:
-    """The values of a frame, as the numbers that `write_numbers` wrote, sorted."""
-    return sorted(int(row[0]) for row in data.selectExpr("CAST(value AS STRING)").collect())
+    """The values of a frame, as the numbers that `write_numbers` wrote, sorted; without what `Traffic` wrote between them."""
+    return sorted(int(row[0]) for row in data.selectExpr("CAST(value AS STRING) AS value").where(f"value != '{NOISE}'").collect())
 
 
 def run_available(data: "DataFrame", output: Path, checkpoint: str, **options: str) -> "StreamingQuery":
@@ -56,8 +57,7 @@ def run_available(data: "DataFrame", output: Path, checkpoint: str, **options: s
 
 def table(spark: "SparkSession", output: Path) -> list[int]:
     """The numbers in a table of files, sorted."""
-    schema = "value STRING, partition INT, offset BIGINT"
-    return sorted(int(row[0]) for row in spark.read.schema(schema).json(str(output)).select("value").collect())
+    return numbers(spark.read.schema("value STRING, partition INT, offset BIGINT").json(str(output)))
 
 
 def _bytes(value: Any) -> bytes | None:

@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.brokers import Broker
+from tests.spark.admin import member_of
 from tests.spark.reading import frame, numbers, rows
 from tests.spark.topic_content import Message, read, write, write_numbers
 from tests.topics import create_topic, fresh_name
@@ -170,3 +171,12 @@ def test_sql_reads_a_topic_through_a_temporary_view(spark: SparkSession, broker:
         assert spark.sql("SELECT count(*), sum(CAST(CAST(value AS STRING) AS INT)) FROM numbered").collect()[0][:] == (20, 45 + 1045)
     finally:
         spark.catalog.dropTempView("numbered")
+
+
+def test_a_topic_of_kafka_s_own_is_read_when_it_is_named(spark: SparkSession, broker: Broker, topic: str) -> None:
+    write_numbers(broker, topic, range(3))
+    group = fresh_name("group")
+    member_of(broker, group, topic).close()
+    keys = [bytes(row["key"]) for row in frame(spark, broker, "__consumer_offsets").select("key").collect()]
+    assert any(group.encode() in key for key in keys)
+    assert frame(spark, broker, subscribePattern="__.*").collect() == []

@@ -21,7 +21,7 @@ OBJECT = (
 
 
 def test_json_objects_are_structs(spark: SparkSession, broker: Broker, topic: str) -> None:
-    write(broker, topic, [Message(OBJECT), Message(None), Message(b"{}"), Message(b'{"name": {"a": [1.5]}}')])
+    write(broker, topic, [Message(OBJECT), Message(None), Message(b"{}"), Message(b'{"name": {"a": [1.50]}}')])
     data = frame(spark, broker, topic, value__format="json", value__schema=SCHEMA).orderBy("offset")
     rows = [row["value"] and row["value"].asDict(recursive=True) for row in data.collect()]
     empty = dict.fromkeys(["id", "name", "price", "ratio", "tags", "inner", "counts", "raw", "day", "at", "ok"])
@@ -30,7 +30,7 @@ def test_json_objects_are_structs(spark: SparkSession, broker: Broker, topic: st
         "raw": b"hi", "day": date(2026, 11, 15), "at": None, "ok": True,
     }  # fmt: skip
     assert data.selectExpr("unix_seconds(value.at)").collect()[0][0] == 1_794_744_000
-    assert rows[1:] == [None, empty, empty | {"name": '{"a":[1.5]}'}]
+    assert rows[1:] == [None, empty, empty | {"name": '{"a":[1.50]}'}]
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,26 @@ def test_what_is_not_such_an_object_is_told(spark: SparkSession, broker: Broker,
     data = frame(spark, broker, topic, value__format="json", value__schema=SCHEMA)
     with pytest.raises(Exception, match=f"the value at offset 1 of {topic}-0 cannot be read as json: .*{reason}"):
         data.collect()
+
+
+POISON = [
+    rb'{"name": "\ud800"}', rb'{"counts": {"\udfff": 1}}', rb'{"tags": ["\ud800\ud800"]}', b'{"at": "0001-01-01T00:00:00+14:00"}',
+    b'{"at": "9999-12-31T23:59:59-14:00"}', b'{"ratio": 1' + b"0" * 400 + b"}", b'{"id": ' + b"9" * 5000 + b"}", b'{"price": 1e999999}',
+    b'{"name": ' + b"[" * 900 + b"]" * 900 + b"}", b"[" * 100_000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
+def test_no_message_of_json_ends_a_query_that_does_not_want_to_end(spark: SparkSession, broker: Broker, topic: str, mode: str) -> None:
+    good = [Message(b'{"id": %d, "name": 1.50e3}' % number) for number in range(len(POISON))]
+    write(broker, topic, [message for pair in zip(good, map(Message, POISON), strict=True) for message in pair])
+    data = frame(spark, broker, topic, value__format="json", value__schema=SCHEMA, mode=mode)
+    rows = {row["offset"]: row for row in data.collect()}
+    assert {offset // 2: (row["value"]["id"], row["value"]["name"]) for offset, row in rows.items() if offset % 2 == 0} == {
+        number: (number, "1.50e3") for number in range(len(POISON))
+    }
+    bad = {offset // 2: (row["value"], bytes(row["corrupt_value"])) for offset, row in rows.items() if offset % 2}
+    assert bad == ({number: (None, content) for number, content in enumerate(POISON)} if mode == "PERMISSIVE" else {})
 
 
 def test_broken_text_is_kept_apart_or_left_out(spark: SparkSession, broker: Broker, topic: str) -> None:

@@ -11,7 +11,10 @@ from tests.brokers import KafkaBroker
 from tests.spark.admin import committed
 from tests.spark.reading import frame, numbers, rows, run_available, stream, table
 from tests.spark.test_batch import messages
+from tests.spark.test_stream_start import all_offsets, beginning, default_stream, has_rows
+from tests.spark.test_stream_start import run as run_batches
 from tests.spark.topic_content import read, write, write_numbers
+from tests.spark.traffic import Traffic
 from tests.topics import create_topic, fresh_name
 from tests.waiting import wait_until
 
@@ -45,6 +48,16 @@ def test_a_stream_from_kafka_goes_on_and_commits_its_progress(
     run_available(data, tmp_path / "table", checkpoint)
     assert table(spark, tmp_path / "table") == list(range(30))
     assert committed(kafka, group) == {0: 30}
+
+
+def test_a_default_stream_starts_on_a_topic_of_kafka_with_traffic(spark: SparkSession, kafka: KafkaBroker, checkpoint: str) -> None:
+    topic = create_topic(kafka)
+    with Traffic(kafka, topic, per_second=300):
+        failed = run_batches(default_stream(spark, kafka, topic), checkpoint, fail=True, processingTime="0 seconds")
+        seen = run_batches(default_stream(spark, kafka, topic), checkpoint, until=has_rows(100), processingTime="0 seconds")
+    assert seen[0] == failed[0]
+    start, offsets = beginning(checkpoint, topic), all_offsets(seen)
+    assert offsets == list(range(start, start + len(offsets)))
 
 
 def test_aborted_and_unfinished_transactions_are_not_rows_for_who_reads_what_is_committed(spark: SparkSession, kafka: KafkaBroker) -> None:

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from penstock.errors import UsageError
 from penstock.spark.binary_columns import Flags, binary_column, null_flags
 from penstock.spark.row_bytes import RowBytes, big_endian_decimals, fill, from_column, group, join, only, zigzag_varints
+from penstock.wire.primitives import zigzag_varint
 
 Schema = str | Mapping[str, Any] | Sequence[Any]
 
@@ -269,4 +270,4 @@ def _kind(schema: Schema) -> str:
 
 
 def _branch(index: int) -> bytes:
-    return bytes((index << 1,))
+    return zigzag_varint(index)

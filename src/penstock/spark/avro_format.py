@@ -26,12 +26,12 @@ _NOT_FOUND: Final = 404
 _UNKNOWN_FOR_S: Final = 30.0
 """How long an id that the registry did not know is not asked for again."""
 
-_formats: "dict[tuple[tuple[str, ...], str], AvroFormat]" = {}
+_formats: "dict[tuple[tuple[str, ...], str, pa.DataType], AvroFormat]" = {}
 
 
 def avro_format(schemas: Sequence[str], registry_url: str, kind: "pa.DataType") -> "AvroFormat":
     """The format for this reader's schema: the same one for every task of the process, with what it has learnt."""
-    name = tuple(schemas), registry_url
+    name = tuple(schemas), registry_url, kind
     if name not in _formats:
         _formats[name] = AvroFormat(schemas, registry_url, kind)
     return _formats[name]

@@ -6,7 +6,8 @@ size, it writes. A message is whole if its program comes to its end exactly wher
 in the column.
 
 Nothing of a message is trusted: every length is checked against the bytes left, a block of items may not have more items than bytes are
-left (so nothing loops for long over a few bytes), and nesting has a limit. `tests/properties` holds all of it equal to fastavro.
+left, nor all blocks together many more than the message has bytes (so nothing loops for long over a few bytes), and nesting has a limit.
+`tests/properties` holds all of it equal to fastavro.
 
     read, and write into a node           control
     LONG node how    FLOAT node how       UNION table count       go on where the table says for the branch that is read
@@ -74,7 +75,7 @@ REASONS: Final = {
     BAD_SYMBOL: "it has a symbol of an enum that the reader's schema does not know",
     BAD_BOOLEAN: "a boolean in it is neither 0 nor 1",
     OUT_OF_RANGE: "a number in it is out of range",
-    BAD_COUNT: "a block in it has more items than bytes are left",
+    BAD_COUNT: "it has more items than bytes for them",
     TOO_DEEP: "it is nested too deeply",
     NOT_UTF8: "a string in it is not UTF-8",
 }
@@ -82,7 +83,8 @@ _MOST: Final = 2_147_483_647
 _MOST_MILLIS: Final = 9_223_372_036_854_775
 _STACK: Final = 128
 _ITEMS_WITHOUT_BYTES: Final = 64
-"""Items may take no bytes at all (nulls, empty records); so many more than bytes are left are taken."""
+"""Items may take no bytes at all (nulls, empty records); so many more than bytes are left are taken, per block. Every other item has a byte
+of its own, so a message has at most as many items as bytes, and these: the work for it grows with its length, not with the square."""
 _DECIMAL_BYTES: Final = 16
 
 
@@ -152,6 +154,7 @@ def run_message(
     list."""
     pc, top = operations + 8 * entry, stack
     message_position, message_end = position, end
+    items_left = end - position
     while True:
         operation, a, b, c = load_long(pc), load_long(pc + 8), load_long(pc + 16), load_long(pc + 24)
         pc += 8 * OPERATION_SIZE
@@ -172,15 +175,18 @@ def run_message(
             items = load_long(top - 8)
             if items == 0:
                 items, position = read_block(position, end)
-                if items < 0:
-                    return BAD_COUNT if position >= 0 else CUT_OFF
+                if items < 0 and position < 0:
+                    return CUT_OFF
+                items_left += _ITEMS_WITHOUT_BYTES - items
+                if items < 0 or items_left < 0:
+                    return BAD_COUNT
             if items > 0:
                 store_long(top - 8, items - 1)
             else:
                 top -= 8
                 pc = operations + 8 * c
-                if a >= 0:
-                    close_list(nodes + _NODE_BYTES * a, nodes + _NODE_BYTES * b, flags)
+                if a >= 0 and not close_list(nodes + _NODE_BYTES * a, nodes + _NODE_BYTES * b, flags):
+                    return OUT_OF_RANGE
         elif operation == LIST or operation == CALL:
             if top >= stack + 8 * _STACK:
                 return TOO_DEEP
@@ -194,6 +200,7 @@ def run_message(
         elif operation == DEFAULT:
             message_position, message_end = position, end
             position, end = constants + a, constants + b
+            items_left += b - a
         elif operation == END_DEFAULT:
             position, end = message_position, message_end
         elif operation == FAIL:
@@ -314,11 +321,15 @@ def write_entry(operation: Number, node: Number, child: Number, flags: Number) -
 
 
 @compiled
-def close_list(node: Number, child: Number, flags: Number) -> None:
-    """An entry of a list node, whose items have been written."""
+def close_list(node: Number, child: Number, flags: Number) -> bool:
+    """An entry of a list node, whose items have been written; False if the column has more items than Arrow can count."""
+    items = load_long(child + 8 * COUNT)
+    if items > _MOST:
+        return False
     index = add_entry(node, flags)
     if flags & WRITING:
-        store_word(load_long(node + 8 * MAIN) + 4 * (index + 1), load_long(child + 8 * COUNT))
+        store_word(load_long(node + 8 * MAIN) + 4 * (index + 1), items)
+    return True
 
 
 @compiled

@@ -44,7 +44,8 @@ class Compiler:
         self._operations: list[int] = []
         self._tables: list[int] = []
         self._constants = bytearray()
-        self._skipped: dict[int, int] = {}
+        # By the objects themselves, which it keeps alive: the address of a schema that is gone may be that of the next one.
+        self._skipped: dict[AvroType, int] = {}
         self.null_entry = self._position()
         self._null(self.layout.root)
         self._emit(kernel.END)
@@ -210,14 +211,14 @@ class Compiler:
 
     def _skip_record(self, writer: AvroType) -> None:
         """A subroutine, because a record that is only skipped may contain itself."""
-        if id(writer) not in self._skipped:
+        if writer not in self._skipped:
             around = self._emit(kernel.JUMP)
-            self._skipped[id(writer)] = self._position()
+            self._skipped[writer] = self._position()
             for each in writer.fields:
                 self._skip(each.type)
             self._emit(kernel.RETURN)
             self._operations[around + 1] = self._position()
-        self._emit(kernel.CALL, self._skipped[id(writer)])
+        self._emit(kernel.CALL, self._skipped[writer])
 
     def _null(self, node: Node) -> None:
         """A null in this node; a struct's children have an entry for it too."""

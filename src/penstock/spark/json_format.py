@@ -4,11 +4,13 @@ Members that the type does not have are ignored, those that are missing are null
 whole. What becomes what:
 
     numbers       int types and decimals take whole numbers that fit, decimals also fractions and text; float and double take any number
-    string        text; anything else comes as its JSON text, as in Spark's from_json
+    string        text; anything else comes as its JSON text, numbers digit by digit, as in Spark's from_json
     binary        base64
     date          "2026-11-15"
     timestamp     "2026-11-15T09:30:00Z"; without a zone it is UTC
     array, map, struct
+
+Whatever one message has in it, it breaks no other: what Arrow does not take is found and broken as well.
 
 Every message is parsed by Python's own parser: of the formats this is the one that makes objects per record. Where that is too slow, read
 strings and let Spark's from_json work in the JVM.
@@ -18,8 +20,8 @@ import json
 from base64 import b64decode
 from collections.abc import Callable
 from datetime import UTC, date, datetime
-from decimal import Decimal, InvalidOperation
-from typing import Any, Final
+from decimal import Context, Decimal, Inexact, InvalidOperation
+from typing import Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +31,11 @@ from penstock.spark.record_buffers import BinaryColumn
 
 Convert = Callable[[Any], Any]
 
+_REFUSALS: Final = (ArithmeticError, TypeError, ValueError, RecursionError, pa.ArrowException)
+"""How a value says that it is not of its type: our converters, Python's parser and types, and Arrow."""
+_EXACT: Final = Context(prec=100, traps=[Inexact, InvalidOperation])
+"""More digits than any decimal of Spark's has on both sides of the point."""
+
 
 class JsonFormat:
     """Reads objects as a struct of the Arrow type `kind`."""
@@ -36,18 +43,16 @@ class JsonFormat:
     def __init__(self, kind: "pa.DataType") -> None:
         self._kind = kind
         self._convert = _converter(kind)
-        self._parse = json.JSONDecoder(parse_float=Decimal, parse_constant=_refuse_constant).decode
+        self._parse = json.JSONDecoder(parse_float=_Number, parse_constant=_refuse_constant).decode
 
     def read(self, column: BinaryColumn) -> TypedColumn:
         problems: dict[int, str] = {}
-        values: list[Any] = []
-        for row, content in enumerate(column.to_arrow().to_pylist()):
-            try:
-                values.append(None if content is None else self._read_one(content))
-            except (ArithmeticError, TypeError, ValueError, RecursionError) as error:
-                values.append(None)
-                problems[row] = str(error) or type(error).__name__
-        array = pa.array(values, self._kind)
+        values = _each(self._read_one, column.to_arrow().to_pylist(), problems)
+        try:
+            array = pa.array(values, self._kind)
+        except _REFUSALS:
+            _each(lambda value: pa.array([value], self._kind), values, problems)
+            array = pa.array([None if row in problems else value for row, value in enumerate(values)], self._kind)
         if not problems:
             return TypedColumn(array)
         broken = np.zeros(len(values), np.uint8)
@@ -61,20 +66,52 @@ class JsonFormat:
         return self._convert(value)
 
 
-def _converter(kind: "pa.DataType") -> Convert:
-    """What turns a parsed value into one that Arrow takes for the type; raises TypeError or ValueError. Nulls pass everywhere."""
+class _Number(Decimal):
+    """A number with a fraction or an exponent, and how it was written."""
+
+    __slots__ = ("text",)
+    text: str
+
+    def __new__(cls, text: str) -> Self:
+        number = Decimal.__new__(cls, text)
+        number.text = text
+        return number
+
+
+def _each(convert: Convert, values: list[Any], problems: dict[int, str]) -> list[Any]:
+    """The values, converted, with a null for each that refuses; `problems` then has why."""
+    converted: list[Any] = []
+    for row, value in enumerate(values):
+        try:
+            converted.append(None if value is None else convert(value))
+        except _REFUSALS as error:
+            converted.append(None)
+            problems[row] = str(error) or type(error).__name__
+    return converted
+
+
+def _converter(kind: "pa.DataType", *, nullable: bool = True) -> Convert:
+    """What turns a parsed value into one that Arrow takes for the type; raises one of `_REFUSALS`. Nulls pass where the type takes them."""
     convert = _converter_of_some(kind)
-    return lambda value: None if value is None else convert(value)
+    if nullable:
+        return lambda value: None if value is None else convert(value)
+
+    def convert_some(value: Any) -> Any:
+        if value is None:
+            raise TypeError(f"there is a null, or nothing, where the schema has {kind} NOT NULL")
+        return convert(value)
+
+    return convert_some
 
 
 def _converter_of_some(kind: "pa.DataType") -> Convert:
     types = pa.types
     if types.is_struct(kind):
-        return _struct([(field.name, _converter(field.type)) for field in kind])
+        return _struct([(field.name, _converter(field.type, nullable=field.nullable)) for field in kind])
     if types.is_list(kind):
-        return _list(_converter(kind.value_type))
-    if types.is_map(kind):
-        return _map(_converter(kind.item_type))
+        return _list(_converter(kind.value_type, nullable=kind.value_field.nullable))
+    if types.is_map(kind) and types.is_string(kind.key_type):
+        return _map(_converter(kind.item_type, nullable=kind.item_field.nullable))
     if types.is_integer(kind):
         return _integer(kind.bit_width)
     if types.is_decimal(kind):
@@ -121,16 +158,22 @@ def _integer(bits: int) -> Convert:
 
 
 def _decimal(precision: int, scale: int) -> Convert:
+    limit, last_digit = Decimal((0, (1,), precision - scale)), Decimal((0, (1,), -scale))
+
     def convert(value: Any) -> Decimal:
         if isinstance(value, bool) or not isinstance(value, int | Decimal | str):
             raise TypeError(f"{_name(value)} is not a decimal")
         try:
-            number = Decimal(value)
+            number = value if isinstance(value, Decimal) else Decimal(value)
         except InvalidOperation:
             raise TypeError(f"{_name(value)} is not a decimal") from None
-        if not number.is_finite() or abs(number) >= Decimal(10) ** (precision - scale) or number != round(number, scale):
+        # Comparing is exact at any length; only a number of the right size has its digits counted.
+        if not number.is_finite() or number.copy_abs() >= limit:
             raise TypeError(f"{_name(value)} is not a decimal({precision},{scale})")
-        return number
+        try:
+            return number.quantize(last_digit, context=_EXACT)
+        except (Inexact, InvalidOperation):
+            raise TypeError(f"{_name(value)} is not a decimal({precision},{scale})") from None
 
     return convert
 
@@ -147,12 +190,20 @@ def _boolean(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=_number, ensure_ascii=False, separators=(",", ":"))
+    return value if isinstance(value, str) else _json_text(value)
 
 
-def _number(value: Any) -> float:
-    assert isinstance(value, Decimal)
-    return float(value)
+def _json_text(value: Any) -> str:
+    """A parsed value as JSON, with its numbers as they were written."""
+    match value:
+        case _Number():
+            return value.text
+        case dict():
+            return "{" + ",".join(f"{_json_text(key)}:{_json_text(item)}" for key, item in value.items()) + "}"
+        case list():
+            return "[" + ",".join(map(_json_text, value)) + "]"
+        case _:
+            return json.dumps(value, ensure_ascii=False)
 
 
 def _binary(value: Any) -> bytes:
@@ -168,7 +219,10 @@ def _date(value: Any) -> date:
 def _timestamp(value: Any) -> datetime:
     _expect(value, str, "a time")
     time = datetime.fromisoformat(value)
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
+    try:
+        return time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    except OverflowError:
+        raise ValueError(f"{_name(value)} is, in UTC, not between the years 1 and 9999") from None
 
 
 def _local_timestamp(value: Any) -> datetime:
@@ -182,7 +236,8 @@ def _expect(value: Any, kind: type, what: str) -> None:
 
 
 def _name(value: Any) -> str:
-    text = _text(value) if not isinstance(value, str) else json.dumps(value)
+    # Half of a surrogate pair has no place in a message either.
+    text = _json_text(value).encode(errors="backslashreplace").decode()
     return text if len(text) <= 40 else text[:37] + "..."
 
 

@@ -9,7 +9,7 @@ error: that is what `failOnDataLoss` decides.
 """
 
 from collections.abc import Iterator
-from time import monotonic
+from time import monotonic, sleep
 from typing import Final
 
 import numpy as np
@@ -30,6 +30,7 @@ from penstock.spark.record_kernel import HEADER_SIZE, find_next_offset
 from penstock.spark.slice_decoder import SliceDecoder
 
 _MAX_WAIT_MS: Final = 500
+_PAUSE_S: Final = 0.1
 _MOST_FETCH_BYTES: Final = 1 << 30
 _ROOM_BYTES: Final = 64 * 1024
 
@@ -59,7 +60,7 @@ class SliceReader:
                 before = decoder.next_offset
                 fetched = self._fetch(before)
                 if fetched is None:
-                    return
+                    break
                 yield from self._decode(fetched)
                 if decoder.next_offset > before:
                     deadline = self._next_deadline()
@@ -107,12 +108,29 @@ class SliceReader:
         if fetched is not None:
             return fetched
         try:
-            return self._cluster.fetch(self._wanted(offset), max_wait_ms=_MAX_WAIT_MS, isolation_level=self._isolation)
-        except OffsetOutOfRange:
-            return self._skip_what_is_gone(offset)
+            return self._fetch_what_is_there()
         except UnknownTopicOrPartition:
-            report_data_loss(self._options, f"{self._place} is gone, with the offsets from {offset} to {self._decoder.end}")
+            report_data_loss(
+                self._options, f"{self._place} is gone, with the offsets from {self._decoder.next_offset} to {self._decoder.end}"
+            )
             return None
+
+    def _fetch_what_is_there(self) -> FetchedPartition | None:
+        """The bytes from where the decoder is, or from the first offset after it that is still there. What a broker says about where a
+        partition begins may not be true any more when it is asked for that offset: then it is asked again."""
+        deadline = self._next_deadline()
+        while True:
+            try:
+                wanted = self._wanted(self._decoder.next_offset)
+                return self._cluster.fetch(wanted, max_wait_ms=_MAX_WAIT_MS, isolation_level=self._isolation)
+            except OffsetOutOfRange:
+                if monotonic() > deadline:
+                    raise
+            before = self._decoder.next_offset
+            if not self._skip_what_is_gone():
+                return None
+            if self._decoder.next_offset == before:
+                sleep(_PAUSE_S)
 
     def _receive_in_advance(self, offset: int) -> FetchedPartition | None:
         if self._in_advance is None:
@@ -127,7 +145,9 @@ class SliceReader:
             return None
         return answer.partitions[0]
 
-    def _skip_what_is_gone(self, offset: int) -> FetchedPartition | None:
+    def _skip_what_is_gone(self) -> bool:
+        """Go on at the first offset that is there; False if none of the slice is."""
+        offset = self._decoder.next_offset
         first = self._cluster.offsets({self._place: EARLIEST})[self._place].offset
         last = self._cluster.offsets({self._place: LATEST}, isolation_level=self._isolation)[self._place].offset
         if not first <= offset <= last:
@@ -135,10 +155,9 @@ class SliceReader:
                 self._options, f"offset {offset} of {self._place} is gone: the partition now has the offsets from {first} up to {last}"
             )
         if offset > last or first >= self._decoder.end:
-            return None
+            return False
         self._decoder.skip_to(first)
-        wanted = self._wanted(self._decoder.next_offset)
-        return self._cluster.fetch(wanted, max_wait_ms=_MAX_WAIT_MS, isolation_level=self._isolation)
+        return True
 
     def _next_deadline(self) -> float:
         return monotonic() + self._options.poll_timeout_ms / 1000

@@ -1,24 +1,27 @@
 """What the driver asks the brokers: which partitions there are, and at which offsets they begin, end, or were at some time."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, repeat
 from time import monotonic, sleep
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from penstock.client.cluster import Cluster
-from penstock.client.errors import BrokerUnavailable
+from penstock.client.errors import BrokerUnavailable, is_retriable
 from penstock.client.fetch import READ_COMMITTED, READ_UNCOMMITTED
-from penstock.client.metadata import metadata_request, read_metadata
-from penstock.client.request import MessageRequest
+from penstock.client.metadata import TopicMetadata, metadata_request, read_metadata
 from penstock.client.topic_partition import TopicPartition
-from penstock.errors import UnknownTopicOrPartition
+from penstock.errors import InvalidTopic, KafkaError, UnknownTopicOrPartition
 from penstock.spark.options import ReadOptions
 from penstock.spark.positions import EARLIEST, LATEST, AtEdge, AtOffsets, AtTime, AtTimes, OptionError, Position
+
+T = TypeVar("T")
 
 _NOTHING_SO_NEW: Final = -1
 _PAUSES_S: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 _INTERNAL_TOPICS: Final = {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
-"""What no pattern is meant to match."""
+"""What no pattern is meant to match, as Kafka's consumers leave them out (`exclude.internal.topics`). Who names one reads it."""
+_MISSING: Final = {UnknownTopicOrPartition.code, InvalidTopic.code}
+"""How a broker says that there is no such topic. Any other error is one of the moment, or a reason to stop."""
 
 
 class SourceOffsets:
@@ -34,10 +37,9 @@ class SourceOffsets:
         """The partitions that the query reads; a topic that is named and missing is an error, or, if it need not exist, has none."""
         selection = self._options.selection
         names = selection.names()
-        # Not what the cluster remembers: topics and partitions come and go.
-        topics = read_metadata(self._ask(metadata_request(names))).topics
-        self._cluster.refresh([name for name in topics if selection.matches(name)])
-        existing = {name: topic.partitions for name, topic in topics.items() if not topic.error_code and name not in _INTERNAL_TOPICS}
+        topics = self._ask(self._existing_topics)
+        self._cluster.refresh(topics)
+        existing = {name: topic.partitions for name, topic in topics.items()}
         chosen = selection.choose(existing)
         missing = sorted(set(names or ()).difference(existing)) or sorted(map(str, set(selection.partitions).difference(chosen)))
         if must_exist and missing:
@@ -46,6 +48,10 @@ class SourceOffsets:
                 "see the options subscribe and assign"
             )
         return chosen
+
+    def ends(self) -> dict[TopicPartition, int]:
+        """Where the partitions that there are end. One may go away between the two questions: then both are asked again."""
+        return self._ask(lambda: self.latest(self.partitions(must_exist=False)))
 
     def earliest(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Where each partition begins."""
@@ -70,21 +76,35 @@ class SourceOffsets:
             return self._where_nothing_is_so_new(self._at_times(option, position, places), refuse=False, option=option)
         return self._at_offsets("endingOffsets", position, places)
 
-    def _ask(self, request: MessageRequest) -> Any:
+    def _existing_topics(self) -> Mapping[str, TopicMetadata]:
+        """The topics of the query that exist. Not what the cluster remembers: topics and partitions come and go."""
+        selection = self._options.selection
+        topics = read_metadata(self._cluster.call(metadata_request(selection.names()))).topics
+        hidden = _INTERNAL_TOPICS if selection.pattern else set()
+        wanted = {name: topic for name, topic in topics.items() if selection.matches(name) and name not in hidden}
+        existing = {name: topic for name, topic in wanted.items() if topic.error_code not in _MISSING}
+        for topic in existing.values():
+            topic.check()
+        return existing
+
+    def _ask(self, attempt: Callable[[], T]) -> T:
         """Ask any broker. A connection of long ago may be closed by now, so there is always a second attempt; more of them, while there is
         time, only where a broker has answered before: an address that is wrong is told at once."""
         deadline = monotonic() + self._options.request_timeout_ms / 1000
         for pause_s in chain(_PAUSES_S, repeat(_PAUSES_S[-1])):
             try:
-                answer = self._cluster.call(request)
+                answer = attempt()
             except BrokerUnavailable:
                 is_last = monotonic() + pause_s > deadline if self._has_answered else pause_s != _PAUSES_S[0]
                 if is_last:
                     raise
-                sleep(pause_s)
+            except KafkaError as error:
+                if not is_retriable(error.code) or monotonic() + pause_s > deadline:
+                    raise
             else:
                 self._has_answered = True
                 return answer
+            sleep(pause_s)
         raise AssertionError("the pauses never end")
 
     def _at(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, int]:

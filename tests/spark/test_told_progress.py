@@ -1,0 +1,48 @@
+"""Progress that is only told: what cannot be told is a warning, and not asked for again at every micro-batch."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from penstock.client.cluster import Cluster
+from penstock.client.topic_partition import TopicPartition
+from penstock.spark.told_progress import ToldProgress
+from tests.brokers import Broker
+from tests.spark.admin import committed, member_of
+from tests.spark.topic_content import write_numbers
+from tests.topics import fresh_name
+
+
+@pytest.fixture
+def cluster(broker: Broker) -> Iterator[Cluster]:
+    """The shared broker, as a task sees it."""
+    with Cluster(broker.bootstrap_servers) as found:
+        yield found
+
+
+def test_what_a_group_with_members_refuses_is_told_later(
+    broker: Broker, cluster: Cluster, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_numbers(broker, topic, range(3))
+    group, now = fresh_name("group"), [100.0]
+    progress = ToldProgress(cluster, group, timeout_s=30, clock=lambda: now[0])
+    consumer = member_of(broker, group, topic)
+    with caplog.at_level(logging.WARNING):
+        progress.tell({TopicPartition(topic, 0): 1})
+        progress.tell({TopicPartition(topic, 0): 2})
+    consumer.close()
+    assert len(caplog.messages) == 1
+    assert f"is not told to the group {group!r}" in caplog.messages[0]
+    assert "let the option group.id name a group of the query's own" in caplog.messages[0]
+    progress.tell({TopicPartition(topic, 0): 2})
+    assert committed(broker, group).get(0) != 2
+    now[0] += 60
+    progress.tell({TopicPartition(topic, 0): 2})
+    assert committed(broker, group) == {0: 2}
+
+
+def test_a_topic_that_is_gone_is_a_warning(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    progress = ToldProgress(cluster, fresh_name("group"), timeout_s=0.1)
+    progress.tell({TopicPartition(fresh_name("missing"), 0): 1})
+    assert "the query goes on" in caplog.text
