@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyspark.sql.types import DataType, StructType
 
 from penstock.errors import UsageError
+from penstock.registry.addresses import Addresses
 from penstock.registry.client import RegisteredSchema, RegistryClient
 from penstock.registry.errors import RegistryError
 from penstock.spark.avro_encoding import Schema, encode_avro
@@ -36,7 +37,7 @@ class SchemaUnavailable(UsageError):
 class _Question(NamedTuple):
     """What decides by which schema a field is written."""
 
-    registry_url: str
+    registry: Addresses
     subject: str
     given: str | None
     derived: str
@@ -66,10 +67,10 @@ class AvroField:
 
 def avro_field(plan: SinkPlan, field: FieldPlan, *, name: str, topic: str) -> AvroField:
     """The encoder of a topic's keys or values; asks the registry."""
-    assert plan.registry_url is not None, "the options were checked"
+    assert plan.registry is not None, "the options were checked"
     subject = field.subject or f"{topic}-{name}"
     derived = derive_schema(_data_type(plan, field), f"{topic}_{name}")
-    question = _Question(plan.registry_url, subject, field.schema, derived, plan.registers_schemas, plan.uses_latest_version)
+    question = _Question(plan.registry, subject, field.schema, derived, plan.registers_schemas, plan.uses_latest_version)
     schema, schema_id = _answer(question)
     return AvroField(field, schema, schema_id=schema_id, place=name)
 
@@ -86,7 +87,7 @@ _answers: dict[_Question, tuple[float, Schema, int]] = {}
 def _answer(question: _Question) -> tuple[Schema, int]:
     asked_at, schema, schema_id = _answers.get(question, (0.0, "null", 0))
     if not asked_at or monotonic() - asked_at > _CACHED_S:
-        with RegistryClient(question.registry_url.split(",")) as registry:
+        with RegistryClient(question.registry) as registry:
             found = _find(registry, question)
             referenced = [other.schema for other in registry.resolved_references(found)]
         schema, schema_id = read_schema(found.schema, referenced=referenced, where=f"subject {question.subject}"), found.schema_id
