@@ -20,7 +20,7 @@ from penstock.errors import UsageError
 from penstock.registry.addresses import Addresses
 from penstock.registry.client import RegisteredSchema, RegistryClient
 from penstock.registry.errors import RegistryError
-from penstock.spark.avro_encoding import Schema, encode_avro
+from penstock.spark.avro_encoding import Schema, encode_message
 from penstock.spark.binary_columns import BinaryColumn, null_flags
 from penstock.spark.row_bytes import fill, join, only, to_column
 from penstock.spark.sink_options import FieldPlan, SinkPlan
@@ -40,7 +40,8 @@ class _Question(NamedTuple):
     registry: Addresses
     subject: str
     given: str | None
-    derived: str
+    data_type: DataType
+    record_name: str
     registers: bool
     uses_latest: bool
 
@@ -61,7 +62,7 @@ class AvroField:
         if self._field.is_record:
             column = pa.StructArray.from_arrays(columns, names=[batch.schema.names[position] for position in self._field.columns])
         is_null = null_flags(column)
-        message = encode_avro(self._schema, column, place=self._place)
+        message = encode_message(self._schema, column, place=self._place)
         return to_column(join([only(fill(self._header, len(column)), ~is_null), message]), is_null)
 
 
@@ -69,8 +70,9 @@ def avro_field(plan: SinkPlan, field: FieldPlan, *, name: str, topic: str) -> Av
     """The encoder of a topic's keys or values; asks the registry."""
     assert plan.registry is not None, "the options were checked"
     subject = field.subject or f"{topic}-{name}"
-    derived = derive_schema(_data_type(plan, field), f"{topic}_{name}")
-    question = _Question(plan.registry, subject, field.schema, derived, plan.registers_schemas, plan.uses_latest_version)
+    question = _Question(
+        plan.registry, subject, field.schema, _data_type(plan, field), f"{topic}_{name}", plan.registers_schemas, plan.uses_latest_version
+    )
     schema, schema_id = _answer(question)
     return AvroField(field, schema, schema_id=schema_id, place=name)
 
@@ -103,7 +105,7 @@ def _find(registry: RegistryClient, question: _Question) -> RegisteredSchema:
         except RegistryError as error:
             if error.status != _NOT_FOUND:
                 raise
-    text = question.given or question.derived
+    text = question.given or derive_schema(question.data_type, question.record_name)
     try:
         return registry.register(subject, text) if question.registers else registry.look_up(subject, text)
     except RegistryError as error:
