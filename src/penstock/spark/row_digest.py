@@ -98,7 +98,7 @@ def _mix_field(state: Number, column: BinaryColumn, address: Number, row: Number
 
 @compiled
 def row_hashes(rows: Rows, addresses: Offsets, partitions: Offsets, seed: Number) -> Offsets:
-    """The hash of each row; `seed` stands for the topic, `addresses` are where the bytes of keys, values, headers' names and values begin."""
+    """The hash of each row; `seed` stands for the topic, `addresses` is where keys, values, names and values of headers begin."""
     key, value, headers = rows.key, rows.value, rows.headers
     hashes = np.empty(partitions.size, dtype=np.int64)
     for row in range(partitions.size):

@@ -118,9 +118,9 @@ def check_replay(batch: WrittenBatch, remembered: WrittenBatch, *, is_whole: boo
     else:
         difference = f"has {batch.row_count} rows where there were {remembered.row_count}"
     raise ReplayDiffers(
-        f"the micro-batch {batch.batch_id} is on {place} already, and now it {difference}: nothing of it was written. Either the checkpoint "
-        "was rolled back or copied, or the query was changed, or it makes other rows each time (rand, uuid). To write these rows, too, "
-        "start the query once with skipReplayedBatches = false, or give it a new checkpoint"
+        f"the micro-batch {batch.batch_id} is on {place} already, and now it {difference}: nothing of it was written. Either the "
+        "checkpoint was rolled back or copied, or the query was changed, or it makes other rows each time (rand, uuid). To write these "
+        "rows, too, start the query once with skipReplayedBatches = false, or give it a new checkpoint"
     )
 
 
