@@ -2,7 +2,7 @@
 
 import json
 from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from io import BytesIO
 from typing import Any
 
@@ -238,6 +238,13 @@ def test_times_of_day_are_written_from_the_numbers_they_are_read_as(schema: Any,
 def test_a_time_of_day_does_not_fit_where_it_would_be_cut() -> None:
     with pytest.raises(AvroMismatch, match="value: a column of type int64 cannot be written as time-millis"):
         encode(logical("int", "time-millis"), pa.array([2**40]))
+
+
+def test_a_number_too_long_for_spark_is_written_from_the_bytes_it_is_read_as() -> None:
+    content = (10**40).to_bytes(17, "big")
+    for schema in (logical("bytes", "decimal", precision=50), logical("fixed", "decimal", name="long", size=17, precision=40)):
+        with localcontext(prec=60):
+            assert encode(schema, pa.array([content])) == [Decimal(10**40)]
 
 
 @pytest.mark.parametrize("kind", ["timestamp-nanos", "local-timestamp-nanos"])

@@ -1,10 +1,6 @@
 """What a stream has written is told from what it has not: after checkpoints that were rolled back or copied, and replays of other rows."""
 
 import shutil
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +8,7 @@ import pytest
 
 from tests.brokers import Broker
 from tests.spark.read_back import ends
-from tests.spark.test_sink_stream import copy, forget_commit, numbered, source, values
+from tests.spark.test_sink_stream import copy, counting, forget_commit, numbered, source, values
 from tests.topics import create_topic, produce_values
 
 if TYPE_CHECKING:
@@ -27,28 +23,6 @@ def roll_back(checkpoint: str, batch_id: int) -> None:
         for path in (Path(checkpoint) / log).iterdir():
             if int(path.name.strip(".").removesuffix(".crc")) >= batch_id:
                 path.unlink()
-
-
-@contextmanager
-def traffic(broker: Broker, topic: str) -> Iterator[list[int]]:
-    """A producer in the background; the list is what it has written, in order."""
-    written: list[int] = []
-    is_over = threading.Event()
-
-    def run() -> None:
-        for start in count(0, 10):
-            produce_values(broker, topic, numbered(start, start + 10))
-            written.extend(range(start, start + 10))
-            if is_over.wait(0.01):
-                return
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield written
-    finally:
-        is_over.set()
-        thread.join(30)
 
 
 def test_a_checkpoint_that_was_rolled_back_loses_nothing(spark: "SparkSession", broker: Broker, checkpoint: str) -> None:
@@ -133,7 +107,7 @@ def test_a_replay_with_other_rows_stops_with_a_sentence(
 def test_with_traffic_every_row_is_written_once_whatever_is_replayed(spark: "SparkSession", broker: Broker, checkpoint: str) -> None:
     topic, target = create_topic(broker), create_topic(broker, partitions=2)
     rows = source(spark, broker, topic)
-    with traffic(broker, topic) as written:
+    with counting(broker, topic) as written:
         for batch_id in range(3):
             copy(rows, broker, checkpoint, topic=target)
             forget_commit(checkpoint, batch_id)

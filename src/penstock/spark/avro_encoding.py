@@ -40,6 +40,7 @@ _UNITS: Final = {
     ("local-timestamp-nanos", "long"): "ns",
 }
 """A logical type that does not go with its type is as good as none, says Avro's specification."""
+_MOST_DIGITS: Final = 38
 _END_OF_BLOCKS: Final = b"\x00"
 
 
@@ -294,7 +295,10 @@ def _unwrapped(schema: Schema) -> Schema:
 
 
 def _is_decimal(schema: Schema) -> bool:
-    return isinstance(schema, Mapping) and schema.get("logicalType") == "decimal" and schema["type"] in {"bytes", "fixed"}
+    """Whether it is a number for Spark, too: what is longer, Spark reads and writes as the bytes that it is."""
+    if not isinstance(schema, Mapping) or schema.get("logicalType") != "decimal" or schema["type"] not in {"bytes", "fixed"}:
+        return False
+    return int(schema["precision"]) <= _MOST_DIGITS
 
 
 def _kind(schema: Schema) -> str:

@@ -128,7 +128,7 @@ def tell_if_back(batch: WrittenBatch, remembered: WrittenBatch | None) -> None:
     """Say so if a later micro-batch than this one was written before."""
     if remembered is not None and remembered.batch_id > batch.batch_id:
         logger.warning(
-            "the micro-batch %d was written to %s, after %d had been: the checkpoint was rolled back or copied, so rows may be there twice",
+            "penstock: micro-batch %d was written to %s after %d had been: the checkpoint was rolled back or copied, and rows may repeat",
             batch.batch_id, ", ".join(sorted(batch.topics)), remembered.batch_id,
         )  # fmt: skip
 

@@ -42,7 +42,7 @@ def test_a_checkpoint_that_went_back_is_told_once_it_did(caplog: pytest.LogCaptu
     tell_if_back(LAST._replace(batch_id=6), LAST)
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
-    assert "the micro-batch 6 was written to t, after 7 had been: the checkpoint was rolled back or copied" in record.getMessage()
+    assert "micro-batch 6 was written to t after 7 had been: the checkpoint was rolled back or copied" in record.getMessage()
 
 
 def test_the_group_carries_the_target() -> None:
