@@ -83,14 +83,12 @@ def test_a_replay_is_recognised_whatever_the_order_and_the_tasks(spark: "SparkSe
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        (["reverse(value) AS value"], "has as many rows as then, 20, but others"),
-        (["explode(array(value, value)) AS value"], "has 40 rows where there were 20"),
-        (["value", "array(named_struct('key', 'a', 'value', value)) AS headers"], "has as many rows as then, 20, but others"),
-        (["value", "0 AS partition"], "has as many rows as then, 20, but others"),
+        ("reverse(value) AS value", "has as many rows as then, 20, but others"),
+        ("explode(array(value, value)) AS value", "has 40 rows where there were 20"),
     ],
 )
 def test_a_replay_with_other_rows_stops_with_a_sentence(
-    spark: "SparkSession", broker: Broker, checkpoint: str, changed: list[str], told: str
+    spark: "SparkSession", broker: Broker, checkpoint: str, changed: str, told: str
 ) -> None:
     topic, target = create_topic(broker), create_topic(broker)
     rows = source(spark, broker, topic)
@@ -98,9 +96,9 @@ def test_a_replay_with_other_rows_stops_with_a_sentence(
     copy(rows, broker, checkpoint, topic=target)
     forget_commit(checkpoint, 0)
     with pytest.raises(Exception, match=rf"the micro-batch 0 is on .*{target}.* already, and now it {told}"):
-        copy(rows.selectExpr(*changed), broker, checkpoint, topic=target)
+        copy(rows.selectExpr(changed), broker, checkpoint, topic=target)
     assert sum(ends(broker, target)) == 20
-    copy(rows.selectExpr(*changed), broker, checkpoint, topic=target, skipReplayedBatches="false")
+    copy(rows.selectExpr(changed), broker, checkpoint, topic=target, skipReplayedBatches="false")
     assert sum(ends(broker, target)) > 20
 
 
