@@ -40,13 +40,13 @@ class Compiler:
 
     def __init__(self, reader: AvroType) -> None:
         self._reader = reader
+        self._whole: AvroType | None = None
+        """The type of whole messages: if they are bytes, all of Confluent's clients write them without their length."""
         self.layout = Layout(reader)
         self._operations: list[int] = []
         self._tables: list[int] = []
         self._constants = bytearray()
         self._skipped: dict[int, int] = {}
-        self._whole: AvroType | None = None
-        """The type of whole messages: if they are bytes, all of Confluent's clients write them without their length."""
         self.null_entry = self._position()
         self._null(self.layout.root)
         self._emit(kernel.END)
