@@ -2,7 +2,7 @@
 
 import json
 from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from io import BytesIO
 from typing import Any
 
@@ -224,3 +224,81 @@ def test_text_that_is_no_schema_is_told() -> None:
 
 def test_times_of_day() -> None:
     assert encode({"type": "long", "logicalType": "time-micros"}, pa.array([time(1, 2, 3, 4)])) == [time(1, 2, 3, 4)]
+
+
+@pytest.mark.parametrize(
+    ("schema", "column"),
+    [
+        (logical("int", "time-millis"), pa.array([1, 86_399_999], type=pa.int32())),
+        (logical("long", "time-micros"), pa.array([1, 86_399_999_999])),
+        (logical("long", "time-micros"), pa.array([1_000, 86_399_999_999_000], type=pa.time64("ns"))),
+        (logical("int", "time-millis"), pa.array([0, 86_399], type=pa.time32("s"))),
+    ],
+)
+def test_times_of_day_are_written_from_the_numbers_they_are_read_as(schema: Any, column: pa.Array) -> None:
+    """A column of Spark that was read from `time-millis` is an int: what was read can be written."""
+    micros = {"int32": 1000, "int64": 1, "time64[ns]": 0.001, "time32[s]": 1_000_000}[str(column.type)]
+    stored = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64()).to_pylist()
+    expected = [(EPOCH + timedelta(microseconds=round(number * micros))).time() for number in stored]
+    assert encode(schema, column) == expected
+
+
+def test_a_time_of_day_does_not_fit_where_it_would_be_cut() -> None:
+    with pytest.raises(AvroMismatch, match="value: a column of type int64 cannot be written as time-millis"):
+        encode(logical("int", "time-millis"), pa.array([2**40]))
+
+
+def test_a_number_too_long_for_spark_is_written_from_the_bytes_it_is_read_as() -> None:
+    content = (10**40).to_bytes(17, "big")
+    for schema in (logical("bytes", "decimal", precision=50), logical("fixed", "decimal", name="long", size=17, precision=40)):
+        with localcontext(prec=60):
+            assert encode(schema, pa.array([content])) == [Decimal(10**40)]
+
+
+@pytest.mark.parametrize("kind", ["timestamp-nanos", "local-timestamp-nanos"])
+@pytest.mark.parametrize("unit", ["us", "ms", "s"])
+def test_a_time_that_nanoseconds_cannot_hold_is_told(kind: str, unit: str) -> None:
+    zone = "UTC" if kind.startswith("t") else None
+    last = {"us": 9_223_372_036_854_775, "ms": 9_223_372_036_854, "s": 9_223_372_036}[unit]
+    schema = read_schema(json.dumps(logical("long", kind)), where="test")
+    for fine in (last, -last):
+        encode_avro(schema, pa.array([fine], type=pa.timestamp(unit, tz=zone)), place="value")
+    for late in (last + 1, -last - 1, 2**63 - 1, -(2**63)):
+        with pytest.raises(AvroMismatch, match=f"value, {kind}: a time does not fit 64 bits of nanoseconds, the years 1677 to 2262"):
+            encode_avro(schema, pa.array([0, late], type=pa.timestamp(unit, tz=zone)), place="value")
+
+
+DEFAULTS: list[tuple[Any, Any, Any]] = [
+    ("bytes", "\u00ff\u0000a", b"\xff\x00a"),
+    ({"type": "fixed", "name": "two", "size": 2}, "\u00ffa", b"\xffa"),
+    (logical("bytes", "decimal", precision=5, scale=2), "\u0004\u00d2", Decimal("12.34")),
+    (logical("fixed", "decimal", name="cents", size=3, precision=5, scale=2), "\u0000\u0004\u00d2", Decimal("12.34")),
+    (["bytes", "null"], "\u0001", b"\x01"),
+    (["null", "bytes"], None, None),
+    ({"type": "array", "items": "bytes"}, ["\u00fe"], [b"\xfe"]),
+    ({"type": "map", "values": ["null", "bytes"]}, {"k": None}, {"k": None}),
+    (
+        {"type": "record", "name": "inner", "fields": [{"name": "b", "type": "bytes", "default": "x"}, {"name": "n", "type": "int"}]},
+        {"n": 3},
+        {"b": b"x", "n": 3},
+    ),
+    ({"type": "enum", "name": "suit", "symbols": SUITS}, "HEARTS", "HEARTS"),
+    (logical("int", "date"), 1, date(1970, 1, 2)),
+    (logical("long", "timestamp-millis"), 0, EPOCH),
+    ("double", 1, 1.0),
+]
+
+
+@pytest.mark.parametrize(("kind", "default", "meant"), DEFAULTS)
+def test_every_type_may_have_a_default_for_a_missing_column(kind: Any, default: Any, meant: Any) -> None:
+    fields_ = [{"name": "id", "type": "int"}, {"name": "more", "type": kind, "default": default}]
+    schema = {"type": "record", "name": "r", "fields": fields_}
+    column = pa.array([{"id": 1}, {"id": 2}], type=pa.struct([("id", pa.int32())]))
+    assert encode(schema, column) == [{"id": number, "more": meant} for number in (1, 2)]
+
+
+def test_a_default_that_is_none_is_told() -> None:
+    two = {"type": "fixed", "name": "two", "size": 2}
+    schema = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "int"}, {"name": "more", "type": two, "default": "abc"}]}
+    with pytest.raises(AvroMismatch, match=r"value.more: there is no such column, and the default 'abc' is not of the type fixed two"):
+        encode(schema, pa.array([{"id": 1}], type=pa.struct([("id", pa.int32())])))

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal
 from itertools import islice
 from typing import Any
 
@@ -156,6 +157,23 @@ def test_a_guid_before_the_bytes_is_read(ours: RegistryClient, subject: str) -> 
     assert message is not None
     assert guid is not None
     assert AvroDeserializer(ours)(guid_header(guid) + message[5:]) == 7
+
+
+def test_a_decimal_at_the_top_has_no_length_either(ours: RegistryClient, theirs: SchemaRegistryClient, subject: str) -> None:
+    schema = json.dumps({"type": "bytes", "logicalType": "decimal", "precision": 8, "scale": 2})
+    message = AvroSerializer(ours, schema)(Decimal("-12.34"), subject)
+    assert message is not None
+    assert message[5:] == (-1234).to_bytes(2, "big", signed=True)
+    assert AvroDeserializer(ours)(message) == Decimal("-12.34")
+    # Theirs knows bytes alone at the top, and gives the number as it was written.
+    assert ConfluentDeserializer(theirs)(message, SerializationContext(subject, MessageField.VALUE)) == message[5:]
+
+
+def test_bytes_at_the_top_are_brought_to_the_readers_type(ours: RegistryClient, subject: str) -> None:
+    message = AvroSerializer(ours, '"bytes"')(bytearray(b"text"), subject)
+    assert AvroDeserializer(ours, '"string"')(message) == "text"
+    with pytest.raises(SerializationFailed, match="does not fit"):
+        AvroSerializer(ours, '"bytes"')(5, subject)
 
 
 @pytest.mark.parametrize("schema", ["bytes", "string", "int", ["null", "int"], {"type": "map", "values": "double"}])

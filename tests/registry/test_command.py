@@ -87,6 +87,17 @@ def test_versions_and_subjects_are_deleted(penstock: Penstock, subject: str, old
     assert (gone.code, gone.err) == (1, f"penstock: Subject '{subject}' not found.\n")
 
 
+@pytest.mark.parametrize("place", ["127.0.0.1:1", "127.0.0.1:port", ""])
+def test_secrets_of_an_address_are_not_told(penstock: Penstock, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    url = f"http://ann:se/c#r?e,t%25@{place}"
+    monkeypatch.setenv("PENSTOCK_REGISTRY", url)
+    for arguments in (["subjects"], ["subjects", "--url", url], ["subjects", "--help"]):
+        outcome = penstock("registry", *arguments)
+        told = outcome.out + outcome.err
+        assert not [part for part in ("ann", "se/c", "c#r", "r?e", "t%") if part in told], told
+        assert "--help" in arguments or place in ("127.0.0.1:port", "") or place in told
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "what"),
     [

@@ -146,6 +146,16 @@ def test_config_and_mode_are_set_per_subject_and_globally(client: SchemaRegistry
     assert client.register_schema(subject, avro("int")) > 0
 
 
+def test_a_config_gives_schemas_their_metadata(client: SchemaRegistryClient, subject: str) -> None:
+    default = Metadata(None, MetadataProperties({"owner": "ann", "team": "data"}), ["owner"])
+    client.set_config(subject, ServerConfig(default_metadata=default))
+    assert client.get_config(subject).default_metadata == default
+    client.register_schema(subject, avro("int"))
+    client.register_schema(subject, Schema('"long"', "AVRO", metadata=Metadata(None, MetadataProperties({"owner": "bob"}), None)))
+    found = [client.get_version(subject, number).schema.metadata for number in (1, 2)]
+    assert found == [default, Metadata(None, MetadataProperties({"owner": "bob", "team": "data"}), ["owner"])]
+
+
 def test_normalising_finds_what_differs_only_in_order(client: SchemaRegistryClient, subject: str) -> None:
     one, other = (Schema(text, "AVRO") for text in ('{"type":"long","b":2,"a":1}', '{"type":"long","a":1,"b":2}'))
     registered = client.register_schema(subject, one, normalize_schemas=True)

@@ -1,14 +1,17 @@
 """Columns as Avro through the registry and as JSON, read back by Confluent's own deserializer and by parsers."""
 
 import json
-from datetime import UTC, datetime
+from base64 import b64encode
+from datetime import UTC, datetime, time
 from decimal import Decimal
+from traceback import format_exception
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroDeserializer
+from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -19,7 +22,8 @@ from penstock.spark.sink_options import plan_sink
 from penstock.spark.task_writer import write_rows
 from tests.brokers import Broker
 from tests.spark.read_back import read_with_confluent
-from tests.topics import create_topic
+from tests.topics import create_topic, fresh_name
+from tests.unit.registry.scripted_server import scripted_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -131,6 +135,68 @@ def test_keys_have_schemas_of_their_own_and_nulls_stay_null(broker: Broker, regi
     key_id = registry.latest(f"keys-of-{topic}").schema_id
     assert [message.key for message in read_with_confluent(broker, topic)] == [b"\x00" + key_id.to_bytes(4, "big") + b"\x02", None]
     assert deserialized(broker, topic, registry_url) == [{"id": 7}, None]
+
+
+def read_again(spark: "SparkSession", broker: Broker, topic: str, registry_url: str) -> list[Any]:
+    """The values of a topic as our own source reads them."""
+    options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "schema.registry.url": registry_url, "value.format": "avro"}
+    rows = spark.read.format("penstock").options(**options).option("subscribe", topic).load().select("value").collect()
+    return [bytes(value) if isinstance(value, bytearray) else value for (value,) in rows]
+
+
+def test_bytes_that_are_a_whole_message_have_no_length(spark: "SparkSession", broker: Broker, registry_url: str) -> None:
+    topic = create_topic(broker)
+    rows: list[bytes | None] = [b"\x02ab", b"x" * 300, None]
+    save(broker, pa.table({"value": pa.array(rows, type=pa.binary())}), topic, registry_url)
+    assert deserialized(broker, topic, registry_url) == rows
+    save(broker, pa.table({"value": pa.array([b""], type=pa.binary())}), topic, registry_url)
+    assert [message.value and message.value[5:] for message in read_with_confluent(broker, topic)] == [*rows, b""]
+    assert read_again(spark, broker, topic, registry_url) == [*rows, b""]
+
+
+def test_a_decimal_that_is_a_whole_message_has_no_length(spark: "SparkSession", broker: Broker, registry_url: str) -> None:
+    topic = create_topic(broker)
+    save(broker, pa.table({"value": [Decimal("12.34"), Decimal("-0.01")]}), topic, registry_url)
+    assert deserialized(broker, topic, registry_url) == [(1234).to_bytes(2, "big"), b"\xff"]
+    assert read_again(spark, broker, topic, registry_url) == [Decimal("12.34"), Decimal("-0.01")]
+
+
+@pytest.mark.parametrize("stem", ["2026-orders", "orders.eu", "_x"])
+def test_every_topic_can_have_a_derived_schema(broker: Broker, registry: RegistryClient, registry_url: str, stem: str) -> None:
+    topic = create_topic(broker, name=fresh_name(stem))
+    inner = pa.struct([("x", pa.int64())])
+    columns = {"a": pa.array([{"b": {"x": 1}}], type=pa.struct([("b", inner)])), "a_b": pa.array([{"x": 2}], type=inner)}
+    save(broker, pa.table(columns), topic, registry_url)
+    assert deserialized(broker, topic, registry_url) == [{"a": {"b": {"x": 1}}, "a_b": {"x": 2}}]
+    save(broker, pa.table(columns), topic, registry_url, use_latest_version="false")
+    assert registry.versions(f"{topic}-value") == [1]
+
+
+def test_a_time_of_day_that_was_read_can_be_written(broker: Broker, registry: RegistryClient, registry_url: str) -> None:
+    topic = create_topic(broker)
+    schema = {"type": "record", "name": "r", "fields": [{"name": "at", "type": {"type": "int", "logicalType": "time-millis"}}]}
+    registry.register(f"{topic}-value", json.dumps(schema))
+    save(broker, pa.table({"at": pa.array([3_600_000], type=pa.int32())}), topic, registry_url)
+    save(broker, pa.table({"at": pa.array([3_600_000_000_000], type=pa.time64("ns"))}), topic, registry_url)
+    assert deserialized(broker, topic, registry_url) == [{"at": time(1)}, {"at": time(1)}]
+
+
+def test_a_registry_gets_the_credentials_of_its_options_and_nobody_else_does(broker: Broker) -> None:
+    secret = "se/c#r?e,t%25"
+    rows, credentials = pa.table({"id": [1]}), {"schema_registry_basic_auth_user_info": f"ann:{secret}"}
+    with scripted_server(lambda _asked: (401, {"error_code": 40101, "message": "who are you?"})) as server:
+        with pytest.raises(Exception, match="who are you") as refused:
+            save(broker, rows, create_topic(broker), server.url, **credentials)
+        theirs = {"url": server.url, "basic.auth.user.info": f"ann:{secret}"}
+        with SchemaRegistryClient(theirs) as confluent, pytest.raises(SchemaRegistryError):
+            confluent.get_subjects()
+    sent = {asked.headers["authorization"] for asked in server.asked}
+    assert sent == {"Basic " + b64encode(f"ann:{secret}".encode()).decode()}
+    with pytest.raises(Exception, match=r"127\.0\.0\.1:1") as away:
+        save(broker, rows, create_topic(broker), "http://127.0.0.1:1", **credentials)
+    for raised in (refused, away):
+        told = "".join(format_exception(raised.value))
+        assert not [hidden for hidden in (secret, "ann:", *sent) if hidden in told]
 
 
 def test_each_topic_of_a_column_has_its_own_subject(broker: Broker, registry: RegistryClient, registry_url: str) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from penstock.spark.delivery import DeliveryFailed
 from penstock.spark.sink_options import SchemaError, plan_sink
-from penstock.spark.task_writer import Written, write_rows
+from penstock.spark.task_writer import Written, digest_rows, write_rows
 from tests.brokers import Broker, StartBroker
 from tests.spark.read_back import ends, read_with_confluent, read_with_kafka_python
 from tests.topics import create_topic
@@ -168,6 +168,27 @@ def test_a_broker_that_is_away_is_told(start_broker: StartBroker) -> None:
     broker.stop()
     with pytest.raises(DeliveryFailed, match=r"no broker answers at .*connection refused; is it running, and is the address right?"):
         save(broker, pa.table({"value": ["a"]}), topic="t", kafka_max_block_ms=300)
+
+
+def test_what_would_be_written_has_the_digest_of_what_is(broker: Broker) -> None:
+    first, second = create_topic(broker, partitions=2), create_topic(broker, partitions=2)
+    count = 3 * BATCH_ROWS
+    rows = pa.table({
+        "topic": [(first, second)[number % 2] for number in range(count)],
+        "key": [None if number % 7 == 0 else str(number) for number in range(count)],
+        "value": texts(count=count),
+        "partition": pa.array([None if number % 3 else number % 2 for number in range(count)], type=pa.int32()),
+        "headers": pa.array([[("h", b"%d" % number)] * (number % 3) for number in range(count)], type=HEADERS),
+    })  # fmt: skip
+    plan = plan_sink({"kafka.bootstrap.servers": broker.bootstrap_servers}, from_arrow_schema(rows.schema))
+    written = write_rows(plan, iter(rows.to_batches(max_chunksize=BATCH_ROWS)), with_digest=True)
+    assert written == digest_rows(plan, iter(rows.to_batches(max_chunksize=700)))
+    assert written.row_count == count
+    assert written.topics == {first, second}
+    backwards = rows.take(list(range(count))[::-1])
+    assert digest_rows(plan, iter(backwards.to_batches())) == written
+    assert digest_rows(plan, iter(rows.slice(1).to_batches())).digest != written.digest
+    assert sum(ends(broker, first)) + sum(ends(broker, second)) == count
 
 
 def test_no_rows_need_no_broker() -> None:

@@ -1,6 +1,7 @@
 """Bytes by fastavro: schemas of a registry made ready for it, and values to bytes and back.
 
-A schema whose top level is `bytes` is written as it is, without Avro's length, as all of Confluent's clients do it.
+A value whose schema is `bytes` at the top level, whatever logical type it has, is written without Avro's length, as all of Confluent's
+clients do it.
 """
 
 import json
@@ -33,14 +34,10 @@ class AvroCodec:
 
     parsed: Any
     record_name: str | None
-    is_plain_bytes: bool
+    is_bytes: bool
 
     def encode(self, value: object, prefix: bytes, *, strict: bool = False) -> bytes:
         """The value's bytes after the prefix."""
-        if self.is_plain_bytes:
-            if not isinstance(value, bytes | bytearray | memoryview):
-                raise SerializationFailed(f"The schema is bytes, and the value is a {type(value).__name__}.")
-            return prefix + bytes(value)
         buffer = BytesIO()
         try:
             if strict:
@@ -49,14 +46,17 @@ class AvroCodec:
                 fastavro.schemaless_writer(buffer, self.parsed, value)
         except FASTAVRO_ERRORS as error:
             raise SerializationFailed(f"The value does not fit the schema {self.record_name or ''}: {error}") from error
+        if self.is_bytes:
+            fastavro.schemaless_reader(_rewound(buffer), "long", None)  # the length
+            return prefix + buffer.read()
         return prefix + buffer.getvalue()
 
     def decode(self, message: bytes, start: int, reader: "AvroCodec | None") -> Any:
         """The value in a message from `start` on, as the reader's schema sees it."""
-        if self.is_plain_bytes:
-            return message[start:]
         buffer = BytesIO(message)
         buffer.seek(start)
+        if self.is_bytes:
+            buffer = _sized(message[start:])
         try:
             return fastavro.schemaless_reader(buffer, self.parsed, None if reader is None else reader.parsed)
         except FASTAVRO_ERRORS as error:
@@ -75,6 +75,19 @@ def avro_codec(text: str, referenced: Iterable[str] = ()) -> AvroCodec:
     except (*FASTAVRO_ERRORS, RecursionError) as error:
         raise SerializationFailed(f"The schema cannot be used: {error}") from error
     record = parsed.get("name") if isinstance(parsed, dict) and parsed.get("type") in ("record", "error", "enum", "fixed") else None
-    kind = document.get("type") if isinstance(document, dict) else document
-    is_plain = kind == "bytes" and not (isinstance(document, dict) and "logicalType" in document)
-    return AvroCodec(parsed, record, is_plain)
+    kind = document
+    while isinstance(kind, dict):
+        kind = kind.get("type")
+    return AvroCodec(parsed, record, kind == "bytes")
+
+
+def _sized(content: bytes) -> BytesIO:
+    """Bytes with their length before them."""
+    buffer = BytesIO()
+    fastavro.schemaless_writer(buffer, "bytes", content)
+    return _rewound(buffer)
+
+
+def _rewound(buffer: BytesIO) -> BytesIO:
+    buffer.seek(0)
+    return buffer

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 from urllib.parse import quote, urlencode
 
+from penstock.registry.addresses import RegistryAddress, parse_addresses
 from penstock.registry.connection import Registries
 from penstock.registry.errors import RegistryError
 
@@ -61,8 +62,11 @@ class Verdict:
 class RegistryClient:
     """Asks a registry at one or several addresses."""
 
-    def __init__(self, urls: str | Sequence[str], *, timeout_s: float = 10.0, retries: int = 3) -> None:
-        self._registries = Registries(urls, timeout_s=timeout_s, retries=retries)
+    def __init__(
+        self, urls: str | Sequence[str | RegistryAddress], *, user_info: str = "", timeout_s: float = 10.0, retries: int = 3
+    ) -> None:
+        """`urls` may hold names and passwords; `user_info` is `name:password` for all of them (see `addresses`)."""
+        self._registries = Registries(parse_addresses(urls, user_info=user_info), timeout_s=timeout_s, retries=retries)
         self._by_id: _Cache[tuple[int, str | None], RegisteredSchema] = _Cache(CACHED_SCHEMAS)
         self._by_guid: _Cache[str, RegisteredSchema] = _Cache(CACHED_SCHEMAS)
 

@@ -8,7 +8,6 @@ Threads may share an object: each request takes an idle connection or opens one.
 child process must make its own.
 """
 
-import base64
 import json
 import random
 import ssl
@@ -18,9 +17,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
 
-from penstock.errors import UsageError
+from penstock.registry.addresses import RegistryAddress
 from penstock.registry.errors import RegistryError, RegistryUnavailable, error_from_answer
 
 CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
@@ -31,40 +29,25 @@ MAX_PAUSE_SECONDS: Final = 2.0
 
 
 class Address:
-    """One registry: `http://[user:password@]host[:port][/prefix]`, and its idle connections."""
+    """One registry, and its idle connections."""
 
-    def __init__(self, url: str, *, timeout_s: float) -> None:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        try:
-            port = parts.port
-        except ValueError:
-            port = None
-            parts = parts._replace(netloc="")
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UsageError(f"{url!r} is no address of a registry: write http://HOST:PORT.")
-        self.is_secure = parts.scheme == "https"
-        self.host, self.port = parts.hostname, port or (443 if self.is_secure else 80)
-        self.prefix = parts.path.rstrip("/")
-        self.timeout_s = timeout_s
-        self.credentials: str | None = None
-        if parts.username is not None:
-            pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
-            self.credentials = "Basic " + base64.b64encode(pair).decode()
+    def __init__(self, place: RegistryAddress, *, timeout_s: float) -> None:
+        self._place = place
+        self._timeout_s = timeout_s
         self._idle: deque[HTTPConnection] = deque()
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'https' if self.is_secure else 'http'}://{host}:{self.port}{self.prefix}"
+        return str(self._place)
 
     def exchange(self, method: str, path: str, *, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, Mapping[str, str], bytes]:
         """Status, headers and body of one answer; raises OSError or HTTPException if there is none."""
         sent = dict(headers)
-        if self.credentials is not None:
-            sent["Authorization"] = self.credentials
+        if self._place.authorization is not None:
+            sent["Authorization"] = self._place.authorization
         while True:
             connection, is_used = self._take()
             try:
-                connection.request(method, self.prefix + path, body=body, headers=sent)
+                connection.request(method, self._place.prefix + path, body=body, headers=sent)
                 response = connection.getresponse()
                 content = response.read(MAX_ANSWER_BYTES + 1)
             except (OSError, HTTPException):
@@ -92,19 +75,17 @@ class Address:
             return self._idle.pop(), True
         except IndexError:
             pass
-        if self.is_secure:
-            return HTTPSConnection(self.host, self.port, timeout=self.timeout_s, context=ssl.create_default_context()), False
-        return HTTPConnection(self.host, self.port, timeout=self.timeout_s), False
+        host, port = self._place.host, self._place.port
+        if self._place.is_secure:
+            return HTTPSConnection(host, port, timeout=self._timeout_s, context=ssl.create_default_context()), False
+        return HTTPConnection(host, port, timeout=self._timeout_s), False
 
 
 class Registries:
     """The addresses of one registry, and the way a request finds one that answers."""
 
-    def __init__(self, urls: str | Sequence[str], *, timeout_s: float = 10.0, retries: int = 3, pause_s: float = 0.1) -> None:
-        listed = urls.split(",") if isinstance(urls, str) else urls
-        self.addresses = [Address(url.strip(), timeout_s=timeout_s) for url in listed if url.strip()]
-        if not self.addresses:
-            raise UsageError("A registry needs an address: http://HOST:PORT, or several of them with commas between.")
+    def __init__(self, places: Sequence[RegistryAddress], *, timeout_s: float = 10.0, retries: int = 3, pause_s: float = 0.1) -> None:
+        self.addresses = [Address(place, timeout_s=timeout_s) for place in places]
         self._retries = retries
         self._pause_s = pause_s
         self._first = 0

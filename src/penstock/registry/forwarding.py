@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Final
 
+from penstock.registry.addresses import parse_addresses
 from penstock.registry.connection import Address
 
 FORWARD_SECONDS: Final = 15.0
@@ -83,13 +84,13 @@ class Forwarder:
         if url not in self._addresses:
             if len(self._addresses) >= MAX_KEPT:
                 self._addresses.pop(next(iter(self._addresses))).close()
-            self._addresses[url] = Address(url, timeout_s=FORWARD_SECONDS)
+            self._addresses[url] = Address(*parse_addresses(url), timeout_s=FORWARD_SECONDS)
         return self._addresses[url]
 
 
 async def _is_there(url: str, instance: str) -> bool:
     """Whether the instance answers anything."""
-    address = Address(url, timeout_s=PATIENCE_SECONDS)
+    address = Address(*parse_addresses(url), timeout_s=PATIENCE_SECONDS)
     try:
         _, told, _ = await asyncio.to_thread(address.exchange, "GET", "/", body=None, headers={})
     except (OSError, HTTPException):

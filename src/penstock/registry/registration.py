@@ -8,7 +8,6 @@ Orders of checks, as in Confluent's registry: a schema that is there is answered
 is one; then compatibility.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -18,6 +17,7 @@ from penstock.registry.avro.parser import ParsedSchema
 from penstock.registry.avro.text import registered_text, resolved_text
 from penstock.registry.client import Reference
 from penstock.registry.errors import IdDoesNotMatch, IncompatibleSchema, InvalidRequest, InvalidSchema, OperationNotPermitted
+from penstock.registry.metadata import property_of, reserved_messages, with_configured_metadata
 from penstock.registry.records import Key, LogRecord, references_of
 from penstock.registry.resolution import SchemaReader
 from penstock.registry.settings import Decision, Mode, config_in_scope, level_in_scope, mode_in_scope
@@ -97,9 +97,13 @@ class Registrar:
         return None
 
     def look_up(self, subject: str, request: SchemaRequest, *, normalize: bool, include_deleted: bool) -> StoredVersion | None:
-        """The version under which a schema is registered."""
-        content, parsed = self.canonical(subject, request.content, normalize=normalize, is_strict=False)
-        return self.find(subject, content, parsed, include_deleted=include_deleted)
+        """The version under which a schema is registered, as it is or with the metadata that its config would give it."""
+        for wanted in dict.fromkeys([request.content, self._with_metadata(subject, request.content)]):
+            content, parsed = self.canonical(subject, wanted, normalize=normalize, is_strict=False)
+            found = self.find(subject, content, parsed, include_deleted=include_deleted)
+            if found is not None:
+                return found
+        return None
 
     def messages(self, subject: str, request: SchemaRequest, earlier: list[StoredVersion], *, normalize: bool) -> list[str]:
         """Why a schema may not follow some versions, at the subject's level; empty if it may."""
@@ -108,7 +112,9 @@ class Registrar:
 
     def existing(self, subject: str, request: SchemaRequest, *, normalize: bool) -> StoredVersion | None:
         """The version that a registration would answer without writing anything."""
-        found = self.look_up(subject, request, normalize=normalize, include_deleted=False)
+        wanted = self._with_metadata(subject, request.content)
+        content, parsed = self.canonical(subject, wanted, normalize=normalize, is_strict=False)
+        found = self.find(subject, content, parsed, include_deleted=False)
         return found if found is not None and _is_same(found, request) else None
 
     def decide_registration(self, subject: str, request: SchemaRequest, *, normalize: bool) -> Decision:
@@ -120,7 +126,8 @@ class Registrar:
         if found is not None:
             return Decision((), registration_answer(found))
         _check_mode(mode, subject, is_import=is_import)
-        content, parsed = self.canonical(subject, request.content, normalize=normalize, is_strict=not is_import)
+        wanted = self._with_metadata(subject, request.content)
+        content, parsed = self.canonical(subject, wanted, normalize=normalize, is_strict=not is_import)
         if mode is not Mode.IMPORT:
             messages = self._compatibility(subject, content, parsed, self._state.versions(subject))
             if messages:
@@ -164,15 +171,26 @@ class Registrar:
         return [LogRecord(Key("CONTEXT", context=context), {"tenant": "default", "context": context})]
 
     def _compatibility(self, subject: str, content: Content, parsed: ParsedSchema, earlier: list[StoredVersion]) -> list[str]:
-        level = level_in_scope(self._state, subject)
-        group = config_in_scope(self._state, subject).get("compatibilityGroup")
+        level, config = level_in_scope(self._state, subject), config_in_scope(self._state, subject)
+        messages = []
+        if config.get("validateFields") is True:
+            messages = reserved_messages(content, parsed, earlier[-1].content if earlier else None)
+            messages += [f"{{validateFields: 'true', compatibility: '{level}'}}"] if messages else []
+        group = config.get("compatibilityGroup")
         if group is not None:
-            earlier = [one for one in earlier if _property(one.content, group) == _property(content, group)]
+            earlier = [one for one in earlier if property_of(one.content, group) == property_of(content, group)]
         asked = earlier if level.is_transitive else earlier[-1:]
         if level is Level.NONE or not asked:
-            return []
+            return messages
         compared = [Earlier(one.version, self.reader.parse(one.content, one.subject).root, one.content.text) for one in asked]
-        return compatibility_messages(level, parsed.root, compared)
+        return messages + compatibility_messages(level, parsed.root, compared)
+
+    def _with_metadata(self, subject: str, content: Content) -> Content:
+        """The content with what the config adds to its metadata; imported schemas stay as they are."""
+        if mode_in_scope(self._state, subject) is Mode.IMPORT:
+            return content
+        previous = self._state.versions(subject)[-1:]
+        return with_configured_metadata(content, previous[0].content if previous else None, config_in_scope(self._state, subject))
 
     def _numbered(self, subject: str, references: tuple[Reference, ...]) -> tuple[Reference, ...]:
         """References to the latest version (-1) as references to the version that is the latest now."""
@@ -203,8 +221,3 @@ def _check_mode(mode: Mode, subject: str, *, is_import: bool) -> None:
         raise OperationNotPermitted(f"{where} is not in import mode")
     if not is_import and mode is not Mode.READWRITE:
         raise OperationNotPermitted(f"{where} is not in read-write mode")
-
-
-def _property(content: Content, name: str) -> object:
-    metadata = json.loads(content.metadata) if content.metadata else {}
-    return (metadata.get("properties") or {}).get(name)

@@ -3,8 +3,8 @@
 What is set for a subject wins over what is set for its context, that over what is set for all. The default context's settings are the
 "global" ones of the API (`/config`, `/mode`); `:.__GLOBAL:` stands above all contexts.
 
-Of Confluent's config these have an effect here and can be set: `compatibility`, `normalize`, `compatibilityGroup`, `alias`. The others are
-refused, instead of being kept without effect.
+Of Confluent's config these have an effect here and can be set: `compatibility`, `normalize`, `compatibilityGroup`, `alias`, and those of
+`metadata`: `validateFields`, `defaultMetadata`, `overrideMetadata`. The others are refused, instead of being kept without effect.
 """
 
 from collections.abc import Mapping
@@ -23,6 +23,7 @@ from penstock.registry.errors import (
     ReferenceExists,
     SubjectNotFound,
 )
+from penstock.registry.metadata import MERGED, is_metadata
 from penstock.registry.records import Key, LogRecord
 from penstock.registry.state import RegistryState, config_record, mode_record, tombstone
 from penstock.registry.stored import StoredVersion
@@ -30,7 +31,8 @@ from penstock.registry.subjects import DEFAULT_CONTEXT, GLOBAL_CONTEXT, check_su
 
 DEFAULT_LEVEL: Final = Level.BACKWARD
 TEXTS: Final = ("alias", "compatibilityGroup")
-KNOWN_CONFIG: Final = ("compatibility", "normalize", *TEXTS)
+FLAGS: Final = ("normalize", "validateFields")
+KNOWN_CONFIG: Final = ("compatibility", *FLAGS, *TEXTS, *MERGED)
 
 Json = Any
 
@@ -68,7 +70,9 @@ def config_in_scope(state: RegistryState, subject: str | None) -> dict[str, Json
     """The config that holds for a subject."""
     merged: dict[str, Json] = {"compatibilityLevel": str(DEFAULT_LEVEL)}
     for place in reversed(_scopes(subject)):
-        merged |= state.configs.get(place, {})
+        if place in state.configs:
+            # Metadata is the nearest config's own.
+            merged = {**{name: value for name, value in merged.items() if name not in MERGED}, **state.configs[place]}
     return merged
 
 
@@ -114,12 +118,18 @@ def decide_config(state: RegistryState, subject: str | None, request: Mapping[st
             config.pop(stored, None)
         elif name == "compatibility":
             config[stored] = str(read_level(value))
-        elif (name == "normalize" and isinstance(value, bool)) or (name in TEXTS and isinstance(value, str)):
+        elif _may_be(name, value):
             config[stored] = value
         else:
             raise InvalidRequest(f"The config {name!r} cannot be set to {str(value)[:100]!r} here; known are {', '.join(KNOWN_CONFIG)}.")
     answer = {("compatibility" if name == "compatibilityLevel" else name): value for name, value in config.items()}
     return Decision((config_record(place, config),), answer)
+
+
+def _may_be(name: str, value: Json) -> bool:
+    if name in MERGED:
+        return is_metadata(value)
+    return (name in FLAGS and isinstance(value, bool)) or (name in TEXTS and isinstance(value, str))
 
 
 def decide_config_removal(state: RegistryState, subject: str | None) -> Decision:

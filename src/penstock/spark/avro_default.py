@@ -1,4 +1,4 @@
-"""The default of a reader's field, which its schema has as JSON, in Avro's own encoding: so that it is read like any value of a message."""
+"""The default of a field, which its schema has as JSON, in Avro's own encoding: read and written like any value of a message."""
 
 import struct
 from typing import Any
@@ -25,9 +25,10 @@ def _encode(avro: AvroType, value: Any) -> bytes:
             return zigzag_varint(int(value))
         case "float" | "double":
             return struct.pack("<f" if avro.kind == "float" else "<d", value)
-        case "bytes" | "fixed":
-            # In JSON each character stands for a byte.
-            return _sized(value.encode("latin-1")) if avro.kind == "bytes" else value.encode("latin-1")
+        case "bytes":
+            return _sized(value.encode("latin-1"))  # in JSON each character stands for a byte
+        case "fixed":
+            return _of_size(avro.size, value.encode("latin-1"))
         case "string":
             return _sized(value.encode())
         case "enum":
@@ -56,6 +57,12 @@ def _encode_branch(union: AvroType, value: Any) -> bytes:
 
 def _sized(content: bytes) -> bytes:
     return zigzag_varint(len(content)) + content
+
+
+def _of_size(size: int, content: bytes) -> bytes:
+    if len(content) != size:
+        raise ValueError(content)
+    return content
 
 
 def _blocks(items: list[bytes]) -> bytes:

@@ -12,23 +12,36 @@ Rows may be absent, because a struct or list around them is null: whatever stand
 """
 
 from collections.abc import Mapping, Sequence
-from io import BytesIO
 from typing import Any, Final
 
-import fastavro
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from penstock.errors import UsageError
+from penstock.spark.avro_default import encode_default
+from penstock.spark.avro_type import BadSchema, parsed_type
 from penstock.spark.binary_columns import Flags, binary_column, null_flags
 from penstock.spark.row_bytes import RowBytes, big_endian_decimals, fill, from_column, group, join, only, zigzag_varints
 from penstock.wire.primitives import zigzag_varint
 
 Schema = str | Mapping[str, Any] | Sequence[Any]
 
-_MICROS: Final = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_NANOS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
+_MOST: Final = 2**63 - 1
+_UNITS: Final = {
+    ("time-millis", "int"): "ms",
+    ("time-micros", "long"): "us",
+    ("timestamp-millis", "long"): "ms",
+    ("timestamp-micros", "long"): "us",
+    ("timestamp-nanos", "long"): "ns",
+    ("local-timestamp-millis", "long"): "ms",
+    ("local-timestamp-micros", "long"): "us",
+    ("local-timestamp-nanos", "long"): "ns",
+}
+"""A logical type that does not go with its type is as good as none, says Avro's specification."""
+_MOST_DIGITS: Final = 38
 _END_OF_BLOCKS: Final = b"\x00"
 
 
@@ -44,11 +57,18 @@ def encode_avro(schema: Schema, column: pa.Array, *, place: str) -> RowBytes:
     return _encode(schema, column, null_flags(column), place)
 
 
+def encode_message(schema: Schema, column: pa.Array, *, place: str) -> RowBytes:
+    """The same as all of Confluent's clients write it: where the whole message is of type bytes, they stand there without their length."""
+    schema = _unwrapped(schema)
+    if _kind(schema) != "bytes":
+        return encode_avro(schema, column, place=place)
+    return only(_content(schema, column, place), ~null_flags(column))
+
+
 def _encode(schema: Schema, column: pa.Array, absent: Flags, place: str) -> RowBytes:
+    schema = _unwrapped(schema)
     if isinstance(schema, list):
         return _encode_union(schema, column, absent, place)
-    while isinstance(schema, Mapping) and not isinstance(schema["type"], str):
-        schema = schema["type"]
     is_null = null_flags(column)
     if _kind(schema) == "null":
         _expect(bool((is_null | absent).all()), column, "null", place)
@@ -64,20 +84,19 @@ def _encode_present(schema: Schema, column: pa.Array, missing: Flags, place: str
     """A column whose rows are `missing` or have a value; what comes out for missing ones is thrown away."""
     kind = _kind(schema)
     definition: Mapping[str, Any] = schema if isinstance(schema, Mapping) else {}
-    if definition.get("logicalType") == "decimal" and kind in {"bytes", "fixed"}:
-        return _encode_decimals(definition, column, place)
     match kind:
         case "boolean":
             _expect(pa.types.is_boolean(column.type), column, kind, place)
             return _fixed_width(column.fill_null(False).to_numpy(zero_copy_only=False).astype(np.uint8), 1)
         case "int" | "long":
-            return zigzag_varints(_integers(definition.get("logicalType"), kind, column, place))
+            return zigzag_varints(_integers(str(definition.get("logicalType", "")), kind, column, place))
         case "float" | "double":
             return _encode_floats(kind, column, place)
         case "string" | "bytes":
-            return _encode_bytes(kind, column, place)
+            content = _content(schema, column, place)
+            return join([zigzag_varints(content.ends - content.starts), content])
         case "fixed":
-            return _encode_fixed(definition, column, missing, place)
+            return _encode_decimals(definition, column, place) if _is_decimal(schema) else _encode_fixed(definition, column, missing, place)
         case "enum":
             return _encode_enum(definition, column, missing, place)
         case "array" | "map":
@@ -138,10 +157,10 @@ def _encode_record(definition: Mapping[str, Any], column: pa.Array, missing: Fla
 def _default(field: Mapping[str, Any], place: str) -> bytes:
     schema = field["type"]
     if "default" in field:
-        # The default of a union belongs to its first branch (since Avro 1.12 to any; fastavro finds the one).
-        out = BytesIO()
-        fastavro.schemaless_writer(out, schema, field["default"])
-        return out.getvalue()
+        try:
+            return encode_default(parsed_type(schema), field["default"])
+        except BadSchema as error:
+            raise AvroMismatch(place, f"there is no such column, and {error}") from None
     if isinstance(schema, list) and "null" in [_kind(branch) for branch in schema]:
         return _branch([_kind(branch) for branch in schema].index("null"))
     raise AvroMismatch(place, "there is no such column, and the schema has no default for it")
@@ -170,14 +189,18 @@ def _encode_items(kind: str, definition: Mapping[str, Any], column: pa.Array, pl
     return join([only(zigzag_varints(lengths), lengths > 0), blocks, fill(_END_OF_BLOCKS, len(column))])
 
 
-def _encode_bytes(kind: str, column: pa.Array, place: str) -> RowBytes:
+def _content(schema: Schema, column: pa.Array, place: str) -> RowBytes:
+    """The bytes of a column for the types string and bytes, without their length."""
+    if _is_decimal(schema):
+        assert isinstance(schema, Mapping)
+        return _encode_decimals(schema, column, place)
+    kind = _kind(schema)
     is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
     # Binary columns may hold what is not UTF-8: they are no strings.
     _expect(
         is_text or (kind == "bytes" and (pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type))), column, kind, place
     )
-    content = from_column(binary_column(column))
-    return join([zigzag_varints(content.ends - content.starts), content])
+    return from_column(binary_column(column))
 
 
 def _encode_fixed(definition: Mapping[str, Any], column: pa.Array, missing: Flags, place: str) -> RowBytes:
@@ -218,37 +241,41 @@ def _encode_decimals(definition: Mapping[str, Any], column: pa.Array, place: str
         raise AvroMismatch(place, f"a number does not fit decimal({precision}, {scale}): {error}") from None
     words = np.frombuffer(exact.buffers()[1], dtype=np.uint8)[16 * exact.offset : 16 * (exact.offset + len(exact))]
     if definition["type"] == "bytes":
-        encoded = big_endian_decimals(words, len(exact), 0)
-        return join([zigzag_varints(encoded.ends - encoded.starts), encoded])
+        return big_endian_decimals(words, len(exact), 0)
     encoded = big_endian_decimals(words, len(exact), int(definition["size"]))
     if len(exact) and (encoded.ends - encoded.starts).max() > definition["size"]:
         raise AvroMismatch(place, f"a number needs more than the {definition['size']} bytes of the schema")
     return encoded
 
 
-def _integers(logical: str | None, kind: str, column: pa.Array, place: str) -> npt.NDArray[np.int64]:
+def _integers(logical: str, kind: str, column: pa.Array, place: str) -> npt.NDArray[np.int64]:
     column_type = column.type
-    if logical == "date":
+    unit = _UNITS.get((logical, kind))
+    if (logical, kind) == ("date", "int"):
         _expect(pa.types.is_date32(column_type), column, "date", place)
         column = column.cast(pa.int32())
-    elif logical is not None and "timestamp-" in logical:
-        _expect(pa.types.is_timestamp(column_type) and column_type.unit in _MICROS, column, logical, place)
-        return _scaled(column, _MICROS[column_type.unit], logical)
-    elif logical is not None and logical.startswith("time-"):
-        _expect(pa.types.is_time(column_type), column, logical, place)
-        return _scaled(column.cast(pa.time64("us")), 1, logical)
+    elif unit is not None and (pa.types.is_timestamp(column_type) if "timestamp" in logical else pa.types.is_time(column_type)):
+        return _times(column, unit, f"{place}, {logical}")
     else:
-        fits = pa.types.is_integer(column_type) and (kind == "long" or column_type.bit_width <= 32)
-        _expect(fits, column, kind, place)
+        # Times of day, too: Spark reads them as the numbers that they are.
+        is_plain = unit is None or logical.startswith("time-")
+        fits = is_plain and pa.types.is_integer(column_type) and (kind == "long" or column_type.bit_width <= 32)
+        _expect(fits, column, logical if unit else kind, place)
     numbers: npt.NDArray[np.int64] = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     return numbers
 
 
-def _scaled(column: pa.Array, micros_per_unit: int, logical: str) -> npt.NDArray[np.int64]:
-    numbers: npt.NDArray[np.int64] = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False) * micros_per_unit
-    if logical.endswith("-millis"):
-        return numbers // 1000
-    return numbers * 1000 if logical.endswith("-nanos") else numbers
+def _times(column: pa.Array, unit: str, place: str) -> npt.NDArray[np.int64]:
+    """Times in the unit of their logical type; what is finer than that is cut off, towards the past."""
+    whole = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64()).cast(pa.int64())
+    numbers: npt.NDArray[np.int64] = whole.fill_null(0).to_numpy(zero_copy_only=False)
+    have, want = _NANOS[column.type.unit], _NANOS[unit]
+    if have <= want:
+        return numbers // (want // have)
+    factor = have // want
+    if len(numbers) and (numbers.max() > _MOST // factor or numbers.min() < -(_MOST // factor)):
+        raise AvroMismatch(place, f"a time does not fit 64 bits of {'nanoseconds, the years 1677 to 2262' if unit == 'ns' else unit}")
+    return numbers * factor
 
 
 def _fixed_width(content: npt.NDArray[np.uint8], width: int) -> RowBytes:
@@ -259,6 +286,20 @@ def _fixed_width(content: npt.NDArray[np.uint8], width: int) -> RowBytes:
 def _expect(fits: bool, column: pa.Array, wanted: str, place: str) -> None:
     if not fits:
         raise AvroMismatch(place, f"a column of type {column.type} cannot be written as {wanted}: cast it in Spark")
+
+
+def _unwrapped(schema: Schema) -> Schema:
+    """A type that stands under the name `type` alone is that type."""
+    while isinstance(schema, Mapping) and not isinstance(schema["type"], str):
+        schema = schema["type"]
+    return schema
+
+
+def _is_decimal(schema: Schema) -> bool:
+    """Whether it is a number for Spark, too: what is longer, Spark reads and writes as the bytes that it is."""
+    if not isinstance(schema, Mapping) or schema.get("logicalType") != "decimal" or schema["type"] not in {"bytes", "fixed"}:
+        return False
+    return int(schema["precision"]) <= _MOST_DIGITS
 
 
 def _kind(schema: Schema) -> str:

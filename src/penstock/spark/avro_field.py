@@ -17,9 +17,10 @@ import pyarrow as pa
 from pyspark.sql.types import DataType, StructType
 
 from penstock.errors import UsageError
+from penstock.registry.addresses import Addresses
 from penstock.registry.client import RegisteredSchema, RegistryClient
 from penstock.registry.errors import RegistryError
-from penstock.spark.avro_encoding import Schema, encode_avro
+from penstock.spark.avro_encoding import Schema, encode_message
 from penstock.spark.binary_columns import BinaryColumn, null_flags
 from penstock.spark.row_bytes import fill, join, only, to_column
 from penstock.spark.sink_options import FieldPlan, SinkPlan
@@ -36,10 +37,11 @@ class SchemaUnavailable(UsageError):
 class _Question(NamedTuple):
     """What decides by which schema a field is written."""
 
-    registry_url: str
+    registry: Addresses
     subject: str
     given: str | None
-    derived: str
+    data_type: DataType
+    record_name: str
     registers: bool
     uses_latest: bool
 
@@ -60,16 +62,17 @@ class AvroField:
         if self._field.is_record:
             column = pa.StructArray.from_arrays(columns, names=[batch.schema.names[position] for position in self._field.columns])
         is_null = null_flags(column)
-        message = encode_avro(self._schema, column, place=self._place)
+        message = encode_message(self._schema, column, place=self._place)
         return to_column(join([only(fill(self._header, len(column)), ~is_null), message]), is_null)
 
 
 def avro_field(plan: SinkPlan, field: FieldPlan, *, name: str, topic: str) -> AvroField:
     """The encoder of a topic's keys or values; asks the registry."""
-    assert plan.registry_url is not None, "the options were checked"
+    assert plan.registry is not None, "the options were checked"
     subject = field.subject or f"{topic}-{name}"
-    derived = derive_schema(_data_type(plan, field), f"{topic}_{name}")
-    question = _Question(plan.registry_url, subject, field.schema, derived, plan.registers_schemas, plan.uses_latest_version)
+    question = _Question(
+        plan.registry, subject, field.schema, _data_type(plan, field), f"{topic}_{name}", plan.registers_schemas, plan.uses_latest_version
+    )
     schema, schema_id = _answer(question)
     return AvroField(field, schema, schema_id=schema_id, place=name)
 
@@ -86,7 +89,7 @@ _answers: dict[_Question, tuple[float, Schema, int]] = {}
 def _answer(question: _Question) -> tuple[Schema, int]:
     asked_at, schema, schema_id = _answers.get(question, (0.0, "null", 0))
     if not asked_at or monotonic() - asked_at > _CACHED_S:
-        with RegistryClient(question.registry_url.split(",")) as registry:
+        with RegistryClient(question.registry) as registry:
             found = _find(registry, question)
             referenced = [other.schema for other in registry.resolved_references(found)]
         schema, schema_id = read_schema(found.schema, referenced=referenced, where=f"subject {question.subject}"), found.schema_id
@@ -102,7 +105,7 @@ def _find(registry: RegistryClient, question: _Question) -> RegisteredSchema:
         except RegistryError as error:
             if error.status != _NOT_FOUND:
                 raise
-    text = question.given or question.derived
+    text = question.given or derive_schema(question.data_type, question.record_name)
     try:
         return registry.register(subject, text) if question.registers else registry.look_up(subject, text)
     except RegistryError as error:

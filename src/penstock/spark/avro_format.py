@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from penstock.registry.addresses import Addresses
 from penstock.registry.client import RegistryClient
 from penstock.registry.errors import RegistryError
 from penstock.spark.avro_decoder import NO_PROGRAM, AvroDecoder
@@ -26,24 +27,24 @@ _NOT_FOUND: Final = 404
 _UNKNOWN_FOR_S: Final = 30.0
 """How long an id that the registry did not know is not asked for again."""
 
-_formats: "dict[tuple[tuple[str, ...], str, pa.DataType], AvroFormat]" = {}
+_formats: "dict[tuple[tuple[str, ...], Addresses, pa.DataType], AvroFormat]" = {}
 
 
-def avro_format(schemas: Sequence[str], registry_url: str, kind: "pa.DataType") -> "AvroFormat":
+def avro_format(schemas: Sequence[str], registry: Addresses, kind: "pa.DataType") -> "AvroFormat":
     """The format for this reader's schema: the same one for every task of the process, with what it has learnt."""
-    name = tuple(schemas), registry_url, kind
+    name = tuple(schemas), registry, kind
     if name not in _formats:
-        _formats[name] = AvroFormat(schemas, registry_url, kind)
+        _formats[name] = AvroFormat(schemas, registry, kind)
     return _formats[name]
 
 
 class AvroFormat:
     """Reads messages of any schema as columns of one."""
 
-    def __init__(self, schemas: Sequence[str], registry_url: str, kind: "pa.DataType") -> None:
+    def __init__(self, schemas: Sequence[str], registry: Addresses, kind: "pa.DataType") -> None:
         self._kind = kind
         self._decoder = AvroDecoder(parse_avro(schemas))
-        self._registry = RegistryClient(registry_url.split(","))
+        self._registry = RegistryClient(registry)
         self._entries: dict[int, int] = {}
         self._problems: dict[int, tuple[str, float]] = {}
 

@@ -54,6 +54,8 @@ OPERATION_SIZE: Final = 4
 # How LONG and FLOAT write what they read.
 AS_INT, AS_LONG, AS_MILLIS, AS_NANOS, AS_FLOAT, AS_DOUBLE = range(6)
 TEXT: Final = 1
+# Instead of a number of bytes for DECIMAL and FIXED: they have their length in front, or are all that is left of the message.
+SIZED, REST, REST_AS_TEXT = -1, -2, -3
 
 # What is known of a node while a program runs: entries and bytes so far, and the addresses of its buffers.
 COUNT, SIZE, VALIDITY, MAIN, DATA = range(5)
@@ -255,7 +257,7 @@ def run_value(
     if operation >= VALID:
         write_entry(operation, node, nodes + _NODE_BYTES * b, flags)
         return FINE, position
-    if operation == BYTES or operation == SKIP_BYTES or (operation == DECIMAL and b < 0):
+    if operation == BYTES or operation == SKIP_BYTES or (operation == DECIMAL and b == SIZED):
         size, position = load_varint(position, end)
         if position < 0:
             return CUT_OFF, position
@@ -263,11 +265,14 @@ def run_value(
             return BAD_LENGTH, position
     else:
         size = fixed_size(operation, b)
+        if size < 0:
+            size = end - position
         if size > end - position:
             return CUT_OFF, position
     code = FINE
     if operation == BYTES or operation == FIXED:
-        if flags & CHECKING_UTF8 and operation == BYTES and b == TEXT and not is_utf8(position, position + size):
+        is_text = b == TEXT if operation == BYTES else b == REST_AS_TEXT
+        if flags & CHECKING_UTF8 and is_text and not is_utf8(position, position + size):
             return NOT_UTF8, position
         code = write_bytes(node, position, size, flags)
     elif operation == DECIMAL:

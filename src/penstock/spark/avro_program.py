@@ -40,6 +40,8 @@ class Compiler:
 
     def __init__(self, reader: AvroType) -> None:
         self._reader = reader
+        self._whole: AvroType | None = None
+        """The type of whole messages: if they are bytes, all of Confluent's clients write them without their length."""
         self.layout = Layout(reader)
         self._operations: list[int] = []
         self._tables: list[int] = []
@@ -55,6 +57,7 @@ class Compiler:
         before = len(self._operations), len(self._tables), len(self._constants), dict(self._skipped)
         try:
             entry = self._position()
+            self._whole = writer
             self._read(writer, self._reader, self.layout.root)
             self._emit(kernel.END)
         except BadSchema:
@@ -151,6 +154,7 @@ class Compiler:
         self._loop(node.number, child.number, read_item)
 
     def _read_simple(self, writer: AvroType, reader: AvroType, node: Node) -> None:
+        is_whole = writer is self._whole and writer.kind == "bytes"
         match writer.kind:
             case "int" | "long":
                 self._emit(kernel.LONG, node.number, _how(writer, reader))
@@ -166,9 +170,12 @@ class Compiler:
                 limits = len(self._constants)
                 for limit in (10**reader.precision, -(10**reader.precision)):
                     self._constants += limit.to_bytes(16, signed=True)
-                self._emit(kernel.DECIMAL, node.number, writer.size if writer.kind == "fixed" else -1, limits)
+                size = writer.size if writer.kind == "fixed" else kernel.REST if is_whole else kernel.SIZED
+                self._emit(kernel.DECIMAL, node.number, size, limits)
             case "fixed":
                 self._emit(kernel.FIXED, node.number, writer.size)
+            case _ if is_whole:
+                self._emit(kernel.FIXED, node.number, kernel.REST_AS_TEXT if reader.kind == "string" else kernel.REST)
             case _:
                 self._emit(kernel.BYTES, node.number, kernel.TEXT if reader.kind == "string" else 0)
 

@@ -80,6 +80,11 @@ def parse_avro(schemas: Sequence[str]) -> AvroType:
     return _Reader(named).read(schema)
 
 
+def parsed_type(schema: Any) -> AvroType:
+    """The type of a schema that fastavro has parsed and written out, every named type where it is used."""
+    return _Reader({}).read(schema)
+
+
 def _read_json(text: str) -> Any:
     try:
         return json.loads(text)
@@ -126,7 +131,9 @@ class _Reader:
         return record
 
     def _read_named(self, schema: Mapping[str, Any]) -> AvroType:
-        name = schema["name"]
+        name, size = schema["name"], schema.get("size", 0)
+        if not isinstance(size, int) or size < 0:
+            raise BadSchema(f"the size of fixed {name} is {size!r}, which is no number of bytes")
         if name not in self._types:
             self._types[name] = AvroType(
                 schema["type"],
@@ -134,7 +141,7 @@ class _Reader:
                 aliases=_short_names(schema),
                 symbols=tuple(schema.get("symbols", ())),
                 default_symbol=schema.get("default"),
-                size=int(schema.get("size", 0)),
+                size=size,
                 **_logical(schema),
             )
         return self._types[name]

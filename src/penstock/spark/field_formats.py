@@ -66,8 +66,8 @@ def make_format(plan: ReadPlan, field: FieldPlan, kind: "pa.DataType") -> FieldF
         case "avro":
             from penstock.spark.avro_format import avro_format  # only who reads Avro needs it
 
-            assert plan.registry_url is not None, "the options were checked"
-            return avro_format(field.avro, plan.registry_url, kind)
+            assert plan.registry is not None, "the options were checked"
+            return avro_format(field.avro, plan.registry, kind)
 
 
 def _read_one_by_one(column: BinaryColumn) -> TypedColumn:

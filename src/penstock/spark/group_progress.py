@@ -35,13 +35,13 @@ class GroupProgress:
         self._coordinator: int | None = None
         self._committed: dict[TopicPartition, int] = {}
 
-    def commit(self, offsets: Offsets) -> None:
-        """Commit these offsets; tries again while the coordinator moves or loads."""
+    def commit(self, offsets: Offsets, *, metadata: str = "") -> None:
+        """Commit these offsets, each with this text beside it; tries again while the coordinator moves or loads."""
         changed = {place: offset for place, offset in offsets.items() if self._committed.get(place) != offset}
         if not changed:
             return
         try:
-            self._retry(lambda coordinator: self._commit_once(coordinator, changed))
+            self._retry(lambda coordinator: self._commit_once(coordinator, changed, metadata))
         except UnknownMemberId:
             raise UnknownMemberId(
                 f"the progress of the query cannot be committed to the group {self._group_id!r}, because consumers are members of it: "
@@ -64,10 +64,10 @@ class GroupProgress:
                 sleep(pause_s)
         raise AssertionError("the pauses never end")
 
-    def _commit_once(self, coordinator: int, offsets: Offsets) -> None:
+    def _commit_once(self, coordinator: int, offsets: Offsets, metadata: str) -> None:
         topics: dict[str, list[dict[str, object]]] = {}
         for (topic, partition), offset in sorted(offsets.items()):
-            entry = {"partition_index": partition, "committed_offset": offset, "committed_leader_epoch": -1, "committed_metadata": ""}
+            entry = {"partition_index": partition, "committed_offset": offset, "committed_leader_epoch": -1, "committed_metadata": metadata}
             topics.setdefault(topic, []).append(entry)
         fields = {
             "group_id": self._group_id,

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from penstock.errors import UsageError
+from penstock.registry.addresses import Addresses, parse_addresses
 from penstock.spark.positions import (
     EARLIEST,
     LATEST,
@@ -27,8 +29,9 @@ from penstock.spark.topic_selection import TopicSelection, parse_selection
 Format = Literal["binary", "string", "json", "avro"]
 Mode = Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"]
 
+SERVERS: Final = "kafka.bootstrap.servers"
 KNOWN: Final = (
-    "kafka.bootstrap.servers",
+    SERVERS,
     "subscribe",
     "subscribePattern",
     "assign",
@@ -87,22 +90,6 @@ class FieldOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class RegistryOptions:
-    """Where the schema registry is; `user_info` is `name:password`, or empty."""
-
-    url: str
-    user_info: str = ""
-
-    @property
-    def addresses(self) -> str:
-        """The addresses, each with name and password inside."""
-        if not self.user_info:
-            return self.url
-        parts = (address.strip().partition("://") for address in self.url.split(","))
-        return ",".join(f"{scheme}://{self.user_info}@{rest}" for scheme, _, rest in parts)
-
-
-@dataclass(frozen=True, slots=True)
 class ReadOptions:
     """Everything a read was asked for, checked."""
 
@@ -130,7 +117,7 @@ class ReadOptions:
     key: FieldOptions
     value: FieldOptions
     mode: Mode
-    registry_url: str | None
+    registry: Addresses | None
     kafka: Mapping[str, str]
     """Kafka's own options without their prefix, for the connection (security)."""
 
@@ -169,7 +156,7 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
         key=_field(options, "key"),
         value=_field(options, "value"),
         mode=_mode(options),
-        registry_url=_registry_url(options),
+        registry=registry_addresses(options),
         kafka=kafka,
     )
 
@@ -223,13 +210,18 @@ def _refuse_consumer_options(kafka: Mapping[str, str]) -> None:
 
 
 def _bootstrap_servers(options: Mapping[str, str]) -> str:
-    name = "kafka.bootstrap.servers"
-    servers = [server.strip() for server in options.get(name, "").split(",") if server.strip()]
+    servers = parse_servers(options.get(SERVERS, ""))
     if not servers:
-        raise OptionError(name, "it is required: addresses of brokers, as in 127.0.0.1:9092, separated by commas")
+        raise OptionError(SERVERS, "it is required: addresses of brokers, as in 127.0.0.1:9092, separated by commas")
+    return servers
+
+
+def parse_servers(text: str) -> str:
+    """The addresses of brokers, checked, without spaces and empty ones."""
+    servers = [server.strip() for server in text.split(",") if server.strip()]
     for server in servers:
         if not re.fullmatch(r"(?:[^:\s]+|\[[0-9a-fA-F:]+\]):[0-9]{1,5}", server):
-            raise OptionError(name, f"{server!r} is not an address: give host:port, separated by commas")
+            raise OptionError(SERVERS, f"{server!r} is not an address: give host:port, separated by commas")
     return ",".join(servers)
 
 
@@ -278,13 +270,15 @@ def _mode(options: Mapping[str, str]) -> Mode:
     return _word(options, "mode", ("FAILFAST", "PERMISSIVE", "DROPMALFORMED"), default="FAILFAST")  # type: ignore[return-value]  # checked
 
 
-def _registry_url(options: Mapping[str, str]) -> str | None:
+def registry_addresses(options: Mapping[str, str]) -> Addresses | None:
+    """Where the schema registry is, with the name and password that go with it, which no message shows."""
     url = _not_empty(options, "schema.registry.url")
     if url is None:
         return None
-    if not all(address.strip().lower().startswith(("http://", "https://")) for address in url.split(",")):
-        raise OptionError("schema.registry.url", f"{url!r} is not a web address, as in http://127.0.0.1:8081")
-    return RegistryOptions(url, options.get("schema.registry.basic.auth.user.info", "")).addresses
+    try:
+        return parse_addresses(url, user_info=options.get("schema.registry.basic.auth.user.info", ""), needs_scheme=True)
+    except UsageError as error:
+        raise OptionError("schema.registry.url", str(error)) from None
 
 
 def _not_empty(options: Mapping[str, str], name: str) -> str | None:

@@ -1,7 +1,7 @@
 """How the sink produces: Kafka's own options (`kafka.*`), with the meaning and the limits that they have for Kafka's Java producer.
 
-An option is obeyed, or it is refused with the reason. The few that tune Java's threads and cannot change what is written are accepted:
-somebody who comes from `format("kafka")` brings them along.
+An option is obeyed, or it is refused with the reason. The few that tune Java's threads and cannot change what is written are accepted, and
+so are those of a consumer: somebody who comes from `format("kafka")` brings them along, and a table of SQL has one list for both ways.
 
 Two defaults differ, because here a whole task writes at once and nobody waits for a single record: `batch.size` is 512 KiB, not 16, and
 `max.block.ms` ten seconds, not sixty: every attempt of a task waits that long for a topic that does not exist.
@@ -36,6 +36,15 @@ _WITHOUT_EFFECT: Final = frozenset({
     "partitioner.availability.timeout.ms", "receive.buffer.bytes", "reconnect.backoff.max.ms", "reconnect.backoff.ms", "send.buffer.bytes",
     "socket.connection.setup.timeout.max.ms", "socket.connection.setup.timeout.ms",
 })  # fmt: skip
+
+
+_OF_A_READ: Final = frozenset({
+    "allow.auto.create.topics", "auto.commit.interval.ms", "check.crcs", "client.rack", "default.api.timeout.ms", "exclude.internal.topics",
+    "fetch.max.bytes", "fetch.max.wait.ms", "fetch.min.bytes", "group.id", "group.instance.id", "group.protocol", "group.remote.assignor",
+    "heartbeat.interval.ms", "isolation.level", "max.partition.fetch.bytes", "max.poll.interval.ms", "max.poll.records",
+    "partition.assignment.strategy", "session.timeout.ms",
+})  # fmt: skip
+"""Kafka's options for consumers: they have no effect on a write, as other options of a read have none."""
 
 
 class Compression(NamedTuple):
@@ -109,7 +118,7 @@ def _refuse_unknown(kafka: Mapping[str, str]) -> None:
             raise OptionError("kafka.security.protocol", f"{value} is not there yet: PLAINTEXT")
         if name.startswith(("ssl.", "sasl.")):
             raise OptionError(f"kafka.{name}", "TLS and passwords are not there yet")
-        if name not in _OBEYED | _WITHOUT_EFFECT:
+        if name not in _OBEYED | _WITHOUT_EFFECT | _OF_A_READ:
             raise OptionError(f"kafka.{name}", f"Kafka's producer has no such option. Those obeyed here are {', '.join(sorted(_OBEYED))}")
 
 

@@ -22,6 +22,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from penstock.registry.addresses import Addresses
 from penstock.spark.options import FieldOptions, Mode, ReadOptions
 from penstock.spark.positions import OptionError
 
@@ -58,7 +59,7 @@ class ReadPlan:
     key: FieldPlan
     value: FieldPlan
     mode: Mode
-    registry_url: str | None
+    registry: Addresses | None
 
     def field(self, name: Field) -> FieldPlan:
         """The plan for keys or for values."""

@@ -13,7 +13,7 @@ from penstock.spark.read_plan import Field, FieldPlan, ReadPlan
 
 def make_plan(options: ReadOptions) -> ReadPlan:
     """The plan of a read with these options."""
-    return ReadPlan(_plan_field("key", options), _plan_field("value", options), options.mode, options.registry_url)
+    return ReadPlan(_plan_field("key", options), _plan_field("value", options), options.mode, options.registry)
 
 
 def _plan_field(name: Field, options: ReadOptions) -> FieldPlan:
@@ -41,8 +41,8 @@ def _find_schemas(name: Field, field: FieldOptions, options: ReadOptions) -> tup
                 f"{name}.subject", f"{name}.format = avro on more than one topic needs it: the subject whose schema gives the columns"
             )
         subject = f"{topics[0]}-{name}"
-    assert options.registry_url is not None, "the options were checked"
-    with RegistryClient(options.registry_url.split(",")) as registry:
+    assert options.registry is not None, "the options were checked"
+    with RegistryClient(options.registry) as registry:
         try:
             latest = registry.latest(subject)
             references = registry.resolved_references(latest)

@@ -13,13 +13,14 @@ from typing import Final
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructField, StructType
 
 from penstock.errors import UsageError
+from penstock.registry.addresses import Addresses
 from penstock.spark.options import KNOWN as READ_OPTIONS
-from penstock.spark.options import Format, RegistryOptions
+from penstock.spark.options import SERVERS, Format, parse_servers, registry_addresses
 from penstock.spark.positions import OptionError
 from penstock.spark.producer_settings import ProducerSettings, parse_producer_settings
 
 SINK_OPTIONS: Final = (
-    "kafka.bootstrap.servers",
+    SERVERS,
     "topic",
     "includeHeaders",
     "key.format",
@@ -68,7 +69,7 @@ class SinkPlan:
     topic_column: int | None
     partition_column: int | None
     headers_column: int | None
-    registry_url: str | None
+    registry: Addresses | None
     registers_schemas: bool
     uses_latest_version: bool
     skips_replayed_batches: bool
@@ -93,7 +94,7 @@ def plan_sink(given: Mapping[str, str], schema: StructType) -> SinkPlan:
         topic_column=None if topic is not None else columns["topic"],
         partition_column=columns.get("partition"),
         headers_column=headers,
-        registry_url=_registry_url(options),
+        registry=_registry(options),
         registers_schemas=_flag(options, "auto.register.schemas"),
         uses_latest_version=_flag(options, "use.latest.version"),
         skips_replayed_batches=_flag(options, "skipReplayedBatches"),
@@ -118,11 +119,11 @@ def _own_spelling(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _bootstrap_servers(kafka: Mapping[str, str]) -> str:
-    servers = kafka.get("bootstrap.servers", "").strip()
+    servers = parse_servers(kafka.get("bootstrap.servers", ""))
     if not servers:
         # Spark hands the options of a table in its catalog to Java sources only.
         hint = "" if kafka else " In SQL use CREATE TEMPORARY VIEW: CREATE TABLE does not pass its options on."
-        raise OptionError("kafka.bootstrap.servers", f"it is required: addresses of brokers, as in 127.0.0.1:9092, comma-separated.{hint}")
+        raise OptionError(SERVERS, f"it is required: addresses of brokers, as in 127.0.0.1:9092, comma-separated.{hint}")
     return servers
 
 
@@ -204,15 +205,11 @@ def _check_headers(schema: StructType, position: int | None) -> None:
     )
 
 
-def _registry_url(options: Mapping[str, str]) -> str | None:
-    url = options.get("schema.registry.url")
-    if url is None:
-        if "avro" in {options.get("key.format", "").lower(), options.get("value.format", "").lower()}:
-            raise OptionError("schema.registry.url", "the format avro needs it: where the schema registry is, as in http://127.0.0.1:8081")
-        return None
-    if not url.lower().startswith(("http://", "https://")):
-        raise OptionError("schema.registry.url", f"{url!r} is not a web address, as in http://127.0.0.1:8081")
-    return RegistryOptions(url, options.get("schema.registry.basic.auth.user.info", "")).addresses
+def _registry(options: Mapping[str, str]) -> Addresses | None:
+    found = registry_addresses(options)
+    if found is None and "avro" in {options.get("key.format", "").lower(), options.get("value.format", "").lower()}:
+        raise OptionError("schema.registry.url", "the format avro needs it: where the schema registry is, as in http://127.0.0.1:8081")
+    return found
 
 
 def _flag(options: Mapping[str, str], name: str) -> bool:

@@ -1,98 +1,101 @@
 """The work of one task of a write: rows come as record batches of Arrow and leave as record batches of Kafka.
 
-For each batch of rows: the columns as plain arrays, the partition of every row, the records appended to the open batches, the full ones
-sent. Nothing here makes a Python object for a row. Whatever is wrong with a row is told with the column and the value that it has; rows of
-the same task that came before it may have been written by then, as with Spark's own sink.
+For each batch of rows: keys and values as bytes, the partition of every row, the records appended to the open batches, the full ones sent.
+Nothing here makes a Python object for a row. Whatever is wrong with a row is told with the column and the value that it has; rows of the
+same task that came before it may have been written by then, as with Spark's own sink.
 """
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.client.metadata import NO_LEADER
 from penstock.spark.batch_encoding import BatchPacker, Packed
 from penstock.spark.batch_kernels import first_record_size, row_sizes
-from penstock.spark.binary_columns import HeaderColumn, Offsets, Rows, header_column, no_headers, null_column
+from penstock.spark.binary_columns import Offsets, null_column
 from penstock.spark.compiled import tell_if_slow
 from penstock.spark.delivery import DeliveryFailed
-from penstock.spark.field_encoding import FieldEncoder, field_encoder
-from penstock.spark.partitioner import NO_PARTITION, Partitioner, PartitionOutOfRange
+from penstock.spark.partitioner import Partitioner, PartitionOutOfRange
 from penstock.spark.raw_producer import RawProducer
+from penstock.spark.row_digest import RowsDigest
+from penstock.spark.row_encoding import RowEncoder, TopicRows
 from penstock.spark.sink_options import SinkPlan
 from penstock.spark.worker_producers import borrow_producer
 from penstock.wire.batch import HEADER_SIZE
 
 
 class Written(NamedTuple):
-    """What a task has written."""
+    """What a task has written, or would have; the digest is 0 where nobody asked for it."""
 
     row_count: int = 0
     topics: frozenset[str] = frozenset()
+    digest: int = 0
 
 
-def write_rows(plan: SinkPlan, batches: Iterator[pa.RecordBatch]) -> Written:
+def write_rows(plan: SinkPlan, batches: Iterator[pa.RecordBatch], *, with_digest: bool = False) -> Written:
     """Write all rows; they are on their topics when it returns. A task without rows talks to nobody."""
     tell_if_slow()
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
         return Written()
     with borrow_producer(plan.producer) as producer:
-        task = TaskWriter(plan, producer)
+        task = TaskWriter(plan, producer, digest=RowsDigest() if with_digest else None)
         task.write(first)
         for batch in batches:
             task.write(batch)
         return task.finish()
 
 
+def digest_rows(plan: SinkPlan, batches: Iterator[pa.RecordBatch]) -> Written:
+    """What `write_rows` would have written, without writing it."""
+    tell_if_slow()
+    encoder, digest, topics = RowEncoder(plan), RowsDigest(), set()
+    for batch in batches:
+        for part in encoder.encode(batch):
+            digest.add(part.topic, part.rows, part.wanted)
+            topics.add(part.topic)
+    return Written(digest.row_count, frozenset(topics), digest.value)
+
+
 class TaskWriter:
     """The rows of one task."""
 
-    def __init__(self, plan: SinkPlan, producer: RawProducer) -> None:
+    def __init__(self, plan: SinkPlan, producer: RawProducer, *, digest: RowsDigest | None = None) -> None:
         self._plan = plan
         self._producer = producer
+        self._digest = digest
         self._partitioners: dict[str, Partitioner] = {}
         self._packer = BatchPacker(batch_size=plan.producer.batch_size, buffer_memory=plan.producer.buffer_memory)
-        self._encoders: dict[str, FieldEncoder] = {}
+        self._encoder = RowEncoder(plan)
         self._row_count = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Write the rows of one batch."""
-        if self._plan.topic is not None:
-            self._write_topic(self._plan.topic, batch)
-            return
-        assert self._plan.topic_column is not None
-        topics = batch.column(self._plan.topic_column)
-        if topics.null_count:
-            raise DeliveryFailed("a row has no topic: its column `topic` is null. Fill it, or set the option topic for all rows")
-        names = pc.unique(topics).to_pylist()
-        for name in names:
-            # The key and value of a topic may have schemas of their own, so its rows are encoded by themselves.
-            self._write_topic(name, batch if len(names) == 1 else batch.filter(pc.equal(topics, name)))
+        for part in self._encoder.encode(batch):
+            self._write_topic(part)
 
     def finish(self) -> Written:
         """Send what is left and wait until all of it is written."""
         self._send(self._packer.drain())
         self._producer.flush()
-        return Written(self._row_count, frozenset(self._partitioners))
+        return Written(self._row_count, frozenset(self._partitioners), self._digest.value if self._digest else 0)
 
-    def _write_topic(self, topic: str, batch: pa.RecordBatch) -> None:
-        if not batch.num_rows:
-            return
-        rows = self._rows(topic, batch)
+    def _write_topic(self, part: TopicRows) -> None:
+        topic, rows, wanted, batch = part
         sizes = row_sizes(rows)
         self._check_sizes(topic, sizes)
         partitioner = self._partitioner(topic)
         key = null_column(batch.num_rows) if self._plan.producer.ignores_keys else rows.key
         try:
-            partitions = partitioner.choose(key, sizes=sizes, wanted=self._wanted_partitions(batch))
+            partitions = partitioner.choose(key, sizes=sizes, wanted=wanted)
         except PartitionOutOfRange as error:
             raise self._no_partition(topic, batch, error.row) from None
         self._send(self._packer.pack(topic, rows, sizes=sizes, partitions=partitions, partition_count=partitioner.partition_count))
         self._packer.batch_size = self._producer.batch_size
         self._row_count += batch.num_rows
+        if self._digest is not None:
+            self._digest.add(topic, rows, wanted)
 
     def _partitioner(self, topic: str) -> Partitioner:
         found = self._partitioners.get(topic)
@@ -100,33 +103,6 @@ class TaskWriter:
             partitions = self._producer.topic(topic).partitions
             has_leader = [index in partitions and partitions[index].leader != NO_LEADER for index in range(max(partitions) + 1)]
             found = self._partitioners[topic] = Partitioner(has_leader, batch_size=self._plan.producer.batch_size)
-        return found
-
-    def _rows(self, topic: str, batch: pa.RecordBatch) -> Rows:
-        headers = self._headers(batch)
-        columns = []
-        for name, field in (("key", self._plan.key), ("value", self._plan.value)):
-            encoder = self._encoders.get(f"{topic} {name}")
-            if encoder is None:
-                encoder = self._encoders[f"{topic} {name}"] = field_encoder(self._plan, field, name=name, topic=topic)
-            columns.append(encoder.encode(batch))
-        return Rows(columns[0], columns[1], headers or no_headers(), headers is not None)
-
-    def _headers(self, batch: pa.RecordBatch) -> HeaderColumn | None:
-        if self._plan.headers_column is None:
-            return None
-        headers = header_column(batch.column(self._plan.headers_column))
-        if headers.keys.is_null.any():
-            raise DeliveryFailed("a row has a header without a name: a key in its column `headers` is null")
-        return headers
-
-    def _wanted_partitions(self, batch: pa.RecordBatch) -> Offsets | None:
-        if self._plan.partition_column is None:
-            return None
-        partitions = batch.column(self._plan.partition_column)
-        # -1 in the column is not an absent partition: it must not pass for one.
-        moved = pc.if_else(pc.less(partitions, 0), pc.subtract(partitions.cast(pa.int64()), 1), partitions)
-        found: Offsets = moved.fill_null(NO_PARTITION).to_numpy(zero_copy_only=False).astype(np.int64)
         return found
 
     def _check_sizes(self, topic: str, sizes: Offsets) -> None:

@@ -20,7 +20,8 @@ from hypothesis import settings
 settings.register_profile("few", max_examples=8, derandomize=True, deadline=None, database=None)
 sys.exit(pytest.main([
     "-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning", "--hypothesis-profile=few",
-    "tests/properties/test_spark_records.py", "tests/properties/test_spark_avro.py", "-k", "not many_small",
+    "tests/properties/test_spark_records.py", "tests/properties/test_spark_avro.py",
+    "tests/unit/spark/test_row_digest.py", "-k", "not many_small",
 ]))
 """
 

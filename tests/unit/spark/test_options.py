@@ -1,5 +1,6 @@
 """Every option of a read: its values, its default, and the sentence for what it cannot be."""
 
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -58,9 +59,13 @@ def test_durations_are_written_as_everywhere_in_spark(text: str, expected: int) 
     assert parse(maxTriggerDelay=text).max_trigger_delay_ms == expected
 
 
-def test_name_and_password_of_the_registry_go_into_its_addresses() -> None:
-    given = {"schema__registry__url": "http://a:1, https://b:2", "schema__registry__basic__auth__user__info": "ann:secret"}
-    assert parse(**given).registry_url == "http://ann:secret@a:1,https://ann:secret@b:2"
+def test_name_and_password_of_the_registry_go_with_its_addresses_and_are_not_shown() -> None:
+    given = {"schema__registry__url": "http://a:1, https://b:2", "schema__registry__basic__auth__user__info": "ann:se/c#r?e,t%25"}
+    options = parse(**given)
+    assert options.registry is not None
+    assert [str(address) for address in options.registry] == ["http://a:1", "https://b:2"]
+    assert {address.authorization for address in options.registry} == {"Basic " + b64encode(b"ann:se/c#r?e,t%25").decode()}
+    assert "ann" not in repr(options)
 
 
 def test_columns_keep_the_order_of_the_source() -> None:
@@ -97,7 +102,8 @@ WRONG = [
     ({"value__format": "avro"}, "option schema.registry.url: value.format = avro needs it"),
     ({"value__schema": "a INT"}, "option value.schema: it goes with value.format = json"),
     ({"key__subject": "s"}, "option key.subject: it goes with key.format = avro"),
-    ({"value__format": "avro", "schema__registry__url": "host:1"}, "option schema.registry.url: 'host:1' is not a web address"),
+    ({"schema__registry__url": "http://a:1,nonsense"}, "option schema.registry.url: 'nonsense' is no address of a registry"),
+    ({"value__format": "avro", "schema__registry__url": "host:1"}, "option schema.registry.url: 'host:1' is no address of a registry"),
     ({"mode": "LENIENT"}, "option mode: 'LENIENT' is none of FAILFAST, PERMISSIVE, DROPMALFORMED"),
     ({"group__id": " "}, "option group.id: it is empty"),
     ({"kafka__enable__auto__commit": "true"}, "option kafka.enable.auto.commit: it cannot be set: group.id commits the progress"),

@@ -42,11 +42,17 @@ def test_all_other_columns_make_a_json_or_avro_value() -> None:
     assert plan(schema, value_format="json").value == FieldPlan("json", (1, 3), True)
     found = plan(schema, value_format="avro", schema_registry_url="http://r:1,http://s:1", value_subject="s")
     assert found.value == FieldPlan("avro", (1, 3), True, None, "s")
-    assert found.registry_url == "http://r:1,http://s:1"
+    assert [str(address) for address in found.registry or ()] == ["http://r:1", "http://s:1"]
 
 
 def test_options_of_a_read_have_no_effect_on_a_write() -> None:
     assert plan(columns(value=StringType()), subscribe="x", startingOffsets="earliest", checkpointLocation="/c").topic == "t"
+
+
+def test_kafkas_options_of_a_consumer_have_no_effect_on_a_write() -> None:
+    assert settings(group_id="g", max_poll_records="5", isolation_level="read_committed") == settings()
+    with pytest.raises(OptionError, match=r"option kafka.groupid: Kafka's producer has no such option"):
+        settings(groupid="g")
 
 
 def test_names_of_options_are_found_whatever_their_case() -> None:
@@ -85,8 +91,10 @@ def test_a_wrong_column_is_named(schema: StructType, options: dict[str, str], ex
         ({"zzz": "x"}, f"option zzz: there is no such option. A write has: {', '.join(SINK_OPTIONS)}, and kafka.*"),
         ({"value_format": "xml"}, "option value.format: 'xml' is none of binary, string, json, avro"),
         ({"value_format": "avro"}, "option schema.registry.url: the format avro needs it: where the schema registry is"),
-        ({"schema_registry_url": "r:8081"}, "option schema.registry.url: 'r:8081' is not a web address"),
+        ({"schema_registry_url": "r:8081"}, "option schema.registry.url: 'r:8081' is no address of a registry"),
+        ({"schema_registry_url": "http://a:1,nonsense"}, "option schema.registry.url: 'nonsense' is no address of a registry"),
         ({"use_latest_version": "maybe"}, "option use.latest.version: 'maybe' is neither true nor false"),
+        ({"kafka_bootstrap_servers": "a:1,nonsense"}, "option kafka.bootstrap.servers: 'nonsense' is not an address: give host:port"),
         ({"kafka_bootstrap_servers": ""}, "option kafka.bootstrap.servers: it is required"),
     ],
 )
