@@ -51,6 +51,15 @@ class Difference(NamedTuple):
     ours: object
 
 
+class Compared(NamedTuple):
+    """Two answers, and Kafka's once more with everything named that it brought."""
+
+    kafka: Any
+    ours: Any
+    answer: Any
+    differences: list[Difference]
+
+
 class Absent:
     """What the other side has not got."""
 

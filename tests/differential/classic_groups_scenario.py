@@ -58,7 +58,6 @@ class ClassicGroupsScenario(Scenario):
     name = "classic-groups"
 
     def prepare(self) -> None:
-        self.ask(FIND_COORDINATOR, {"key": "any", "key_type": 0, "coordinator_keys": ["any"]}, version=4)
         self.create_topic(self.prefix + "topic", 3)
         self.groups = [Group(f"{self.prefix}{number}") for number in range(3)]
         self.count = 0

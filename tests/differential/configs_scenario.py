@@ -64,7 +64,8 @@ class ConfigsScenario(Scenario):
         resource = self.resource()
         configs = [{"name": name, "value": self.random.choice(VALUES[name])} for name in self.some(list(VALUES), 2)]
         entry = resource | {"configs": configs}
-        self.ask(ALTER_CONFIGS, {"resources": self.mostly([entry], [entry, entry]), "validate_only": self.chance(20)})
+        # Kafka never answers an AlterConfigs that names a resource twice.
+        self.ask(ALTER_CONFIGS, {"resources": [entry], "validate_only": self.chance(20)})
         self.show(resource)
 
     def alter_incrementally(self) -> None:

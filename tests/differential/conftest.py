@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.brokers import KafkaBroker, PenstockBroker
+from tests.clients.group_requests import await_coordinator
 from tests.connection import INIT_PRODUCER_ID
 from tests.differential.pair import Pair
 from tests.waiting import wait_until
@@ -40,6 +41,8 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     try:
         kafka.start()
         ours.start()
+        await_coordinator(kafka)
+        await_coordinator(ours)
         with kafka.connect() as connection:
             # Kafka asks its controller for producer ids when somebody first wants one.
             wait_until(lambda: connection.ask(INIT_PRODUCER_ID, 4, {"transaction_timeout_ms": 1000, "producer_id": -1, "producer_epoch": -1}).error_code == 0, "producer ids")

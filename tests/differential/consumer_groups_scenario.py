@@ -18,7 +18,7 @@ from tests.clients.group_requests import (
     SYNC_GROUP,
     subscription,
 )
-from tests.connection import FIND_COORDINATOR
+
 from tests.differential.scenario import Scenario
 
 LEAVE, LEAVE_FOR_A_WHILE = -1, -2
@@ -50,7 +50,6 @@ class ConsumerGroupsScenario(Scenario):
     name = "consumer-groups"
 
     def prepare(self) -> None:
-        self.ask(FIND_COORDINATOR, {"key": "any", "key_type": 0, "coordinator_keys": ["any"]}, version=4)
         for number in range(3):
             self.create_topic(f"{self.prefix}t{number}", self.random.randint(1, 5))
         self.groups = [Group(f"{self.prefix}{number}") for number in range(2)]

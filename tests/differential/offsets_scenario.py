@@ -4,7 +4,7 @@ from typing import Any
 from uuid import UUID
 
 from tests.clients.group_requests import DELETE_GROUPS, OFFSET_COMMIT, OFFSET_DELETE, OFFSET_FETCH
-from tests.connection import DELETE_TOPICS, FIND_COORDINATOR, METADATA
+from tests.connection import DELETE_TOPICS, METADATA
 from tests.differential.scenario import Scenario
 
 NOBODY = UUID(int=77)
@@ -16,7 +16,6 @@ class OffsetsScenario(Scenario):
     name = "offsets"
 
     def prepare(self) -> None:
-        self.ask(FIND_COORDINATOR, {"key": "any", "key_type": 0, "coordinator_keys": ["any"]}, version=4)
         for number in range(3):
             self.create_topic(f"{self.prefix}t{number}", 2)
         self.groups = [f"{self.prefix}{number}" for number in range(3)]
