@@ -18,13 +18,11 @@ from tests.clients.group_requests import (
     SYNC_GROUP,
     subscription,
 )
-from tests.connection import FIND_COORDINATOR
 from tests.differential.scenario import Scenario
 from tests.differential.symbol import Symbol
 
 TIMEOUT_MS = 60_000
 """Nobody's session ends during a run."""
-JOINING_VERSIONS = (4, 9)
 
 
 @dataclass
@@ -53,7 +51,7 @@ class Group:
 
 
 class ClassicGroupsScenario(Scenario):
-    """JoinGroup, SyncGroup, Heartbeat, LeaveGroup, DescribeGroups, ListGroups, DeleteGroups, OffsetCommit of members, FindCoordinator."""
+    """JoinGroup, SyncGroup, Heartbeat, LeaveGroup, DescribeGroups, ListGroups, DeleteGroups, OffsetCommit of members."""
 
     name = "classic-groups"
 
@@ -65,7 +63,7 @@ class ClassicGroupsScenario(Scenario):
     def step(self) -> None:
         group = self.random.choice(self.groups)
         kinds = [self.enter, self.enter, self.rejoin, self.leave, self.beat, self.beat, self.join_wrongly, self.sync_again, self.commit,
-                 self.describe, self.list_groups, self.delete, self.find]  # fmt: skip
+                 self.describe, self.list_groups, self.delete]  # fmt: skip
         self.random.choice(kinds)(group)
 
     def join_fields(self, group: Group, member: Member, **other: object) -> dict[str, object]:
@@ -191,7 +189,7 @@ class ClassicGroupsScenario(Scenario):
 
     def leave(self, group: Group) -> None:
         version = self.version(LEAVE_GROUP)
-        leaving = [one for one in group.members if self.chance(50)][: 1 if version < 3 else 3]
+        leaving = self.leaving(group, at_once=1 if version < 3 else 3)
         entries: list[dict[str, object]] = []
         for member in leaving:
             by_instance = member.instance is not None and self.chance(50)
@@ -206,6 +204,13 @@ class ClassicGroupsScenario(Scenario):
         alone = leaving[0].member_id if leaving else "nobody"
         self.ask(LEAVE_GROUP, {"group_id": self.mostly(group.name, "nobody", ""), "member_id": alone, "members": entries}, version=version)
         self.after_leaving(group)
+
+    def leaving(self, group: Group, *, at_once: int) -> list[Member]:
+        """Who goes. If the leader does, at most one may stay: which of several Kafka makes the next leader is a matter of hashes."""
+        chosen = [one for one in group.members if self.chance(50)][:at_once]
+        if any(one.member_id == group.leader for one in chosen) and len(group.members) > len(chosen) + 1:
+            return group.members if at_once >= len(group.members) else []
+        return chosen
 
     def after_leaving(self, group: Group) -> None:
         """Those who are still there, by their own heartbeats, begin a new generation."""
@@ -243,11 +248,3 @@ class ClassicGroupsScenario(Scenario):
     def delete(self, group: Group) -> None:
         names = [self.mostly(group.name, "", "nobody") for _ in range(self.mostly(1, 2))]
         self.ask(DELETE_GROUPS, {"groups_names": names})
-
-    def find(self, group: Group) -> None:
-        fields = {
-            "key": self.mostly(group.name, "", percent=80),
-            "key_type": self.mostly(0, 3, -1, percent=80),
-            "coordinator_keys": self.mostly([group.name], [group.name, "", "b"], [], percent=70),
-        }
-        self.ask(FIND_COORDINATOR, fields)

@@ -19,6 +19,8 @@ class OffsetsScenario(Scenario):
         for number in range(3):
             self.create_topic(f"{self.prefix}t{number}", 2)
         self.groups = [f"{self.prefix}{number}" for number in range(3)]
+        for group in self.groups:
+            self.commit_well(group)
 
     def step(self) -> None:
         kinds = [self.commit] * 5 + [self.fetch] * 4 + [self.fetch_all, self.forget, self.delete_group]
@@ -38,6 +40,12 @@ class OffsetsScenario(Scenario):
             named.append(entry | {"topic_id": entry["topic_id"] or NOBODY, field: entries})
         return named
 
+    def commit_well(self, group: str) -> None:
+        """So that the group is there: one of which every commit was refused Kafka remembers too, empty."""
+        partitions = [{"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1, "committed_metadata": ""}]
+        topics = [self.topic(f"{self.prefix}t0") | {"partitions": partitions}]
+        self.ask(OFFSET_COMMIT, {"group_id": group, "generation_id_or_member_epoch": -1, "member_id": "", "topics": topics}, version=9)
+
     def commit(self) -> None:
         partitions = [
             {
@@ -49,7 +57,7 @@ class OffsetsScenario(Scenario):
             for index in self.some([0, 1], 2)
         ]
         fields = {
-            "group_id": self.group(),
+            "group_id": self.mostly(self.random.choice(self.groups), "", percent=95),
             "generation_id_or_member_epoch": self.mostly(-1, 0, 5, -2),
             "member_id": self.mostly("", "nobody", percent=93),
             "group_instance_id": self.mostly(None, "nobody", "", percent=95),
@@ -80,7 +88,10 @@ class OffsetsScenario(Scenario):
         self.ask(OFFSET_DELETE, {"group_id": self.group(), "topics": self.topics("partitions", partitions)})
 
     def delete_group(self) -> None:
-        self.ask(DELETE_GROUPS, {"groups_names": self.mostly([self.group()], [self.group(), self.group()], [])})
+        names = [self.group() for _ in range(self.mostly(1, 2, 0))]
+        self.ask(DELETE_GROUPS, {"groups_names": names})
+        for name in set(names).intersection(self.groups):
+            self.commit_well(name)
 
     def recreate(self) -> None:
         """Delete a topic, with it the offsets, and make another of that name."""

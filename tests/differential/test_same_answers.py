@@ -9,11 +9,13 @@ from tests.differential.log_scenario import LogScenario
 from tests.differential.offsets_scenario import OffsetsScenario
 from tests.differential.pair import Pair
 from tests.differential.scenario import Scenario
+from tests.differential.tools_scenario import ToolsScenario
 from tests.differential.topics_scenario import TopicsScenario
 
 SCENARIOS: list[type[Scenario]] = [
     TopicsScenario,
     ConfigsScenario,
+    ToolsScenario,
     LogScenario,
     OffsetsScenario,
     ClassicGroupsScenario,
