@@ -75,8 +75,15 @@ class Entries(list[Any]):
 
     def by_name(self) -> dict[str, Any] | None:
         """The entries by what they describe, if that is different for each."""
-        names = [next((one[field] for field in LISTED_BY if one.get(field)), None) if isinstance(one, dict) else None for one in self]
-        return None if None in names or len(set(names)) < len(names) else dict(zip(names, self, strict=True))
+        names = [_name_of(one) for one in self]
+        return None if "" in names or len(set(names)) < len(names) else dict(zip(names, self, strict=True))
+
+
+def _name_of(entry: Any) -> str:
+    if not isinstance(entry, dict):
+        return ""
+    named = [entry[field] for field in (*LISTED_BY, "topic", "topic_id") if entry.get(field) and not isinstance(entry[field], Unknown)]
+    return "/".join(str(part) for part in [*named[:1], entry.get("partition_index")] if part is not None)
 
 
 def tree(value: Any, symbols: Symbols, *, prefix: str, field: str = "", place: str = "") -> Any:

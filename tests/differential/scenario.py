@@ -55,6 +55,8 @@ class Scenario(ABC):
         self.topic_ids: dict[str, Symbol] = {}
         self.partitions: dict[str, int] = {}
         self.found: list[Found] = []
+        self.differences: list[Difference] = []
+        """Those of the last answer, accepted ones too."""
         self._step = 0
 
     def run(self, steps: int) -> None:
@@ -107,6 +109,7 @@ class Scenario(ABC):
         return self._note(api_key, version, fields, compared)
 
     def _note(self, api_key: int, version: int, fields: Mapping[str, object], compared: Compared) -> Any:
+        self.differences = compared.differences
         differences = not_accepted(api_key, compared)
         if differences:
             request = f"{api_key_map[api_key]} v{version} {dict(fields)!r}"
