@@ -1,5 +1,6 @@
 """CreateTopics over raw requests: what an answer carries, and which of two mistakes it tells of."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -10,9 +11,9 @@ from tests.connection import CREATE_TOPICS
 from tests.topics import create_topic, fresh_name
 
 
-def ask(broker: Broker, *, validate_only: bool = False, **fields: object) -> Any:
+def ask(broker: Broker, fields: Mapping[str, object], *, validate_only: bool = False) -> Any:
     """One topic of one partition with one replica, unless `fields` say otherwise; returns its part of the answer."""
-    entry = {"name": fresh_name(), "num_partitions": 1, "replication_factor": 1} | fields
+    entry = {"name": fresh_name(), "num_partitions": 1, "replication_factor": 1, **fields}
     with broker.connect() as connection:
         answer = connection.ask(CREATE_TOPICS, 7, {"topics": [entry], "timeout_ms": 30_000, "validate_only": validate_only})
     return answer.topics[0]
@@ -22,13 +23,13 @@ UNKNOWN_OPTION = [{"name": "no.such.option", "value": "1"}]
 
 
 def test_topic_that_is_refused_has_no_configs_rather_than_unknown_ones(broker: Broker) -> None:
-    refused = ask(broker, name="a/b")
+    refused = ask(broker, {"name": "a/b"})
     assert refused.error_code == ErrorCode.invalid_topic_exception
     assert refused.configs == ()
 
 
 def test_topic_that_is_only_validated_is_answered_like_one_that_is_made(broker: Broker) -> None:
-    validated = ask(broker, validate_only=True)
+    validated = ask(broker, {}, validate_only=True)
     assert validated.error_code == ErrorCode.none
     assert validated.topic_id is not None
     assert validated.num_partitions == 1
@@ -44,10 +45,10 @@ def test_topic_that_is_only_validated_is_answered_like_one_that_is_made(broker: 
     ],
 )
 def test_of_two_mistakes_the_one_that_kafka_looks_at_first_is_told(broker: Broker, fields: dict[str, object], error: ErrorCode) -> None:
-    assert ask(broker, **fields).error_code == error
+    assert ask(broker, fields).error_code == error
 
 
 def test_name_that_is_taken_is_told_before_anything_else(broker: Broker) -> None:
     taken = create_topic(broker)
     fields = {"name": taken, "configs": UNKNOWN_OPTION, "assignments": [{"partition_index": 0, "broker_ids": [1]}]}
-    assert ask(broker, **fields).error_code == ErrorCode.topic_already_exists
+    assert ask(broker, fields).error_code == ErrorCode.topic_already_exists

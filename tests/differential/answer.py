@@ -2,7 +2,7 @@
 
 | what | how it is compared |
 |---|---|
-| `MAPPED` fields: ids, ports, paths that each broker chooses | as symbols: the same thing must have the same name at both (`tests.differential.symbol`) |
+| `MAPPED` fields: ids, ports, paths that each broker chooses | as symbols (`tests.differential.symbol`) |
 | `PRESENCE` fields: sentences for people, and sizes of the machine's disk | whether there is one |
 | arrays, unless in `ORDERED` | as sets: Kafka answers in the order of its hash tables |
 | topics, groups, producers of other scenarios in an answer that lists everything | left out, by the prefix of the names |
@@ -110,9 +110,13 @@ def tree(value: Any, symbols: Symbols, *, prefix: str, field: str = "", place: s
 def _fetched(answer: dict[str, Any]) -> dict[str, Any]:
     """Where a partition stands in an answer says something only if it has records: others get them after it."""
     partitions = [
-        {name: value for name, value in topic.items() if name != "partitions"} | one for topic in answer["responses"] for one in topic["partitions"]
+        {name: value for name, value in topic.items() if name != "partitions"} | one
+        for topic in answer["responses"]
+        for one in topic["partitions"]
     ]
-    order = [(one.get("topic", one.get("topic_id")), one["partition_index"]) for one in partitions if one["records"] and one["records"]["size"]]
+    order = [
+        (one.get("topic", one.get("topic_id")), one["partition_index"]) for one in partitions if one["records"] and one["records"]["size"]
+    ]
     return answer | {"responses": Entries(sorted(partitions, key=_sort_key)), "with records": order}
 
 
@@ -176,8 +180,8 @@ class Unifier:
             yield from self.differences(kafka.by_name(), ours.by_name(), path)
         elif isinstance(kafka, list) and isinstance(ours, list):
             for index in range(max(len(kafka), len(ours))):
-                pair = [side[index] if index < len(side) else ABSENT for side in (kafka, ours)]
-                yield from self.differences(*pair, f"{path}[{index}]")
+                one, other = (side[index] if index < len(side) else ABSENT for side in (kafka, ours))
+                yield from self.differences(one, other, f"{path}[{index}]")
         elif isinstance(kafka, Unknown) and isinstance(ours, Unknown):
             # The same answer may have shown them before, in another field.
             again = self._kafka.named(*kafka), self._ours.named(*ours)

@@ -117,7 +117,7 @@ class ClassicGroupsScenario(Scenario):
 
     def rebalance(self, group: Group, members: list[Member], version: int) -> None:
         """The first one starts it; the others hear of it and come."""
-        sent = []
+        sent: list[tuple[Member, dict[str, object]]] = []
         for member in members:
             if sent:
                 self.hear_of_it(group, member)
@@ -134,7 +134,12 @@ class ClassicGroupsScenario(Scenario):
 
     def hear_of_it(self, group: Group, member: Member) -> None:
         """Both brokers have the request of the one before, on another connection, when they tell this member to join again."""
-        fields = {"group_id": group.name, "generation_id": group.generation, "member_id": member.member_id, "group_instance_id": member.instance}
+        fields = {
+            "group_id": group.name,
+            "generation_id": group.generation,
+            "member_id": member.member_id,
+            "group_instance_id": member.instance,
+        }
         for side in (self.pair.kafka, self.pair.ours):
             for _ in range(2000):
                 side.send(member.connection, HEARTBEAT, 3, fields)
@@ -216,7 +221,12 @@ class ClassicGroupsScenario(Scenario):
         """Those who are still there, by their own heartbeats, begin a new generation."""
         left = []
         for member in group.members:
-            fields = {"group_id": group.name, "generation_id": group.generation, "member_id": member.member_id, "group_instance_id": member.instance}
+            fields = {
+                "group_id": group.name,
+                "generation_id": group.generation,
+                "member_id": member.member_id,
+                "group_instance_id": member.instance,
+            }
             if self.ask(HEARTBEAT, fields, version=4)["error_code"] in {"none", "rebalance_in_progress"}:
                 left.append(member)
         if len(left) < len(group.members):
@@ -226,7 +236,9 @@ class ClassicGroupsScenario(Scenario):
 
     def commit(self, group: Group) -> None:
         who = self.identity(group, self.any_member(group))
-        partitions = [{"partition_index": self.mostly(0, 1, 9), "committed_offset": 5, "committed_leader_epoch": -1, "committed_metadata": "m"}]
+        partitions = [
+            {"partition_index": self.mostly(0, 1, 9), "committed_offset": 5, "committed_leader_epoch": -1, "committed_metadata": "m"}
+        ]
         fields = who | {
             "generation_id_or_member_epoch": who["generation_id"],
             "topics": [self.topic(self.prefix + "topic") | {"partitions": partitions}],

@@ -77,5 +77,5 @@ class ConfigsScenario(Scenario):
         if self.chance(5):
             configs.append(configs[0])
         entry = resource | {"configs": configs}
-        self.ask(INCREMENTAL_ALTER_CONFIGS, {"resources": self.mostly([entry], [entry, entry]), "validate_only": self.chance(20)})
+        self.ask(INCREMENTAL_ALTER_CONFIGS, {"resources": [entry], "validate_only": self.chance(20)})
         self.show(resource)

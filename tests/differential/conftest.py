@@ -45,7 +45,15 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         await_coordinator(ours)
         with kafka.connect() as connection:
             # Kafka asks its controller for producer ids when somebody first wants one.
-            wait_until(lambda: connection.ask(INIT_PRODUCER_ID, 4, {"transaction_timeout_ms": 1000, "producer_id": -1, "producer_epoch": -1}).error_code == 0, "producer ids")
+            wait_until(
+                lambda: (
+                    connection.ask(
+                        INIT_PRODUCER_ID, 4, {"transaction_timeout_ms": 1000, "producer_id": -1, "producer_epoch": -1}
+                    ).error_code
+                    == 0
+                ),
+                "producer ids",
+            )
         yield Pair(kafka, ours)
     finally:
         ours.kill()

@@ -22,7 +22,6 @@ from tests.clients.group_requests import (
     SYNC_GROUP,
     subscription,
 )
-
 from tests.differential.scenario import Scenario
 
 LEAVE, LEAVE_FOR_A_WHILE = -1, -2
@@ -88,8 +87,12 @@ class ConsumerGroupsScenario(Scenario):
 
     def step(self) -> None:
         group = self.random.choice(self.groups)
-        kinds = [self.enter, self.beat, self.beat, self.beat, self.beat, self.beat_wrongly, self.change, self.leave, self.commit, self.fetch,
-                 self.describe, self.describe, self.classic, self.list_groups, self.delete]  # fmt: skip
+        kinds = [
+            *[self.enter, self.change, self.leave, self.commit, self.fetch, self.classic, self.list_groups, self.delete],
+            *[self.beat] * 4,
+            *[self.beat_wrongly] * 2,
+            *[self.describe] * 2,
+        ]
         self.random.choice(kinds)(group)
 
     def heartbeat(self, group: Group, member: Member, **other: object) -> Any:
@@ -122,7 +125,12 @@ class ConsumerGroupsScenario(Scenario):
         member = Member(f"member-{self.count}", instance, group.topics)
         assignor = self.mostly(group.assignor, "nonsense", percent=90)
         answer = self.heartbeat(
-            group, member, rebalance_timeout_ms=TIMEOUT_MS, subscribed_topic_names=member.topics, server_assignor=assignor, topic_partitions=[]
+            group,
+            member,
+            rebalance_timeout_ms=TIMEOUT_MS,
+            subscribed_topic_names=member.topics,
+            server_assignor=assignor,
+            topic_partitions=[],
         )
         if answer["error_code"] == "none":
             group.members = [one for one in group.members if one.instance is None or one.instance != instance]
@@ -180,7 +188,9 @@ class ConsumerGroupsScenario(Scenario):
 
     def commit(self, group: Group) -> None:
         member = self.any_member(group)
-        partitions = [{"partition_index": self.mostly(0, 1, 9), "committed_offset": 5, "committed_leader_epoch": -1, "committed_metadata": "m"}]
+        partitions = [
+            {"partition_index": self.mostly(0, 1, 9), "committed_offset": 5, "committed_leader_epoch": -1, "committed_metadata": "m"}
+        ]
         fields = {
             "group_id": group.name,
             "generation_id_or_member_epoch": self.mostly(member.epoch, member.epoch + 1, member.epoch - 1, -1),

@@ -5,7 +5,16 @@ from typing import Any
 from uuid import UUID
 
 from tests.batches import HEADER, Header, encode_batch, encode_block, encode_record
-from tests.connection import DELETE_RECORDS, DESCRIBE_PRODUCERS, FETCH, INCREMENTAL_ALTER_CONFIGS, INIT_PRODUCER_ID, LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, PRODUCE
+from tests.connection import (
+    DELETE_RECORDS,
+    DESCRIBE_PRODUCERS,
+    FETCH,
+    INCREMENTAL_ALTER_CONFIGS,
+    INIT_PRODUCER_ID,
+    LIST_OFFSETS,
+    OFFSET_FOR_LEADER_EPOCH,
+    PRODUCE,
+)
 from tests.differential.scenario import Scenario
 from tests.differential.symbol import PerSide, Symbol, Symbols
 
@@ -48,7 +57,7 @@ SPECIAL_TIMES = (-1, -2, -3, -4, -5, -6, -7, -100)
 def shown(data: bytes) -> PerSide:
     """Bytes that a report tells by their header; the seed makes them again."""
     header = Header._make(HEADER.unpack_from(data)) if len(data) >= HEADER.size else data
-    return PerSide(f"{len(data)} bytes, {header}", lambda _: data)
+    return PerSide(f"{len(data)} bytes, {header!r}", lambda _: data)
 
 
 class LogScenario(Scenario):
@@ -111,8 +120,12 @@ class LogScenario(Scenario):
         first = self.time_ms
         last = max(first, first + step * (count - 1))
         if self.chance(20):
-            records = b"".join(encode_record(index, value, key=keys[index], timestamp_delta=step * index) for index, value in enumerate(values))
-            return encode_block(gzip.compress(records, mtime=0), count, timestamp=first, **({"max_timestamp": last, "attributes": 1} | fields))
+            records = b"".join(
+                encode_record(index, value, key=keys[index], timestamp_delta=step * index) for index, value in enumerate(values)
+            )
+            return encode_block(
+                gzip.compress(records, mtime=0), count, timestamp=first, **({"max_timestamp": last, "attributes": 1} | fields)
+            )
         return encode_batch(values, keys=keys, timestamp=first, timestamp_step=step, **({"max_timestamp": last} | fields))
 
     def produce(self, places: list[tuple[str, int]], batches: list[Any], *, acks: int = -1) -> Any:
@@ -169,7 +182,7 @@ class LogScenario(Scenario):
         return encode_block(block, 2, timestamp=self.time_ms, max_timestamp=self.time_ms, attributes=attributes)
 
     def new_producer(self) -> None:
-        fields = {
+        fields: dict[str, object] = {
             "transactional_id": self.mostly(None, "", percent=93),
             "transaction_timeout_ms": self.mostly(60_000, 0, -1, 1 << 30),
             "producer_id": -1,
@@ -270,8 +283,10 @@ class LogScenario(Scenario):
         version = self.version(LIST_OFFSETS)
         topics: dict[str, list[dict[str, object]]] = {}
         for name, index in [self.any_place() for _ in range(self.random.randint(1, 5))]:
-            moment = self.random.choice([*SPECIAL_TIMES, 0, FIRST_MS, self.time_ms, self.time_ms + 1, FIRST_MS + self.random.randint(-5, 20_000)])
-            wanted = {"partition_index": index, "timestamp": moment, "current_leader_epoch": self.mostly(-1, 0, 3)}
+            moment = self.random.choice(
+                [*SPECIAL_TIMES, 0, FIRST_MS, self.time_ms, self.time_ms + 1, FIRST_MS + self.random.randint(-5, 20_000)]
+            )
+            wanted: dict[str, object] = {"partition_index": index, "timestamp": moment, "current_leader_epoch": self.mostly(-1, 0, 3)}
             topics.setdefault(name, []).append(wanted)
         fields = {
             "replica_id": -1,

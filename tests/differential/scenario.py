@@ -38,7 +38,9 @@ class Found(NamedTuple):
 
     def __str__(self) -> str:
         fields = [f"  {one.path}: Kafka {one.kafka!r}, Penstock {one.ours!r}" for one in self.differences]
-        answers = [f"{who}:\n{pformat(answer, width=150)}" for who, answer in (("Kafka", self.compared.kafka), ("Penstock", self.compared.ours))]
+        answers = [
+            f"{who}:\n{pformat(answer, width=150)}" for who, answer in (("Kafka", self.compared.kafka), ("Penstock", self.compared.ours))
+        ]
         return "\n".join([f"step {self.step}: {self.request}", *fields, *answers])
 
 
@@ -67,6 +69,7 @@ class Scenario(ABC):
         self._step = 0
         self.clean_up()
 
+    @abstractmethod
     def prepare(self) -> None:
         """What every run begins with."""
 

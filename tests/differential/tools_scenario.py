@@ -40,7 +40,15 @@ class ToolsScenario(Scenario):
         return self.mostly(self.prefix + "topic", self.prefix + "missing", percent=80), self.mostly(0, 1, 9, -1)
 
     def acl(self) -> dict[str, object]:
-        return {"resource_type": 2, "resource_name": "x", "resource_pattern_type": 3, "principal": "User:x", "host": "*", "operation": 2, "permission_type": 3}
+        return {
+            "resource_type": 2,
+            "resource_name": "x",
+            "resource_pattern_type": 3,
+            "principal": "User:x",
+            "host": "*",
+            "operation": 2,
+            "permission_type": 3,
+        }
 
     def acl_filter(self) -> dict[str, object]:
         """Numbers that mean something: Kafka closes the connection at others."""
@@ -91,7 +99,9 @@ class ToolsScenario(Scenario):
         self.ask(DESCRIBE_QUOTAS, {"components": components, "strict": self.chance(50)})
 
     def users(self) -> None:
-        self.ask(DESCRIBE_USERS, {"users": self.mostly(None, [], [{"name": "x"}], [{"name": "x"}, {"name": "x"}], [{"name": ""}], percent=30)})
+        self.ask(
+            DESCRIBE_USERS, {"users": self.mostly(None, [], [{"name": "x"}], [{"name": "x"}, {"name": "x"}], [{"name": ""}], percent=30)}
+        )
 
     def describe_transactions(self) -> None:
         self.ask(DESCRIBE_TRANSACTIONS, {"transactional_ids": self.mostly([self.prefix + "nobody"], [], [""])})
