@@ -1,4 +1,4 @@
-"""What all tests share: how hypothesis draws, and the clock that tests move by hand."""
+"""What all tests share: how hypothesis draws, how much the differential run does, and the clock that tests move by hand."""
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -10,6 +10,13 @@ from penstock.clock import ManualClock
 settings.register_profile("deterministic", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("explore", deadline=None, max_examples=2_000, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("deterministic")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("differential", "the differential run against Apache Kafka (tests/differential)")
+    group.addoption("--seeds", type=int, default=1, help="how many seeds each scenario runs with")
+    group.addoption("--first-seed", type=int, default=1, help="the first of them")
+    group.addoption("--steps", type=int, default=40, help="how many steps each seed takes")
 
 
 @pytest.fixture

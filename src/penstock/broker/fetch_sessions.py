@@ -92,11 +92,8 @@ class FetchSession:
         return len(self._wanted)
 
     def update(self, topics: Iterable[FetchTopic], forgotten: Iterable[ForgottenTopic] = ()) -> None:
-        """Take over the changes that a request carries."""
+        """Take over the changes that a request carries; what it both wants and forgets is forgotten, as in Kafka."""
         wanted = self._wanted
-        for name, topic_id, indexes in forgotten:
-            for index in indexes:
-                wanted.pop((_key(name, topic_id), index), None)
         for name, topic_id, partitions in topics:
             key = _key(name, topic_id)
             for partition in partitions:
@@ -108,6 +105,9 @@ class FetchSession:
                 entry.max_bytes = partition.max_bytes
                 entry.current_leader_epoch = partition.current_leader_epoch
                 entry.last_fetched_epoch = partition.last_fetched_epoch
+        for name, topic_id, indexes in forgotten:
+            for index in indexes:
+                wanted.pop((_key(name, topic_id), index), None)
 
     def move_to_back(self, entries: Iterable[Wanted]) -> None:
         """Let the others go first next time."""

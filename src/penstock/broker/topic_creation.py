@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from penstock.cluster.controller import Controller
 from penstock.coordination.cluster_view import INTERNAL_TOPICS, TopicState
-from penstock.coordination.topic_names import check_collision
+from penstock.coordination.topic_names import check_collision, check_name
 from penstock.errors import InvalidRequest, PolicyViolation, TopicAlreadyExists, UnknownTopicOrPartition
 from penstock.options.settings import BrokerSettings
 from penstock.options.validation import validate_topic_overrides
@@ -41,10 +41,14 @@ class TopicCreation:
         configs: Mapping[str, str],
         assignment: Mapping[int, Sequence[int]] | None = None,
     ) -> TopicState:
-        """The topic as it would be; raises what stands against it."""
+        """The topic as it would be; raises what stands against it, in Kafka's order: the name, the configs, the numbers."""
         settings = self._settings()
-        if assignment and (partitions != UNSET or replication_factor != UNSET):
-            raise InvalidRequest("give either replica assignments or the numbers of partitions and replicas (-1 beside assignments)")
+        check_name(name)
+        check_collision(name, self._under_way)
+        if name not in self._controller.view.topics:
+            validate_topic_overrides(configs)
+            if assignment and (partitions != UNSET or replication_factor != UNSET):
+                raise InvalidRequest("give either replica assignments or the numbers of partitions and replicas (-1 beside assignments)")
         count = len(assignment) if assignment else settings.integer("num.partitions") if partitions == UNSET else partitions
         if name in INTERNAL_TOPICS:
             # There are descriptors kept for them: without them no group works.
@@ -52,12 +56,9 @@ class TopicCreation:
         else:
             self.check_partition_count(count)
         factor = settings.integer("default.replication.factor") if replication_factor == UNSET else replication_factor
-        plan = self._controller.plan_topic(
+        return self._controller.plan_topic(
             name, partitions=count, replication_factor=factor, configs=configs, assignment=assignment or None
         )
-        check_collision(name, self._under_way)
-        validate_topic_overrides(configs)
-        return plan
 
     def count(self, *, partitions: int, assigned: int) -> int:
         """How many partitions a topic would get for which a client gave these numbers."""

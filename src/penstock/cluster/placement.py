@@ -14,10 +14,10 @@ def place(brokers: Sequence[int], *, partitions: int, replication_factor: int, f
     The followers of partition p start one broker further each time the partitions have gone round, as in Kafka: when a broker dies,
     its load does not fall on one neighbour. `shift` varies from topic to topic, so that not all first partitions share a broker.
     """
-    if partitions < 1:
-        raise InvalidPartitions(f"a topic needs at least 1 partition, not {partitions}")
     if replication_factor < 1:
         raise InvalidReplicationFactor(f"the replication factor must be at least 1, not {replication_factor}")
+    if partitions < 1:
+        raise InvalidPartitions(f"a topic needs at least 1 partition, not {partitions}")
     if replication_factor > len(brokers):
         raise InvalidReplicationFactor(f"replication factor {replication_factor} asked for, but only {len(brokers)} broker(s) are alive")
     ordered = sorted(brokers)

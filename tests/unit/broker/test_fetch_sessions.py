@@ -42,6 +42,12 @@ def test_without_a_session_nothing_is_remembered(sessions: FetchSessions) -> Non
     assert (session.session_id, content(session), len(sessions)) == (0, [("a", 0, 5)], 0)
 
 
+def test_what_a_request_both_wants_and_forgets_is_forgotten(sessions: FetchSessions) -> None:
+    first = begin(sessions, request(0, 0, wanted={"a": {0: 5, 1: 6}}))
+    second = begin(sessions, request(first.session_id, 1, wanted={"a": {0: 7}, "b": {0: 1}}, forgotten={"a": [0], "b": [0]}))
+    assert content(second) == [("a", 1, 6)]
+
+
 def test_a_session_remembers_what_was_not_mentioned_again(sessions: FetchSessions) -> None:
     first = begin(sessions, request(0, 0, wanted={"a": {0: 5, 1: 6}, "b": {0: 7}}))
     assert first.session_id > 0

@@ -61,10 +61,10 @@ class TopicsFamily:
             if not validate_only:
                 await self._creation.create(topic, timeout_ms=timeout_ms)
         except Exception as error:
-            return {"name": asked.name, "topic_id": None, "configs": None, **error_fields(as_kafka_error(error))}
+            return {"name": asked.name, "topic_id": None, "configs": [], **error_fields(as_kafka_error(error))}
         return {
             "name": topic.name,
-            "topic_id": None if validate_only else topic.topic_id,
+            "topic_id": topic.topic_id,
             **error_fields(None),
             "num_partitions": len(topic.partitions),
             "replication_factor": len(topic.partitions[0].replicas),
