@@ -17,6 +17,8 @@ from penstock.log.config import LogConfig
 from penstock.log.directory import LogDirectory
 from penstock.log.loading import LoadOrder
 from penstock.log.log import AppendResult, Log
+from penstock.log.record_check import CheckedBatch
+from penstock.wire.batch import BatchHeader
 from tests.batches import encode_batch
 from tests.unit.log.conftest import NOW_MS
 from tests.unit.log.partition import read_all
@@ -141,10 +143,10 @@ def test_append_that_is_interrupted_anywhere_leaves_a_log_that_is_right_or_unusa
 def test_batch_whose_check_fails_in_any_way_is_refused_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The case that was seen: a batch that needs more memory than there is, amid others of a run."""
 
-    def out_of_memory(batch: bytes, header: Any, *, config: LogConfig) -> Any:
+    def out_of_memory(batch: bytes, header: BatchHeader, *, config: LogConfig, now_ms: int) -> CheckedBatch:
         if b"bomb" in bytes(batch):
             raise MemoryError
-        return batch, header
+        return CheckedBatch(batch, header, config)
 
     monkeypatch.setattr("penstock.log.record_check.checked", out_of_memory)
     log = opened(tmp_path, is_clean=True)
