@@ -132,7 +132,7 @@ class KeptLog:
     def roll_to(self, offset: int, *, now_ms: int) -> None:
         """Start a segment at `offset`, beyond the end of the log: what a leader sent lies too far from the base of the active one."""
         self.roll(now_ms=now_ms)
-        with self.directory.guarded("rolling a log"):
+        with self.directory.changing("rolling a log"):
             # Where a segment has no batch it says nothing but where the log goes on, and that is no longer there.
             self._segments.remove_above(self.log_end_offset - 1)[0].unlink()
             self._start_segment(offset, now_ms=now_ms)

@@ -101,8 +101,8 @@ def test_answers_are_the_same_after_a_restart(open_log: OpenLog) -> None:
     assert offset_of_max_timestamp(again) == (1595, 119, 3)
 
 
-def first_by_hand(log: Log, timestamp: int) -> tuple[int, int] | None:
-    return next(((one.timestamp, one.offset) for one in read_all(log) if one.timestamp >= timestamp), None)
+def first_by_hand(records: list[batches.Record], timestamp: int) -> tuple[int, int] | None:
+    return next(((one.timestamp, one.offset) for one in records if one.timestamp >= timestamp), None)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -116,14 +116,15 @@ def test_every_search_finds_what_reading_everything_finds_however_small_its_slic
         times(log, *(now + random.choice([0, 0, 2]) for _ in range(random.randrange(1, 4))))
     largest = finished(log, log.search_max_timestamp(), units=1)
     assert largest is not None
-    assert largest[:2] == first_by_hand(log, max(one.timestamp for one in read_all(log)))
+    assert largest[:2] == first_by_hand(read_all(log), max(one.timestamp for one in read_all(log)))
     for is_restarted in (False, True):
         if is_restarted:
             log.close()
             log = open_log()
         log.delete_records_before(random.randrange(0, 50))
+        records = read_all(log)
         for timestamp in range(990, now + 10):
-            expected = first_by_hand(log, timestamp)
+            expected = first_by_hand(records, timestamp)
             for units in (1, 7, 1 << 30):
                 found = finished(log, log.search_timestamp(timestamp, limit_offset=log.log_end_offset), units=units)
                 assert (None if found is None else found[:2]) == expected
