@@ -37,6 +37,8 @@ _GZIP_WINDOW: Final = 31
 """zlib's way of saying: a gzip header and the largest window."""
 _FIRST_GUESS: Final = 64 * 1024
 _FIRST_STEP: Final = 16 * 1024
+_PIECE: Final = 16 * 1024 * 1024
+"""What is copied at once."""
 _OUTPUT_FULL: Final = "failed to write whole buffer"
 _ZSTD_LEVEL: Final = 3
 
@@ -115,10 +117,9 @@ def _lz4_blocks(data: memoryview) -> Iterator[bytes]:
             yield bytes(plain)
 
 
-def _gunzip(data: Buffer, *, limit: int) -> bytes:
+def _gunzip(data: Buffer, *, limit: int) -> bytearray:
     view, position = memoryview(data), 0
-    parts: list[bytes] = []
-    size = 0
+    output = bytearray()
     try:
         # A gzip file may consist of several streams, and Java's reader goes on to the next one.
         for _ in range(MAX_GZIP_STREAMS):
@@ -126,49 +127,54 @@ def _gunzip(data: Buffer, *, limit: int) -> bytes:
             step = _FIRST_STEP
             # By steps: what a stream leaves over is copied, and that must not be the whole rest for each of many short streams.
             while not stream.eof:
-                if position >= len(view):
+                taken: Buffer = stream.unconsumed_tail
+                if not taken:
+                    taken = view[position : position + step]
+                    position += len(taken)
+                    step *= 4
+                if not taken:
                     raise CorruptMessage("a gzip batch ends too early")
-                parts.append(stream.decompress(view[position : position + step], limit - size + 1))
-                size += len(parts[-1])
-                if size > limit:
+                output += stream.decompress(taken, min(limit - len(output) + 1, _PIECE))
+                if len(output) > limit:
                     raise _bomb("gzip", limit)
-                position += step
-                step *= 4
-            position = min(position, len(view)) - len(stream.unused_data)
+            position -= len(stream.unused_data)
             if position == len(view):
-                return parts[0] if len(parts) == 1 else b"".join(parts)
+                return output
     except zlib.error as error:
         raise CorruptMessage(f"a gzip batch is damaged: {error}") from None
     raise CorruptMessage(f"a gzip batch of more than {MAX_GZIP_STREAMS} streams")
 
 
-def _unsnap(data: memoryview, *, limit: int) -> bytes:
+def _unsnap(data: memoryview, *, limit: int) -> bytearray:
     if data[:8] != _XERIAL_MAGIC:
         return _unsnap_block(data, before=0, limit=limit)
-    parts = []
-    size = 0
+    output = bytearray()
     position = len(_XERIAL_HEADER)
-    while position < len(data):
+    for _ in range(MAX_SNAPPY_BLOCKS):
+        if position == len(data):
+            return output
         if position + 4 > len(data):
             raise CorruptMessage("a snappy batch ends inside the size of a block")
         (length,) = INT32.unpack_from(data, position)
         position += 4
         if not 0 < length <= len(data) - position:
             raise CorruptMessage(f"a snappy block of {length} bytes in the {len(data) - position} bytes left of the batch")
-        parts.append(_unsnap_block(data[position : position + length], before=size, limit=limit))
-        if len(parts) > MAX_SNAPPY_BLOCKS:
-            raise CorruptMessage(f"a snappy batch of more than {MAX_SNAPPY_BLOCKS} blocks")
-        size += len(parts[-1])
+        output += _unsnap_block(data[position : position + length], before=len(output), limit=limit)
         position += length
-    return b"".join(parts)
+    if position < len(data):
+        raise CorruptMessage(f"a snappy batch of more than {MAX_SNAPPY_BLOCKS} blocks")
+    return output
 
 
-def _unsnap_block(block: memoryview, *, before: int, limit: int) -> bytes:
+def _unsnap_block(block: memoryview, *, before: int, limit: int) -> bytearray:
     cramjam = _cramjam()
     try:
-        if before + cramjam.snappy.decompress_raw_len(block) > limit:
+        size = cramjam.snappy.decompress_raw_len(block)
+        if before + size > limit:
             raise _bomb("snappy", limit)
-        return bytes(cramjam.snappy.decompress_raw(block))
+        output = _zeros(size)
+        cramjam.snappy.decompress_raw_into(block, output)
+        return output
     except (cramjam.DecompressionError, OSError, ValueError) as error:
         raise CorruptMessage(f"a snappy batch is damaged: {error}") from None
 
@@ -178,9 +184,12 @@ def _decompress_growing(module: Any, data: Buffer, *, limit: int) -> Buffer:
     error_types = (_cramjam().DecompressionError, OSError, ValueError)
     size = min(max(4 * len(data), _FIRST_GUESS), limit)
     while True:
-        output = bytearray(size)
+        output = _zeros(size)
         try:
-            del output[module.decompress_into(data, output) :]
+            end = module.decompress_into(data, output)
+            if end < _PIECE:
+                return memoryview(output)[:end]
+            del output[end:]
             return output
         except error_types as error:
             if _OUTPUT_FULL not in str(error):
@@ -188,6 +197,14 @@ def _decompress_growing(module: Any, data: Buffer, *, limit: int) -> Buffer:
         if size >= limit:
             raise _bomb(name, limit)
         size = min(4 * size, limit)
+
+
+def _zeros(size: int) -> bytearray:
+    """So many bytes to write into. Piece by piece: a hundred megabytes at once would keep all threads waiting."""
+    output = bytearray(min(size, _PIECE))
+    while len(output) < size:
+        output += bytes(min(size - len(output), _PIECE))
+    return output
 
 
 def _bomb(name: str, limit: int) -> UnfoldsTooFar:
