@@ -216,6 +216,14 @@ def test_batch_that_grows_without_bound_when_decompressed_is_refused(broker: Bro
     assert broker.resident_bytes() - before < 200 << 20
 
 
+def test_very_many_empty_gzip_streams_are_no_work_for_whoever_asks_by_time(broker: Broker, topic: str, unbothered: Connection) -> None:
+    """52 000 of them took a second of the loop; now they are given up after the first thousand."""
+    streams = encode_block(compress(b"", Codec.GZIP) * 52_000, 2, timestamp=now_ms(), max_timestamp=now_ms(), attributes=1)
+    with broker.connect() as connection:
+        stored = produce(connection, topic, streams).error_code == ErrorCode.none
+        assert list_offset(connection, topic, 1).offset == (0 if stored else -1)
+
+
 def test_topic_of_the_broker_that_comes_later_is_not_written_by_a_client_that_was_there_before(start_broker: StartBroker) -> None:
     """A request that was refused because the topic did not exist opens no short way into it."""
     own = start_broker(offsets_topic_num_partitions=1)

@@ -3,12 +3,14 @@
 from random import Random
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.batches import split_batches
 from tests.brokers import Broker
 from tests.clients.client import CODECS, Client, Message, Refused
 from tests.clients.confluent_client import ConfluentClient
-from tests.topics import create_topic, fetch, produce_values
+from tests.topics import create_topic, fetch, produce_values, read_all
+from tests.waiting import DEADLINE_S
 
 MESSAGES = [
     Message(b"plain"),
@@ -150,3 +152,16 @@ def test_each_partition_has_offsets_of_its_own(broker: Broker, client: Client) -
     assert offsets == [0, 0, 0, 1, 1, 1, 2, 2, 2]
     with client.reader(broker, topic, partition=2) as reader:
         assert [message.value for message in reader.read(3)] == [b"2", b"5", b"8"]
+
+
+def test_batches_of_very_many_records_to_a_compacted_topic_keep_their_order(broker: Broker) -> None:
+    """Their records are looked at turn by turn; what the producer sends behind them, pipelined, stays behind them."""
+    topic, count = create_topic(broker, configs={"cleanup.policy": "compact"}), 60_000
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True, "linger.ms": 100, "batch.num.messages": 25_000}
+    producer = Producer(settings)
+    failures: list[object] = []
+    for number in range(count):
+        producer.produce(topic, b"%d" % number, b"k", on_delivery=lambda error, _: failures.append(error) if error else None)
+    assert producer.flush(DEADLINE_S) == 0
+    assert not failures
+    assert [record.value for record in read_all(broker, topic)] == [b"%d" % number for number in range(count)]

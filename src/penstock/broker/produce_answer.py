@@ -12,11 +12,20 @@ from typing import Final, NamedTuple
 from penstock.broker.connection import Connection, PendingReply
 from penstock.cluster.partition import Partition
 from penstock.cluster.watermark import Watermark
-from penstock.errors import KafkaError, RequestTimedOut
+from penstock.errors import (
+    CorruptMessage,
+    KafkaError,
+    MessageTooLarge,
+    NotLeaderOrFollower,
+    RecordListTooLarge,
+    RequestTimedOut,
+    StorageError,
+)
 from penstock.log.log import AppendResult
 from penstock.wire.produce import PartitionProduced, TopicProduced, encode_response
 
 NO_ACKS: Final = 0
+_WITHOUT_LOG_START: Final = (NotLeaderOrFollower, MessageTooLarge, RecordListTooLarge, CorruptMessage, StorageError)
 
 
 class Asked(NamedTuple):
@@ -64,8 +73,11 @@ def placed(answering: Answering, partition: Partition, result: AppendResult, *, 
 
 
 def refused(index: int, error: KafkaError, partition: Partition | None = None) -> PartitionProduced:
-    """The answer for a batch that was not appended, with the records that are to blame where they are known (KIP-467)."""
-    start = -1 if partition is None else partition.log.log_start_offset
+    """The answer for a batch that was not appended, with the records that are to blame where they are known (KIP-467).
+
+    As in Kafka the log start is told unless it is the partition that is in the way, or the size or CRC of the batch.
+    """
+    start = -1 if partition is None or isinstance(error, _WITHOUT_LOG_START) else partition.log.log_start_offset
     return PartitionProduced(index, error.code, log_start_offset=start, record_errors=error.record_errors, error_message=str(error))
 
 

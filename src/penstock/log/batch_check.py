@@ -59,7 +59,7 @@ def check_batch(batch: Buffer, config: LogConfig, *, now_ms: int, produce_versio
         _check_attributes(header, config, produce_version=produce_version)
     if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
         raise InvalidRecord(f"sequence {header.base_sequence}, epoch {header.producer_epoch} with producer id {header.producer_id}")
-    check_first_bytes(batch, header)
+    check_first_bytes(batch, header, size_bytes=size)
     if not config.is_log_append_time:
         _check_timestamps(header, config, now_ms=now_ms)
     return header

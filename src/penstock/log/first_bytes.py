@@ -29,22 +29,23 @@ _SNAPPY_SLACK: Final = 32
 _MAX_SIZE_BYTES: Final = 5
 
 
-def check_first_bytes(batch: Buffer, header: BatchHeader) -> None:
-    """Raise `InvalidRecord` if the records cannot be what the header of their batch says."""
+def check_first_bytes(batch: Buffer, header: BatchHeader, *, size_bytes: int) -> None:
+    """Raise `InvalidRecord` if the records cannot be what the header of their batch, of so many bytes, says."""
     codec = header.attributes & CODEC_MASK
     if codec:
         if batch[HEADER_SIZE : _ENDS[codec]] != _MAGICS[codec] and not (codec == _SNAPPY and _is_raw_snappy(batch, header.record_count)):
             raise InvalidRecord(f"the batch says that its records are compressed by {_NAMES[codec]}, and they are not")
         return
-    left = len(batch) - HEADER_SIZE - header.record_count * _SMALLEST_RECORD
+    count = header.record_count
+    left = size_bytes - HEADER_SIZE - count * _SMALLEST_RECORD
     if left < 0:
-        raise InvalidRecord(f"the batch claims {header.record_count} records, for which {-left} bytes are missing")
+        raise InvalidRecord(f"the batch claims {count} records, for which {-left} bytes are missing")
     size, start = batch[HEADER_SIZE], HEADER_SIZE + 1
     if size >= 0x80:
         more = batch[start]
         size, start = (size + ((more - 1) << 7), start + 1) if more < 0x80 else _size_at(batch)
-    left = len(batch) - start - (size >> 1)
-    if (left and (left < 0 or header.record_count == 1)) or size & 1:
+    left = size_bytes - start - (size >> 1)
+    if (left and (left < 0 or count == 1)) or size & 1:
         raise InvalidRecord("the first record of the batch does not fit into it")
 
 

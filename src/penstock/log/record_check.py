@@ -20,6 +20,7 @@ from penstock.wire.batch import HEADER_SIZE, BatchHeader, read_header
 
 CODECS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 _SMALLEST_RECORD: Final = 7
+_SMALL_BYTES: Final = 1024 * 1024
 
 
 class CheckedBatch(NamedTuple):
@@ -57,7 +58,7 @@ class RecordCheck:
         self._now_ms = now_ms
         self._codec = header.codec if config.compression_type == "producer" else CODECS[config.compression_type]
         self._is_walked = config.is_compacted or config.check_records
-        self._payload: bytes | bytearray = b""
+        self._payload: Buffer = b""
         self._scan: RecordScan | None = None
 
     @classmethod
@@ -96,7 +97,8 @@ class RecordCheck:
             raise InvalidRecord(str(error)) if limit is None else error from None
         except CorruptMessage as error:
             raise InvalidRecord(str(error)) from None
-        self._payload = bytes(payload) if isinstance(payload, memoryview) else payload
+        # Looking at single bytes of `bytes` is quicker; to copy a large batch would hold up other threads.
+        self._payload = bytes(payload) if len(payload) <= _SMALL_BYTES else payload
         if self._is_walked:
             if self.header.record_count > len(self._payload) // _SMALLEST_RECORD:
                 raise InvalidRecord(f"the batch claims {self.header.record_count} records and has {len(self._payload)} bytes of them")

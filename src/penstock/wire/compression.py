@@ -44,6 +44,8 @@ _GZIP_WINDOW: Final = 31
 _FIRST_GUESS: Final = 64 * 1024
 _FIRST_STEP: Final = 16 * 1024
 _MAPPED_FROM: Final = 1024 * 1024
+_PIECE: Final = 16 * 1024 * 1024
+"""What is copied at once."""
 _OUTPUT_FULL: Final = "failed to write whole buffer"
 _ZSTD_LEVEL: Final = 3
 _LZ4_LEVEL: Final = 9
@@ -136,10 +138,9 @@ def _thorough_lz4_block(plain: memoryview, *, level: int) -> bytes:
     return frame[start + 4 : start + 4 + size]
 
 
-def _gunzip(data: Buffer, *, limit: int) -> bytes:
+def _gunzip(data: Buffer, *, limit: int) -> bytearray:
     view, position = memoryview(data), 0
-    parts: list[bytes] = []
-    size = 0
+    output = bytearray()
     try:
         # A gzip file may consist of several streams, and Java's reader goes on to the next one.
         for _ in range(MAX_GZIP_STREAMS):
@@ -147,49 +148,53 @@ def _gunzip(data: Buffer, *, limit: int) -> bytes:
             step = _FIRST_STEP
             # By steps: what a stream leaves over is copied, and that must not be the whole rest for each of many short streams.
             while not stream.eof:
-                if position >= len(view):
+                taken: Buffer = stream.unconsumed_tail
+                if not taken:
+                    taken = view[position : position + step]
+                    position += len(taken)
+                    step *= 4
+                if not taken:
                     raise CorruptMessage("a gzip batch ends too early")
-                parts.append(stream.decompress(view[position : position + step], limit - size + 1))
-                size += len(parts[-1])
-                if size > limit:
+                output += stream.decompress(taken, min(limit - len(output) + 1, _PIECE))
+                if len(output) > limit:
                     raise _bomb("gzip", limit)
-                position += step
-                step *= 4
-            position = min(position, len(view)) - len(stream.unused_data)
+            position -= len(stream.unused_data)
             if position == len(view):
-                return parts[0] if len(parts) == 1 else b"".join(parts)
+                return output
     except zlib.error as error:
         raise CorruptMessage(f"a gzip batch is damaged: {error}") from None
     raise CorruptMessage(f"a gzip batch of more than {MAX_GZIP_STREAMS} streams")
 
 
-def _unsnap(data: memoryview, *, limit: int) -> bytes:
+def _unsnap(data: memoryview, *, limit: int) -> Buffer:
     if data[:8] != _XERIAL_MAGIC:
         return _unsnap_block(data, before=0, limit=limit)
-    parts = []
-    size = 0
+    output = bytearray()
     position = len(_XERIAL_HEADER)
-    while position < len(data):
+    for _ in range(MAX_SNAPPY_BLOCKS):
+        if position == len(data):
+            return output
         if position + 4 > len(data):
             raise CorruptMessage("a snappy batch ends inside the size of a block")
         (length,) = INT32.unpack_from(data, position)
         position += 4
         if not 0 < length <= len(data) - position:
             raise CorruptMessage(f"a snappy block of {length} bytes in the {len(data) - position} bytes left of the batch")
-        parts.append(_unsnap_block(data[position : position + length], before=size, limit=limit))
-        if len(parts) > MAX_SNAPPY_BLOCKS:
-            raise CorruptMessage(f"a snappy batch of more than {MAX_SNAPPY_BLOCKS} blocks")
-        size += len(parts[-1])
+        output += _unsnap_block(data[position : position + length], before=len(output), limit=limit)
         position += length
-    return b"".join(parts)
+    if position < len(data):
+        raise CorruptMessage(f"a snappy batch of more than {MAX_SNAPPY_BLOCKS} blocks")
+    return output
 
 
-def _unsnap_block(block: memoryview, *, before: int, limit: int) -> bytes:
+def _unsnap_block(block: memoryview, *, before: int, limit: int) -> memoryview:
     cramjam = _cramjam()
     try:
-        if before + cramjam.snappy.decompress_raw_len(block) > limit:
+        size = cramjam.snappy.decompress_raw_len(block)
+        if before + size > limit:
             raise _bomb("snappy", limit)
-        return bytes(cramjam.snappy.decompress_raw(block))
+        output = _room(max(size, 1))
+        return memoryview(output)[: cramjam.snappy.decompress_raw_into(block, output)]
     except (cramjam.DecompressionError, OSError, ValueError) as error:
         raise CorruptMessage(f"a snappy batch is damaged: {error}") from None
 

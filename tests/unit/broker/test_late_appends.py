@@ -66,7 +66,7 @@ def keyed(value: bytes = b"v") -> bytes:
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.ZSTD])
 async def test_a_large_batch_takes_many_turns_and_those_behind_it_come_behind_it(
-    tmp_path: Path, ends: Ends, turns: Turns, codec: Codec
+    tmp_path: Path, ends: Ends, turns: Turns, caplog: pytest.LogCaptureFixture, codec: Codec
 ) -> None:
     async with served(tmp_path, ends, COMPACTED) as (connection, replicas):
         turns.start()
@@ -77,6 +77,7 @@ async def test_a_large_batch_takes_many_turns_and_those_behind_it_come_behind_it
         turns.stop()
         assert replicas.partition("orders", 0).log.log_end_offset == 2 * MANY + 3
         assert connection.lane is None
+    assert not caplog.records
     assert sum(turns.records.values()) == 2 * MANY + 3
     assert max(turns.records.values()) <= RECORDS_PER_TURN
     assert len(turns.records) >= 2 * MANY // RECORDS_PER_SLICE

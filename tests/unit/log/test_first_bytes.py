@@ -24,7 +24,7 @@ def block(records: bytes, *, count: int = 2, codec: int = 0) -> bytes:
 
 def check(batch: bytes) -> None:
     for given_as in (batch, memoryview(batch), bytearray(batch)):
-        check_first_bytes(given_as, read_header(batch))
+        check_first_bytes(given_as, read_header(batch), size_bytes=len(batch))
 
 
 @given(VALUES)

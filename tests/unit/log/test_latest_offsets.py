@@ -4,7 +4,7 @@ from penstock.log.record_walk import WalkedRecords
 
 
 def records(*keys: bytes | None) -> WalkedRecords:
-    return WalkedRecords(list(keys), list(range(len(keys))), [], [], [])
+    return WalkedRecords(list(keys), list(range(len(keys))), [], [], [], [])
 
 
 def test_the_latest_offset_of_a_key_counts() -> None:

@@ -108,7 +108,9 @@ class ProduceFamily:
                 except Exception as error:
                     if records is not None and is_late(error, asked.version):
                         late.append(Late(len(topics), len(answers), bytes(records), error if isinstance(error, KafkaError) else None))
-                    answers.append(refused(index, as_kafka_error(error), partition))
+                        answers.append(PartitionProduced(index))
+                    else:
+                        answers.append(refused(index, as_kafka_error(error), partition))
                     continue
                 answers.append(placed(answering, partition, result, acks=asked.acks, place=(len(topics), len(answers))))
             topics.append(TopicProduced(name, topic_id, answers))
