@@ -210,6 +210,8 @@ class ClusterWatcher:
         try:
             topic = TopicState.decode(name, data, version=stat.version, created=stat.czxid)
             topic.check_follows(last)
+            # An older version took more than one replica, and nobody copies anything to the others.
+            topic = replace(topic, partitions=tuple(partition.without_followers() for partition in topic.partitions))
         except ValueError as error:
             return self._keep_topic(name, stat.mzxid, error)
         try:
