@@ -1,8 +1,12 @@
 """A broker that keeps its znodes in a real ZooKeeper, each in a part of the tree of its own."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
+
+from kazoo.client import KazooClient
 
 from tests.brokers import PenstockBroker
 
@@ -19,3 +23,15 @@ class ZooKeeperBroker(PenstockBroker):
     def _command(self) -> list[str]:
         command = [str(Path(sys.executable).with_name("penstock")), "serve", "--data", str(self.data)]
         return [*command, "--listen", f"{self.host}:{self.port}", "--zookeeper", self.coordination, "--node-id", str(self.node_id)]
+
+
+@contextmanager
+def tree_of(hosts: str) -> Iterator[KazooClient]:
+    """A session in a tree of znodes, with the path below which they are."""
+    client = KazooClient(hosts=hosts)
+    client.start(timeout=20)
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from kazoo.client import KazooClient
 from kio.schema.errors import ErrorCode
 
 from tests.batches import encode_batch
@@ -14,7 +13,7 @@ from tests.cluster.server_process import ServerProcess
 from tests.connection import CREATE_PARTITIONS, CREATE_TOPICS, FIND_COORDINATOR, METADATA, Connection
 from tests.topics import create_topic, fresh_name, produce
 from tests.waiting import wait_until
-from tests.zookeeper_broker import ZooKeeperBroker
+from tests.zookeeper_broker import ZooKeeperBroker, tree_of
 
 pytestmark = pytest.mark.skipif(IS_KAFKA, reason="Apache Kafka replicates")
 
@@ -90,13 +89,10 @@ def test_a_topic_of_an_older_version_does_not_claim_copies_that_nobody_made(brok
         configs=[{"name": "min.insync.replicas", "value": "2"}],
     )
     assert created.error_code == 0
-    tree = KazooClient(hosts=brokers[0].coordination)
-    tree.start(timeout=20)
-    content = json.loads(tree.get(f"/brokers/topics/{topic}")[0])
-    content["partitions"][0] |= {"replicas": [1, 2], "in_sync_replicas": [1, 2]}
-    tree.set(f"/brokers/topics/{topic}", json.dumps(content).encode())
-    tree.stop()
-    tree.close()
+    with tree_of(brokers[0].coordination) as tree:
+        content = json.loads(tree.get(f"/brokers/topics/{topic}")[0])
+        content["partitions"][0] |= {"replicas": [1, 2], "in_sync_replicas": [1, 2]}
+        tree.set(f"/brokers/topics/{topic}", json.dumps(content).encode())
     wait_until(lambda: list(partitions(connection, topic)[0].replica_nodes) == [1, 2], "the broker has seen it")
     assert list(partitions(connection, topic)[0].isr_nodes) == [1]
     assert produce(connection, topic, encode_batch([b"v"])).error_code == ErrorCode.not_enough_replicas

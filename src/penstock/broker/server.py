@@ -191,9 +191,14 @@ class BrokerServer:
             remove_later=lambda path, delay_ms: self._housekeeping.remove_later(path, delay_ms),  # noqa: PLW0108 -- made below
         )
         self._housekeeping = Housekeeping(
-            self._replicas, self._logs, flusher=self._flusher, settings=settings, clock=clock, executor=self._executor
+            self._replicas,
+            self._logs,
+            flusher=self._flusher,
+            settings=settings,
+            clock=clock,
+            executor=self._executor,
+            spare_handles=self._descriptors.reserve // 2,
         )
-        self._housekeeping.spare_handles = self._descriptors.reserve // 2
         self._election = ControllerElection(self._coordination, broker_id=node_id, on_elected=lambda _claim: None, on_resigned=lambda: None)
         self._watcher = ClusterWatcher(self._coordination, on_change=self._view_changed)
         controller = Controller(self._coordination, self._watcher, claim=lambda: self._election.claim)
