@@ -1,8 +1,12 @@
 """A broker that keeps its znodes in a real ZooKeeper, each in a part of the tree of its own."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import uuid4
+
+from kazoo.client import KazooClient
 
 from tests.brokers import PenstockBroker
 
@@ -10,11 +14,24 @@ from tests.brokers import PenstockBroker
 class ZooKeeperBroker(PenstockBroker):
     """`penstock serve --zookeeper` on a free port of the loopback."""
 
-    def __init__(self, directory: Path, zookeeper: str) -> None:
+    def __init__(self, directory: Path, zookeeper: str, *, node_id: int = 1) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         super().__init__(directory, {})
+        self.node_id = node_id
         self.coordination = f"{zookeeper}/penstock-{uuid4().hex[:8]}/tests"
 
     def _command(self) -> list[str]:
         command = [str(Path(sys.executable).with_name("penstock")), "serve", "--data", str(self.data)]
-        return [*command, "--listen", f"{self.host}:{self.port}", "--zookeeper", self.coordination]
+        return [*command, "--listen", f"{self.host}:{self.port}", "--zookeeper", self.coordination, "--node-id", str(self.node_id)]
+
+
+@contextmanager
+def tree_of(hosts: str) -> Iterator[KazooClient]:
+    """A session in a tree of znodes, with the path below which they are."""
+    client = KazooClient(hosts=hosts)
+    client.start(timeout=20)
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()

@@ -13,7 +13,7 @@ from tests.cluster.server_process import ServerProcess
 from tests.connection import INIT_PRODUCER_ID
 from tests.topics import LATEST, create_topic, list_offset, produce_values, read_all
 from tests.waiting import wait_until
-from tests.zookeeper_broker import ZooKeeperBroker
+from tests.zookeeper_broker import ZooKeeperBroker, tree_of
 
 pytestmark = pytest.mark.skipif(IS_KAFKA, reason="Apache Kafka 4 knows no ZooKeeper")
 
@@ -33,11 +33,8 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PenstockB
 
 @pytest.fixture
 def tree(broker: PenstockBroker) -> Iterator[KazooClient]:
-    client = KazooClient(hosts=broker.coordination)
-    client.start(timeout=20)
-    yield client
-    client.stop()
-    client.close()
+    with tree_of(broker.coordination) as client:
+        yield client
 
 
 def test_a_topic_with_a_wrong_type_in_its_znode_goes_on_and_is_not_lost_by_a_restart(broker: PenstockBroker, tree: KazooClient) -> None:

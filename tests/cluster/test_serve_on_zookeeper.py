@@ -15,7 +15,7 @@ from tests.connection import METADATA
 from tests.several_directories import SeveralDirectoriesBroker, content, fill
 from tests.topics import create_topic, produce_values, read_all
 from tests.waiting import wait_until
-from tests.zookeeper_broker import ZooKeeperBroker
+from tests.zookeeper_broker import ZooKeeperBroker, tree_of
 
 pytestmark = pytest.mark.skipif(IS_KAFKA, reason="Apache Kafka 4 knows no ZooKeeper")
 
@@ -30,11 +30,8 @@ def broker(zookeeper: ServerProcess, tmp_path: Path) -> Iterator[ZooKeeperBroker
 
 @pytest.fixture
 def tree(broker: ZooKeeperBroker) -> Iterator[KazooClient]:
-    client = KazooClient(hosts=broker.coordination)
-    client.start(timeout=20)
-    yield client
-    client.stop()
-    client.close()
+    with tree_of(broker.coordination) as client:
+        yield client
 
 
 def test_a_broker_and_its_topics_are_in_zookeeper_and_come_back(broker: ZooKeeperBroker, tree: KazooClient) -> None:

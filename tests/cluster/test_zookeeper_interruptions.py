@@ -11,7 +11,7 @@ from tests.cluster.cutting_proxy import CuttingProxy
 from tests.cluster.server_process import ServerProcess
 from tests.topics import create_topic, produce_values, read_all
 from tests.waiting import wait_until
-from tests.zookeeper_broker import ZooKeeperBroker
+from tests.zookeeper_broker import ZooKeeperBroker, tree_of
 
 pytestmark = pytest.mark.skipif(IS_KAFKA, reason="Apache Kafka 4 knows no ZooKeeper")
 
@@ -33,11 +33,8 @@ def broker(proxy: CuttingProxy, tmp_path: Path) -> Iterator[ZooKeeperBroker]:
 
 @pytest.fixture
 def tree(broker: ZooKeeperBroker, zookeeper: ServerProcess) -> Iterator[KazooClient]:
-    client = KazooClient(hosts=zookeeper.address + "/" + broker.coordination.partition("/")[2])
-    client.start(timeout=20)
-    yield client
-    client.stop()
-    client.close()
+    with tree_of(zookeeper.address + "/" + broker.coordination.partition("/")[2]) as client:
+        yield client
 
 
 def test_interruptions_that_follow_each_other_quickly_do_not_end_the_broker(

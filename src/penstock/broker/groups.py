@@ -132,12 +132,11 @@ class Groups:
     async def create_topic(self) -> None:
         """Create the topic of offsets; one that somebody else is creating is as good. CoordinatorNotAvailable if that is impossible."""
         settings = self._settings.current
-        factor = min(settings.integer("offsets.topic.replication.factor"), max(len(self._view.brokers), 1))
         try:
             topic = self._creation.plan(
                 OFFSETS_TOPIC,
                 partitions=settings.integer("offsets.topic.num.partitions"),
-                replication_factor=factor,
+                replication_factor=settings.integer("offsets.topic.replication.factor"),
                 configs=offsets_topic_configs(settings),
             )
             await self._creation.create(topic, timeout_ms=CREATION_TIMEOUT_MS)

@@ -31,7 +31,15 @@ class Housekeeping:
     """The chores of one broker."""
 
     def __init__(
-        self, replicas: Replicas, logs: LogManager, *, flusher: Flusher, settings: LiveSettings, clock: Clock, executor: Executor
+        self,
+        replicas: Replicas,
+        logs: LogManager,
+        *,
+        flusher: Flusher,
+        settings: LiveSettings,
+        clock: Clock,
+        executor: Executor,
+        spare_handles: int = SPARE_HANDLES,
     ) -> None:
         self._replicas = replicas
         self._logs = logs
@@ -40,7 +48,7 @@ class Housekeeping:
         self._clock = clock
         self._executor = executor
         self._removals: set[asyncio.TimerHandle] = set()
-        self.spare_handles = SPARE_HANDLES
+        self._spare_handles = spare_handles
         """How many files may be open besides one for each log, before those that are only read are closed."""
         self._cleaning = LogCleaning(
             logs,
@@ -82,7 +90,7 @@ class Housekeeping:
                 logger.error("%s", error)
 
     async def _flush(self) -> None:
-        if count_open_handles() > len(self._logs) + self.spare_handles:
+        if count_open_handles() > len(self._logs) + self._spare_handles:
             self._logs.release_idle()
         now_ms = self._clock.now_ms()
         for partition in self._replicas:

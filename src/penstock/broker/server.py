@@ -183,12 +183,19 @@ class BrokerServer:
         if known == ZOOKEEPER:
             advice = "give --zookeeper HOST:PORT, or --data another directory"
             raise StartupError(f"the topics in {self._options.data[0]} are known to a ZooKeeper; {advice}")
-        if known and known not in self._options.forget_directories and (not holders or holders[0].id_text != known):
-            raise StartupError(f"the coordination tree is in {self._logs.known.paths[known]}, which does not work: mend or restore it")
-        first = holders[0] if holders else self._logs.directories[0]
-        if first.offline is not None:
-            raise StartupError(f"{first.offline}; the first data directory has to work, it will hold the coordination tree")
-        return first
+        if holders:
+            return holders[0]
+        if not known or known in self._options.forget_directories:
+            first = self._logs.directories[0]
+            if first.offline is not None:
+                raise StartupError(f"{first.offline}; the first data directory has to work, it will hold the coordination tree")
+            return first
+        place = self._logs.known.paths.get(known, known)
+        emptied = [directory for directory in self._logs.online_directories if directory.id_text == known]
+        if not emptied:
+            raise StartupError(f"the coordination tree is in {place}, which does not work: mend or restore it")
+        logger.warning("the coordination tree was taken out of %s: it begins anew, and no topic is known", place)
+        return emptied[0]
 
     def _build_handlers(self) -> None:
         clock, settings, node_id = self._clock, self._settings, self._options.node_id
@@ -201,9 +208,14 @@ class BrokerServer:
             remove_later=lambda path, delay_ms: self._housekeeping.remove_later(path, delay_ms),  # noqa: PLW0108 -- made below
         )
         self._housekeeping = Housekeeping(
-            self._replicas, self._logs, flusher=self._flusher, settings=settings, clock=clock, executor=self._executor
+            self._replicas,
+            self._logs,
+            flusher=self._flusher,
+            settings=settings,
+            clock=clock,
+            executor=self._executor,
+            spare_handles=self._descriptors.reserve // 2,
         )
-        self._housekeeping.spare_handles = self._descriptors.reserve // 2
         self._election = ControllerElection(self._coordination, broker_id=node_id, on_elected=lambda _claim: None, on_resigned=lambda: None)
         self._watcher = ClusterWatcher(self._coordination, on_change=self._view_changed)
         controller = Controller(self._coordination, self._watcher, claim=lambda: self._election.claim)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID, uuid4
 
-from penstock.cluster.placement import Assignment, check_assignment, place
+from penstock.cluster.placement import Assignment, check_assignment, check_replication, place
 from penstock.coordination import paths
 from penstock.coordination.cluster_view import (
     DEFAULT_BROKER,
@@ -146,7 +146,10 @@ class Controller:
     ) -> Assignment:
         brokers = list(self.view.brokers)
         if assignment is not None:
-            return check_assignment(assignment, brokers, first_partition=first_partition)
+            checked = check_assignment(assignment, brokers, first_partition=first_partition)
+            check_replication(len(checked[0]))
+            return checked
+        check_replication(replication_factor)
         shift = len(self.view.topics)
         return place(brokers, partitions=partitions, replication_factor=replication_factor, first_partition=first_partition, shift=shift)
 

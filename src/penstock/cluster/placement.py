@@ -31,6 +31,14 @@ def place(brokers: Sequence[int], *, partitions: int, replication_factor: int, f
     return tuple(assignment)
 
 
+def check_replication(replication_factor: int) -> None:
+    """Raise InvalidReplicationFactor for more than one replica: nobody would copy records to the others."""
+    if replication_factor > 1:
+        raise InvalidReplicationFactor(
+            f"replication factor {replication_factor} asked for, but there is no replication yet: only 1 (or -1, the default) is possible"
+        )
+
+
 def check_assignment(given: Mapping[int, Sequence[int]], brokers: Sequence[int], *, first_partition: int = 0) -> Assignment:
     """The assignment a client asked for, as a tuple by partition, if it can be done."""
     expected = range(first_partition, first_partition + len(given))

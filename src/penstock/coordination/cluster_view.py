@@ -80,6 +80,11 @@ class PartitionState:
         """The state of a new partition: its first replica leads, all are in sync with the empty log."""
         return cls(replicas=replicas, leader=replicas[0], leader_epoch=0, in_sync_replicas=replicas)
 
+    def without_followers(self) -> "PartitionState":
+        """The same with nobody in sync but the leader: what is true while no follower copies anything."""
+        kept = tuple(replica for replica in self.in_sync_replicas if replica == self.leader)
+        return self if kept == self.in_sync_replicas else replace(self, in_sync_replicas=kept)
+
     def _to_json(self) -> dict[str, object]:
         return {
             "replicas": self.replicas,

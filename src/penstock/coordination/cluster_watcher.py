@@ -27,7 +27,7 @@ from penstock.coordination.cluster_view import (
     decode_controller,
 )
 from penstock.coordination.complaints import Complaints
-from penstock.coordination.errors import ConnectionLost, NoNode, SessionExpired
+from penstock.coordination.errors import CoordinationError, NoNode
 from penstock.coordination.interface import Coordination, SessionState, WatchEvent
 from penstock.errors import InvalidConfig
 from penstock.options.validation import validate_dynamic_broker_values, validate_topic_overrides
@@ -74,7 +74,7 @@ class ClusterWatcher:
             await self._wake.wait()
             try:
                 await self._refresh()
-            except (ConnectionLost, SessionExpired) as error:
+            except CoordinationError as error:
                 logger.info("the view of the cluster is read again when ZooKeeper is back: %s", error)
 
     async def until(self, predicate: ViewPredicate, *, timeout_ms: int) -> bool:
@@ -150,20 +150,26 @@ class ClusterWatcher:
             view = replace(view, brokers=await self._read_brokers())
         topics = {name for kind, name in stale if kind == "topic"}
         if ("topics", "") in stale:
-            names = set(await self._coordination.children(paths.TOPICS, watch=self._mark(("topics", ""))))
-            topics |= names ^ self._watched_topics
+            topics |= set(await self._children(paths.TOPICS, ("topics", ""))) ^ self._watched_topics
         if topics:
             read_topics = {name: await self._read_topic(name) for name in sorted(topics)}
             view = view.with_topics(self._without_borrowed_ids(read_topics))
         configs = {name for kind, name in stale if kind == "config"}
         if ("configs", "") in stale:
-            names = set(await self._coordination.children(paths.BROKER_CONFIGS, watch=self._mark(("configs", ""))))
-            configs |= names ^ self._watched_configs
+            configs |= set(await self._children(paths.BROKER_CONFIGS, ("configs", ""))) ^ self._watched_configs
         if configs:
             read = {name: await self._read_config(name) for name in sorted(configs)}
             merged = {**view.broker_configs, **read}
             view = replace(view, broker_configs={name: values for name, values in merged.items() if values is not None})
         return replace(view, unreadable_topics=frozenset(self._unreadable_topics))
+
+    async def _children(self, path: str, stale: Stale) -> list[str]:
+        try:
+            return await self._coordination.children(path, watch=self._mark(stale))
+        except NoNode:
+            # Somebody removed the list. Reading what is not there sets no watch; asking whether it exists does.
+            await self._coordination.exists(path, watch=self._mark(stale))
+            return []
 
     async def _read_controller(self) -> int:
         watch = self._mark(("controller", ""))
@@ -181,7 +187,7 @@ class ClusterWatcher:
 
     async def _read_brokers(self) -> dict[int, BrokerState]:
         brokers: dict[int, BrokerState] = {}
-        for child in await self._coordination.children(paths.BROKER_IDS, watch=self._mark(("brokers", ""))):
+        for child in await self._children(paths.BROKER_IDS, ("brokers", "")):
             # No data watch: a registration is written once, and a new life of the broker is a new child.
             path = f"{paths.BROKER_IDS}/{child}"
             try:
@@ -210,6 +216,8 @@ class ClusterWatcher:
         try:
             topic = TopicState.decode(name, data, version=stat.version, created=stat.czxid)
             topic.check_follows(last)
+            # An older version took more than one replica, and nobody copies anything to the others.
+            topic = replace(topic, partitions=tuple(partition.without_followers() for partition in topic.partitions))
         except ValueError as error:
             return self._keep_topic(name, stat.mzxid, error)
         try:

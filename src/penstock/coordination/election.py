@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from penstock.coordination import paths
 from penstock.coordination.complaints import Complaints
-from penstock.coordination.errors import BadVersion, ConnectionLost, NodeExists, NoNode, SessionExpired
+from penstock.coordination.errors import BadVersion, ConnectionLost, CoordinationError, NodeExists, NoNode, SessionExpired
 from penstock.coordination.interface import Check, Coordination, Create, Operation, SessionState, SetData, WatchEvent, ZnodeStat
 from penstock.json_object import MAX_INT
 
@@ -88,7 +88,7 @@ class ControllerElection:
             self._wake.clear()
             try:
                 await self._compete()
-            except (ConnectionLost, SessionExpired) as error:
+            except CoordinationError as error:
                 _log.info("the election waits for the session to come back: %r", error)
 
     async def _compete(self) -> None:
@@ -109,7 +109,12 @@ class ControllerElection:
             await self._claim()
 
     async def _claim(self) -> None:
-        data, stat = await self._coordination.get(paths.CONTROLLER_EPOCH)
+        try:
+            data, stat = await self._coordination.get(paths.CONTROLLER_EPOCH)
+        except NoNode:
+            # Somebody removed it.
+            await self._ensure_epoch()
+            return
         epoch = self._epoch_in(data, stat) + 1
         session_id = self._coordination.session_id
         content = json.dumps({"broker_id": self._broker_id}).encode()
@@ -131,7 +136,7 @@ class ControllerElection:
         """The epoch in its znode. If it makes no sense, none below those before: the version, which fences, grows with every election."""
         if _EPOCH.fullmatch(data) and int(data) < MAX_INT:
             self._complaints.forget(paths.CONTROLLER_EPOCH)
-            return int(data)
+            return max(int(data), self._last_epoch)
         self._complaints.tell(paths.CONTROLLER_EPOCH, stat.mzxid, ValueError(f"it must be a number, and is {data[:80]!r}"))
         return max(stat.version, self._last_epoch)
 

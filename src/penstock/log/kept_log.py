@@ -232,16 +232,19 @@ class KeptLog:
             segment.release()
 
     def release_sealed(self) -> None:
-        """Close the files of all segments but the active one: readers that went by do not come back soon."""
+        """Close the files of all segments but the active one's .log: readers that went by do not come back soon."""
         for segment in self._segments:
             if segment is not self._active:
                 segment.release()
+        self._active.close_indexes()
 
-    def close_sealed(self) -> None:
-        """Close the files of sealed segments, and leave the rest alone. May be called in any thread."""
+    def close_idle(self) -> None:
+        """Close the files that only readers need, and leave everything else alone. May be called in any thread."""
         for segment in self._segments:
-            if segment is not self._active:
-                segment.close_file()
+            if segment is self._active:
+                segment.close_indexes()
+            else:
+                segment.close_files()
 
     def _finish(self, flush: Flush) -> None:
         with self.directory.guarded("fsync"):

@@ -71,7 +71,7 @@ class LogManager:
         on_offline: Callable[[LogDirectory, OSError], None] = lambda _directory, _error: None,
     ) -> None:
         self._files = files or Files()
-        self._files.close_idle = partial(_call_if_alive, WeakMethod(self._close_sealed))
+        self._files.close_idle = partial(_call_if_alive, WeakMethod(self._close_idle))
         self._clock = clock
         self._logs: dict[TopicPartition, Log] = {}
         self.is_loaded = False
@@ -283,7 +283,7 @@ class LogManager:
         return partial(self._write_capture, self._captures, offsets)
 
     def release_idle(self) -> None:
-        """Close the files of sealed segments; whoever reads them opens them again."""
+        """Close the files of sealed segments and of indexes; whoever reads them opens them again."""
         for log in self:
             log.release_sealed()
 
@@ -354,9 +354,9 @@ class LogManager:
         self._logs[log.topic_partition] = log
         log.directory.log_count += 1
 
-    def _close_sealed(self) -> None:
+    def _close_idle(self) -> None:
         for log in self:
-            log.close_sealed()
+            log.close_idle()
 
     def _give_up(self, log: Log) -> None:
         """The files stay where they are, for now."""

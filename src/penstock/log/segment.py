@@ -132,7 +132,8 @@ class Segment:
 
     def open(self) -> None:
         """Have at hand what appending needs: the .log file, and the ends of the indexes."""
-        _ = self.handle(), self.offset_index, self.largest, self.time_index
+        _ = self.handle(), self.largest, self.offset_index, self.time_index
+        self.close_indexes()
 
     def handle(self, *, create: bool = False, read_only: bool = False) -> FileHandle:
         """The open .log file."""
@@ -309,9 +310,16 @@ class Segment:
                 self._files.rename(source, marked[-1])
         return marked
 
-    def close_file(self) -> None:
-        """Close the .log file until somebody reads it again. May be called in any thread, for a segment that is sealed."""
+    def close_indexes(self) -> None:
+        """Close the index files until somebody looks into them. May be called in any thread."""
+        for index in (self._offset_index, self._time_index):
+            if index is not None:
+                index.close_file()
+
+    def close_files(self) -> None:
+        """Close the files until somebody reads them again. May be called in any thread, for a segment that is sealed."""
         self._handle = None
+        self.close_indexes()
 
     def release(self) -> None:
         """Close what can be opened again; regions that wait to be sent keep their handle."""

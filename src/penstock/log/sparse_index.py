@@ -1,9 +1,9 @@
 """Entries of one size, appended in order, in a file of their own: what the offset index and the time index share.
 
 Entries that were added lie in memory until they fill a block, then they are written; `write_out` writes what is left, at a flush of a
-sealed segment and at close. The file is opened for that and for each search that needs another block, and closed again: an index costs a
-block or two of memory and no descriptor, and a block stands for about 2 MiB of log. Kafka maps a preallocated 10 MiB file instead and cuts
-it at the end; the bytes of a closed index are the same.
+sealed segment and at close. The file is opened for that, and closed again: a block stands for about 2 MiB of log. A search that needs
+another block leaves it open for the next one, until `close_file`. So an index costs a block or two of memory, and a descriptor only while
+somebody looks into it. Kafka maps a preallocated 10 MiB file instead and cuts it at the end; the bytes of a closed index are the same.
 
 Lookups are binary searches over blocks; the last block read is kept, which is where a reader that goes forward finds its next entry.
 
@@ -29,9 +29,9 @@ class SparseIndex:
         "_entry",
         "_files",
         "_first_field",
+        "_handle",
         "_is_stale",
         "_pending",
-        "_searched",
         "_written",
         "last_key",
         "path",
@@ -41,8 +41,8 @@ class SparseIndex:
         self._files = files
         self._entry = entry
         self._first_field = first_field
-        self._searched: FileHandle | None = None
-        """The file, while a search is under way."""
+        self._handle: FileHandle | None = None
+        """The file, where a search left it open."""
         self._written = written
         self._is_stale = written == 0
         """Whatever the file may hold is not ours; it is emptied when we first write."""
@@ -75,12 +75,6 @@ class SparseIndex:
 
     def entry(self, number: int) -> tuple[int, int]:
         """The entry at `number`."""
-        try:
-            return self._entry_at(number)
-        finally:
-            self._searched = None
-
-    def _entry_at(self, number: int) -> tuple[int, int]:
         size = self._entry.size
         if number >= self._written:
             key, value = self._entry.unpack_from(self._pending, (number - self._written) * size)
@@ -99,10 +93,7 @@ class SparseIndex:
             block_end = self._block_start + len(self._block) // self._entry.size
             if self._key_in_block(self._block_start) <= key <= self._key_in_block(block_end - 1):
                 low, high = self._block_start, block_end
-        try:
-            return bisect_right(range(total), key, lo=low, hi=high, key=self._key_at) - 1
-        finally:
-            self._searched = None
+        return bisect_right(range(total), key, lo=low, hi=high, key=self._key_at) - 1
 
     def truncate(self, count: int) -> None:
         """Keep only the first `count` entries."""
@@ -124,14 +115,19 @@ class SparseIndex:
 
     def handle(self) -> FileHandle:
         """The file, opened for the caller, and created when there is none."""
-        handle = self._files.open(self.path, create=True)
+        handle = self._handle or self._files.open(self.path, create=True)
         if self._is_stale:
             self._files.truncate(handle, 0)
             self._is_stale = False
         return handle
 
+    def close_file(self) -> None:
+        """Close the file until the next search. May be called in any thread."""
+        self._handle = None
+
     def release(self) -> None:
-        """Let go of the cached block; it comes back when needed."""
+        """Let go of the file and the cached block; both come back when needed."""
+        self._handle = None
         self._block = b""
 
     def _load_block_of(self, number: int) -> None:
@@ -141,15 +137,14 @@ class SparseIndex:
         per_block = BLOCK_BYTES // size
         self._block_start = number // per_block * per_block
         count = min(per_block, self._written - self._block_start)
-        if self._searched is None:
-            self._searched = self.handle()
-        self._block = self._files.pread(self._searched, count * size, self._block_start * size)
+        handle = self._handle = self.handle()
+        self._block = self._files.pread(handle, count * size, self._block_start * size)
         if len(self._block) != count * size:
             self._block = b""
             raise OSError(f"{self.path} ended before entry {number}")
 
     def _key_at(self, number: int) -> int:
-        return self._entry_at(number)[0]
+        return self.entry(number)[0]
 
     def _key_in_block(self, number: int) -> int:
         key: int = self._first_field.unpack_from(self._block, (number - self._block_start) * self._entry.size)[0]

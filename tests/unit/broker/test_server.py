@@ -184,6 +184,26 @@ async def test_the_tree_is_found_in_whatever_order_directories_are_given(tmp_pat
             pass
 
 
+async def test_a_tree_on_a_dead_disk_stops_the_start_and_one_that_was_removed_begins_anew(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    one, other = tmp_path / "one", tmp_path / "other"
+    async with running(one, other) as server:
+        await create(server)
+    one.rename(tmp_path / "away")
+    one.write_text("a disk that does not answer")
+    with pytest.raises(StartupError, match=r"the coordination tree is in .*/one, which does not work"):
+        async with running(one, other):
+            pass
+    one.unlink()
+    (tmp_path / "away").rename(one)
+    shutil.rmtree(one / "coordination")
+    async with running(one, other) as server:
+        assert await create(server, "later") == 0
+    assert "it begins anew" in caplog.text
+    assert [name.partition(".")[0] for name in Files().list_directory(tmp_path / "one") if name.endswith("-stray")] == ["orders-0"]
+
+
 async def test_what_the_tree_remembers_is_missed_where_the_directories_remember_nothing(tmp_path: Path) -> None:
     async with running(tmp_path / "one") as server:
         await create(server)

@@ -17,6 +17,7 @@ from penstock.coordination.embedded import EmbeddedCoordination
 from penstock.errors import (
     InvalidPartitions,
     InvalidReplicaAssignment,
+    InvalidReplicationFactor,
     InvalidTopic,
     NotController,
     RequestTimedOut,
@@ -130,6 +131,20 @@ async def test_deleting_a_topic_spares_a_later_one_of_the_same_name(cluster: Clu
     with pytest.raises(UnknownTopicOrPartition):
         await cluster.controller.delete_topic(old, timeout_ms=LONG_MS)
     assert cluster.watcher.view.topics["orders"].topic_id == new.topic_id
+
+
+async def test_more_than_one_replica_is_refused_whoever_asks_for_it(cluster: Cluster) -> None:
+    await cluster.coordination.create(paths.broker(2), BrokerState(2, "localhost", 9093).encode())
+    assert await cluster.watcher.until(lambda view: 2 in view.brokers, timeout_ms=LONG_MS)
+    plan = cluster.controller.plan_topic
+    with pytest.raises(InvalidReplicationFactor, match="there is no replication yet"):
+        plan("orders", partitions=1, replication_factor=2, configs={})
+    with pytest.raises(InvalidReplicationFactor, match="there is no replication yet"):
+        plan("orders", partitions=1, replication_factor=1, configs={}, assignment={0: [2, 1]})
+    assert [len(partition.replicas) for partition in plan("orders", partitions=2, replication_factor=1, configs={}).partitions] == [1, 1]
+    await cluster.create("orders")
+    with pytest.raises(InvalidReplicationFactor, match="there is no replication yet"):
+        cluster.controller.plan_partitions("orders", count=2, assignments=[[1, 2]])
 
 
 async def test_partitions_only_grow(cluster: Cluster) -> None:

@@ -273,3 +273,16 @@ async def test_a_topic_that_cannot_have_its_name_is_not_taken_up(coordination: E
     await coordination.create(paths.topic(name), TOPIC.encode())
     assert await follower.watcher.until(lambda view: bool(view.unreadable_topics), timeout_ms=LONG_MS)
     assert follower.watcher.view.topics == {}
+
+
+async def test_lists_that_were_removed_come_back(coordination: EmbeddedCoordination, follower: Follower) -> None:
+    for path in (paths.TOPICS, paths.BROKER_IDS, paths.BROKER_CONFIGS):
+        await coordination.delete(path)
+    for stale in (("topics", ""), ("brokers", ""), ("configs", "")):
+        assert await follower.watcher.catch_up(stale, timeout_ms=LONG_MS)
+    for path in (paths.TOPICS, paths.BROKER_IDS, paths.BROKER_CONFIGS):
+        await coordination.create(path)
+    await coordination.create(paths.topic("orders"), TOPIC.encode())
+    assert await follower.sees("orders")
+    await coordination.create(paths.broker(4), BrokerState(4, "h", 1).encode())
+    assert await follower.watcher.until(lambda view: 4 in view.brokers, timeout_ms=LONG_MS)

@@ -70,17 +70,20 @@ def test_a_file_that_became_shorter_is_an_error_and_not_a_wrong_answer(tmp_path:
         OffsetIndex(Files(), tmp_path / "i", written=3)
 
 
-def test_an_index_keeps_no_file_open(tmp_path: Path) -> None:
+def test_an_index_that_is_only_written_keeps_no_file_open(tmp_path: Path) -> None:
     before = count_open_handles()
     index = filled(tmp_path / "i", 3000)
-    index.last_at_or_below(77)
-    index.entry(5)
-    index.truncate(2500)
     index.write_out()
-    assert count_open_handles() == before
     held = index.handle()
     assert count_open_handles() == before + 1
     del held
+    assert count_open_handles() == before
+    index.last_at_or_below(77)
+    assert count_open_handles() == before + 1
+    index.close_file()
+    assert count_open_handles() == before
+    index.truncate(2500)
+    index.close_file()
     assert count_open_handles() == before
 
 
