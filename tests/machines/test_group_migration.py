@@ -127,7 +127,7 @@ def test_positions_stay_through_every_conversion() -> None:
 
     def commit(member_id: str, generation: int) -> object:
         topics = [TopicOffsets("t", None, [PartitionOffset(0, 7)])]
-        answer = script.ask(CommitOffsets(group_id="g", member_id=member_id, generation_or_member_epoch=generation, topics=topics))
+        answer = script.answer(CommitOffsets(group_id="g", member_id=member_id, generation_or_member_epoch=generation, topics=topics))
         return cast("list[dict[str, list[Fields]]]", answer["topics"])[0]["partitions"][0]["error_code"]
 
     def committed() -> object:
