@@ -43,16 +43,19 @@ def subscription(*topics: str) -> bytes:
 RANGE = (Protocol("range", subscription("topic")),)
 
 
-class Script:
+class CoordinatorScript:
     """One coordinator, and all that came out of it."""
 
-    def __init__(self, settings: GroupSettings = SETTINGS, *, records: Iterable[GroupRecord] = (), now_ms: int = START_MS) -> None:
-        self.settings = settings
+    def __init__(self, coordinator: GroupCoordinator, *, records: Iterable[GroupRecord] = (), now_ms: int = START_MS) -> None:
         self.now_ms = now_ms
         self.log: list[GroupRecord] = list(records)
         self.answers: dict[int, Fields] = {}
         self.asked = 0
-        self.coordinator = GroupCoordinator(settings)
+        self.coordinator = coordinator
+        self.load()
+
+    def load(self) -> None:
+        """Replay the log into the coordinator."""
         for record in self.log:
             self.coordinator.apply(record)
         self.take(self.coordinator.loaded(self.now_ms))
@@ -91,6 +94,14 @@ class Script:
             self.now_ms = max(self.now_ms, deadline_ms)
             self.take(self.coordinator.tick(self.now_ms))
         self.now_ms = end_ms
+
+
+class Script(CoordinatorScript):
+    """Requests of one classic group."""
+
+    def __init__(self, settings: GroupSettings = SETTINGS, *, records: Iterable[GroupRecord] = (), now_ms: int = START_MS) -> None:
+        self.settings = settings
+        super().__init__(GroupCoordinator(settings), records=records, now_ms=now_ms)
 
     def restarted(self) -> "Script":
         """The same log in a new coordinator."""

@@ -10,7 +10,6 @@ from typing import cast
 from penstock.groups.classic_group import ClassicGroup
 from penstock.groups.commands import (
     ConsumerHeartbeat,
-    GroupCommand,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
@@ -22,10 +21,11 @@ from penstock.groups.commands import (
 from penstock.groups.consumer_group import ConsumerGroup
 from penstock.groups.consumer_protocol import decode_assignment, decode_subscription, encode_assignment
 from penstock.groups.coordinator import GroupCoordinator
-from penstock.groups.outcome import Fields, GroupRecord, Outcome
+from penstock.groups.outcome import Fields
 from penstock.groups.settings import GroupSettings
 from penstock.groups.topic_image import TopicImage, TopicInfo
 from tests.machines.consumer_group_script import Client, Partitions, topic_id
+from tests.machines.group_script import START_MS, CoordinatorScript
 
 DELAY_MS, SESSION_MS, REBALANCE_MS = 5, 10_000, 30_000
 MEMBER_ID_REQUIRED, REBALANCE_IN_PROGRESS, ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID = 79, 27, 22, 25
@@ -48,55 +48,31 @@ def assignment(*partitions: tuple[str, int], version: int = 1) -> bytes:
     return encode_assignment(_by_topic(set(partitions)), version=version)
 
 
-class MigrationScript:
+class MigrationScript(CoordinatorScript):
     """One coordinator with one group, "g"."""
 
     def __init__(self, *, policy: str = "bidirectional", topics: dict[str, int] | None = None, **settings: int) -> None:
         self.settings = GroupSettings(initial_rebalance_delay_ms=DELAY_MS, consumer_migration_policy=policy, **settings)  # type: ignore[arg-type]
-        self.now_ms = 1_000_000
-        self.log: list[GroupRecord] = []
-        self.answers: dict[int, Fields] = {}
-        self.asked = 0
         self.image = TopicImage({name: TopicInfo(topic_id(name), count) for name, count in (topics or {"t": 4}).items()})
-        self.coordinator = self._started(())
+        super().__init__(self._empty())
 
-    def _started(self, records: Sequence[GroupRecord]) -> GroupCoordinator:
+    def _empty(self) -> GroupCoordinator:
         coordinator = GroupCoordinator(self.settings, consumer_group=ConsumerGroup)
-        for record in records:
-            coordinator.apply(record)
-        coordinator.topics_changed(self.image, self.now_ms)
-        self.took(coordinator.loaded(self.now_ms))
+        coordinator.topics_changed(self.image, START_MS)
         return coordinator
-
-    def took(self, outcome: Outcome) -> None:
-        """Append the records, keep the answers."""
-        self.log += outcome.records
-        for waiter, fields in outcome.replies:
-            assert isinstance(waiter, int)
-            assert waiter not in self.answers, "answered twice"
-            self.answers[waiter] = fields
 
     def restart(self) -> None:
         """The broker is killed and comes back: what waited is told to look for the coordinator again."""
-        self.took(self.coordinator.unloaded())
-        self.coordinator = self._started(list(self.log))
-
-    def send(self, command: GroupCommand) -> int:
-        """Send a command; the number under which the answer will be found."""
-        self.asked += 1
-        self.took(self.coordinator.handle(command, self.asked, now_ms=self.now_ms))
-        return self.asked
-
-    def ask(self, command: GroupCommand) -> Fields:
-        """Send a command that is answered at once."""
-        return self.answers[self.send(command)]
+        self.take(self.coordinator.unloaded())
+        self.coordinator = self._empty()
+        self.load()
 
     def beat(self, member_id: str, epoch: int, **fields: object) -> Fields:
         """One KIP-848 heartbeat and its answer."""
         if epoch == 0:
             fields = {"rebalance_timeout_ms": 60_000, "topic_partitions": (), **fields}
         command = ConsumerHeartbeat(group_id="g", member_id=member_id, member_epoch=epoch, client_id="c", client_host="/h", **fields)  # type: ignore[arg-type]
-        return self.ask(command)
+        return self.answer(command)
 
     def join(self, member_id: str = "", *, topics: tuple[str, ...] = ("t",), **changes: object) -> int:
         """A classic JoinGroup, by default without the handshake."""
@@ -111,30 +87,22 @@ class MigrationScript:
             rebalance_timeout_ms=REBALANCE_MS,
             requires_known_member_id=False,
         )
-        return self.send(command._replace(**changes))  # type: ignore[arg-type]
+        return self.ask(command._replace(**changes))  # type: ignore[arg-type]
 
     def sync(self, member_id: str, generation_id: int, assignments: dict[str, bytes] | None = None, **changes: object) -> int:
         """A classic SyncGroup."""
         brought = tuple(MemberAssignment(*pair) for pair in (assignments or {}).items())
         command = SyncGroup(group_id="g", member_id=member_id, generation_id=generation_id, assignments=brought)
-        return self.send(command._replace(**changes))  # type: ignore[arg-type]
+        return self.ask(command._replace(**changes))  # type: ignore[arg-type]
 
     def heartbeat(self, member_id: str, generation_id: int, instance_id: str | None = None) -> object:
         """The error code of a classic heartbeat."""
-        return self.ask(Heartbeat(group_id="g", member_id=member_id, generation_id=generation_id, instance_id=instance_id))["error_code"]
+        return self.answer(Heartbeat(group_id="g", member_id=member_id, generation_id=generation_id, instance_id=instance_id))["error_code"]
 
     def leave(self, member_id: str, instance_id: str | None = None) -> object:
         """The error code of the member in a classic LeaveGroup."""
-        answer = self.ask(LeaveGroup(group_id="g", members=(LeavingMember(member_id, instance_id),)))
+        answer = self.answer(LeaveGroup(group_id="g", members=(LeavingMember(member_id, instance_id),)))
         return cast("list[Fields]", answer["members"])[0]["error_code"]
-
-    def move(self, by_ms: int) -> None:
-        """Let time pass, ticking whenever the coordinator wants to."""
-        end_ms = self.now_ms + by_ms
-        while (deadline_ms := self.coordinator.next_deadline_ms()) is not None and deadline_ms <= end_ms:
-            self.now_ms = max(self.now_ms, deadline_ms)
-            self.took(self.coordinator.tick(self.now_ms))
-        self.now_ms = end_ms
 
     @property
     def kind(self) -> tuple[object, object]:

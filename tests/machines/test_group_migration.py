@@ -22,7 +22,7 @@ from tests.machines.migration_script import (
     subscription,
 )
 
-OK, UNKNOWN_SERVER_ERROR = 0, -1
+OK, UNKNOWN_SERVER_ERROR, INVALID_REQUEST = 0, -1, 42
 ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS = 22, 23, 25, 27
 GROUP_ID_NOT_FOUND, MEMBER_ID_REQUIRED, GROUP_MAX_SIZE_REACHED, FENCED_INSTANCE_ID, UNRELEASED_INSTANCE_ID = 69, 79, 81, 82, 111
 FIRST, SECOND = assignment(("t", 0), ("t", 1)), assignment(("t", 2), ("t", 3))
@@ -127,7 +127,7 @@ def test_positions_stay_through_every_conversion() -> None:
 
     def commit(member_id: str, generation: int) -> object:
         topics = [TopicOffsets("t", None, [PartitionOffset(0, 7)])]
-        answer = script.ask(CommitOffsets(group_id="g", member_id=member_id, generation_or_member_epoch=generation, topics=topics))
+        answer = script.answer(CommitOffsets(group_id="g", member_id=member_id, generation_or_member_epoch=generation, topics=topics))
         return cast("list[dict[str, list[Fields]]]", answer["topics"])[0]["partitions"][0]["error_code"]
 
     def committed() -> object:
@@ -446,3 +446,14 @@ def test_rolling_upgrade_and_downgrade_read_everything_at_every_step(*, is_coope
             script.restart()
         settle([*old, *new], script)
     assert script.kind == ("classic", "Stable")
+
+
+def test_subscription_that_does_not_fit_into_a_record_is_refused() -> None:
+    """A record that cannot be written would take the coordinator down."""
+    script = MigrationScript(max_batch_bytes=400_000)
+    join_new(script)
+    since = len(script.log)
+    large = tuple(Protocol(f"p{number}", subscription("t") + bytes(150_000)) for number in range(3))
+    assert script.answers[script.join(protocols=large)]["error_code"] == INVALID_REQUEST
+    assert len(script.log) == since
+    assert script.answers[script.join(protocols=large[:2])]["error_code"] == OK

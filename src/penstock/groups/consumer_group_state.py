@@ -7,11 +7,12 @@
     8   current assignment        the member's own epoch, what it has and what it has to give up
     16  regular expression        the topics it matched
 
-Derived and never written: who owns each partition, which member has an instance id. Always true: a partition has at most one owner;
-a member's epoch is at most the target's epoch, that at most the group's. A record about a member that is not there is passed over unless it
-makes the member (Kafka's order: the member's own record comes first and is deleted last).
+Derived and never written: who owns each partition, which member has an instance id, how many speak the classic protocol. Always true: a
+partition has at most one owner; a member's epoch is at most the target's epoch, that at most the group's. A record about a member that is
+not there is passed over unless it makes the member (Kafka's order: the member's own record comes first and is deleted last).
 """
 
+from collections import Counter
 from typing import assert_never
 from uuid import UUID
 
@@ -35,6 +36,8 @@ class ConsumerGroupState:
     """Epochs, members, target and ownership of one group."""
 
     __slots__ = (
+        "classic_count",
+        "classic_protocols",
         "epoch",
         "expressions",
         "group_id",
@@ -60,6 +63,10 @@ class ConsumerGroupState:
         self.target: dict[str, Assignment] = {}
         self.expressions: dict[str, RegularExpression] = {}
         self.owners: dict[UUID, dict[int, str]] = {}
+        self.classic_count = 0
+        """How many members speak the classic protocol."""
+        self.classic_protocols: Counter[str] = Counter()
+        """How many of them offer each way of assigning partitions."""
 
     def apply(self, key: ConsumerKey, value: ConsumerValue | None) -> None:
         """Take one record into account; None deletes."""
@@ -105,7 +112,9 @@ class ConsumerGroupState:
             self.members[member_id] = ConsumerMember(member_id, metadata)
         else:
             self._forget_instance(member)
+            self._count_classic(member.metadata, -1)
             member.metadata = metadata
+        self._count_classic(metadata, +1)
         if metadata.instance_id is not None:
             self.static_members[metadata.instance_id] = member_id
 
@@ -114,6 +123,13 @@ class ConsumerGroupState:
         if member is not None:
             self._disown(member_id, member.current)
             self._forget_instance(member)
+            self._count_classic(member.metadata, -1)
+
+    def _count_classic(self, metadata: MemberMetadata, by: int) -> None:
+        if metadata.classic is not None:
+            self.classic_count += by
+            for name in {name for name, _ in metadata.classic.protocols}:
+                self.classic_protocols[name] += by
 
     def _forget_instance(self, member: ConsumerMember) -> None:
         instance_id = member.metadata.instance_id

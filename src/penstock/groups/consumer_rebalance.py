@@ -149,8 +149,8 @@ class ConsumerRebalance:
         return self._downgrade(leaving, outcome, needs_rebalance=True, now_ms=now_ms)
 
     def _are_all_classic_except(self, leaving: Collection[ConsumerMember]) -> bool:
-        gone = {member.member_id for member in leaving}
-        return all(member.metadata.classic is not None or member.member_id in gone for member in self._state.members.values())
+        classic = sum(member.metadata.classic is not None for member in leaving)
+        return self._state.classic_count - classic == len(self._state.members) - len(leaving)
 
     def _downgrade(self, leaving: Collection[ConsumerMember], outcome: Outcome, *, needs_rebalance: bool, now_ms: int) -> bool:
         gone = {member.member_id for member in leaving}

@@ -16,6 +16,8 @@ A member that was told of a rebalance has its rebalance timeout to join, and one
 is fenced. Kafka's words and order of checks.
 """
 
+from typing import Final
+
 from penstock.errors import (
     GroupMaxSizeReached,
     IllegalGeneration,
@@ -46,6 +48,9 @@ from penstock.groups.consumer_records import ClassicProtocols, ConsumerRecordTyp
 from penstock.groups.outcome import Fields, Outcome, Waiter
 from penstock.groups.reconciliation import MemberState
 
+_NAMES_BYTES: Final = 10 * 32_767
+"""More than the names in a member's record take, each of which has at most 32 767 bytes."""
+
 
 class MixedGroup(ConsumerRebalance):
     """The requests of the classic protocol."""
@@ -75,8 +80,7 @@ class MixedGroup(ConsumerRebalance):
         base = existing or replaced
         subscription = _subscription(command)
         metadata = _joined(UNKNOWN_MEMBER if base is None else base.metadata, command, subscription)
-        if len(encode_consumer_value(metadata)) > self.settings.max_batch_bytes:
-            raise InvalidRequest("the subscription is too large")
+        self._check_size(metadata)
         # From here on nothing is refused.
         is_downgrade = base is not None and self._goes_with_the_last_other(base, command)
         dropped = base.metadata.subscribed_topic_regex if base is not None else None
@@ -118,10 +122,17 @@ class MixedGroup(ConsumerRebalance):
         if len(self._state.members) >= limit and member_id not in self._state.members:
             raise GroupMaxSizeReached(f"The consumer group has reached its maximum capacity of {limit} members.")
 
+    def _check_size(self, metadata: MemberMetadata) -> None:
+        """Refuse what would not fit into a record; what is surely small is not encoded for that."""
+        assert metadata.classic is not None
+        subscriptions = sum(len(subscription) for _, subscription in metadata.classic.protocols)
+        limit = self.settings.max_batch_bytes
+        if 2 * subscriptions > limit - _NAMES_BYTES and len(encode_consumer_value(metadata)) > limit:
+            raise InvalidRequest("the subscription is too large")
+
     def _check_protocols(self, command: JoinGroup) -> None:
         """One of the protocols has to be offered by all classic members, so that they can be a classic group again."""
-        offered = [{name for name, _ in one.metadata.classic.protocols} for one in self._state.members.values() if one.metadata.classic]
-        agrees = any(all(protocol.name in names for names in offered) for protocol in command.protocols)
+        agrees = any(self._state.classic_protocols[protocol.name] == self._state.classic_count for protocol in command.protocols)
         if command.protocol_type != CONSUMER_PROTOCOL_TYPE or not agrees:
             raise InconsistentGroupProtocol(f"Member {command.member_id}'s protocols are not supported.")
 

@@ -1,11 +1,13 @@
 """The `uniform` assignor where subscriptions differ: who has least gets next, and then what helps is moved.
 
-    1. what is free is given out topic by topic, those with few readers first, each partition to the reader that has least at that moment
+    1. what is free is given out topic by topic, those with most partitions per reader first, each partition to the reader that has least
+       at that moment
     2. partitions of a topic are moved from the reader with most (of those that have one of it) to the one with least, while these differ by
        two or more; topic by topic, and again until nothing moves or the rounds are over
 
-A tie goes to the member whose id comes first. The time is near linear: in the partitions, and in the subscriptions of all members together.
-Members are numbers here, and `load * members + number` is one integer that sorts by load first: heaps of integers, built by C code.
+The order and the rules are Kafka's; a tie goes to the member whose id comes first, in Kafka to any. The time is near linear: in the
+partitions, and in the subscriptions of all members together. Members are numbers here, and `load * members + number` is one integer that
+sorts by load first: heaps of integers, built by C code.
 
 Why no heap has to forget old entries in `_even_out`: the smallest load never falls and the largest never rises. Whoever got a partition has
 at most one more than the smallest load, so it is never asked to give one; whoever gave one had two more than the smallest load, and when it
@@ -36,6 +38,11 @@ class _Topic:
         self.held: dict[int, list[int]] = {}
         self.free = free
 
+    def order(self) -> tuple[float, int, int]:
+        """Kafka's: most partitions per reader first, then fewest readers, then by id."""
+        count = len(self.free) + sum(map(len, self.held.values()))
+        return -count / len(self.readers), len(self.readers), self.topic_id.int
+
 
 class UnevenAssignment:
     """Divides topics among members that do not all read the same."""
@@ -53,7 +60,7 @@ class UnevenAssignment:
                 kept = topics[topic_id].held[number] = list(partitions)
                 load += len(kept)
             self._keys[number] = load * len(self._members) + number
-        self._topics = sorted(topics.values(), key=lambda topic: (len(topic.readers), topic.topic_id.int))
+        self._topics = sorted(topics.values(), key=_Topic.order)
 
     def divide(self) -> dict[str, dict[UUID, set[int]]]:
         """Who has what in the end."""

@@ -256,3 +256,22 @@ async def test_disk_that_fails_elsewhere_takes_its_shards_along(tmp_path: Path) 
         dead.fail("a test", OSError(errno.EIO, "input/output error"))
         await eventually(lambda: not shard_of(server).is_in_use)
         assert await find(server) == CoordinatorNotAvailable.code
+
+
+async def test_shards_are_told_what_changed_and_not_all_topics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with group_server(tmp_path) as server:
+        await find(server)
+        for name in ("one", "two", "three"):
+            await create(server, name)
+        await loaded(server)
+        shard = shard_of(server)
+        told: list[set[str]] = []
+        monkeypatch.setattr(shard, "topics_changed", lambda _image, *, changed: told.append(set(changed)))
+        image = server._groups.image
+        await create(server, "four")
+        assert told == [{"four"}]
+        assert server._groups.image.topics.keys() == image.topics.keys() | {"four"}
+        await ask(server, DELETE_TOPICS, 3, {"topic_names": ["two"], "timeout_ms": 5_000})
+        await eventually(lambda: len(told) == 2)
+        assert told[1] == {"two"}
+        assert server._groups.image.names.keys() == {info.topic_id for info in server._groups.image.topics.values()}

@@ -19,7 +19,8 @@ def plainly(subscriptions: Mapping[str, frozenset[UUID]], kept: Divided, free: d
     """The rules word for word: look through all members for every partition."""
     loads = {member_id: sum(map(len, topics.values())) for member_id, topics in kept.items()}
     readers = {topic_id: [name for name in sorted(kept) if topic_id in subscriptions[name]] for topic_id in TOPICS}
-    order = sorted((topic_id for topic_id in TOPICS if readers[topic_id]), key=lambda one: (len(readers[one]), one.int))
+    counts = {one: len(free.get(one, [])) + sum(len(topics.get(one, ())) for topics in kept.values()) for one in TOPICS}
+    order = sorted(filter(readers.get, TOPICS), key=lambda one: (-counts[one] / len(readers[one]), len(readers[one]), one.int))
 
     def move(topic_id: UUID, partition: int, giver: str | None, taker: str) -> None:
         if giver is not None:
