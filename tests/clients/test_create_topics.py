@@ -48,7 +48,14 @@ def test_of_two_mistakes_the_one_that_kafka_looks_at_first_is_told(broker: Broke
     assert ask(broker, fields).error_code == error
 
 
-def test_name_that_is_taken_is_told_before_anything_else(broker: Broker) -> None:
+def test_partition_that_is_assigned_twice_is_refused(broker: Broker) -> None:
+    twice = [{"partition_index": 0, "broker_ids": [1]}] * 2
+    refused = ask(broker, {"num_partitions": -1, "replication_factor": -1, "assignments": twice})
+    assert refused.error_code == ErrorCode.invalid_replica_assignment
+
+
+@pytest.mark.parametrize("configs", [UNKNOWN_OPTION, [{"name": "retention.ms", "value": None}]])
+def test_name_that_is_taken_is_told_before_anything_else(broker: Broker, configs: list[dict[str, str | None]]) -> None:
     taken = create_topic(broker)
-    fields = {"name": taken, "configs": UNKNOWN_OPTION, "assignments": [{"partition_index": 0, "broker_ids": [1]}]}
+    fields = {"name": taken, "configs": configs, "assignments": [{"partition_index": 0, "broker_ids": [1]}]}
     assert ask(broker, fields).error_code == ErrorCode.topic_already_exists

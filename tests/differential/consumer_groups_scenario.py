@@ -1,7 +1,7 @@
 """KIP-848 groups: members beat, take over what they are assigned or do not, change their minds, and are described.
 
-Which member gets which partition is compared where Kafka's assignors leave it to nothing arbitrary: one topic with the uniform assignor,
-or equal subscriptions with the range assignor. With several topics the uniform one goes by the order of a hash table of topic ids.
+Which member gets which partition is compared where Kafka's assignors leave it to nothing arbitrary: one topic and two members with the
+uniform assignor, or equal subscriptions with the range assignor. Beyond that the uniform one goes by the order of hash tables.
 """
 
 from dataclasses import dataclass, field
@@ -118,7 +118,7 @@ class ConsumerGroupsScenario(Scenario):
         return answer
 
     def enter(self, group: Group) -> None:
-        if len(group.members) >= 4:
+        if len(group.members) >= (2 if group.assignor is None else 4):
             return self.beat(group)
         self.count += 1
         instance = f"instance{self.random.randrange(3)}" if self.chance(30) else None

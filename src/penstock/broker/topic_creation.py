@@ -42,19 +42,24 @@ class TopicCreation:
         assignment: Mapping[int, Sequence[int]] | None = None,
     ) -> TopicState:
         """The topic as it would be; raises what stands against it, in Kafka's order: the name, the configs, the numbers."""
+        self.check_new(name)
+        validate_topic_overrides(configs)
         settings = self._settings()
-        check_name(name)
-        check_collision(name, self._under_way)
-        if name not in self._controller.view.topics:
-            validate_topic_overrides(configs)
-            if assignment and (partitions != UNSET or replication_factor != UNSET):
-                raise InvalidRequest("give either replica assignments or the numbers of partitions and replicas (-1 beside assignments)")
+        if assignment and (partitions != UNSET or replication_factor != UNSET):
+            raise InvalidRequest("give either replica assignments or the numbers of partitions and replicas (-1 beside assignments)")
         count = len(assignment) if assignment else settings.integer("num.partitions") if partitions == UNSET else partitions
         self.check_partition_count(count)
         factor = settings.integer("default.replication.factor") if replication_factor == UNSET else replication_factor
         return self._controller.plan_topic(
             name, partitions=count, replication_factor=factor, configs=configs, assignment=assignment or None
         )
+
+    def check_new(self, name: str) -> None:
+        """Raise if no topic can have the name, or one has it."""
+        check_name(name)
+        if name in self._controller.view.topics:
+            raise TopicAlreadyExists(f"topic {name!r} already exists")
+        check_collision(name, self._under_way)
 
     def count(self, *, partitions: int, assigned: int) -> int:
         """How many partitions a topic would get for which a client gave these numbers."""
