@@ -22,7 +22,7 @@ class Accepted(NamedTuple):
 PRODUCED = r"responses.*\.partition_responses\[\d+\]\.error_code"
 OPERATIONS = r"(.*\.)?(topic_)?authorized_operations"
 OTHER = "unknown_topic_or_partition|invalid_config|invalid_request"
-OPTIONS_IN_ANSWERS = ((19, r"topics\..*\.configs"), (32, r"results\[0\]\.configs"))
+OPTIONS_IN_ANSWERS = ((19, r"topics.*\.configs"), (32, r"results\[0\]\.configs"))
 
 ACCEPTED = [
     Accepted(None, r"(.*\.)?error_message", "we say what is wrong where Kafka has only a code, or an empty sentence", kafka="None|"),
