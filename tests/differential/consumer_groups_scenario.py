@@ -16,13 +16,12 @@ from tests.clients.group_requests import (
     HEARTBEAT,
     JOIN_GROUP,
     LEAVE_GROUP,
-    LIST_GROUPS,
     OFFSET_COMMIT,
     OFFSET_FETCH,
     SYNC_GROUP,
     subscription,
 )
-from tests.differential.scenario import Scenario
+from tests.differential.group_listing import GroupListing
 
 LEAVE, LEAVE_FOR_A_WHILE = -1, -2
 TIMEOUT_MS = 60_000
@@ -49,7 +48,7 @@ class Group:
     members: list[Member] = field(default_factory=list)
 
 
-class ConsumerGroupsScenario(Scenario):
+class ConsumerGroupsScenario(GroupListing):
     """ConsumerGroupHeartbeat, ConsumerGroupDescribe, and what classic requests say to such a group."""
 
     name = "consumer-groups"
@@ -247,12 +246,7 @@ class ConsumerGroupsScenario(Scenario):
             self.ask(api_key, fields, connection="classic")
 
     def list_groups(self, _: Group) -> None:
-        states = ["Stable", "Assigning", "reconciling", "Empty", "Dead", "nonsense"]
-        fields = {
-            "states_filter": self.some(states) if self.chance(50) else [],
-            "types_filter": self.some(["classic", "Consumer", "consumer", "share", "nonsense"]) if self.chance(50) else [],
-        }
-        self.ask(LIST_GROUPS, fields)
+        self.ask_for_groups(["Stable", "Assigning", "reconciling", "Empty", "Dead", "nonsense"])
 
     def delete(self, group: Group) -> None:
         self.ask(DELETE_GROUPS, {"groups_names": [self.mostly(group.name, "", "nobody")]})
