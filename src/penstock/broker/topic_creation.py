@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from penstock.cluster.controller import Controller
 from penstock.cluster.topic_names import check_collision, check_name
 from penstock.coordination.cluster_view import INTERNAL_TOPICS, TopicState
-from penstock.errors import InvalidRequest, InvalidTopic, PolicyViolation, TopicAlreadyExists
+from penstock.errors import InvalidReplicaAssignment, InvalidRequest, InvalidTopic, PolicyViolation, TopicAlreadyExists
 from penstock.options.settings import BrokerSettings
 from penstock.options.validation import validate_topic_overrides
 
@@ -39,7 +39,7 @@ class TopicCreation:
         partitions: int = UNSET,
         replication_factor: int = UNSET,
         configs: Mapping[str, str],
-        assignment: Mapping[int, Sequence[int]] | None = None,
+        assignment: Sequence[tuple[int, Sequence[int]]] = (),
     ) -> TopicState:
         """The topic as it would be; raises what stands against it, in Kafka's order: the name, the configs, the numbers."""
         self.check_new(name)
@@ -47,12 +47,13 @@ class TopicCreation:
         settings = self._settings()
         if assignment and (partitions != UNSET or replication_factor != UNSET):
             raise InvalidRequest("give either replica assignments or the numbers of partitions and replicas (-1 beside assignments)")
+        replicas = dict(assignment)
+        if len(replicas) < len(assignment):
+            raise InvalidReplicaAssignment(f"topic {name!r} has a partition that is assigned twice")
         count = len(assignment) if assignment else settings.integer("num.partitions") if partitions == UNSET else partitions
         self.check_partition_count(count)
         factor = settings.integer("default.replication.factor") if replication_factor == UNSET else replication_factor
-        return self._controller.plan_topic(
-            name, partitions=count, replication_factor=factor, configs=configs, assignment=assignment or None
-        )
+        return self._controller.plan_topic(name, partitions=count, replication_factor=factor, configs=configs, assignment=replicas or None)
 
     def check_new(self, name: str) -> None:
         """Raise if no topic can have the name, or one has it."""

@@ -7,7 +7,7 @@ Every topic of a request succeeds or fails by itself; `validate_only` does all b
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -16,15 +16,7 @@ from penstock.broker.failures import as_kafka_error, error_fields
 from penstock.broker.topic_creation import TopicCreation
 from penstock.cluster.controller import Controller
 from penstock.coordination.cluster_view import TopicState
-from penstock.errors import (
-    InvalidConfig,
-    InvalidReplicaAssignment,
-    InvalidRequest,
-    InvalidTopic,
-    TopicDeletionDisabled,
-    UnknownTopicId,
-    UnknownTopicOrPartition,
-)
+from penstock.errors import InvalidConfig, InvalidRequest, InvalidTopic, TopicDeletionDisabled, UnknownTopicId, UnknownTopicOrPartition
 from penstock.options.description import describe_topic
 from penstock.options.settings import BrokerSettings
 from penstock.wire.api import ApiKey
@@ -65,7 +57,7 @@ class TopicsFamily:
                 partitions=asked.num_partitions,
                 replication_factor=asked.replication_factor,
                 configs=_given_configs(asked.configs),
-                assignment=_given_assignment(asked.assignments),
+                assignment=[(one.partition_index, one.broker_ids) for one in asked.assignments],
             )
             if not validate_only:
                 await self._creation.create(topic, timeout_ms=timeout_ms)
@@ -161,13 +153,6 @@ class TopicsFamily:
             except Exception as error:
                 results.append({"name": asked.name, **error_fields(as_kafka_error(error))})
         return {"results": results}
-
-
-def _given_assignment(assignments: Any) -> dict[int, Sequence[int]]:
-    given = {one.partition_index: one.broker_ids for one in assignments}
-    if len(given) < len(assignments):
-        raise InvalidReplicaAssignment("a partition is assigned twice")
-    return given
 
 
 def _given_configs(configs: Any) -> dict[str, str]:
