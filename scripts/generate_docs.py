@@ -46,13 +46,14 @@ PROTOCOL_DIFFERENCES = """\
 
 - Errors carry a sentence where Kafka has only a code.
 - The topic of committed offsets cannot be deleted; Kafka deletes it.
-- The header of a batch is believed ([ADR 0002](adr/0002-check-the-header-not-the-records.md)): its times are kept, where Kafka computes them anew.
-- Refused here and let pass by Kafka: bytes after the batch, a producer id without an epoch, the flag for LogAppendTime from a producer, and,
-  where records are looked at, offsets out of order.
-- Requests over which Kafka trips (UNKNOWN_SERVER_ERROR, or no answer at all) are refused for what is wrong with them: Produce without records,
-  AlterConfigs that names a resource twice, operations on configs that do not exist, a topic without a name in DescribeTopicPartitions.
-- Who becomes the leader of a classic group whose leader left, and which member of a KIP-848 group gets the partition that cannot be shared out
-  evenly, goes by the order of a hash table in Kafka; here by the order of joining and of the member ids."""
+- The header of a batch is believed ([ADR 0002](adr/0002-check-the-header-not-the-records.md)): Kafka computes its times anew.
+- Refused here and let pass by Kafka: bytes after the batch, a producer id without an epoch, the flag for LogAppendTime from a
+  producer, and, where records are looked at, offsets out of order.
+- Requests over which Kafka trips (UNKNOWN_SERVER_ERROR, or no answer at all) are refused for what is wrong with them: Produce without
+  records, AlterConfigs that names a resource twice, operations on configs that do not exist, a topic without a name in
+  DescribeTopicPartitions.
+- Who becomes the leader of a classic group whose leader left, and which member of a KIP-848 group gets the partition that cannot be
+  shared out evenly, goes by the order of a hash table in Kafka; here by the order of joining and of the member ids."""
 
 PROTOCOL_OPENING = f"""\
 # Protocol
