@@ -42,6 +42,22 @@ A value is looked for on the topic, then on the broker (changed while it runs, f
 defaults. DescribeConfigs shows the whole chain.
 """
 
+PROTOCOL_DIFFERENCES = """\
+## Not as in Kafka, on purpose
+
+`tests/differential` sends the same requests to Apache Kafka 4.2 and compares every field of the answers. What stays different:
+
+- Errors carry a sentence where Kafka has only a code.
+- The topic of committed offsets cannot be deleted; Kafka deletes it.
+- The header of a batch is believed ([ADR 0002](adr/0002-check-the-header-not-the-records.md)): Kafka computes its times anew.
+- Refused here and let pass by Kafka: bytes after the batch, a producer id without an epoch, the flag for LogAppendTime from a
+  producer, and, where records are looked at, offsets out of order.
+- Requests over which Kafka trips (UNKNOWN_SERVER_ERROR, or no answer at all) are refused for what is wrong with them: Produce without
+  records, AlterConfigs that names a resource twice, operations on configs that do not exist, a topic without a name in
+  DescribeTopicPartitions.
+- Who becomes the leader of a classic group whose leader left, and which member of a KIP-848 group gets the partition that cannot be
+  shared out evenly, goes by the order of a hash table in Kafka; here by the order of joining and of the member ids."""
+
 PROTOCOL_OPENING = f"""\
 # Protocol
 
@@ -152,6 +168,7 @@ def protocol() -> Iterator[str]:
         yield from (f"### `{name.removeprefix('penstock.broker.handlers.')}`", "")
         yield from inspect.cleandoc(sys.modules[name].__doc__ or "").splitlines()
         yield ""
+    yield from (PROTOCOL_DIFFERENCES, "")
     yield from ("## Known to Kafka 4.2, not answered", "")
     unanswered = (ApiKey(key) for key in API_VERSIONS if key not in answered)
     yield from _table(("key", "API"), ((str(int(key)), _api_name(key.name)) for key in unanswered))

@@ -19,6 +19,7 @@ def ask(broker: Broker, fields: Mapping[str, object], *, validate_only: bool = F
     return answer.topics[0]
 
 
+ON_ONE = {"partition_index": 0, "broker_ids": [1]}
 UNKNOWN_OPTION = [{"name": "no.such.option", "value": "1"}]
 
 
@@ -39,7 +40,11 @@ def test_topic_that_is_only_validated_is_answered_like_one_that_is_made(broker: 
     ("fields", "error"),
     [
         ({"configs": UNKNOWN_OPTION, "replication_factor": 0}, ErrorCode.invalid_config),
-        ({"configs": UNKNOWN_OPTION, "assignments": [{"partition_index": 0, "broker_ids": [1]}]}, ErrorCode.invalid_config),
+        ({"configs": UNKNOWN_OPTION, "assignments": [ON_ONE]}, ErrorCode.invalid_config),
+        (
+            {"configs": UNKNOWN_OPTION, "num_partitions": -1, "replication_factor": -1, "assignments": [ON_ONE, ON_ONE]},
+            ErrorCode.invalid_config,
+        ),
         ({"num_partitions": 0, "replication_factor": 0}, ErrorCode.invalid_replication_factor),
         ({"name": "", "configs": UNKNOWN_OPTION}, ErrorCode.invalid_topic_exception),
     ],
@@ -48,7 +53,13 @@ def test_of_two_mistakes_the_one_that_kafka_looks_at_first_is_told(broker: Broke
     assert ask(broker, fields).error_code == error
 
 
-def test_name_that_is_taken_is_told_before_anything_else(broker: Broker) -> None:
+def test_partition_that_is_assigned_twice_is_refused(broker: Broker) -> None:
+    refused = ask(broker, {"num_partitions": -1, "replication_factor": -1, "assignments": [ON_ONE, ON_ONE]})
+    assert refused.error_code == ErrorCode.invalid_replica_assignment
+
+
+@pytest.mark.parametrize("configs", [UNKNOWN_OPTION, [{"name": "retention.ms", "value": None}]])
+def test_name_that_is_taken_is_told_before_anything_else(broker: Broker, configs: list[dict[str, str | None]]) -> None:
     taken = create_topic(broker)
-    fields = {"name": taken, "configs": UNKNOWN_OPTION, "assignments": [{"partition_index": 0, "broker_ids": [1]}]}
+    fields = {"name": taken, "configs": configs, "assignments": [ON_ONE]}
     assert ask(broker, fields).error_code == ErrorCode.topic_already_exists

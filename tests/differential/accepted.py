@@ -22,7 +22,7 @@ class Accepted(NamedTuple):
 PRODUCED = r"responses.*\.partition_responses\[\d+\]\.error_code"
 OPERATIONS = r"(.*\.)?(topic_)?authorized_operations"
 OTHER = "unknown_topic_or_partition|invalid_config|invalid_request"
-OPTIONS_IN_ANSWERS = ((19, r"topics\..*\.configs"), (32, r"results\[0\]\.configs"))
+OPTIONS_IN_ANSWERS = ((19, r"topics.*\.configs"), (32, r"results\[0\]\.configs"))
 
 ACCEPTED = [
     Accepted(None, r"(.*\.)?error_message", "we say what is wrong where Kafka has only a code, or an empty sentence", kafka="None|"),
@@ -52,7 +52,8 @@ OPEN = [
     Accepted(1, r"responses.*\.aborted_transactions", "no list, or an empty one, for a partition with an error", kafka=r"\[\]|None"),
     Accepted(1, "session_id", "a full fetch of nothing opens a session in Kafka", ours="0"),
     Accepted(3, OPERATIONS, "a topic that is not there, asked for by id", kafka="-2147483648"),
-    Accepted(14, "error_code", "no protocol from a stranger", kafka="inconsistent_group_protocol", ours="unknown_member_id"),
+    Accepted(14, "error_code", "a SyncGroup without a protocol", kafka="inconsistent_group_protocol"),
+    Accepted(14, "protocol_type|protocol_name|assignment", "what comes with it", kafka="None|b''"),
     Accepted(15, OPERATIONS, "a group that is not there", kafka="-2147483648"),
     Accepted(15, r"groups\[1\]", "a group that is asked for twice", ours=r"\(absent\)"),
     Accepted(32, r"results\[0\]\.error_code", "a name that no topic can have", kafka=r"invalid_topic_exception"),

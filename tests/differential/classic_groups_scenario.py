@@ -13,12 +13,11 @@ from tests.clients.group_requests import (
     HEARTBEAT,
     JOIN_GROUP,
     LEAVE_GROUP,
-    LIST_GROUPS,
     OFFSET_COMMIT,
     SYNC_GROUP,
     subscription,
 )
-from tests.differential.scenario import Scenario
+from tests.differential.group_listing import GroupListing
 from tests.differential.symbol import Symbol
 
 TIMEOUT_MS = 60_000
@@ -50,7 +49,7 @@ class Group:
     members: list[Member] = field(default_factory=list)
 
 
-class ClassicGroupsScenario(Scenario):
+class ClassicGroupsScenario(GroupListing):
     """JoinGroup, SyncGroup, Heartbeat, LeaveGroup, DescribeGroups, ListGroups, DeleteGroups, OffsetCommit of members."""
 
     name = "classic-groups"
@@ -250,12 +249,7 @@ class ClassicGroupsScenario(Scenario):
         self.ask(DESCRIBE_GROUPS, {"groups": groups, "include_authorized_operations": self.chance(50)})
 
     def list_groups(self, _: Group) -> None:
-        states = ["Stable", "empty", "Empty", "Dead", "nonsense", "PreparingRebalance"]
-        fields = {
-            "states_filter": self.some(states) if self.chance(50) else [],
-            "types_filter": self.some(["classic", "Consumer", "consumer", "share", "nonsense"]) if self.chance(50) else [],
-        }
-        self.ask(LIST_GROUPS, fields)
+        self.ask_for_groups(["Stable", "empty", "Empty", "Dead", "nonsense", "PreparingRebalance"])
 
     def delete(self, group: Group) -> None:
         names = [self.mostly(group.name, "", "nobody") for _ in range(self.mostly(1, 2))]

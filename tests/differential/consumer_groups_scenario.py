@@ -1,7 +1,7 @@
 """KIP-848 groups: members beat, take over what they are assigned or do not, change their minds, and are described.
 
-Which member gets which partition is compared where Kafka's assignors leave it to nothing arbitrary: one topic with the uniform assignor,
-or equal subscriptions with the range assignor. With several topics the uniform one goes by the order of a hash table of topic ids.
+Which member gets which partition is compared where Kafka's assignors leave it to nothing arbitrary: one topic and two members with the
+uniform assignor, or equal subscriptions with the range assignor. Beyond that the uniform one goes by the order of hash tables.
 """
 
 from dataclasses import dataclass, field
@@ -16,13 +16,12 @@ from tests.clients.group_requests import (
     HEARTBEAT,
     JOIN_GROUP,
     LEAVE_GROUP,
-    LIST_GROUPS,
     OFFSET_COMMIT,
     OFFSET_FETCH,
     SYNC_GROUP,
     subscription,
 )
-from tests.differential.scenario import Scenario
+from tests.differential.group_listing import GroupListing
 
 LEAVE, LEAVE_FOR_A_WHILE = -1, -2
 TIMEOUT_MS = 60_000
@@ -49,7 +48,7 @@ class Group:
     members: list[Member] = field(default_factory=list)
 
 
-class ConsumerGroupsScenario(Scenario):
+class ConsumerGroupsScenario(GroupListing):
     """ConsumerGroupHeartbeat, ConsumerGroupDescribe, and what classic requests say to such a group."""
 
     name = "consumer-groups"
@@ -109,6 +108,10 @@ class ConsumerGroupsScenario(Scenario):
             "topic_partitions": member.owned,
         }
         answer = self.ask(CONSUMER_GROUP_HEARTBEAT, fields | other)
+        if answer["error_code"] == "unknown_server_error":
+            # Kafka tripped, and what the group is there from now on is an accident.
+            self.count += 1
+            self.groups[self.groups.index(group)] = Group(f"{self.prefix}again{self.count}", group.topics, group.assignor)
         if answer["error_code"] == "none" and answer["member_epoch"] >= 0:
             member.epoch = answer["member_epoch"]
             if answer["assignment"] is not None and self.chance(85):
@@ -118,7 +121,7 @@ class ConsumerGroupsScenario(Scenario):
         return answer
 
     def enter(self, group: Group) -> None:
-        if len(group.members) >= 4:
+        if len(group.members) >= (2 if group.assignor is None else 4):
             return self.beat(group)
         self.count += 1
         instance = f"instance{self.random.randrange(3)}" if self.chance(30) else None
@@ -233,7 +236,9 @@ class ConsumerGroupsScenario(Scenario):
             "members": [{"member_id": "nobody", "group_instance_id": None}],
         }
         if group.members:
-            api_key = self.random.choice([HEARTBEAT, SYNC_GROUP, LEAVE_GROUP, JOIN_GROUP])
+            # A stranger who joins moves the group to the other protocol; as a third member he would leave the uniform assignor a choice.
+            joining = [] if group.assignor is None else [JOIN_GROUP]
+            api_key = self.random.choice([HEARTBEAT, SYNC_GROUP, LEAVE_GROUP, *joining])
             if api_key == JOIN_GROUP:
                 fields |= {"member_id": "nobody"}
             if api_key == LEAVE_GROUP:
@@ -241,12 +246,7 @@ class ConsumerGroupsScenario(Scenario):
             self.ask(api_key, fields, connection="classic")
 
     def list_groups(self, _: Group) -> None:
-        states = ["Stable", "Assigning", "reconciling", "Empty", "Dead", "nonsense"]
-        fields = {
-            "states_filter": self.some(states) if self.chance(50) else [],
-            "types_filter": self.some(["classic", "Consumer", "consumer", "share", "nonsense"]) if self.chance(50) else [],
-        }
-        self.ask(LIST_GROUPS, fields)
+        self.ask_for_groups(["Stable", "Assigning", "reconciling", "Empty", "Dead", "nonsense"])
 
     def delete(self, group: Group) -> None:
         self.ask(DELETE_GROUPS, {"groups_names": [self.mostly(group.name, "", "nobody")]})

@@ -43,7 +43,6 @@ BAD_HEADERS: tuple[dict[str, int], ...] = (
     {"record_count": -1},
     {"attributes": 0x20},
     {"attributes": 0x10},
-    {"attributes": 0x08},
     {"attributes": 0x05},
     {"attributes": 0x07},
     {"attributes": 0x01},
@@ -75,7 +74,7 @@ class LogScenario(Scenario):
         self.given_up: set[tuple[str, int]] = set()
         self.by_id = self.chance(60)
         for number, configs in enumerate(TOPIC_CONFIGS):
-            partitions = self.random.randint(1, 4) if number else 8
+            partitions = self.random.randint(1, 4) if number else 24
             self.create_topic(f"{self.prefix}{number}", partitions, configs)
             if number:
                 self.check_records(f"{self.prefix}{number}")
@@ -236,14 +235,14 @@ class LogScenario(Scenario):
         return [self.named(name) | {"partitions": parts} for name, parts in topics.items()]
 
     def fetch(self) -> None:
-        places = list(dict.fromkeys(self.any_place() for _ in range(self.random.choice([1, 2, 5, 12]))))
+        places = list(dict.fromkeys(self.any_place() for _ in range(self.random.choice([1, 2, 5, 12, 40]))))
         limits = (1 << 20, 1 << 20, 500, 100, 70, 0)
         fields = {
             "replica_id": -1,
             "max_wait_ms": self.mostly(0, 1, 20),
             "min_bytes": self.mostly(0, 1, 100_000),
             "max_bytes": self.random.choice([1 << 26, 1 << 26, 10_000, 1000, 300, 0]),
-            "isolation_level": self.mostly(0, 1, percent=60),
+            "isolation_level": self.mostly(0, 1, 1, 1, 7, percent=60),
             "session_id": 0,
             "session_epoch": -1,
             "topics": self.wanted(places, limits),

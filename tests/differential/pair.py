@@ -10,7 +10,7 @@ from tests.differential.accepted import not_accepted
 from tests.differential.answer import Compared, Unifier, tree
 from tests.differential.symbol import Symbols
 
-AGAIN_S = 5.0
+AGAIN_S = 10.0
 """How long Kafka may take until it shows what it has done: its answers to tools come before its own brokers have heard of a change."""
 NO_ANSWER_S = 20.0
 

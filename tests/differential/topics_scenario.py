@@ -139,7 +139,7 @@ class TopicsScenario(Scenario):
         if self.chance(40):
             cursor = {
                 "topic_name": self.mostly(self.existing(), self.any_name(), ""),
-                "partition_index": self.mostly(0, 1, 2, 9, -1, percent=40),
+                "partition_index": self.mostly(0, 1, 2, 9, -1 if names else 0, percent=40),
             }
         fields = {
             "topics": [{"name": name} for name in names],

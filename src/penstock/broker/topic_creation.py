@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from penstock.cluster.controller import Controller
 from penstock.coordination.cluster_view import INTERNAL_TOPICS, TopicState
 from penstock.coordination.topic_names import check_collision, check_name
-from penstock.errors import InvalidRequest, PolicyViolation, TopicAlreadyExists, UnknownTopicOrPartition
+from penstock.errors import InvalidReplicaAssignment, InvalidRequest, PolicyViolation, TopicAlreadyExists, UnknownTopicOrPartition
 from penstock.options.settings import BrokerSettings
 from penstock.options.validation import validate_topic_overrides
 
@@ -39,16 +39,17 @@ class TopicCreation:
         partitions: int = UNSET,
         replication_factor: int = UNSET,
         configs: Mapping[str, str],
-        assignment: Mapping[int, Sequence[int]] | None = None,
+        assignment: Sequence[tuple[int, Sequence[int]]] = (),
     ) -> TopicState:
         """The topic as it would be; raises what stands against it, in Kafka's order: the name, the configs, the numbers."""
+        self.check_new(name)
+        validate_topic_overrides(configs)
         settings = self._settings()
-        check_name(name)
-        check_collision(name, self._under_way)
-        if name not in self._controller.view.topics:
-            validate_topic_overrides(configs)
-            if assignment and (partitions != UNSET or replication_factor != UNSET):
-                raise InvalidRequest("give either replica assignments or the numbers of partitions and replicas (-1 beside assignments)")
+        if assignment and (partitions != UNSET or replication_factor != UNSET):
+            raise InvalidRequest("give either replica assignments or the numbers of partitions and replicas (-1 beside assignments)")
+        replicas = dict(assignment)
+        if len(replicas) < len(assignment):
+            raise InvalidReplicaAssignment(f"topic {name!r} has a partition that is assigned twice")
         count = len(assignment) if assignment else settings.integer("num.partitions") if partitions == UNSET else partitions
         if name in INTERNAL_TOPICS:
             # There are descriptors kept for them: without them no group works.
@@ -56,9 +57,14 @@ class TopicCreation:
         else:
             self.check_partition_count(count)
         factor = settings.integer("default.replication.factor") if replication_factor == UNSET else replication_factor
-        return self._controller.plan_topic(
-            name, partitions=count, replication_factor=factor, configs=configs, assignment=assignment or None
-        )
+        return self._controller.plan_topic(name, partitions=count, replication_factor=factor, configs=configs, assignment=replicas or None)
+
+    def check_new(self, name: str) -> None:
+        """Raise if no topic can have the name, or one has it."""
+        check_name(name)
+        if name in self._controller.view.topics:
+            raise TopicAlreadyExists(f"topic {name!r} already exists")
+        check_collision(name, self._under_way)
 
     def count(self, *, partitions: int, assigned: int) -> int:
         """How many partitions a topic would get for which a client gave these numbers."""

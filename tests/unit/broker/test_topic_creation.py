@@ -29,7 +29,7 @@ async def test_what_is_not_said_is_the_brokers_default(cluster: Cluster) -> None
 async def test_what_contradicts_itself_is_refused(cluster: Cluster) -> None:
     creation = creation_in(cluster)
     with pytest.raises(InvalidRequest):
-        creation.plan("orders", partitions=1, configs={}, assignment={0: [1]})
+        creation.plan("orders", partitions=1, configs={}, assignment=[(0, [1])])
     with pytest.raises(InvalidConfig):
         creation.plan("orders", configs={"retention.ms": "soon"})
     with pytest.raises(PolicyViolation):

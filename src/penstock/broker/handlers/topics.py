@@ -51,12 +51,13 @@ class TopicsFamily:
             self._creation.check_request(in_all)
             if is_repeated:
                 raise InvalidRequest(f"topic {asked.name!r} is named twice in the request")
+            self._creation.check_new(asked.name)
             topic = self._creation.plan(
                 asked.name,
                 partitions=asked.num_partitions,
                 replication_factor=asked.replication_factor,
                 configs=_given_configs(asked.configs),
-                assignment={one.partition_index: one.broker_ids for one in asked.assignments},
+                assignment=[(one.partition_index, one.broker_ids) for one in asked.assignments],
             )
             if not validate_only:
                 await self._creation.create(topic, timeout_ms=timeout_ms)
