@@ -133,6 +133,7 @@ class BrokerServer:
         self._readers = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="read")
         self._exit.callback(self._readers.shutdown)
         await self._open_storage()
+        self._build_cluster()
         self._build_handlers()
         await self._join_cluster()
         self._spawn(self._watcher.run())
@@ -197,7 +198,7 @@ class BrokerServer:
         logger.warning("the coordination tree was taken out of %s: it begins anew, and no topic is known", place)
         return emptied[0]
 
-    def _build_handlers(self) -> None:
+    def _build_cluster(self) -> None:
         clock, settings, node_id = self._clock, self._settings, self._options.node_id
         self._flusher = Flusher(self._executor, clock)
         self._replicas = Replicas(
@@ -218,17 +219,21 @@ class BrokerServer:
         )
         self._election = ControllerElection(self._coordination, broker_id=node_id, on_elected=lambda _claim: None, on_resigned=lambda: None)
         self._watcher = ClusterWatcher(self._coordination, on_change=self._view_changed)
-        controller = Controller(self._coordination, self._watcher, claim=lambda: self._election.claim)
-        creation = TopicCreation(controller, lambda: settings.current, max_partitions_in_all=self._max_partitions)
+        self._controller = Controller(self._coordination, self._watcher, claim=lambda: self._election.claim)
+        self._creation = TopicCreation(self._controller, lambda: settings.current, max_partitions_in_all=self._max_partitions)
         self._groups = Groups(
             self._replicas,
-            creation,
+            self._creation,
             settings=settings,
             group_settings=self._group_settings,
             clock=clock,
             executor=self._readers,
             spawn=self._spawn,
         )
+
+    def _build_handlers(self) -> None:
+        clock, settings, node_id = self._clock, self._settings, self._options.node_id
+        controller, creation = self._controller, self._creation
         sessions = FetchSessions(
             max_sessions=settings.current.integer("max.incremental.fetch.session.cache.slots"),
             min_idle_ms=SESSION_MIN_IDLE_MS,
