@@ -230,6 +230,26 @@ def test_the_last_member_of_the_new_protocol_may_go_in_any_way(how: str) -> None
     assert script.kind[0] == "classic"
 
 
+def test_timer_that_comes_late_converts_before_the_next_request_is_decided() -> None:
+    """A request finds the last member of the new protocol overdue before the timer does: what follows must find the classic group."""
+    script = MigrationScript()
+    (one,) = script.classic_group(FIRST)
+    join_new(script)
+    generation = 0
+    for _ in range(5):
+        script.move(SESSION_MS - 1_100)
+        generation = cast("int", script.answers[script.join(one)]["generation_id"])
+        script.sync(one, generation)
+    script.now_ms += 1_000
+    script.heartbeat(one, generation)
+    assert script.kind == ("classic", "PreparingRebalance")
+    assert script.heartbeat(one, generation) == REBALANCE_IN_PROGRESS
+    join_new(script, "late")
+    known = script.kind[0], script.member_types()
+    script.restart()
+    assert (script.kind[0], script.member_types()) == known == ("consumer", {one: 0, "late": 1})
+
+
 def test_group_of_classic_members_only_stays_if_there_is_no_way_back() -> None:
     script = MigrationScript(policy="upgrade")
     one, two = script.classic_group(FIRST, SECOND)
