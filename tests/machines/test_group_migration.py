@@ -121,6 +121,34 @@ def test_group_that_has_no_generation_yet_is_converted_as_well() -> None:
     assert script.member_types() == {member_id: 0, "new": 1}
 
 
+def test_group_is_converted_while_its_members_agree_on_another_protocol() -> None:
+    """The last generation used a protocol that the member which is joining does not have."""
+    script = MigrationScript()
+    both = (Protocol("range", subscription("t")), Protocol("roundrobin", subscription("t")))
+    waiter = script.join(protocols=both)
+    script.move(2 * DELAY_MS)
+    one = str(script.answers[waiter]["member_id"])
+    script.sync(one, 1, {one: FIRST})
+    waiter = script.join(protocols=both[1:])
+    assert script.kind == ("classic", "PreparingRebalance")
+    assert join_new(script)["error_code"] == OK
+    assert script.answers[waiter]["error_code"] == REBALANCE_IN_PROGRESS
+    assert script.member_types() == {one: 0, str(script.answers[waiter]["member_id"]): 0, "new": 1}
+
+
+def test_protocol_that_nobody_can_read_fails_its_own_member_only() -> None:
+    """The members agreed on another one, but in a group of the new protocol everybody is answered in its own first one."""
+    script = MigrationScript()
+    unreadable = (Protocol("own", b"\xff\xff"), Protocol("range", subscription("t")))
+    waiters = [script.join(instance_id="i"), script.join(protocols=unreadable)]
+    script.move(2 * DELAY_MS)
+    one, two = (str(script.answers[waiter]["member_id"]) for waiter in waiters)
+    script.sync(two, 1)
+    script.sync(one, 1, {one: FIRST, two: SECOND}, instance_id="i")
+    assert join_new(script, instance_id="i")["error_code"] == OK
+    assert script.answers[script.sync(two, 1)]["error_code"] == UNKNOWN_SERVER_ERROR
+
+
 def test_positions_stay_through_every_conversion() -> None:
     script = MigrationScript()
     one, _ = script.classic_group(FIRST, SECOND)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from penstock.errors import GroupIdNotFound, MalformedFrame
 from penstock.groups.classic_group import ClassicGroup
 from penstock.groups.classic_member import NO_ASSIGNMENT, ClassicMember
+from penstock.groups.classic_rebalance import PREPARING_REBALANCE
 from penstock.groups.commands import Protocol
 from penstock.groups.consumer_group_state import ConsumerGroupState
 from penstock.groups.consumer_member import ConsumerMember, MigratedMember
@@ -54,8 +55,10 @@ def _not_upgraded(group: ClassicGroup, reason: str) -> GroupIdNotFound:
 
 
 def _agreed_protocol(group: ClassicGroup) -> str:
-    """What the members agreed on; a group that is about to have its first generation has agreed on nothing yet, or has no members."""
-    return group.protocol_name or (group.roster.choose_protocol() if len(group.roster) else "")
+    """What the members would agree on now: those of a generation to come may not have the protocol of the last one."""
+    if group.protocol_name is not None and group.state != PREPARING_REBALANCE:
+        return group.protocol_name
+    return group.roster.choose_protocol() if len(group.roster) else ""
 
 
 def _upgraded(group: ClassicGroup, member: ClassicMember, subscribed: bytes, image: TopicImage) -> MigratedMember:
