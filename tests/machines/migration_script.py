@@ -48,18 +48,27 @@ def assignment(*partitions: tuple[str, int], version: int = 1) -> bytes:
     return encode_assignment(_by_topic(set(partitions)), version=version)
 
 
+def _image(topics: dict[str, int]) -> TopicImage:
+    return TopicImage({name: TopicInfo(topic_id(name), count) for name, count in topics.items()})
+
+
 class MigrationScript(CoordinatorScript):
     """One coordinator with one group, "g"."""
 
     def __init__(self, *, policy: str = "bidirectional", topics: dict[str, int] | None = None, **settings: int) -> None:
         self.settings = GroupSettings(initial_rebalance_delay_ms=DELAY_MS, consumer_migration_policy=policy, **settings)  # type: ignore[arg-type]
-        self.image = TopicImage({name: TopicInfo(topic_id(name), count) for name, count in (topics or {"t": 4}).items()})
+        self.image = _image(topics or {"t": 4})
         super().__init__(self._empty())
 
     def _empty(self) -> GroupCoordinator:
         coordinator = GroupCoordinator(self.settings, consumer_group=ConsumerGroup)
         coordinator.topics_changed(self.image, START_MS)
         return coordinator
+
+    def change_topics(self, topics: dict[str, int]) -> None:
+        """These are the topics now, with so many partitions each."""
+        self.image = _image(topics)
+        self.take(self.coordinator.topics_changed(self.image, self.now_ms))
 
     def restart(self) -> None:
         """The broker is killed and comes back: what waited is told to look for the coordinator again."""

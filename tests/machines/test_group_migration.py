@@ -430,6 +430,25 @@ def test_static_member_comes_back_with_the_new_protocol_and_keeps_its_place() ->
     assert join_new(script, "second", instance_id="i1")["error_code"] == UNRELEASED_INSTANCE_ID
 
 
+@pytest.mark.parametrize("why", ["left", "joined", "has grown"])
+def test_static_member_that_changes_its_protocol_leaves_nothing_unread(why: str) -> None:
+    """It asks for what it had before, but what the leader assigned last does not fit the group any more."""
+    script = MigrationScript()
+    clients: list[Client | ClassicClient] = [ClassicClient(script, "t", instance_id=name) for name in ("i0", "i1")]
+    settle(clients, script)
+    if why == "left":
+        script.leave(clients.pop().member_id, "i1")
+    elif why == "joined":
+        clients.append(ClassicClient(script, "t"))
+        cast("ClassicClient", clients[-1]).step()
+    else:
+        script.change_topics({"t": 6})
+    clients[0] = Client(script, "new", "t", instance_id="i0")
+    settle(clients, script)
+    assert script.kind[0] == "consumer"
+    assert all(client.owned for client in clients)
+
+
 def test_last_static_member_that_comes_back_as_a_classic_one_takes_the_group_along() -> None:
     script = MigrationScript()
     one, _ = script.classic_group(FIRST, SECOND, instance_ids=True)

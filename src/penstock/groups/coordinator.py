@@ -28,6 +28,7 @@ from penstock.errors import (
 )
 from penstock.groups.classic_answers import join_error, sync_answer
 from penstock.groups.classic_group import ClassicGroup
+from penstock.groups.classic_rebalance import STABLE
 from penstock.groups.commands import (
     CommitOffsets,
     ConsumerHeartbeat,
@@ -296,7 +297,8 @@ class GroupCoordinator(GroupShard):
         outcome = group.topics_changed(image, now_ms=now_ms)
         if isinstance(former, ClassicGroup) and not former.is_empty:
             members = upgraded_members(former, image, settings=self._settings)
-            outcome.merge(group.take_over(members, epoch=former.generation_id, now_ms=now_ms))
+            is_rebalancing = former.state != STABLE
+            outcome.merge(group.take_over(members, epoch=former.generation_id, is_rebalancing=is_rebalancing, now_ms=now_ms))
         return outcome
 
     def _new_consumer_group(self, command: ConsumerHeartbeat) -> ConsumerMachine:
