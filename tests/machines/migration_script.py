@@ -124,6 +124,13 @@ class MigrationScript(CoordinatorScript):
         members = cast("list[Fields]", self.coordinator.describe_consumer("g")["members"])
         return {str(member["member_id"]): member["member_type"] for member in members}
 
+    def held_by(self, member_id: str) -> list[tuple[str, tuple[int, ...]]]:
+        """Of a KIP-848 group: what a member has, as ConsumerGroupDescribe shows it."""
+        members = cast("list[Fields]", self.coordinator.describe_consumer("g")["members"])
+        (member,) = [member for member in members if member["member_id"] == member_id]
+        partitions = cast("dict[str, list[Fields]]", member["assignment"])["topic_partitions"]
+        return [(str(topic["topic_name"]), tuple(cast("list[int]", topic["partitions"]))) for topic in partitions]
+
     def is_up_to_date(self, client: "Client | ClassicClient") -> bool:
         """Whether a commit of the client would be taken."""
         group = self.coordinator._groups.get("g")

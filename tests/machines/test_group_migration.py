@@ -136,6 +136,31 @@ def test_group_is_converted_while_its_members_agree_on_another_protocol() -> Non
     assert script.member_types() == {one: 0, str(script.answers[waiter]["member_id"]): 0, "new": 1}
 
 
+@pytest.mark.parametrize("is_next_under_way", [False, True], ids=["the generation is complete", "the next one is under way"])
+def test_member_that_has_not_heard_of_its_assignment_still_has_what_it_said(*, is_next_under_way: bool) -> None:
+    """Its leader took a partition away from a cooperative member, which reads it until it is told: nobody else may have it so long."""
+    script = MigrationScript()
+    one, two = script.classic_group(FIRST, SECOND)
+    joining = script.join()
+    script.join(one, protocols=(Protocol("range", subscription("t", owned={("t", 0), ("t", 1)})),))
+    script.join(two, protocols=(Protocol("range", subscription("t", owned={("t", 2), ("t", 3)})),))
+    three = str(script.answers[joining]["member_id"])
+    script.sync(three, 2)
+    script.sync(one, 2, {one: FIRST, two: assignment(("t", 2)), three: assignment()})
+    assert script.kind == ("classic", "Stable")
+    if is_next_under_way:
+        script.join(three)
+    join_new(script)
+    assert script.answers[script.sync(two, 2)]["error_code"] == REBALANCE_IN_PROGRESS
+    ((_, held),) = script.held_by(two)
+    assert held == (2, 3)
+    script.join(three)
+    assert all(3 not in numbers for _, numbers in assigned(script.answers[script.sync(three, 3)]).partitions)
+    script.join(two)
+    ((_, held),) = script.held_by(two)
+    assert len(held) == 1, "it has given everything up, and gets its share"
+
+
 def test_protocol_that_nobody_can_read_fails_its_own_member_only() -> None:
     """The members agreed on another one, but in a group of the new protocol everybody is answered in its own first one."""
     script = MigrationScript()

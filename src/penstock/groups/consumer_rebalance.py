@@ -113,20 +113,22 @@ class ConsumerRebalance:
         outcome = Outcome()
         for member in members:
             self._write(outcome, ConsumerRecordType.MEMBER_METADATA, member.metadata, name=member.member_id)
-        is_settled = not is_rebalancing and self._is_all_assigned(members)
+        is_settled = not is_rebalancing and self._is_all_held_as_assigned(members)
         metadata_hash = self._subscriptions.metadata_hash() if is_settled else NO_HASH
         self._write(outcome, ConsumerRecordType.GROUP_METADATA, GroupEpoch(epoch, metadata_hash))
         for member in members:
             self._write(outcome, ConsumerRecordType.TARGET_ASSIGNMENT_MEMBER, TargetAssignment(member.assigned), name=member.member_id)
         self._write(outcome, ConsumerRecordType.TARGET_ASSIGNMENT, TargetAssignmentEpoch(epoch))
         for member in members:
-            current = CurrentAssignment(epoch, epoch, int(MemberState.STABLE), member.assigned, ())
+            current = CurrentAssignment(epoch, epoch, int(MemberState.STABLE), member.held, ())
             self._write(outcome, ConsumerRecordType.CURRENT_ASSIGNMENT, current, name=member.member_id)
             self._extend_session(self._state.members[member.member_id], now_ms)
         return outcome
 
-    def _is_all_assigned(self, members: Sequence[MigratedMember]) -> bool:
-        """Whether every partition of the topics that they read has exactly one of the members."""
+    def _is_all_held_as_assigned(self, members: Sequence[MigratedMember]) -> bool:
+        """Whether every partition of the topics that they read was given to exactly one of the members, and nobody has anything else."""
+        if any(member.held != member.assigned for member in members):
+            return False
         assigned = [(topic_id, number) for member in members for topic_id, numbers in member.assigned for number in numbers]
         counts = self._subscriptions.partition_counts()
         return len(assigned) == sum(counts.values()) and set(assigned) == {
