@@ -64,4 +64,4 @@ def test_assignment_comes_back_as_it_was_written() -> None:
 def test_partitions_of_a_topic_that_is_named_twice_are_taken_together() -> None:
     """What a member says to own must not be taken for given up because of how it says it."""
     image = TopicImage({"t": TopicInfo(UUID(int=7), 4)})
-    assert by_id((("t", (3,)), ("gone", (1,)), ("t", (0, 3))), image) == ((UUID(int=7), (0, 3)),)
+    assert by_id((("t", (3,)), ("gone", (1,)), ("t", (0,))), image) == ((UUID(int=7), (0, 3)),)
