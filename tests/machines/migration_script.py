@@ -48,18 +48,27 @@ def assignment(*partitions: tuple[str, int], version: int = 1) -> bytes:
     return encode_assignment(_by_topic(set(partitions)), version=version)
 
 
+def _image(topics: dict[str, int]) -> TopicImage:
+    return TopicImage({name: TopicInfo(topic_id(name), count) for name, count in topics.items()})
+
+
 class MigrationScript(CoordinatorScript):
     """One coordinator with one group, "g"."""
 
     def __init__(self, *, policy: str = "bidirectional", topics: dict[str, int] | None = None, **settings: int) -> None:
         self.settings = GroupSettings(initial_rebalance_delay_ms=DELAY_MS, consumer_migration_policy=policy, **settings)  # type: ignore[arg-type]
-        self.image = TopicImage({name: TopicInfo(topic_id(name), count) for name, count in (topics or {"t": 4}).items()})
+        self.image = _image(topics or {"t": 4})
         super().__init__(self._empty())
 
     def _empty(self) -> GroupCoordinator:
         coordinator = GroupCoordinator(self.settings, consumer_group=ConsumerGroup)
         coordinator.topics_changed(self.image, START_MS)
         return coordinator
+
+    def change_topics(self, topics: dict[str, int]) -> None:
+        """These are the topics now, with so many partitions each."""
+        self.image = _image(topics)
+        self.take(self.coordinator.topics_changed(self.image, self.now_ms))
 
     def restart(self) -> None:
         """The broker is killed and comes back: what waited is told to look for the coordinator again."""
@@ -114,6 +123,13 @@ class MigrationScript(CoordinatorScript):
         """Of a KIP-848 group: which member is which, as ConsumerGroupDescribe numbers them."""
         members = cast("list[Fields]", self.coordinator.describe_consumer("g")["members"])
         return {str(member["member_id"]): member["member_type"] for member in members}
+
+    def held_by(self, member_id: str) -> list[tuple[str, tuple[int, ...]]]:
+        """Of a KIP-848 group: what a member has, as ConsumerGroupDescribe shows it."""
+        members = cast("list[Fields]", self.coordinator.describe_consumer("g")["members"])
+        (member,) = [member for member in members if member["member_id"] == member_id]
+        partitions = cast("dict[str, list[Fields]]", member["assignment"])["topic_partitions"]
+        return [(str(topic["topic_name"]), tuple(cast("list[int]", topic["partitions"]))) for topic in partitions]
 
     def is_up_to_date(self, client: "Client | ClassicClient") -> bool:
         """Whether a commit of the client would be taken."""

@@ -121,6 +121,59 @@ def test_group_that_has_no_generation_yet_is_converted_as_well() -> None:
     assert script.member_types() == {member_id: 0, "new": 1}
 
 
+def test_group_is_converted_while_its_members_agree_on_another_protocol() -> None:
+    """The last generation used a protocol that the member which is joining does not have."""
+    script = MigrationScript()
+    both = (Protocol("range", subscription("t")), Protocol("roundrobin", subscription("t")))
+    waiter = script.join(protocols=both)
+    script.move(2 * DELAY_MS)
+    one = str(script.answers[waiter]["member_id"])
+    script.sync(one, 1, {one: FIRST})
+    waiter = script.join(protocols=both[1:])
+    assert script.kind == ("classic", "PreparingRebalance")
+    assert join_new(script)["error_code"] == OK
+    assert script.answers[waiter]["error_code"] == REBALANCE_IN_PROGRESS
+    assert script.member_types() == {one: 0, str(script.answers[waiter]["member_id"]): 0, "new": 1}
+
+
+@pytest.mark.parametrize("is_next_under_way", [False, True], ids=["the generation is complete", "the next one is under way"])
+def test_member_that_has_not_heard_of_its_assignment_still_has_what_it_said(*, is_next_under_way: bool) -> None:
+    """Its leader took a partition away from a cooperative member, which reads it until it is told: nobody else may have it so long."""
+    script = MigrationScript()
+    one, two = script.classic_group(FIRST, SECOND)
+    joining = script.join()
+    script.join(one, protocols=(Protocol("range", subscription("t", owned={("t", 0), ("t", 1)})),))
+    script.join(two, protocols=(Protocol("range", subscription("t", owned={("t", 2), ("t", 3)})),))
+    three = str(script.answers[joining]["member_id"])
+    script.sync(three, 2)
+    script.sync(one, 2, {one: FIRST, two: assignment(("t", 2)), three: assignment()})
+    assert script.kind == ("classic", "Stable")
+    if is_next_under_way:
+        script.join(three)
+    join_new(script)
+    assert script.answers[script.sync(two, 2)]["error_code"] == REBALANCE_IN_PROGRESS
+    ((_, held),) = script.held_by(two)
+    assert held == (2, 3)
+    script.join(three)
+    assert all(3 not in numbers for _, numbers in assigned(script.answers[script.sync(three, 3)]).partitions)
+    script.join(two)
+    ((_, held),) = script.held_by(two)
+    assert len(held) == 1, "it has given everything up, and gets its share"
+
+
+def test_protocol_that_nobody_can_read_fails_its_own_member_only() -> None:
+    """The members agreed on another one, but in a group of the new protocol everybody is answered in its own first one."""
+    script = MigrationScript()
+    unreadable = (Protocol("own", b"\xff\xff"), Protocol("range", subscription("t")))
+    waiters = [script.join(instance_id="i"), script.join(protocols=unreadable)]
+    script.move(2 * DELAY_MS)
+    one, two = (str(script.answers[waiter]["member_id"]) for waiter in waiters)
+    script.sync(two, 1)
+    script.sync(one, 1, {one: FIRST, two: SECOND}, instance_id="i")
+    assert join_new(script, instance_id="i")["error_code"] == OK
+    assert script.answers[script.sync(two, 1)]["error_code"] == UNKNOWN_SERVER_ERROR
+
+
 def test_positions_stay_through_every_conversion() -> None:
     script = MigrationScript()
     one, _ = script.classic_group(FIRST, SECOND)
@@ -228,6 +281,26 @@ def test_the_last_member_of_the_new_protocol_may_go_in_any_way(how: str) -> None
             generation = script.answers[script.join(one)]["generation_id"] if script.kind[0] == "consumer" else 0
             script.sync(one, cast("int", generation))
     assert script.kind[0] == "classic"
+
+
+def test_timer_that_comes_late_converts_before_the_next_request_is_decided() -> None:
+    """A request finds the last member of the new protocol overdue before the timer does: what follows must find the classic group."""
+    script = MigrationScript()
+    (one,) = script.classic_group(FIRST)
+    join_new(script)
+    generation = 0
+    for _ in range(5):
+        script.move(SESSION_MS - 1_100)
+        generation = cast("int", script.answers[script.join(one)]["generation_id"])
+        script.sync(one, generation)
+    script.now_ms += 1_000
+    script.heartbeat(one, generation)
+    assert script.kind == ("classic", "PreparingRebalance")
+    assert script.heartbeat(one, generation) == REBALANCE_IN_PROGRESS
+    join_new(script, "late")
+    known = script.kind[0], script.member_types()
+    script.restart()
+    assert (script.kind[0], script.member_types()) == known == ("consumer", {one: 0, "late": 1})
 
 
 def test_group_of_classic_members_only_stays_if_there_is_no_way_back() -> None:
@@ -380,6 +453,25 @@ def test_static_member_comes_back_with_the_new_protocol_and_keeps_its_place() ->
     held = cast("dict[str, list[Fields]]", answer["assignment"])["topic_partitions"]
     assert held == [{"topic_id": topic_id("t"), "partitions": [2, 3]}]
     assert join_new(script, "second", instance_id="i1")["error_code"] == UNRELEASED_INSTANCE_ID
+
+
+@pytest.mark.parametrize("why", ["left", "joined", "has grown"])
+def test_static_member_that_changes_its_protocol_leaves_nothing_unread(why: str) -> None:
+    """It asks for what it had before, but what the leader assigned last does not fit the group any more."""
+    script = MigrationScript()
+    clients: list[Client | ClassicClient] = [ClassicClient(script, "t", instance_id=name) for name in ("i0", "i1")]
+    settle(clients, script)
+    if why == "left":
+        script.leave(clients.pop().member_id, "i1")
+    elif why == "joined":
+        clients.append(ClassicClient(script, "t"))
+        cast("ClassicClient", clients[-1]).step()
+    else:
+        script.change_topics({"t": 6})
+    clients[0] = Client(script, "new", "t", instance_id="i0")
+    settle(clients, script)
+    assert script.kind[0] == "consumer"
+    assert all(client.owned for client in clients)
 
 
 def test_last_static_member_that_comes_back_as_a_classic_one_takes_the_group_along() -> None:

@@ -25,6 +25,7 @@ from penstock.groups.consumer_description import describe
 from penstock.groups.consumer_heartbeat_check import check_consumer_heartbeat
 from penstock.groups.consumer_member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, UNKNOWN_MEMBER, ConsumerMember, updated
 from penstock.groups.consumer_records import Assignment, ConsumerRecordType
+from penstock.groups.consumer_subscriptions import NO_HASH
 from penstock.groups.group import CONSUMER
 from penstock.groups.mixed_group import MixedGroup
 from penstock.groups.outcome import Fields, Outcome, Waiter
@@ -110,7 +111,7 @@ class ConsumerGroup(MixedGroup):
         member.forget_classic_deadlines()
         needs_target = self._change_expression(dropped, metadata, outcome) if expression_changed else False
         needs_target = self._scan(outcome, now_ms) or names_changed or needs_target
-        if needs_target or self._state.epoch == 0:
+        if needs_target or self._state.metadata_hash == NO_HASH:
             self._bump(outcome)
         if self._state.epoch > self._state.target_epoch:
             self._compute_target(outcome)

@@ -54,6 +54,9 @@ class MigratedMember(NamedTuple):
     member_id: str
     metadata: MemberMetadata
     assigned: Assignment
+    """What its leader gave it last."""
+    held: Assignment
+    """What it has: also what it had when it joined, if its leader gave that to nobody. It may not have heard of it yet."""
 
 
 def updated(metadata: MemberMetadata, command: ConsumerHeartbeat) -> MemberMetadata:

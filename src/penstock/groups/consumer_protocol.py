@@ -10,6 +10,7 @@ assignments. A version above the newest known one is read as that, as Kafka does
 
 import struct
 from typing import Final, NamedTuple
+from uuid import UUID
 
 from penstock.errors import MalformedFrame
 from penstock.groups.assignors import canonical
@@ -88,7 +89,10 @@ def version_of(metadata: bytes) -> int:
 
 def by_id(partitions: NamedPartitions, image: TopicImage) -> Assignment:
     """The same partitions by topic id; those of topics that do not exist are left out."""
-    known = {image.topics[topic].topic_id: frozenset(numbers) for topic, numbers in partitions if topic in image.topics}
+    known: dict[UUID, set[int]] = {}
+    for topic, numbers in partitions:  # which may name a topic more than once
+        if topic in image.topics:
+            known.setdefault(image.topics[topic].topic_id, set()).update(numbers)
     return canonical(known)
 
 

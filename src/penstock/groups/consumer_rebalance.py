@@ -31,7 +31,7 @@ from penstock.groups.consumer_records import (
     consumer_record,
     former_subscription_metadata_tombstone,
 )
-from penstock.groups.consumer_subscriptions import ConsumerSubscriptions
+from penstock.groups.consumer_subscriptions import NO_HASH, ConsumerSubscriptions
 from penstock.groups.group_migration import downgraded
 from penstock.groups.outcome import GroupRecord, Outcome
 from penstock.groups.reconciliation import MemberState, Target, reconcile
@@ -104,20 +104,36 @@ class ConsumerRebalance:
 
     # --- members --------------------------------------------------------------------------------------------------------------------------
 
-    def take_over(self, members: Sequence[MigratedMember], *, epoch: int, now_ms: int) -> Outcome:
-        """Become what a classic group was in its generation `epoch`: every member has what its leader gave it."""
+    def take_over(self, members: Sequence[MigratedMember], *, epoch: int, is_rebalancing: bool, now_ms: int) -> Outcome:
+        """Become what a classic group was in its generation `epoch`: every member has what its leader gave it.
+
+        If that is not what it should have by now, the group is one that no topics were assigned in yet: the next heartbeat does it. Kafka
+        relies on the member that converts the group to bring another subscription, which a static member does not.
+        """
         outcome = Outcome()
         for member in members:
             self._write(outcome, ConsumerRecordType.MEMBER_METADATA, member.metadata, name=member.member_id)
-        self._write(outcome, ConsumerRecordType.GROUP_METADATA, GroupEpoch(epoch, self._subscriptions.metadata_hash()))
+        is_settled = not is_rebalancing and self._is_all_held_as_assigned(members)
+        metadata_hash = self._subscriptions.metadata_hash() if is_settled else NO_HASH
+        self._write(outcome, ConsumerRecordType.GROUP_METADATA, GroupEpoch(epoch, metadata_hash))
         for member in members:
             self._write(outcome, ConsumerRecordType.TARGET_ASSIGNMENT_MEMBER, TargetAssignment(member.assigned), name=member.member_id)
         self._write(outcome, ConsumerRecordType.TARGET_ASSIGNMENT, TargetAssignmentEpoch(epoch))
         for member in members:
-            current = CurrentAssignment(epoch, epoch, int(MemberState.STABLE), member.assigned, ())
+            current = CurrentAssignment(epoch, epoch, int(MemberState.STABLE), member.held, ())
             self._write(outcome, ConsumerRecordType.CURRENT_ASSIGNMENT, current, name=member.member_id)
             self._extend_session(self._state.members[member.member_id], now_ms)
         return outcome
+
+    def _is_all_held_as_assigned(self, members: Sequence[MigratedMember]) -> bool:
+        """Whether every partition of the topics that they read was given to exactly one of the members, and nobody has anything else."""
+        if any(member.held != member.assigned for member in members):
+            return False
+        assigned = [(topic_id, number) for member in members for topic_id, numbers in member.assigned for number in numbers]
+        counts = self._subscriptions.partition_counts()
+        return len(assigned) == sum(counts.values()) and set(assigned) == {
+            (topic_id, number) for topic_id, count in counts.items() for number in range(count)
+        }
 
     def _replace(self, old: ConsumerMember, member_id: str, outcome: Outcome) -> None:
         """A static member is back with another member id: it takes over what the old one had."""

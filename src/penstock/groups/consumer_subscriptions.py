@@ -7,12 +7,16 @@ expression has been matched for the first time it stands for no topics.
 
 from collections.abc import Collection, Iterable, Iterator
 from hashlib import blake2b
+from typing import Final
 from uuid import UUID
 
 from penstock.groups.consumer_group_state import ConsumerGroupState
 from penstock.groups.consumer_records import MemberMetadata
 from penstock.groups.topic_image import TopicImage
 from penstock.groups.topic_patterns import MatchingBudget, TopicScan
+
+NO_HASH: Final = 0
+"""Kafka's sign for "none": no topics have been assigned in the group yet."""
 
 
 class ConsumerSubscriptions:
@@ -58,7 +62,7 @@ class ConsumerSubscriptions:
         return {topics[name].topic_id: topics[name].partition_count for name in self.names() if name in topics}
 
     def metadata_hash(self) -> int:
-        """A number that changes when subscribed topics come, go or get partitions (never 0: Kafka's sign for "none")."""
+        """A number that changes when subscribed topics come, go or get partitions; never `NO_HASH`."""
         digest = blake2b(digest_size=8)
         topics = self.image.topics
         for name in sorted(self.names()):

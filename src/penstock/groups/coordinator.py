@@ -28,6 +28,7 @@ from penstock.errors import (
 )
 from penstock.groups.classic_answers import join_error, sync_answer
 from penstock.groups.classic_group import ClassicGroup
+from penstock.groups.classic_rebalance import STABLE
 from penstock.groups.commands import (
     CommitOffsets,
     ConsumerHeartbeat,
@@ -111,11 +112,17 @@ class GroupCoordinator(GroupShard):
                 outcome = self._delete_group(command, waiter)
         group = self._present_group(command.group_id)
         if group is not None and (deadline_ms := group.next_deadline_ms()) is not None:
-            if deadline_ms <= now_ms:  # such as an initial delay of nothing
-                outcome.merge(group.tick(now_ms))
-                deadline_ms = group.next_deadline_ms()
-            self._timers.schedule(command.group_id, deadline_ms)
+            if deadline_ms <= now_ms:  # such as an initial delay of nothing, or a timer that comes late
+                self._tick_group(command.group_id, group, outcome, now_ms=now_ms)
+            else:
+                self._timers.schedule(command.group_id, deadline_ms)
         return outcome
+
+    def _tick_group(self, group_id: str, group: Group, outcome: Outcome, *, now_ms: int) -> None:
+        """Do what is due in a group; the next request finds what it has become by that."""
+        outcome.merge(group.tick(now_ms))
+        group = self._present_group(group_id) or group
+        self._timers.schedule(group_id, group.next_deadline_ms())
 
     def _present_group(self, group_id: str) -> Group | None:
         """The group after a change, which may have made another one of it."""
@@ -290,7 +297,8 @@ class GroupCoordinator(GroupShard):
         outcome = group.topics_changed(image, now_ms=now_ms)
         if isinstance(former, ClassicGroup) and not former.is_empty:
             members = upgraded_members(former, image, settings=self._settings)
-            outcome.merge(group.take_over(members, epoch=former.generation_id, now_ms=now_ms))
+            is_rebalancing = former.state != STABLE
+            outcome.merge(group.take_over(members, epoch=former.generation_id, is_rebalancing=is_rebalancing, now_ms=now_ms))
         return outcome
 
     def _new_consumer_group(self, command: ConsumerHeartbeat) -> ConsumerMachine:
@@ -350,9 +358,7 @@ class GroupCoordinator(GroupShard):
         for group_id in self._timers.pop_due(now_ms):
             group = self._groups.get(group_id)
             if group is not None:
-                outcome.merge(group.tick(now_ms))
-                group = self._present_group(group_id) or group
-                self._timers.schedule(group_id, group.next_deadline_ms())
+                self._tick_group(group_id, group, outcome, now_ms=now_ms)
         self._expiry.tick(now_ms, outcome)
         return outcome
 

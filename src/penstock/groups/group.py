@@ -90,7 +90,7 @@ class ConsumerMachine(Group, Protocol):
     def handle(self, command: ConsumerHeartbeat, waiter: Waiter, *, now_ms: int) -> Outcome:
         """Decide a heartbeat; errors are answers, nothing is raised."""
 
-    def take_over(self, members: Sequence[MigratedMember], *, epoch: int, now_ms: int) -> Outcome:
+    def take_over(self, members: Sequence[MigratedMember], *, epoch: int, is_rebalancing: bool, now_ms: int) -> Outcome:
         """Become what a classic group was; called once, before everything else."""
 
     @property

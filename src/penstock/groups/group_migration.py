@@ -12,8 +12,10 @@ is too large. Pure: values in, values out.
 from collections.abc import Sequence
 
 from penstock.errors import GroupIdNotFound, MalformedFrame
+from penstock.groups.assignors import canonical
 from penstock.groups.classic_group import ClassicGroup
 from penstock.groups.classic_member import NO_ASSIGNMENT, ClassicMember
+from penstock.groups.classic_rebalance import PREPARING_REBALANCE
 from penstock.groups.commands import Protocol
 from penstock.groups.consumer_group_state import ConsumerGroupState
 from penstock.groups.consumer_member import ConsumerMember, MigratedMember
@@ -46,7 +48,7 @@ def upgraded_members(group: ClassicGroup, image: TopicImage, *, settings: GroupS
         raise _not_upgraded(group, "the embedded consumer protocol is malformed") from None
     if any(len(encode_consumer_value(member.metadata)) > settings.max_batch_bytes for member in members):
         raise _not_upgraded(group, "the subscription of a member is too large")
-    return members
+    return _with_what_is_not_given_up(members)
 
 
 def _not_upgraded(group: ClassicGroup, reason: str) -> GroupIdNotFound:
@@ -54,8 +56,10 @@ def _not_upgraded(group: ClassicGroup, reason: str) -> GroupIdNotFound:
 
 
 def _agreed_protocol(group: ClassicGroup) -> str:
-    """What the members agreed on; a group that is about to have its first generation has agreed on nothing yet, or has no members."""
-    return group.protocol_name or (group.roster.choose_protocol() if len(group.roster) else "")
+    """What the members would agree on now: those of a generation to come may not have the protocol of the last one."""
+    if group.protocol_name is not None and group.state != PREPARING_REBALANCE:
+        return group.protocol_name
+    return group.roster.choose_protocol() if len(group.roster) else ""
 
 
 def _upgraded(group: ClassicGroup, member: ClassicMember, subscribed: bytes, image: TopicImage) -> MigratedMember:
@@ -78,7 +82,25 @@ def _upgraded(group: ClassicGroup, member: ClassicMember, subscribed: bytes, ima
         server_assignor=None,
         classic=ClassicProtocols(member.session_timeout_ms, tuple((one.name, one.metadata) for one in member.protocols)),
     )
-    return MigratedMember(member.member_id, metadata, assigned)
+    return MigratedMember(member.member_id, metadata, assigned, by_id(subscription.owned, image))
+
+
+def _with_what_is_not_given_up(members: Sequence[MigratedMember]) -> list[MigratedMember]:
+    """The members with what they still read, given what each said to have when it joined.
+
+    The leader of a cooperative group takes partitions away from a member, which gives them up when it hears of it and then joins again;
+    only the next generation has somebody else for them. Kafka forgets who reads them meanwhile.
+    """
+    taken = {(topic_id, number) for member in members for topic_id, numbers in member.assigned for number in numbers}
+    found = []
+    for member in members:
+        held = {topic_id: set(numbers) for topic_id, numbers in member.assigned}
+        for topic_id, numbers in member.held:
+            kept = [number for number in numbers if (topic_id, number) not in taken]
+            taken.update((topic_id, number) for number in kept)
+            held.setdefault(topic_id, set()).update(kept)
+        found.append(member._replace(held=canonical(held)))
+    return found
 
 
 def downgraded(

@@ -158,6 +158,7 @@ class MixedGroup(ConsumerRebalance):
         try:
             member, classic = self._classic_member(command.member_id, command.instance_id, generation_id=command.generation_id)
             _check_agreed(classic, command)
+            version = _version(classic)
             if self._state.epoch > member.current.member_epoch and member.current.state != MemberState.UNREVOKED_PARTITIONS:
                 self._expect_join(member, now_ms)
                 raise RebalanceInProgress("join again")
@@ -167,7 +168,7 @@ class MixedGroup(ConsumerRebalance):
         member.sync_deadline_ms = None
         self._extend_session(member, now_ms)
         assigned = by_name(member.current.assigned, self._subscriptions.image)
-        assignment = encode_assignment(assigned, version=version_of(classic.protocols[0][1]))
+        assignment = encode_assignment(assigned, version=version)
         answer = sync_answer(0, protocol_type=command.protocol_type, protocol_name=command.protocol_name, assignment=assignment)
         outcome.reply(waiter, answer)
         return outcome
@@ -221,6 +222,14 @@ def _subscription(command: JoinGroup) -> Subscription:
         return decode_subscription(command.protocols[0].metadata)
     except MalformedFrame as error:
         raise UnknownServerError(f"Malformed embedded consumer protocol in subscription deserialization: {error}") from None
+
+
+def _version(classic: ClassicProtocols) -> int:
+    """Of the subscription that its assignment answers; a group that was classic could read the one they agreed on, which may be another."""
+    try:
+        return version_of(classic.protocols[0][1])
+    except MalformedFrame as error:
+        raise UnknownServerError(f"Malformed embedded consumer protocol in version deserialization: {error}") from None
 
 
 def _joined(metadata: MemberMetadata, command: JoinGroup, subscription: Subscription) -> MemberMetadata:

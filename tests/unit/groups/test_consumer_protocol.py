@@ -1,15 +1,19 @@
+from uuid import UUID
+
 import pytest
 
 from penstock.errors import MalformedFrame
 from penstock.groups.consumer_protocol import (
     ClassicAssignment,
     Subscription,
+    by_id,
     decode_assignment,
     decode_subscription,
     encode_assignment,
     subscribed_topics,
     version_of,
 )
+from penstock.groups.topic_image import TopicImage, TopicInfo
 
 
 @pytest.mark.parametrize("version", [0, 1, 3, 9])
@@ -55,3 +59,9 @@ def test_assignment_comes_back_as_it_was_written() -> None:
     assert decode_assignment(content) == ClassicAssignment((("t", (0, 3)), ("u", ())))
     assert decode_assignment(content[:-4] + b"\x00\x00\x00\x01x").user_data == b"x"
     assert (version_of(content), version_of(b"\x00\x09")) == (2, 3)
+
+
+def test_partitions_of_a_topic_that_is_named_twice_are_taken_together() -> None:
+    """What a member says to own must not be taken for given up because of how it says it."""
+    image = TopicImage({"t": TopicInfo(UUID(int=7), 4)})
+    assert by_id((("t", (3,)), ("gone", (1,)), ("t", (0,))), image) == ((UUID(int=7), (0, 3)),)
