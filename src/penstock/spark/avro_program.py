@@ -60,9 +60,11 @@ class Compiler:
             self._whole = writer
             self._read(writer, self._reader, self.layout.root)
             self._emit(kernel.END)
-        except BadSchema:
+        except (BadSchema, RecursionError) as error:
             del self._operations[before[0] :], self._tables[before[1] :], self._constants[before[2] :]
             self._skipped = before[3]
+            if isinstance(error, RecursionError):
+                raise BadSchema("it is nested too deeply") from None
             raise
         return entry
 
