@@ -394,3 +394,12 @@ def test_a_schema_that_is_nested_too_deeply_is_a_bad_one(depth: int) -> None:
         decoder.add(parse_avro([text]))
     fine = record(field("y", "int"))
     assert decoder.add(parse_avro([json.dumps(fine)])) > 0
+
+
+def test_records_without_bytes_are_skipped_without_work() -> None:
+    """Each of these records holds the next one twice: to walk them all would take 2^60 steps, for a message of one byte."""
+    nested = record(name="r60")
+    for level in reversed(range(60)):
+        nested = record(field("a", nested), field("b", f"r{level + 1}"), name=f"r{level}")
+    writer = record(field("nested", nested), field("x", "int"), name="outer")
+    assert read_columns([b"\x0e"], writer, record(field("x", "int"))) == ([{"x": 7}], [0])
