@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_type
 
 from penstock.spark.avro_decoder import NO_PROGRAM, AvroDecoder
 from penstock.spark.avro_spark_types import spark_type
-from penstock.spark.avro_type import parse_avro
+from penstock.spark.avro_type import BadSchema, parse_avro
 
 pytestmark = pytest.mark.timeout(300)  # the kernel is compiled by the first test, on a busy machine
 
@@ -384,3 +384,22 @@ def test_a_skipped_type_that_contains_itself_is_skipped_to_a_limit() -> None:
         return b"\x02" * length + b"\x00" + b"\x0e"
 
     assert read_columns([chain(3), chain(100), chain(5000)], writer, reader) == ([{"x": 7}, {"x": 7}, None], [0, 0, 10])
+
+
+@pytest.mark.parametrize("depth", [400, 950, 3000])
+def test_a_schema_that_is_nested_too_deeply_is_a_bad_one(depth: int) -> None:
+    decoder = AvroDecoder(parse_avro([json.dumps(record(field("y", "int")))]))
+    text = json.dumps(record(field("x", "DEEP"), field("y", "int"))).replace('"DEEP"', depth * '{"type":"array","items":' + '"int"' + depth * "}")
+    with pytest.raises(BadSchema, match="nested too deeply"):
+        decoder.add(parse_avro([text]))
+    fine = record(field("y", "int"))
+    assert decoder.add(parse_avro([json.dumps(fine)])) > 0
+
+
+def test_records_without_bytes_are_skipped_without_work() -> None:
+    """Each of these records holds the next one twice: to walk them all would take 2^60 steps, for a message of one byte."""
+    nested = record(name="r60")
+    for level in reversed(range(60)):
+        nested = record(field("a", nested), field("b", f"r{level + 1}"), name=f"r{level}")
+    writer = record(field("nested", nested), field("x", "int"), name="outer")
+    assert read_columns([b"\x0e"], writer, record(field("x", "int"))) == ([{"x": 7}], [0])

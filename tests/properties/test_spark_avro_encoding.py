@@ -286,6 +286,11 @@ DEFAULTS: list[tuple[Any, Any, Any]] = [
     (logical("int", "date"), 1, date(1970, 1, 2)),
     (logical("long", "timestamp-millis"), 0, EPOCH),
     ("double", 1, 1.0),
+    # Since Avro 1.12 the default of a union may belong to any branch: to the one whose value it is.
+    (["int", "string"], "5", "5"),
+    (["long", "double"], 1.5, 1.5),
+    (["boolean", "string"], "no", "no"),
+    (["int", "long"], 2**40, 2**40),
 ]
 
 
@@ -297,8 +302,22 @@ def test_every_type_may_have_a_default_for_a_missing_column(kind: Any, default: 
     assert encode(schema, column) == [{"id": number, "more": meant} for number in (1, 2)]
 
 
-def test_a_default_that_is_none_is_told() -> None:
-    two = {"type": "fixed", "name": "two", "size": 2}
-    schema = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "int"}, {"name": "more", "type": two, "default": "abc"}]}
-    with pytest.raises(AvroMismatch, match=r"value.more: there is no such column, and the default 'abc' is not of the type fixed two"):
+@pytest.mark.parametrize(
+    ("kind", "default", "named"),
+    [
+        ({"type": "fixed", "name": "two", "size": 2}, "abc", "fixed two"),
+        ("int", 2**31, "int"),
+        ("long", 2**63, "long"),
+        ("double", True, "double"),
+    ],
+)
+def test_a_default_that_is_none_is_told(kind: Any, default: Any, named: str) -> None:
+    schema = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "int"}, {"name": "more", "type": kind, "default": default}]}
+    with pytest.raises(AvroMismatch, match=f"value.more: there is no such column, and the default {default!r} is not of the type {named}"):
         encode(schema, pa.array([{"id": 1}], type=pa.struct([("id", pa.int32())])))
+
+
+def test_a_decimal_without_a_precision_is_the_bytes_that_it_is() -> None:
+    column = pa.array([b"abc", b""], type=pa.binary())
+    written = [encode_avro(kind, column, place="value") for kind in ("bytes", logical("bytes", "decimal"))]
+    assert bytes(written[0].data) == bytes(written[1].data)

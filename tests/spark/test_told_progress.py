@@ -7,6 +7,7 @@ import pytest
 
 from penstock.client.cluster import Cluster
 from penstock.client.topic_partition import TopicPartition
+from penstock.errors import MalformedFrame
 from penstock.spark.told_progress import ToldProgress
 from tests.brokers import Broker
 from tests.spark.admin import committed, member_of
@@ -46,3 +47,12 @@ def test_a_topic_that_is_gone_is_a_warning(cluster: Cluster, caplog: pytest.LogC
     progress = ToldProgress(cluster, fresh_name("group"), timeout_s=0.1)
     progress.tell({TopicPartition(fresh_name("missing"), 0): 1})
     assert "the query goes on" in caplog.text
+
+
+def test_a_broker_that_answers_nonsense_is_a_warning(cluster: Cluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer_nonsense(*_: object) -> None:
+        raise MalformedFrame("the broker sent an answer to which there is no request")
+
+    monkeypatch.setattr(cluster, "call", answer_nonsense)
+    ToldProgress(cluster, fresh_name("group"), timeout_s=0.1).tell({TopicPartition("t", 0): 1})
+    assert "the query goes on. the broker sent an answer" in caplog.text

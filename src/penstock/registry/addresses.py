@@ -19,6 +19,8 @@ from urllib.parse import unquote, urlsplit
 from penstock.errors import UsageError
 
 _NEXT_ADDRESS: Final = re.compile(r",\s*(?=https?://)", re.IGNORECASE)
+_NO_HOST: Final = re.compile(r"\s|^[^:]*%")
+"""A percent sign stands before the zone of an IPv6 address, and elsewhere for a sign that no host has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,8 @@ def parse_addresses(urls: str | Sequence[str | RegistryAddress], *, user_info: s
     """The addresses in a text, or in several; raises `UsageError`, which says what is wrong without saying what is secret."""
     given = [urls] if isinstance(urls, str) else urls
     texts = [each for each in given if isinstance(each, str)]
-    # Where there is a secret, any piece of the text may be a piece of it.
-    is_secret = any("@" in text for text in texts)
+    # Where there is a secret, any piece of the text may be a piece of it; an @ may be written as %40, a token stand after a question mark.
+    is_secret = any(sign in text for text in texts for sign in "@%?")
     parsed = [_parse(piece, user_info, needs_scheme, is_secret) for text in texts for piece in _split(text) if piece]
     found = (*(each for each in given if isinstance(each, RegistryAddress)), *parsed)
     if not found:
@@ -72,7 +74,7 @@ def _parse(url: str, user_info: str, needs_scheme: bool, is_secret: bool) -> Reg
     except ValueError:
         host, port = None, None
     is_known = scheme.lower() in ("http", "https") if separator else not needs_scheme
-    if not is_known or not host or re.search(r"\s", host) or parts.query or parts.fragment:
+    if not is_known or not host or _NO_HOST.search(host) or parts.query or parts.fragment:
         shown = "One of the addresses" if is_secret else repr(url)
         raise UsageError(f"{shown} is no address of a registry: write http://HOST:PORT.")
     is_secure = separator != "" and scheme.lower() == "https"

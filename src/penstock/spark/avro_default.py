@@ -20,11 +20,11 @@ def _encode(avro: AvroType, value: Any) -> bytes:
         case "null":
             return b""
         case "boolean":
-            return bytes([bool(value)])
+            return bytes([_boolean(value)])
         case "int" | "long":
-            return zigzag_varint(int(value))
+            return zigzag_varint(_whole(value, 32 if avro.kind == "int" else 64))
         case "float" | "double":
-            return struct.pack("<f" if avro.kind == "float" else "<d", value)
+            return struct.pack("<f" if avro.kind == "float" else "<d", _number(value))
         case "bytes":
             return _sized(value.encode("latin-1"))  # in JSON each character stands for a byte
         case "fixed":
@@ -50,9 +50,31 @@ def _encode_branch(union: AvroType, value: Any) -> bytes:
             continue
         try:
             return zigzag_varint(number) + _encode(branch, value)
-        except (AttributeError, KeyError, TypeError, ValueError, struct.error):
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError, struct.error):
             continue
     raise ValueError(value)
+
+
+# Nothing is made to fit: of a union's branches that would choose the wrong one.
+
+
+def _boolean(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(value)
+    return value
+
+
+def _number(value: Any) -> int | float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(value)
+    return value
+
+
+def _whole(value: Any, bits: int) -> int:
+    number = int(_number(value))
+    if number != value or not -(1 << bits - 1) <= number < 1 << bits - 1:
+        raise ValueError(value)
+    return number
 
 
 def _sized(content: bytes) -> bytes:

@@ -296,10 +296,10 @@ def _unwrapped(schema: Schema) -> Schema:
 
 
 def _is_decimal(schema: Schema) -> bool:
-    """Whether it is a number for Spark, too: what is longer, Spark reads and writes as the bytes that it is."""
+    """Whether it is a number for Spark, too: what is longer, or says no length, Spark reads and writes as the bytes that it is."""
     if not isinstance(schema, Mapping) or schema.get("logicalType") != "decimal" or schema["type"] not in {"bytes", "fixed"}:
         return False
-    return int(schema["precision"]) <= _MOST_DIGITS
+    return 0 < int(schema.get("precision", 0)) <= _MOST_DIGITS
 
 
 def _kind(schema: Schema) -> str:

@@ -48,6 +48,7 @@ class Compiler:
         self._constants = bytearray()
         # By the objects themselves, which it keeps alive: the address of a schema that is gone may be that of the next one.
         self._skipped: dict[AvroType, int] = {}
+        self._takes_bytes: dict[AvroType, bool] = {}
         self.null_entry = self._position()
         self._null(self.layout.root)
         self._emit(kernel.END)
@@ -60,9 +61,11 @@ class Compiler:
             self._whole = writer
             self._read(writer, self._reader, self.layout.root)
             self._emit(kernel.END)
-        except BadSchema:
+        except (BadSchema, RecursionError) as error:
             del self._operations[before[0] :], self._tables[before[1] :], self._constants[before[2] :]
             self._skipped = before[3]
+            if isinstance(error, RecursionError):
+                raise BadSchema("it is nested too deeply") from None
             raise
         return entry
 
@@ -198,7 +201,9 @@ class Compiler:
             case "union":
                 self._branch(writer, self._skip)
             case "record":
-                self._skip_record(writer)
+                # One without bytes may hold others of its kind, each twice, and take for ever.
+                if self._has_bytes(writer):
+                    self._skip_record(writer)
             case "array":
                 self._loop(-1, -1, lambda: self._skip(writer.inner))
             case "map":
@@ -226,6 +231,15 @@ class Compiler:
             self._emit(kernel.RETURN)
             self._operations[around + 1] = self._position()
         self._emit(kernel.CALL, self._skipped[writer])
+
+    def _has_bytes(self, writer: AvroType) -> bool:
+        """Whether a value of the type takes a byte at least."""
+        if writer.kind != "record":
+            return writer.kind != "null" and (writer.kind != "fixed" or writer.size > 0)
+        if writer not in self._takes_bytes:
+            self._takes_bytes[writer] = True  # what contains itself, and nothing else, has no value at all
+            self._takes_bytes[writer] = any(self._has_bytes(each.type) for each in writer.fields)
+        return self._takes_bytes[writer]
 
     def _null(self, node: Node) -> None:
         """A null in this node; a struct's children have an entry for it too."""

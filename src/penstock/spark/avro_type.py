@@ -73,11 +73,11 @@ def parse_avro(schemas: Sequence[str]) -> AvroType:
     try:
         for text in schemas:
             schema = fastavro.parse_schema(_read_json(text), named_schemas=named)
+        return _Reader(named).read(schema)
     except (SchemaParseException, UnknownType, KeyError, TypeError, ValueError) as error:
         raise BadSchema(f"it is not an Avro schema: {type(error).__name__} {error}") from None
     except RecursionError:
         raise BadSchema("it is nested too deeply") from None
-    return _Reader(named).read(schema)
 
 
 def parsed_type(schema: Any) -> AvroType:

@@ -77,9 +77,13 @@ class PenstockStreamWriter(DataSourceStreamArrowWriter):
         if any(message.is_replay for message in written):
             assert remembered is not None
             check_replay(batch, remembered, is_whole=all(message.is_replay for message in written))
+            return
+        if remembered is not None and remembered.batch_id > batch.batch_id:
+            tell_back(batch, remembered)
+            # Also without rows: what comes later under the remembered id is not what was written under it.
+            batch = batch._replace(topics=batch.topics or remembered.topics)
         # Without rows there is nothing that a replay could repeat.
-        elif batch.topics:
-            tell_if_back(batch, remembered)
+        if batch.topics:
             self._progress(written[0].query_id).remember(batch)
 
     def _progress(self, query_id: str) -> SinkProgress:
@@ -124,13 +128,12 @@ def check_replay(batch: WrittenBatch, remembered: WrittenBatch, *, is_whole: boo
     )
 
 
-def tell_if_back(batch: WrittenBatch, remembered: WrittenBatch | None) -> None:
-    """Say so if a later micro-batch than this one was written before."""
-    if remembered is not None and remembered.batch_id > batch.batch_id:
-        logger.warning(
-            "penstock: micro-batch %d was written to %s after %d had been: the checkpoint was rolled back or copied, and rows may repeat",
-            batch.batch_id, ", ".join(sorted(batch.topics)), remembered.batch_id,
-        )  # fmt: skip
+def tell_back(batch: WrittenBatch, remembered: WrittenBatch) -> None:
+    """Say that a later micro-batch than this one was written before."""
+    logger.warning(
+        "penstock: micro-batch %d was written to %s after %d had been: the checkpoint was rolled back or copied, and rows may repeat",
+        batch.batch_id, ", ".join(sorted(batch.topics or remembered.topics)), remembered.batch_id,
+    )  # fmt: skip
 
 
 def _whereabouts() -> tuple[str, int]:

@@ -10,8 +10,7 @@ from time import monotonic
 from typing import Final
 
 from penstock.client.cluster import Cluster
-from penstock.client.errors import ClientError
-from penstock.errors import KafkaError
+from penstock.errors import PenstockError
 from penstock.spark.group_progress import GroupProgress
 from penstock.spark.planning import Offsets
 
@@ -36,7 +35,7 @@ class ToldProgress:
             return
         try:
             self._progress.commit(offsets)
-        except (ClientError, KafkaError) as error:
+        except PenstockError as error:
             self._next_attempt = self._clock() + _PAUSE_S
             logger.warning(
                 "the progress of the query is not told to the group %r, and tried again in %d s; the query goes on. %s",

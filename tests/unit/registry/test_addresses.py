@@ -55,6 +55,7 @@ def test_secrets_are_not_shown(secret: str) -> None:
         "http://name:{}@a:1,b c",
         "http://name:{}@a:1?x",
         "http://name:{}@[a",
+        "http://name:{}%40a:1",
     ],
 )
 @pytest.mark.parametrize("secret", [secret for secret in SECRETS if secret])
@@ -63,6 +64,11 @@ def test_what_is_wrong_is_told_without_secrets(text: str, secret: str) -> None:
         parse_addresses(text.format(secret))
     assert secret not in str(caught.value)
     assert "name" not in str(caught.value)
+
+
+def test_a_token_after_a_question_mark_is_not_shown() -> None:
+    with pytest.raises(UsageError, match="One of the addresses is no address"):
+        parse_addresses("http://a:1/?token=hidden")
 
 
 def test_credentials_are_given_once() -> None:
