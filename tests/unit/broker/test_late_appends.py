@@ -8,6 +8,7 @@ import pytest
 
 from penstock.broker.produce_run import ProduceRun
 from penstock.broker.record_turns import MAX_IN_WORK, RECORDS_PER_SLICE, RECORDS_PER_TURN
+from penstock.clock import ManualClock
 from penstock.errors import InvalidRecord, InvalidTimestamp
 from penstock.log.config import LogConfig
 from penstock.log.record_scan import RecordScan
@@ -48,6 +49,11 @@ class Turns:
 
     def stop(self) -> None:
         self._is_over = True
+
+    async def first_slice(self) -> None:
+        """Until the first records have been looked at."""
+        while not self.records:  # noqa: ASYNC110 -- the turns themselves are what it waits for
+            await asyncio.sleep(0)
 
 
 @pytest.fixture
@@ -139,10 +145,24 @@ async def test_options_that_change_while_a_batch_is_looked_into_hold_for_it(tmp_
         log = replicas.partition("orders", 0).log
         turns.start()
         await send(ends, request(0, batch=many(keyless=frozenset({9}))))
-        while not turns.records:  # noqa: ASYNC110 -- until the first slice
-            await asyncio.sleep(0)
+        await turns.first_slice()
         log.update_config(COMPACTED)
         assert [found[2] for found in await answers(ends, 9, 1)] == [InvalidRecord.code]
+        turns.stop()
+    assert max(turns.records.values()) <= RECORDS_PER_TURN
+    assert sum(turns.records.values()) == 2 * MANY
+
+
+async def test_a_batch_that_took_long_gets_the_time_at_which_it_is_appended(tmp_path: Path, ends: Ends, turns: Turns) -> None:
+    """Others were appended meanwhile: the times of a log that stamps them itself must not go back."""
+    clock = ManualClock(now_ms())
+    stamped = LogConfig(cleanup_policy=frozenset({"compact"}), message_timestamp_type="LogAppendTime")
+    async with served(tmp_path, ends, stamped, clock=clock):
+        turns.start()
+        await send(ends, request(0, batch=many()))
+        await turns.first_slice()
+        clock.advance(1_000)
+        assert (await one_answer(ends)).log_append_time_ms == clock.now_ms()
         turns.stop()
 
 

@@ -9,7 +9,7 @@ import pytest
 from penstock.broker.connection import Connection
 from penstock.broker.frame_reader import ReceiveBuffers
 from penstock.broker.router import Router
-from penstock.clock import SystemClock
+from penstock.clock import Clock, SystemClock
 from penstock.cluster.replicas import Replicas
 from penstock.coordination.cluster_view import ClusterView, PartitionState, TopicState
 from penstock.log.config import LogConfig
@@ -46,7 +46,9 @@ def request(
 
 
 @asynccontextmanager
-async def served(directory: Path, ends: Ends, config: LogConfig | None = None) -> AsyncIterator[tuple[Connection, Replicas]]:
+async def served(
+    directory: Path, ends: Ends, config: LogConfig | None = None, *, clock: Clock | None = None
+) -> AsyncIterator[tuple[Connection, Replicas]]:
     logs = LogManager([directory], clock=SystemClock())
     logs.start(node_id=1, cluster_id="here")
     replicas = Replicas(
@@ -57,7 +59,7 @@ async def served(directory: Path, ends: Ends, config: LogConfig | None = None) -
         remove_later=lambda _path, _delay_ms: None,
     )
     await replicas.apply(ClusterView(topics={"orders": TOPIC}))
-    family = produce_family(replicas, SystemClock())
+    family = produce_family(replicas, clock or SystemClock())
     router = Router([family.produce], spawn=lambda _work: None)
     buffers = ReceiveBuffers(max_held_bytes=1 << 26)
     connection = Connection(ends.broker, peer="x:1", handler=router, buffers=buffers, max_frame_size=1 << 20, on_close=lambda _: None)
