@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from penstock.broker.connection import Connection, PendingReply
 from penstock.broker.failures import as_kafka_error
-from penstock.broker.produce_answer import NO_ACKS, Answering, Asked, Late, close_on_error, placed, refused, wait
+from penstock.broker.produce_answer import NO_ACKS, Answering, Asked, Late, close_on_error, placed, wait
 from penstock.broker.record_turns import RecordTurns, TakesLonger
 from penstock.broker.router import Spawn
 from penstock.clock import Clock
@@ -96,7 +96,7 @@ class LateAppends:
                 late.batch, acks=asked.acks, now_ms=self._clock.now_ms(), produce_version=asked.version, checked=checked
             )
         except Exception as error:  # noqa: BLE001 -- as in the handlers: `as_kafka_error` makes an error field of whatever went wrong
-            return refused(index, as_kafka_error(error), partition)
+            return answering.refused(index, as_kafka_error(error), partition)
         return placed(answering, partition, result, acks=asked.acks, place=(late.topic, late.partition))
 
     async def _looked_into(self, partition: Partition, batch: bytes, asked: Asked) -> CheckedBatch | None:

@@ -115,6 +115,16 @@ async def test_bad_records_of_a_large_batch_are_named(tmp_path: Path, ends: Ends
         assert replicas.partition("orders", 0).log.log_end_offset == 1
 
 
+async def test_a_request_names_no_more_records_than_a_batch_may(tmp_path: Path, ends: Ends) -> None:
+    """Compressed they are next to nothing, and an answer that names each would take seconds to write."""
+    batch = many(RECORDS_PER_TURN, codec=Codec.ZSTD, keyless=frozenset(range(RECORDS_PER_TURN)))
+    async with served(tmp_path, ends, COMPACTED):
+        await send(ends, request(0, batch=batch, others=(1, 2)))
+        found = await one_topic(ends)
+    assert {answer.error_code for answer in found} == {InvalidRecord.code}
+    assert [len(answer.record_errors) for answer in found] == [RECORDS_PER_TURN, RECORDS_PER_TURN, 0]
+
+
 @pytest.mark.parametrize("before", [0, 3])
 async def test_times_that_are_refused_by_the_header_are_named_too_also_in_a_run(tmp_path: Path, ends: Ends, before: int) -> None:
     late = encode_batch([b"a", b"b", b"c"], timestamp_step=3_000_000)
@@ -197,8 +207,14 @@ async def send(ends: Ends, data: bytes) -> None:
 
 async def one_answer(ends: Ends) -> Any:
     """The next answer, for its one partition."""
+    [answer] = await one_topic(ends)
+    return answer
+
+
+async def one_topic(ends: Ends) -> Any:
+    """The next answer, for the partitions of its one topic."""
     frame = await receive(ends, int.from_bytes(await receive(ends, 4), "big"))
-    return messages.decode_response(ApiKey.PRODUCE, 9, body=frame, start=5).responses[0].partition_responses[0]
+    return messages.decode_response(ApiKey.PRODUCE, 9, body=frame, start=5).responses[0].partition_responses
 
 
 async def receive(ends: Ends, size: int) -> bytes:

@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import uuid4
@@ -26,9 +26,18 @@ VERSIONS = (3, 7, 9, 12, 13)
 
 
 def request(
-    correlation_id: int, *, version: int = 9, partition: int = 0, batch: bytes | None = None, acks: int = 1, client_id: str | None = "me"
+    correlation_id: int,
+    *,
+    version: int = 9,
+    partition: int = 0,
+    others: Sequence[int] = (),
+    batch: bytes | None = None,
+    acks: int = 1,
+    client_id: str | None = "me",
 ) -> bytes:
+    """One batch for a partition, and for the others that are named."""
     records = encode_batch([str(correlation_id).encode()]) if batch is None else batch
+    partitions = [{"index": index, "records": records} for index in (partition, *others)]
     return messages.encode_request(
         ApiKey.PRODUCE,
         version,
@@ -39,7 +48,7 @@ def request(
             "acks": acks,
             "timeout_ms": 30_000,
             "topic_data": [
-                {"name": "orders", "topic_id": TOPIC.topic_id, "partition_data": [{"index": partition, "records": records}]},
+                {"name": "orders", "topic_id": TOPIC.topic_id, "partition_data": partitions},
             ],
         },
     )
