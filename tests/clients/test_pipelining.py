@@ -49,7 +49,12 @@ def test_large_batch_keeps_its_place_though_a_refused_one_before_it_is_done(brok
         connection.ask(PRODUCE, 9, produce_fields(topic, encode_batch([b"opens the lane"])))
         connection.socket.sendall(b"".join(encode_request(PRODUCE, 9, produce_fields(*batch)) for batch in batches))
         answers = [connection.receive(PRODUCE, 9)[1].responses[0].partition_responses[0] for _ in batches]
-    assert [(answer.error_code, answer.base_offset) for answer in answers] == [(0, 1), (ErrorCode.invalid_timestamp, -1), (0, 0), (0, 30_000)]
+    assert [(answer.error_code, answer.base_offset) for answer in answers] == [
+        (0, 1),
+        (ErrorCode.invalid_timestamp, -1),
+        (0, 0),
+        (0, 30_000),
+    ]
 
 
 def encode_keyed(count: int) -> bytes:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from penstock.broker.produce_run import ProduceRun
-from penstock.broker.record_turns import MAX_IN_WORK, RECORDS_PER_SLICE, RECORDS_PER_TURN
+from penstock.broker.record_turns import RECORDS_PER_SLICE, RECORDS_PER_TURN
+from penstock.broker.unfolding import MAX_IN_WORK
 from penstock.clock import ManualClock
 from penstock.errors import InvalidRecord, InvalidTimestamp
 from penstock.log.config import LogConfig
