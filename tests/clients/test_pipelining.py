@@ -4,10 +4,11 @@ import socket
 
 from kio.schema.errors import ErrorCode
 
-from tests.batches import encode_batch
+from penstock.wire.compression import Codec, compress
+from tests.batches import encode_batch, encode_block, encode_record, now_ms
 from tests.brokers import Broker
 from tests.connection import API_VERSIONS, FETCH, LIST_OFFSETS, METADATA, PRODUCE, encode_request
-from tests.topics import fetch_fields, produce_fields, produce_values, read_all
+from tests.topics import create_topic, fetch_fields, produce_fields, produce_values, read_all
 
 
 def test_requests_sent_together_are_answered_in_order(broker: Broker, topic: str) -> None:
@@ -36,6 +37,30 @@ def test_pipelined_batches_are_appended_in_order(broker: Broker, topic: str) -> 
             correlation_id, answer = connection.receive(PRODUCE, 9)
             assert (correlation_id, answer.responses[0].partition_responses[0].base_offset) == (index, index)
     assert [record.value for record in read_all(broker, topic)] == [b"%d" % index for index in range(200)]
+
+
+def test_large_batch_keeps_its_place_though_a_refused_one_before_it_is_done(broker: Broker, topic: str) -> None:
+    """Both take several turns of the broker's loop: the end of the first is no sign to go on behind the second."""
+    compacted = create_topic(broker, configs={"cleanup.policy": "compact"})
+    late = encode_batch([b"from the future"], timestamp=now_ms() + 10**9)
+    large = encode_keyed(30_000)
+    batches = [(topic, encode_batch([b"first"])), (topic, late), (compacted, large), (compacted, encode_batch([b"last"], keys=[b"k"]))]
+    with broker.connect() as connection:
+        connection.ask(PRODUCE, 9, produce_fields(topic, encode_batch([b"opens the lane"])))
+        connection.socket.sendall(b"".join(encode_request(PRODUCE, 9, produce_fields(*batch)) for batch in batches))
+        answers = [connection.receive(PRODUCE, 9)[1].responses[0].partition_responses[0] for _ in batches]
+    assert [(answer.error_code, answer.base_offset) for answer in answers] == [
+        (0, 1),
+        (ErrorCode.invalid_timestamp, -1),
+        (0, 0),
+        (0, 30_000),
+    ]
+
+
+def encode_keyed(count: int) -> bytes:
+    """A batch that takes few bytes: what follows it is received together with it."""
+    records = b"".join(encode_record(number, b"", key=b"k") for number in range(count))
+    return encode_block(compress(records, Codec.ZSTD), count, timestamp=now_ms(), max_timestamp=now_ms(), attributes=Codec.ZSTD)
 
 
 def test_request_behind_a_waiting_fetch_is_answered_after_it(broker: Broker, topic: str) -> None:

@@ -92,7 +92,8 @@ class Connection:
         self._is_reading = False
         self._is_writing = False
         self._has_kept_frames = False
-        self._is_held = False
+        self._holds = 0
+        """How many requests are being worked on for which others have to wait."""
         self.peer = peer
         self.host = peer.rpartition(":")[0]
         self.is_closed = False
@@ -128,12 +129,15 @@ class Connection:
             self._drain()
 
     def hold(self) -> None:
-        """Handle no further request until `release`: the one being handled takes several turns of the loop, and others may build on it."""
-        self._is_held = True
+        """Handle no further request until `release`: the one being handled takes several turns of the loop, and others may build on it.
+
+        The requests of a run (`lane`) are handled together, so that several may hold: each has to release.
+        """
+        self._holds += 1
 
     def release(self) -> None:
-        """Go on with the requests that were held."""
-        self._is_held = False
+        """Go on with the requests that were held, unless another one holds them."""
+        self._holds -= 1
         if not self.is_closed and not self._is_handling:
             self._balance()
 
@@ -228,7 +232,7 @@ class Connection:
             if self._is_writing:
                 self._events.remove_writer(self._socket.fileno())
                 self._is_writing = False
-            elif self._is_reading and not self._has_kept_frames and not self._is_held and len(self._unanswered) < MAX_UNANSWERED:
+            elif self._is_reading and not self._has_kept_frames and not self._holds and len(self._unanswered) < MAX_UNANSWERED:
                 return
         elif not self._is_writing:
             self._events.add_writer(self._socket.fileno(), self._drain)
@@ -236,7 +240,7 @@ class Connection:
         self._balance()
 
     def _is_full(self) -> bool:
-        return self._is_held or len(self._unanswered) >= MAX_UNANSWERED or self._outbox.queued_bytes >= MAX_QUEUED_BYTES
+        return self._holds > 0 or len(self._unanswered) >= MAX_UNANSWERED or self._outbox.queued_bytes >= MAX_QUEUED_BYTES
 
     def _balance(self) -> None:
         """Read no further while there is too much to answer, and go on when there is not."""

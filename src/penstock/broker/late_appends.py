@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from penstock.broker.connection import Connection, PendingReply
 from penstock.broker.failures import as_kafka_error
-from penstock.broker.produce_answer import NO_ACKS, Answering, Asked, Late, close_on_error, placed, refused, wait
+from penstock.broker.produce_answer import NO_ACKS, Answering, Asked, Late, close_on_error, placed, wait
 from penstock.broker.record_turns import RecordTurns, TakesLonger
 from penstock.broker.router import Spawn
 from penstock.clock import Clock
@@ -85,15 +85,21 @@ class LateAppends:
         partition = None
         try:
             partition = self._find_partition(key, index, asked.client_id)
-            now_ms = self._clock.now_ms()
             if late.refusal is not None:
-                await self._turns.check(RecordCheck.to_name_records(late.batch, config=partition.log.config, now_ms=now_ms))
+                await self._turns.check(RecordCheck.to_name_records(late.batch, config=partition.log.config, now_ms=self._clock.now_ms()))
                 raise late.refusal
-            check = partition.begin_record_check(late.batch, acks=asked.acks, now_ms=now_ms, produce_version=asked.version)
-            checked = None if check is None else await self._turns.check(check)
-            # The topic may have been deleted meanwhile, and another made under its name.
-            partition = self._find_partition(key, index, asked.client_id)
-            result = partition.append_as_leader(late.batch, acks=asked.acks, now_ms=now_ms, produce_version=asked.version, checked=checked)
+            checked = await self._looked_into(partition, late.batch, asked)
+            # Meanwhile options may have changed, or the topic was deleted and another made under its name: then it is not good yet.
+            while checked is not None and (partition := self._find_partition(key, index, asked.client_id)).log.config is not checked.config:
+                checked = await self._looked_into(partition, late.batch, asked)
+            result = partition.append_as_leader(
+                late.batch, acks=asked.acks, now_ms=self._clock.now_ms(), produce_version=asked.version, checked=checked
+            )
         except Exception as error:  # noqa: BLE001 -- as in the handlers: `as_kafka_error` makes an error field of whatever went wrong
-            return refused(index, as_kafka_error(error), partition)
+            return answering.refused(index, as_kafka_error(error), partition)
         return placed(answering, partition, result, acks=asked.acks, place=(late.topic, late.partition))
+
+    async def _looked_into(self, partition: Partition, batch: bytes, asked: Asked) -> CheckedBatch | None:
+        """The batch as it is to be stored by the present options of the topic; None, at once, if it need not be looked into."""
+        check = partition.begin_record_check(batch, acks=asked.acks, now_ms=self._clock.now_ms(), produce_version=asked.version)
+        return None if check is None else await self._turns.check(check)

@@ -6,6 +6,7 @@ the disk where a flush is due. Nothing runs while it waits for a watermark: it h
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -22,6 +23,7 @@ from penstock.errors import (
     StorageError,
 )
 from penstock.log.log import AppendResult
+from penstock.log.record_scan import MAX_NAMED
 from penstock.wire.produce import PartitionProduced, TopicProduced, encode_response
 
 NO_ACKS: Final = 0
@@ -56,12 +58,21 @@ class Late(NamedTuple):
     refusal: KafkaError | None = None
 
 
-class Answering(NamedTuple):
+@dataclass(slots=True)
+class Answering:
     """The answer to a request as far as it is known, and what it still waits for."""
 
     topics: list[TopicProduced]
-    waits: list[Wait]
-    late: list[Late]
+    waits: list[Wait] = field(default_factory=list)
+    late: list[Late] = field(default_factory=list)
+    _named: int = 0
+    """How many bad records the answer names."""
+
+    def refused(self, index: int, error: KafkaError, partition: Partition | None = None) -> PartitionProduced:
+        """The answer for one of many batches: a request of a few bytes may have many millions of bad records, which are not all named."""
+        answer = refused(index, error, partition)
+        self._named += len(answer.record_errors)
+        return answer if self._named <= MAX_NAMED else answer._replace(record_errors=())
 
 
 def placed(answering: Answering, partition: Partition, result: AppendResult, *, acks: int, place: tuple[int, int]) -> PartitionProduced:

@@ -2,7 +2,7 @@
 
 Most batches that have to be looked into are small, and there is time for them at once: for so many records per turn of the loop, whoever
 sent them. All others wait. What is large is decompressed (and compressed again) in a thread, which native code allows, and its records are
-walked on the loop, some per turn; only a few such batches are in work at a time, since each may unfold to much memory.
+walked on the loop, some per turn; only a few such batches are in work at a time (`unfolding`).
 
 It knows nothing of requests and order: who has to wait keeps the requests behind its own waiting (`Connection.hold`).
 """
@@ -12,6 +12,7 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from typing import Final
 
+from penstock.broker.unfolding import Unfolding
 from penstock.log.record_check import CheckedBatch, RecordCheck
 from penstock.wire.compression import UnfoldsTooFar
 
@@ -19,7 +20,6 @@ RECORDS_PER_TURN: Final = 5_000
 """How many records are looked at in one turn of the loop without waiting."""
 RECORDS_PER_SLICE: Final = 1_000
 """How many records of a batch in work are looked at per turn."""
-MAX_IN_WORK: Final = 2
 SMALL_BYTES: Final = 512 * 1024
 """What is unfolded on the loop; more is, in a thread."""
 SMALL_REBUILT_BYTES: Final = 64 * 1024
@@ -38,7 +38,7 @@ class RecordTurns:
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
-        self._slots = asyncio.Semaphore(MAX_IN_WORK)
+        self._unfolding = Unfolding(executor)
         self._left = RECORDS_PER_TURN
 
     def check_now(self, check: RecordCheck) -> CheckedBatch:
@@ -62,8 +62,7 @@ class RecordTurns:
         with suppress(TakesLonger):
             return self.check_now(check)
         loop = asyncio.get_running_loop()
-        async with self._slots:
-            await loop.run_in_executor(self._executor, check.unfold)
+        async with self._unfolding.unfolded(check.header.record_count, check.unfold):
             while not check.walk(RECORDS_PER_SLICE):  # noqa: ASYNC110 -- it waits for nothing: others have their turn
                 await asyncio.sleep(0)
             return await loop.run_in_executor(self._executor, check.result) if check.is_recompressed else check.result()

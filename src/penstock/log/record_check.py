@@ -84,7 +84,7 @@ class RecordCheck:
         """Size of the records without compression, once they are unfolded."""
         return len(self._payload)
 
-    def unfold(self, *, limit: int | None = None) -> None:
+    def unfold(self, limit: int | None = None) -> Buffer:
         """Decompress the records; `UnfoldsTooFar` if they have more than `limit` bytes, which may then be tried without one."""
         # Imported late: most brokers never look at a record.
         from penstock.wire.compression import MAX_DECOMPRESSED_BYTES, UnfoldsTooFar, codec_of, decompress
@@ -103,6 +103,7 @@ class RecordCheck:
             if self.header.record_count > len(self._payload) // _SMALLEST_RECORD:
                 raise InvalidRecord(f"the batch claims {self.header.record_count} records and has {len(self._payload)} bytes of them")
             self._scan = RecordScan(self._payload, self.header, RecordRules(self.header, self._config, now_ms=self._now_ms))
+        return self._payload
 
     def walk(self, most: int) -> bool:
         """Look at up to `most` further records; whether all have been looked at. Raises what the producer has to be told."""

@@ -15,7 +15,8 @@ from penstock.log.record_walk import RecordWalk, WalkedRecords
 from penstock.wire.batch import NO_TIMESTAMP, BatchHeader
 
 MAX_NAMED = 10_000
-"""Most records that are named: librdkafka's batches have no more. The batch is refused anyway, so nobody looks for further ones."""
+"""Most records that are named, of a batch and of a request: librdkafka's batches have no more. The batch is refused anyway, so nobody looks
+for further ones."""
 _ANY_TIME = 2**64
 
 

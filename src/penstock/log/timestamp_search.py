@@ -51,17 +51,19 @@ class StoredBatch(NamedTuple):
         """Whether loading it takes next to no time: few bytes, and they are not compressed."""
         return self.header.codec == 0 and self.header.size_bytes <= LIGHT_BYTES
 
-    def load(self) -> Buffer | None:
-        """Its records, decompressed; None if they cannot be read. Touches nothing of the log."""
+    def load(self, limit: int | None = None) -> Buffer | None:
+        """Its records, decompressed; None if they are broken, `UnfoldsTooFar` if there are more bytes than `limit`."""
         # Imported late, as below: a broker that is never asked by time never loads them.
-        from penstock.wire.compression import codec_of, decompress
+        from penstock.wire.compression import MAX_DECOMPRESSED_BYTES, UnfoldsTooFar, codec_of, decompress
         from penstock.wire.records import check_batch
 
         batch = self.files.pread(self.handle, self.header.size_bytes, self.position)
         try:
             header = check_batch(batch)
-            return decompress(memoryview(batch)[HEADER_SIZE:], codec_of(header.codec))
-        except KafkaError:
+            return decompress(memoryview(batch)[HEADER_SIZE:], codec_of(header.codec), limit=limit or MAX_DECOMPRESSED_BYTES)
+        except KafkaError as error:
+            if limit is not None and isinstance(error, UnfoldsTooFar):
+                raise
             return None
 
 
@@ -77,6 +79,11 @@ class OffsetSearch:
         self._from_offset = from_offset
         self._header: BatchHeader | None = None
         self._records: RecordTimes | None = None
+
+    @property
+    def is_inside_batch(self) -> bool:
+        """Whether it goes through the records of a batch that was loaded."""
+        return self._records is not None
 
     def advance(self, segments: Segments, units: int) -> int:
         """Go on for so many headers and records, or until a batch has to be loaded; how many units are left."""

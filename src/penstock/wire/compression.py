@@ -104,6 +104,15 @@ def decompress(data: Buffer, codec: Codec, *, limit: int = MAX_DECOMPRESSED_BYTE
             return _decompress_growing(_cramjam().zstd, data, limit=limit)
 
 
+def forget(output: Buffer) -> None:
+    """Give back the memory of what came out of `decompress` here and now, in this thread, if it was mapped. Nobody may look at it again."""
+    if isinstance(output, memoryview):
+        room = output.obj
+        output.release()
+        if isinstance(room, mmap):
+            room.close()
+
+
 def _snappy_blocks(data: memoryview) -> Iterator[bytes]:
     compress_raw = _cramjam().snappy.compress_raw
     for start in range(0, len(data), _XERIAL_BLOCK):

@@ -268,3 +268,16 @@ async def test_a_held_connection_may_be_closed(peer: Peer) -> None:
     peer.connection.close()
     peer.connection.release()
     assert peer.handled == [b"hold"]
+
+
+async def test_nothing_further_is_handled_while_any_request_holds(peer: Peer) -> None:
+    peer.behaviour = lambda connection, _frame: connection.hold()
+    await peer.send(b"hold", b"wait")
+    await eventually(lambda: len(peer.handled) == 1)
+    peer.connection.hold()
+    peer.connection.release()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert peer.handled == [b"hold"]
+    peer.connection.release()
+    await eventually(lambda: peer.handled == [b"hold", b"wait"])

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from penstock.broker.produce_run import ProduceRun
-from penstock.broker.record_turns import MAX_IN_WORK, RECORDS_PER_SLICE, RECORDS_PER_TURN
+from penstock.broker.record_turns import RECORDS_PER_SLICE, RECORDS_PER_TURN
+from penstock.broker.unfolding import MAX_IN_WORK
+from penstock.clock import ManualClock
 from penstock.errors import InvalidRecord, InvalidTimestamp
 from penstock.log.config import LogConfig
 from penstock.log.record_scan import RecordScan
@@ -48,6 +50,11 @@ class Turns:
 
     def stop(self) -> None:
         self._is_over = True
+
+    async def first_slice(self) -> None:
+        """Until the first records have been looked at."""
+        while not self.records:  # noqa: ASYNC110 -- the turns themselves are what it waits for
+            await asyncio.sleep(0)
 
 
 @pytest.fixture
@@ -109,6 +116,16 @@ async def test_bad_records_of_a_large_batch_are_named(tmp_path: Path, ends: Ends
         assert replicas.partition("orders", 0).log.log_end_offset == 1
 
 
+async def test_a_request_names_no_more_records_than_a_batch_may(tmp_path: Path, ends: Ends) -> None:
+    """Compressed they are next to nothing, and an answer that names each would take seconds to write."""
+    batch = many(RECORDS_PER_TURN, codec=Codec.ZSTD, keyless=frozenset(range(RECORDS_PER_TURN)))
+    async with served(tmp_path, ends, COMPACTED):
+        await send(ends, request(0, batch=batch, others=(1, 2)))
+        found = await one_topic(ends)
+    assert {answer.error_code for answer in found} == {InvalidRecord.code}
+    assert [len(answer.record_errors) for answer in found] == [RECORDS_PER_TURN, RECORDS_PER_TURN, 0]
+
+
 @pytest.mark.parametrize("before", [0, 3])
 async def test_times_that_are_refused_by_the_header_are_named_too_also_in_a_run(tmp_path: Path, ends: Ends, before: int) -> None:
     late = encode_batch([b"a", b"b", b"c"], timestamp_step=3_000_000)
@@ -139,10 +156,24 @@ async def test_options_that_change_while_a_batch_is_looked_into_hold_for_it(tmp_
         log = replicas.partition("orders", 0).log
         turns.start()
         await send(ends, request(0, batch=many(keyless=frozenset({9}))))
-        while not turns.records:  # noqa: ASYNC110 -- until the first slice
-            await asyncio.sleep(0)
+        await turns.first_slice()
         log.update_config(COMPACTED)
         assert [found[2] for found in await answers(ends, 9, 1)] == [InvalidRecord.code]
+        turns.stop()
+    assert max(turns.records.values()) <= RECORDS_PER_TURN
+    assert sum(turns.records.values()) == 2 * MANY
+
+
+async def test_a_batch_that_took_long_gets_the_time_at_which_it_is_appended(tmp_path: Path, ends: Ends, turns: Turns) -> None:
+    """Others were appended meanwhile: the times of a log that stamps them itself must not go back."""
+    clock = ManualClock(now_ms())
+    stamped = LogConfig(cleanup_policy=frozenset({"compact"}), message_timestamp_type="LogAppendTime")
+    async with served(tmp_path, ends, stamped, clock=clock):
+        turns.start()
+        await send(ends, request(0, batch=many()))
+        await turns.first_slice()
+        clock.advance(1_000)
+        assert (await one_answer(ends)).log_append_time_ms == clock.now_ms()
         turns.stop()
 
 
@@ -177,8 +208,14 @@ async def send(ends: Ends, data: bytes) -> None:
 
 async def one_answer(ends: Ends) -> Any:
     """The next answer, for its one partition."""
+    [answer] = await one_topic(ends)
+    return answer
+
+
+async def one_topic(ends: Ends) -> Any:
+    """The next answer, for the partitions of its one topic."""
     frame = await receive(ends, int.from_bytes(await receive(ends, 4), "big"))
-    return messages.decode_response(ApiKey.PRODUCE, 9, body=frame, start=5).responses[0].partition_responses[0]
+    return messages.decode_response(ApiKey.PRODUCE, 9, body=frame, start=5).responses[0].partition_responses
 
 
 async def receive(ends: Ends, size: int) -> bytes:

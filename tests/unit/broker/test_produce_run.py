@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import uuid4
@@ -9,7 +9,7 @@ import pytest
 from penstock.broker.connection import Connection
 from penstock.broker.frame_reader import ReceiveBuffers
 from penstock.broker.router import Router
-from penstock.clock import SystemClock
+from penstock.clock import Clock, SystemClock
 from penstock.cluster.replicas import Replicas
 from penstock.coordination.cluster_view import ClusterView, PartitionState, TopicState
 from penstock.log.config import LogConfig
@@ -26,9 +26,18 @@ VERSIONS = (3, 7, 9, 12, 13)
 
 
 def request(
-    correlation_id: int, *, version: int = 9, partition: int = 0, batch: bytes | None = None, acks: int = 1, client_id: str | None = "me"
+    correlation_id: int,
+    *,
+    version: int = 9,
+    partition: int = 0,
+    others: Sequence[int] = (),
+    batch: bytes | None = None,
+    acks: int = 1,
+    client_id: str | None = "me",
 ) -> bytes:
+    """One batch for a partition, and for the others that are named."""
     records = encode_batch([str(correlation_id).encode()]) if batch is None else batch
+    partitions = [{"index": index, "records": records} for index in (partition, *others)]
     return messages.encode_request(
         ApiKey.PRODUCE,
         version,
@@ -39,14 +48,16 @@ def request(
             "acks": acks,
             "timeout_ms": 30_000,
             "topic_data": [
-                {"name": "orders", "topic_id": TOPIC.topic_id, "partition_data": [{"index": partition, "records": records}]},
+                {"name": "orders", "topic_id": TOPIC.topic_id, "partition_data": partitions},
             ],
         },
     )
 
 
 @asynccontextmanager
-async def served(directory: Path, ends: Ends, config: LogConfig | None = None) -> AsyncIterator[tuple[Connection, Replicas]]:
+async def served(
+    directory: Path, ends: Ends, config: LogConfig | None = None, *, clock: Clock | None = None
+) -> AsyncIterator[tuple[Connection, Replicas]]:
     logs = LogManager([directory], clock=SystemClock())
     logs.start(node_id=1, cluster_id="here")
     replicas = Replicas(
@@ -57,7 +68,7 @@ async def served(directory: Path, ends: Ends, config: LogConfig | None = None) -
         remove_later=lambda _path, _delay_ms: None,
     )
     await replicas.apply(ClusterView(topics={"orders": TOPIC}))
-    family = produce_family(replicas, SystemClock())
+    family = produce_family(replicas, clock or SystemClock())
     router = Router([family.produce], spawn=lambda _work: None)
     buffers = ReceiveBuffers(max_held_bytes=1 << 26)
     connection = Connection(ends.broker, peer="x:1", handler=router, buffers=buffers, max_frame_size=1 << 20, on_close=lambda _: None)

@@ -7,7 +7,6 @@ first slice, and the answer goes out at once; the others go on turn by turn, and
 OffsetForLeaderEpoch 2-4. 3: replica id. 4: flexible. DeleteRecords 0-2. 2: flexible.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import Coroutine, Iterator, Sequence
 from concurrent.futures import Executor
@@ -17,11 +16,12 @@ from typing import Any, NamedTuple
 from penstock.broker.api import Fields, Request, api
 from penstock.broker.failures import as_kafka_error
 from penstock.broker.turn_budget import TurnBudget
+from penstock.broker.unfolding import Unfolding
 from penstock.cluster.partition import Partition
 from penstock.cluster.replicas import Replicas
 from penstock.coordination.cluster_view import INTERNAL_TOPICS
 from penstock.errors import InvalidRequest, InvalidTopic, PolicyViolation, UnsupportedVersion
-from penstock.log.timestamp_search import OffsetSearch
+from penstock.log.timestamp_search import OffsetSearch, StoredBatch
 from penstock.wire.api import ApiKey
 
 LATEST = -1
@@ -57,7 +57,7 @@ class OffsetsFamily:
 
     def __init__(self, replicas: Replicas, *, executor: Executor, units_per_turn: int = UNITS_PER_TURN) -> None:
         self._replicas = replicas
-        self._executor = executor
+        self._unfolding = Unfolding(executor)
         self._turns = TurnBudget(units_per_turn)
 
     @api(ApiKey.LIST_OFFSETS, 1, 11)
@@ -128,16 +128,21 @@ class OffsetsFamily:
         for search in unfinished:
             with _told_in(search.answer):
                 while not self._go_on(search):
-                    await self._load(search)
-                    await self._turns.wait()
+                    batch = search.offsets.batch
+                    if batch is None or batch.is_light:
+                        await self._turns.wait()
+                    else:
+                        await self._go_through(batch, search)
         return fields
 
-    async def _load(self, search: Search) -> None:
-        """Let a thread read and decompress the batch that the search waits for, if it waits for one."""
-        batch = search.offsets.batch
-        if batch is not None and not batch.is_light:
-            with search.partition.log.directory.guarded("reading a log"):
-                search.offsets.look_into(await asyncio.get_running_loop().run_in_executor(self._executor, batch.load))
+    async def _go_through(self, batch: StoredBatch, search: Search) -> None:
+        """Let a thread read and decompress the batch that the search waits for, and go through its records."""
+        with search.partition.log.directory.guarded("reading a log"):
+            async with self._unfolding.unfolded(batch.header.record_count, batch.load) as payload:
+                search.offsets.look_into(payload)
+                await self._turns.wait()
+                while search.offsets.is_inside_batch and not self._go_on(search):
+                    await self._turns.wait()
 
     @api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4)
     def offset_for_leader_epoch(self, request: Request) -> Fields:

@@ -76,7 +76,7 @@ class ProduceFamily:
                 self._late.append_later(request.connection, asked, answering)
                 return None
         else:
-            answering = Answering(_refuse_all(produce, refusal), [], [])
+            answering = Answering(_refuse_all(produce, refusal))
         if produce.acks == NO_ACKS:
             close_on_error(request.connection, answering.topics)
             return None
@@ -87,8 +87,8 @@ class ProduceFamily:
 
     def _append_all(self, request: Request, produce: ProduceRequest, asked: Asked) -> Answering:
         now_ms = self._clock.now_ms()
-        answering = Answering([], [], [])
-        topics, _, late = answering
+        answering = Answering([])
+        topics, late = answering.topics, answering.late
         lane_log: Log | None = None
         for name, topic_id, partitions in produce.topics:
             answers: list[PartitionProduced] = []
@@ -110,7 +110,7 @@ class ProduceFamily:
                         late.append(Late(len(topics), len(answers), bytes(records), error if isinstance(error, KafkaError) else None))
                         answers.append(PartitionProduced(index))
                     else:
-                        answers.append(refused(index, as_kafka_error(error), partition))
+                        answers.append(answering.refused(index, as_kafka_error(error), partition))
                     continue
                 answers.append(placed(answering, partition, result, acks=asked.acks, place=(len(topics), len(answers))))
             topics.append(TopicProduced(name, topic_id, answers))
@@ -148,7 +148,7 @@ class ProduceFamily:
         for (correlation_id, index, batch), (result, watermark) in zip(taken, results, strict=True):
             answering = None
             if isinstance(result, KafkaError):
-                answering = Answering([TopicProduced(name, topic_id, [refused(index, result)])], [], [])
+                answering = Answering([TopicProduced(name, topic_id, [refused(index, result)])])
                 if acks == NO_ACKS:
                     close_on_error(run.connection, answering.topics)
                     return
@@ -162,7 +162,7 @@ class ProduceFamily:
                     ready.append(plain.encode(correlation_id, index, base_offset, time_ms, start_offset))
                     continue
                 produced = [PartitionProduced(index, 0, base_offset, time_ms, start_offset)]
-                answering = Answering([TopicProduced(name, topic_id, produced)], [Wait(watermark, last_offset + 1, 0, 0)], [])
+                answering = Answering([TopicProduced(name, topic_id, produced)], [Wait(watermark, last_offset + 1, 0, 0)])
             if ready:
                 run.connection.reply((b"".join(ready),))
                 ready = []
