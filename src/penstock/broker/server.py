@@ -373,19 +373,9 @@ class BrokerServer:
 
     def _close_logs(self) -> None:
         if not self._has_opened_logs:
-            self._leave_as_found()
+            self._logs.leave_as_found()
             return
         self._logs.close(broker_epoch=self._registration.epoch, high_watermark_of=self._replicas.high_watermark_of)
-
-    def _leave_as_found(self) -> None:
-        """No log was opened: nothing is known about them, so no checkpoint is written, and what was not clean does not become so."""
-        for directory in self._logs.directories:
-            if directory.was_clean:
-                try:
-                    directory.mark_clean(broker_epoch=directory.previous_broker_epoch)
-                except OSError as error:
-                    logger.error("%s will be recovered at the next start: %s", directory.path, error)
-            directory.release()
 
 
 def _limits(settings: LiveSettings) -> ConnectionLimits:

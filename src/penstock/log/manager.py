@@ -129,9 +129,18 @@ class LogManager:
                 if directory.offline is None or not self.online_directories:
                     raise StartupError(f"the data directory {directory.path} cannot be used: {failure.strerror or failure}") from failure
         except StartupError:
-            for directory in self.directories:
-                directory.release()
+            self.leave_as_found()
             raise
+
+    def leave_as_found(self) -> None:
+        """Give up a start before a log was opened: no checkpoint is written, what was clean stays so, and nothing else becomes so."""
+        for directory in self.directories:
+            if directory.was_clean:
+                try:
+                    directory.mark_clean(broker_epoch=directory.previous_broker_epoch)
+                except OSError as error:
+                    _logger.error("%s will be recovered at the next start: %s", directory.path, error)
+            directory.release()
 
     def recall(self, known: KnownDirectories) -> None:
         """Check what somebody else remembers of the directories too; StartupError if one is missing."""

@@ -6,6 +6,7 @@ import pytest
 
 from penstock.clock import ManualClock
 from penstock.errors import StartupError
+from penstock.log.directory import CLEAN_SHUTDOWN
 from penstock.log.known_directories import FILE_NAME, ZOOKEEPER, FoundDirectories, KnownDirectories, check, newest, renewed
 from penstock.log.manager import LogManager
 
@@ -144,8 +145,20 @@ def test_a_copied_directory_is_refused_before_anything_is_touched(tmp_path: Path
     shutil.copytree(tmp_path / "one", tmp_path / "copy")
     with pytest.raises(StartupError, match=r"have the same directory\.id .*: one is a copy of the other"):
         started(tmp_path / "one", tmp_path / "copy")
-    assert (tmp_path / "one" / ".kafka_cleanshutdown").exists()
+    assert (tmp_path / "one" / CLEAN_SHUTDOWN).exists()
     assert ended(started(tmp_path / "copy")).generation == 2
+
+
+@pytest.mark.parametrize("damage", [("node.id=1", "node.id=7"), ("cluster.id=abc", "cluster.id=other")])
+def test_a_refused_start_leaves_every_directory_as_cleanly_stopped_as_it_was(tmp_path: Path, damage: tuple[str, str]) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    ended(started(one, two))
+    markers = [(path / CLEAN_SHUTDOWN).read_bytes() for path in (one, two)]
+    meta = two / "meta.properties"
+    meta.write_text(meta.read_text().replace(*damage))
+    with pytest.raises(StartupError, match=r"two belongs to"):
+        started(one, two)
+    assert [(path / CLEAN_SHUTDOWN).read_bytes() for path in (one, two)] == markers
 
 
 def test_when_everything_is_gone_nothing_is_missed(tmp_path: Path) -> None:
