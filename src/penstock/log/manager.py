@@ -151,7 +151,7 @@ class LogManager:
     def remember(self, *, tree: str) -> KnownDirectories:
         """Write down in every directory which others there are, before a log is made in any; returns what was written."""
         for given_up in set(self._forgotten) - set(self.known.paths):
-            _logger.warning("no data directory %s is known: --forget-directory %s can be left out", given_up, given_up)
+            _logger.warning("no data directory %s is known: --forget-directory=%s can be left out", given_up, given_up)
         kept = self.known.without(self._forgotten)
         for identifier, path in unreadable(kept, self._found).items():
             _logger.error("the data directory %s (directory.id %s) cannot be read: what is not found stays offline", path, identifier)

@@ -213,7 +213,7 @@ async def test_what_the_tree_remembers_is_missed_where_the_directories_remember_
     with pytest.raises(StartupError, match="data directories of this broker are missing") as refused:
         async with running(tmp_path / "one"):
             pass
-    lost = re.findall(r"--forget-directory (\S+)", str(refused.value))[0]
+    lost = re.findall(r"--forget-directory=(\S+)", str(refused.value))[0]
     options = ServerOptions(listen_port=0, coordination_port=0, data=(tmp_path / "one",), forget_directories=(lost,))
     async with BrokerServer(options) as server:
         assert await offsets(server) == (0, 0)

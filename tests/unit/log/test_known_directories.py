@@ -1,3 +1,4 @@
+import os
 import shutil
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -46,7 +47,7 @@ def test_a_directory_is_known_by_its_id_wherever_it_is(present: Mapping[str, str
 def test_a_missing_directory_is_told_with_its_id_its_place_and_what_to_do(at_hand: FoundDirectories, state: str) -> None:
     told = refusal(BOTH, at_hand)
     assert f"/two (directory.id B) {state}" in told
-    assert "--forget-directory B" in told
+    assert "--forget-directory=B" in told
     assert "no topic is known" not in told
     assert "--node-id" not in told
 
@@ -79,7 +80,7 @@ def test_what_was_given_up_is_not_missed_and_not_remembered() -> None:
 
 @pytest.mark.parametrize("at_hand", [found(A="/one", B="/two"), found(A="/one", dead=["/two"])])
 def test_what_is_given_up_must_not_be_given(at_hand: FoundDirectories) -> None:
-    assert "--forget-directory B gives up /two" in refusal(BOTH, at_hand, forgotten=["B"])
+    assert "--forget-directory=B gives up /two" in refusal(BOTH, at_hand, forgotten=["B"])
 
 
 def test_the_youngest_record_wins_and_equals_are_taken_together() -> None:
@@ -131,6 +132,15 @@ def test_every_directory_remembers_the_others(tmp_path: Path) -> None:
         with pytest.raises(StartupError, match="was left out"):
             started(path)
     assert ended(started(two, one)) == known
+
+
+def test_a_directory_whose_name_is_no_text_is_remembered_and_missed_too(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", Path(os.fsdecode(os.fsencode(tmp_path) + b"/two\xff"))
+    known = ended(started(one, two))
+    assert set(known.paths.values()) == {str(one), rf"{tmp_path}/two\xff"}
+    with pytest.raises(StartupError, match=r"two\\xff .* was left out"):
+        started(one)
+    assert ended(started(one, two)) == known
 
 
 def test_what_others_remember_is_missed_too(tmp_path: Path) -> None:
