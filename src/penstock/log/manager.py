@@ -415,6 +415,8 @@ class LogManager:
                 log = Log(directory, topic_partition, path, order)
                 log.topic_id = topic_id
                 log.flush_recovered()
+                # As a new one: recovery opened it, and there may be more logs than descriptors.
+                log.release()
                 self._add(log)
 
 
