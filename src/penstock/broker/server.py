@@ -326,10 +326,22 @@ class BrokerServer:
             doubtful=view.unreadable_topics,
         )
         self._has_opened_logs = True
+        self._tell_of_too_many_logs()
         for path in report.deleted:
             self._housekeeping.remove_later(path, 0)
         for path in report.strays:
             logger.warning("%s belongs to no topic that is known; it is kept as %s", path, self._logs.set_aside(path).name)
+
+    def _tell_of_too_many_logs(self) -> None:
+        room = self._descriptors.max_partitions(0) + self._descriptors.internal_partitions
+        if len(self._logs) > room:
+            logger.warning(
+                "there are %d partitions here, and of %d file descriptors enough for %d of them to be written to: writes to the others will "
+                "be refused, and connections too (raise `ulimit -n` and restart the broker)",
+                len(self._logs),
+                self._descriptors.limit,
+                room,
+            )
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
