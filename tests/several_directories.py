@@ -25,7 +25,7 @@ class SeveralDirectoriesBroker(PenstockBroker):
         for path in self.paths:
             command += ["--data", str(path)]
         for forgotten in self.forgotten:
-            command += ["--forget-directory", forgotten]
+            command.append(f"--forget-directory={forgotten}")
         return command
 
     def refusal(self) -> str:

@@ -50,6 +50,11 @@ class FileHandle:
         return f"FileHandle({self.path.name}, fd={self.fd})"
 
 
+def path_text(path: Path) -> str:
+    """The path as a text that can be stored and sent; bytes that are no UTF-8 are written as `\\xff`."""
+    return os.fsencode(path).decode(errors="backslashreplace")
+
+
 def count_open_handles() -> int:
     """How many files are open."""
     return len(_open_descriptors)

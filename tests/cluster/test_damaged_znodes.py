@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 
 from tests.brokers import IS_KAFKA, PenstockBroker
 from tests.cluster.server_process import ServerProcess
-from tests.connection import INIT_PRODUCER_ID
+from tests.connection import DESCRIBE_QUORUM, INIT_PRODUCER_ID
 from tests.topics import LATEST, create_topic, list_offset, produce_values, read_all
 from tests.waiting import wait_until
 from tests.zookeeper_broker import ZooKeeperBroker, tree_of
@@ -76,7 +76,11 @@ def test_whatever_is_in_the_other_znodes_the_broker_serves(broker: PenstockBroke
     produce_values(broker, topic, [b"one"])
     with broker.connect() as connection:
         answer = connection.ask(INIT_PRODUCER_ID, 4, {"transactional_id": None, "producer_id": -1, "producer_epoch": -1})
-        assert answer.error_code == ErrorCode.coordinator_not_available
+        assert answer.error_code == ErrorCode.coordinator_load_in_progress
+        quorum = {"topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]}
+        assert connection.ask(DESCRIBE_QUORUM, 0, quorum).topics[0].partitions[0].leader_id == 1
+    # The controller cannot write while its epoch is not its own, and takes it back.
+    create_topic(broker)
     broker.stop()
     broker.start()
     produce_values(broker, topic, [b"two"])

@@ -2,15 +2,18 @@
 
 import logging
 
-from penstock.errors import KafkaError, UnknownServerError
+from penstock.coordination.errors import ConnectionLost, SessionExpired
+from penstock.errors import KafkaError, RequestTimedOut, UnknownServerError
 
 logger = logging.getLogger(__name__)
 
 
 def as_kafka_error(error: Exception) -> KafkaError:
-    """The error as it may be shown to a client; one without a code is a mistake of ours and goes into the log."""
+    """The error as it may be shown to a client, who tries again if it may pass; one without a code is a mistake of ours and is logged."""
     if isinstance(error, KafkaError):
         return error
+    if isinstance(error, (ConnectionLost, SessionExpired)):
+        return RequestTimedOut(f"the coordination is away for now, so nobody knows whether this was done: {error}")
     logger.error("unexpected error", exc_info=error)
     return UnknownServerError("the broker failed on this; its log says why")
 

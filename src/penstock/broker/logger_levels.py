@@ -40,7 +40,9 @@ class LoggerLevels:
     def describe(self, name: str, options: Collection[str] | None) -> list[DescribedOption]:
         """The level that holds for each logger, set on it or inherited."""
         self._check_broker(name)
-        return [_row(logger, level) for logger, level in _levels().items() if not options or logger in options]
+        # Only of those that are asked for: a request may name the broker thousands of times, each time with another logger.
+        names = dict.fromkeys(name for name in options if _exists(name)) if options else (ROOT, *sorted(_names()))
+        return [_row(logger, _word(_logger(logger).getEffectiveLevel())) for logger in names]
 
     async def replace(self, name: str, values: Mapping[str, str], *, validate_only: bool) -> None:
         """Not possible, as in Kafka: nobody means to forget the levels of all other loggers."""
@@ -55,7 +57,7 @@ class LoggerLevels:
             raise InvalidRequest("the level of a logger is changed twice in one request")
         if not validate_only:
             for logger, level in levels.items():
-                logging.getLogger(None if logger == ROOT else logger).setLevel(level)
+                _logger(logger).setLevel(level)
 
     def _check_broker(self, name: str) -> None:
         if name != str(self._node_id):
@@ -66,7 +68,7 @@ def _new_level(alteration: Alteration) -> int:
     name, operation, value = alteration
     if operation not in (AlterOperation.SET, AlterOperation.DELETE):
         raise InvalidRequest(f"the level of logger {name} can be set (SET) or given back (DELETE), nothing else")
-    if name not in _levels():
+    if not _exists(name):
         raise InvalidConfig(f"logger {name} does not exist")
     if operation == AlterOperation.DELETE:
         if name == ROOT:
@@ -78,11 +80,19 @@ def _new_level(alteration: Alteration) -> int:
     return level
 
 
-def _levels() -> dict[str, str]:
-    """The names of all loggers and Kafka's words for their levels."""
+def _names() -> list[str]:
+    """All loggers but the root."""
     # A copy first: a thread may ask for a new logger meanwhile.
-    named = [name for name, logger in list(logging.root.manager.loggerDict.items()) if isinstance(logger, logging.Logger)]
-    return {name: _word(logging.getLogger(None if name == ROOT else name).getEffectiveLevel()) for name in (ROOT, *sorted(named))}
+    return [name for name in list(logging.root.manager.loggerDict) if _exists(name)]
+
+
+def _exists(name: str) -> bool:
+    """Whether it is a logger, and not only a part of the name of one."""
+    return name == ROOT or isinstance(logging.root.manager.loggerDict.get(name), logging.Logger)
+
+
+def _logger(name: str) -> logging.Logger:
+    return logging.getLogger(None if name == ROOT else name)
 
 
 def _word(level: int) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 from penstock.coordination import paths
 from penstock.coordination.cluster_view import BrokerState, decode_cluster_id
 from penstock.coordination.errors import CoordinationError, NodeExists, NoNode
-from penstock.coordination.interface import Coordination, SessionState
+from penstock.coordination.interface import Coordination, SessionState, WatchEvent
 from penstock.errors import StartupError
 from penstock.log.known_directories import KnownDirectories
 
@@ -37,6 +37,7 @@ class Registration:
     """A broker's znode, held for as long as the broker runs: a session that ends takes it away, the next one brings it back.
 
     After the start no failure of it ends the broker: it serves what it has, and tries again when the connection is back, or after a while.
+    A znode that somebody removed comes back too: without it clients are told of no broker.
     """
 
     def __init__(self, coordination: Coordination, broker: BrokerState) -> None:
@@ -51,7 +52,7 @@ class Registration:
         """Announce the broker; StartupError if another one has its number for longer than a session lasts."""
         path = paths.broker(self._broker.node_id)
         for _ in range(MOST_ATTEMPTS):
-            stat = await self._coordination.exists(path)
+            stat = await self._coordination.exists(path, watch=self._touched)
             if stat is not None and stat.ephemeral_owner == self._coordination.session_id:
                 self.epoch = stat.czxid
                 return
@@ -63,7 +64,7 @@ class Registration:
         raise StartupError(f"another broker is registered as number {number}: give this one another number with --node-id")
 
     async def run(self) -> None:
-        """Register again whenever a connection is back, until cancelled."""
+        """Register again whenever a connection is back or somebody touched the znode, until cancelled."""
         told = ""
         while True:
             await self._wake.wait()
@@ -76,6 +77,9 @@ class Registration:
                     told = str(error)
                     logger.warning("this broker is not registered for now, and tries again: %s", error)
                 asyncio.get_running_loop().call_later(RETRY_S, self._wake.set)
+
+    def _touched(self, _event: WatchEvent) -> None:
+        self._wake.set()
 
     def _session_changed(self, state: SessionState) -> None:
         if state is SessionState.CONNECTED:

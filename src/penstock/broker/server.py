@@ -331,10 +331,22 @@ class BrokerServer:
             doubtful=view.unreadable_topics,
         )
         self._has_opened_logs = True
+        self._tell_of_too_many_logs()
         for path in report.deleted:
             self._housekeeping.remove_later(path, 0)
         for path in report.strays:
             logger.warning("%s belongs to no topic that is known; it is kept as %s", path, self._logs.set_aside(path).name)
+
+    def _tell_of_too_many_logs(self) -> None:
+        room = self._descriptors.max_partitions(0) + self._descriptors.internal_partitions
+        if len(self._logs) > room:
+            logger.warning(
+                "there are %d partitions here, and of %d file descriptors enough for %d of them to be written to: writes to the others will "
+                "be refused, and connections too (raise `ulimit -n` and restart the broker)",
+                len(self._logs),
+                self._descriptors.limit,
+                room,
+            )
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -378,19 +390,9 @@ class BrokerServer:
 
     def _close_logs(self) -> None:
         if not self._has_opened_logs:
-            self._leave_as_found()
+            self._logs.leave_as_found()
             return
         self._logs.close(broker_epoch=self._registration.epoch, high_watermark_of=self._replicas.high_watermark_of)
-
-    def _leave_as_found(self) -> None:
-        """No log was opened: nothing is known about them, so no checkpoint is written, and what was not clean does not become so."""
-        for directory in self._logs.directories:
-            if directory.was_clean:
-                try:
-                    directory.mark_clean(broker_epoch=directory.previous_broker_epoch)
-                except OSError as error:
-                    logger.error("%s will be recovered at the next start: %s", directory.path, error)
-            directory.release()
 
 
 def _limits(settings: LiveSettings) -> ConnectionLimits:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from penstock.files import path_text
+
 
 @dataclass(frozen=True, kw_only=True)
 class ServerOptions:
@@ -32,7 +34,7 @@ class ServerOptions:
             "node.id": str(self.node_id),
             "broker.id": str(self.node_id),
             # A comma stands between directories, so one inside a name is written as addresses on the web write it.
-            "log.dirs": ",".join(str(path).replace(",", "%2C") for path in self.data),
+            "log.dirs": ",".join(path_text(path).replace(",", "%2C") for path in self.data),
             "listeners": _plaintext(*listen),
             "advertised.listeners": _plaintext(*advertise),
         }

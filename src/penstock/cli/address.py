@@ -8,6 +8,7 @@ from typing import NamedTuple
 from penstock.errors import UsageError
 
 EVERY_INTERFACE = "0.0.0.0"  # noqa: S104 - only used where a person left the host out on purpose
+_NOWHERE = (EVERY_INTERFACE, "::")
 
 
 class Address(NamedTuple):
@@ -34,3 +35,12 @@ def parse_address(text: str, source: str) -> Address:
     if not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise UsageError(f"{source} got {text!r}: the port must be a number from 0 to 65535.")
     return Address(host or EVERY_INTERFACE, int(port))
+
+
+def check_advertised(address: Address, source: str) -> Address:
+    """The address, if clients can be told it: every one of them would take "all interfaces" for its own machine."""
+    if address.port == 0:
+        raise UsageError(f"{source} has port 0: clients need the port that they can really connect to.")
+    if address.host in _NOWHERE:
+        raise UsageError(f"{source} has no host that clients can be told: they cannot connect to {address.host}.")
+    return address

@@ -7,7 +7,7 @@ protocol is PLAINTEXT. More than that, or another protocol, is refused: to leave
 
 from typing import NamedTuple
 
-from penstock.cli.address import Address, parse_address
+from penstock.cli.address import Address, check_advertised, parse_address
 from penstock.errors import UsageError
 
 PLAINTEXT = "PLAINTEXT"
@@ -28,9 +28,7 @@ def take_listeners(options: dict[str, str]) -> Listeners:
     advertise = _only_one("advertised.listeners", options.pop("advertised.listeners", ""), controllers, protocols)
     if listen and advertise and listen[0] != advertise[0]:
         raise UsageError(f"advertised.listeners names {advertise[0]}, and listeners {listen[0]}: they have to be the same listener.")
-    if advertise and advertise[1].port == 0:
-        raise UsageError("advertised.listeners has port 0: clients need the port that they can really connect to.")
-    return Listeners(listen and listen[1], advertise and advertise[1])
+    return Listeners(listen and listen[1], advertise and check_advertised(advertise[1], "advertised.listeners"))
 
 
 def _only_one(option: str, text: str, controllers: set[str], protocols: dict[str, str]) -> tuple[str, Address] | None:

@@ -19,7 +19,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from penstock.cli.address import Address, parse_address
+from penstock.cli.address import Address, check_advertised, parse_address
 from penstock.cli.listeners import take_listeners
 from penstock.cli.properties import parse_assignments, read_properties
 from penstock.errors import UsageError
@@ -120,10 +120,7 @@ def registry_address(flags: argparse.Namespace) -> RegistryAddress | None:
 def _advertised_address(flag: str | None) -> Address | None:
     if flag is None:
         return None
-    address = parse_address(flag, "--advertise")
-    if address.port == 0:
-        raise UsageError(f"--advertise {flag} has port 0: clients need the port that they can really connect to.")
-    return address
+    return check_advertised(parse_address(flag, "--advertise"), f"--advertise {flag}")
 
 
 def _zookeeper(flag: str | None) -> str | None:

@@ -63,6 +63,8 @@ class Replicas:
         self._incomplete: set[str] = set()
         """Topics with partitions that are offline: they are tried again with every view."""
         self._applied: ClusterView | None = None
+        self._unread: set[str] = set()
+        """Topics that could not be read at the start: they are older than it, so their logs are looked for as if they had been."""
 
     def __iter__(self) -> Iterator[Partition]:
         for key, topic in list(self._topics.items()):
@@ -96,6 +98,8 @@ class Replicas:
     async def apply(self, view: ClusterView) -> None:
         """Make what this broker keeps agree with the view; topics that are as they were in the last one are not looked at."""
         names = self._names_to_look_at(view)
+        if self._applied is None:
+            self._unread = set(view.unreadable_topics)
         for name in names:
             topic, current = self._topics.get(name), view.topics.get(name)
             if topic is not None and (current is None or current.topic_id != topic.topic_id):
@@ -104,7 +108,11 @@ class Replicas:
             state = view.topics.get(name)
             if state is not None:
                 await self._take_up(state)
+        self._unread &= view.unreadable_topics
         self._applied = view
+
+    def _is_older_than_the_start(self, name: str) -> bool:
+        return self._applied is None or name in self._unread
 
     def _names_to_look_at(self, view: ClusterView) -> Collection[str]:
         """What changed, and what could not be had the last time; everything at first, and when options of brokers changed."""
@@ -126,7 +134,7 @@ class Replicas:
                 self._update(present, state, config)
             else:
                 logger.error("topic %s claims to have %d partitions; partition %d stays", state.name, len(state.partitions), present.index)
-        if self._applied is None and self._is_a_disk_missing:
+        if self._is_older_than_the_start(state.name) and self._is_a_disk_missing:
             topic.lost = {index for index in mine if self._logs.get(state.name, index) is None}
             for index in sorted(topic.lost):
                 logger.error("partition %s-%d is offline: its log was not found and may be on the disk that failed", state.name, index)

@@ -30,6 +30,7 @@ DEFAULT_BROKER = "<default>"
 """The broker id under which configs for all brokers are kept, as Kafka names it."""
 
 _DECIMAL = re.compile(r"0|[1-9][0-9]{0,9}")
+_EPOCH = re.compile(rb"[0-9]{1,10}")
 _CLUSTER_ID = re.compile(r"[!-~]{1,249}")
 
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
@@ -55,6 +56,13 @@ def decode_broker_id(name: str) -> int:
 def decode_controller(data: bytes) -> int:
     """The broker id in the controller's znode; ValueError if it holds something else."""
     return JsonObject.parse(data).integer("broker_id")
+
+
+def decode_controller_epoch(data: bytes) -> int:
+    """The number of the last election; ValueError if it is none."""
+    if not _EPOCH.fullmatch(data) or int(data) >= MAX_INT:
+        raise ValueError(f"it must be a number, and is {data[:80]!r}")
+    return int(data)
 
 
 def decode_cluster_id(data: bytes) -> str:

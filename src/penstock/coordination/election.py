@@ -15,18 +15,16 @@ loop, always in turn.
 import asyncio
 import json
 import logging
-import re
 from collections.abc import Callable
 from typing import NamedTuple
 
 from penstock.coordination import paths
+from penstock.coordination.cluster_view import decode_controller_epoch
 from penstock.coordination.complaints import Complaints
 from penstock.coordination.errors import BadVersion, ConnectionLost, CoordinationError, NodeExists, NoNode, SessionExpired
 from penstock.coordination.interface import Check, Coordination, Create, Operation, SessionState, SetData, WatchEvent, ZnodeStat
-from penstock.json_object import MAX_INT
 
 _log = logging.getLogger(__name__)
-_EPOCH = re.compile(rb"[0-9]{1,10}")
 
 
 class ControllerClaim(NamedTuple):
@@ -97,14 +95,14 @@ class ControllerElection:
             stat = await self._coordination.exists(paths.CONTROLLER, watch=self._on_controller_change)
             is_ours = stat is not None and stat.ephemeral_owner == self._coordination.session_id
             if self.claim is not None:
-                if is_ours:
+                if is_ours and await self._is_epoch_untouched(self.claim):
                     return
-                # Somebody removed our znode: that is how a person asks for another controller.
+                # Somebody removed our znode, which is how a person asks for another controller, or wrote to the epoch.
                 self._resign()
             if stat is not None and not is_ours:
                 return
             if is_ours:
-                # From a multi whose answer was lost. Only a fresh election tells which epoch is ours.
+                # From a multi whose answer was lost, or before the epoch was touched. Only a fresh election tells which epoch is ours.
                 await self._delete_controller()
             await self._claim()
 
@@ -134,11 +132,18 @@ class ControllerElection:
 
     def _epoch_in(self, data: bytes, stat: ZnodeStat) -> int:
         """The epoch in its znode. If it makes no sense, none below those before: the version, which fences, grows with every election."""
-        if _EPOCH.fullmatch(data) and int(data) < MAX_INT:
-            self._complaints.forget(paths.CONTROLLER_EPOCH)
-            return max(int(data), self._last_epoch)
-        self._complaints.tell(paths.CONTROLLER_EPOCH, stat.mzxid, ValueError(f"it must be a number, and is {data[:80]!r}"))
-        return max(stat.version, self._last_epoch)
+        try:
+            epoch = decode_controller_epoch(data)
+        except ValueError as error:
+            self._complaints.tell(paths.CONTROLLER_EPOCH, stat.mzxid, error)
+            return max(stat.version, self._last_epoch)
+        self._complaints.forget(paths.CONTROLLER_EPOCH)
+        return max(epoch, self._last_epoch)
+
+    async def _is_epoch_untouched(self, claim: ControllerClaim) -> bool:
+        """Whether this controller can write; somebody else's hand on the epoch fences it off, and nobody else would be elected."""
+        stat = await self._coordination.exists(paths.CONTROLLER_EPOCH, watch=self._on_controller_change)
+        return stat is not None and stat.version == claim.epoch_version
 
     async def _ensure_epoch(self) -> None:
         try:

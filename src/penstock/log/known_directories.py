@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Self
 
 from penstock.errors import StartupError
+from penstock.files import path_text
 from penstock.json_object import JsonObject
 
 FILE_NAME = "data-directories.json"
@@ -79,9 +80,9 @@ def newest(records: Iterable[KnownDirectories]) -> KnownDirectories:
 def check(known: KnownDirectories, found: FoundDirectories, *, forgotten: Collection[str]) -> None:
     """Raise StartupError if a directory is missing, or is given up and given at once."""
     for identifier in forgotten:
-        path = found.present.get(identifier) or Path(known.paths.get(identifier, ""))
-        if identifier in found.present or path in found.dead:
-            raise StartupError(f"{_FLAG} {identifier} gives up {path}, which --data gives: leave it out of --data, or take the flag away")
+        path = path_text(found.present[identifier]) if identifier in found.present else known.paths.get(identifier, "")
+        if identifier in found.present or path in _texts(found.dead):
+            raise StartupError(f"{_FLAG}={identifier} gives up {path}, which --data gives: leave it out of --data, or take the flag away")
     missing = _unexplained(known.without(forgotten), found)
     if not missing:
         return
@@ -91,7 +92,8 @@ def check(known: KnownDirectories, found: FoundDirectories, *, forgotten: Collec
     if set(found.present.values()) <= {*found.empty, *found.absent}:
         told.append("if this is another broker, give it another --node-id")
     told.append("mount or restore what is missing and give it with --data, or give it up with all its records")
-    flags = " ".join(f"{_FLAG} {identifier}" for identifier in missing)
+    # With the sign between them: an id may begin with a dash, and would be taken for another flag.
+    flags = " ".join(f"{_FLAG}={identifier}" for identifier in missing)
     raise StartupError(f"data directories of this broker are missing: {'; '.join(told)}: {flags}")
 
 
@@ -103,7 +105,7 @@ def unreadable(known: KnownDirectories, found: FoundDirectories) -> dict[str, st
 
 def renewed(known: KnownDirectories, found: FoundDirectories, *, tree: str, is_changed: bool) -> KnownDirectories:
     """What is to be remembered from this start on."""
-    paths = {**unreadable(known, found), **{identifier: str(path) for identifier, path in found.present.items()}}
+    paths = {**unreadable(known, found), **{identifier: path_text(path) for identifier, path in found.present.items()}}
     if (dict(known.paths), known.tree) == (paths, tree) and not is_changed:
         return known
     return KnownDirectories(known.generation + 1, paths, tree)
@@ -112,16 +114,19 @@ def renewed(known: KnownDirectories, found: FoundDirectories, *, tree: str, is_c
 def _unexplained(known: KnownDirectories, found: FoundDirectories) -> dict[str, str]:
     """Missing directories, by id, less those that dead disks stand for: the one at its path, or else any, under a new path."""
     missing = {identifier: path for identifier, path in known.paths.items() if identifier not in found.present}
-    dead = {str(path) for path in found.dead}
+    dead = _texts(found.dead)
     strangers = len(dead - set(missing.values()))
     others = [(identifier, path) for identifier, path in missing.items() if path not in dead]
     return dict(others[strangers:])
 
 
 def _state(path: str, found: FoundDirectories) -> str:
-    where = Path(path)
-    if where in found.absent:
+    if path in _texts(found.absent):
         return "does not exist (is its disk mounted?)"
-    if where in found.empty:
-        return "is empty (is its disk mounted?)"
-    return "is another directory now" if where in found.present.values() else "was left out"
+    if path in _texts(found.empty):
+        return "is empty, or has lost its meta.properties (is its disk mounted?)"
+    return "is another directory now" if path in _texts(found.present.values()) else "was left out"
+
+
+def _texts(paths: Iterable[Path]) -> set[str]:
+    return {path_text(path) for path in paths}

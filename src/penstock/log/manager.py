@@ -129,9 +129,18 @@ class LogManager:
                 if directory.offline is None or not self.online_directories:
                     raise StartupError(f"the data directory {directory.path} cannot be used: {failure.strerror or failure}") from failure
         except StartupError:
-            for directory in self.directories:
-                directory.release()
+            self.leave_as_found()
             raise
+
+    def leave_as_found(self) -> None:
+        """Give up a start before a log was opened: no checkpoint is written, what was clean stays so, and nothing else becomes so."""
+        for directory in self.directories:
+            if directory.was_clean:
+                try:
+                    directory.mark_clean(broker_epoch=directory.previous_broker_epoch)
+                except OSError as error:
+                    _logger.error("%s will be recovered at the next start: %s", directory.path, error)
+            directory.release()
 
     def recall(self, known: KnownDirectories) -> None:
         """Check what somebody else remembers of the directories too; StartupError if one is missing."""
@@ -142,7 +151,7 @@ class LogManager:
     def remember(self, *, tree: str) -> KnownDirectories:
         """Write down in every directory which others there are, before a log is made in any; returns what was written."""
         for given_up in set(self._forgotten) - set(self.known.paths):
-            _logger.warning("no data directory %s is known: --forget-directory %s can be left out", given_up, given_up)
+            _logger.warning("no data directory %s is known: --forget-directory=%s can be left out", given_up, given_up)
         kept = self.known.without(self._forgotten)
         for identifier, path in unreadable(kept, self._found).items():
             _logger.error("the data directory %s (directory.id %s) cannot be read: what is not found stays offline", path, identifier)
@@ -406,6 +415,8 @@ class LogManager:
                 log = Log(directory, topic_partition, path, order)
                 log.topic_id = topic_id
                 log.flush_recovered()
+                # As a new one: recovery opened it, and there may be more logs than descriptors.
+                log.release()
                 self._add(log)
 
 

@@ -72,7 +72,9 @@ def describe_group(broker: BrokerSettings) -> list[DescribedOption]:
 
 
 def _selected(options: Mapping[str, Option], names: Collection[str] | None) -> list[Option]:
-    return [option for option in options.values() if not option.is_internal and (not names or option.name in names)]
+    # What is asked for is looked up, in the order of the table: a request may ask for one option of the broker thousands of times.
+    chosen = sorted(name for name in set(names) if name in options) if names else options
+    return [options[name] for name in chosen if not options[name].is_internal]
 
 
 def _row(option: Option, value: OptionValue, synonyms: list[Synonym], *, is_read_only: bool) -> DescribedOption:

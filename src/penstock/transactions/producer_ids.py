@@ -11,9 +11,9 @@ import json
 
 from penstock.coordination import paths
 from penstock.coordination.complaints import Complaints
-from penstock.coordination.errors import BadVersion, NodeExists, NoNode
+from penstock.coordination.errors import BadVersion, CoordinationError, NodeExists, NoNode
 from penstock.coordination.interface import Coordination, ZnodeStat
-from penstock.errors import CoordinatorNotAvailable
+from penstock.errors import CoordinatorLoadInProgress
 from penstock.json_object import JsonObject
 
 BLOCK_SIZE = 1000
@@ -31,10 +31,13 @@ class ProducerIds:
         self._complaints = Complaints()
 
     async def take(self) -> int:
-        """An id that nobody else has or will have."""
+        """An id that nobody else has or will have; CoordinatorLoadInProgress, as in Kafka, while none can be reserved: producers wait."""
         async with self._reserving:
             if self._next == self._end:
-                self._next = await self._reserve()
+                try:
+                    self._next = await self._reserve()
+                except CoordinationError as error:
+                    raise CoordinatorLoadInProgress(f"no producer ids can be reserved for now: {error}") from error
                 self._end = self._next + BLOCK_SIZE
             self._next += 1
             return self._next - 1
@@ -61,7 +64,7 @@ class ProducerIds:
             first = JsonObject.parse(data).integer("next", highest=HIGHEST_ID - BLOCK_SIZE)
         except ValueError as error:
             self._complaints.tell(paths.PRODUCER_IDS, stat.mzxid, error)
-            raise CoordinatorNotAvailable(f"the znode {paths.PRODUCER_IDS} makes no sense: {error}") from None
+            raise CoordinatorLoadInProgress(f"the znode {paths.PRODUCER_IDS} makes no sense: {error}") from None
         self._complaints.forget(paths.PRODUCER_IDS)
         return first
 

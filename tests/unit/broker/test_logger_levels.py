@@ -52,6 +52,14 @@ async def test_a_logger_that_is_named_twice_is_refused(levels: LoggerLevels) -> 
         await levels.increment("1", wanted, validate_only=False)
 
 
+def test_only_the_loggers_that_are_asked_for_are_looked_at(levels: LoggerLevels, monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = {row.name for row in levels.describe("1", None)}
+    assert {"root", PARENT, CHILD} <= everything
+    for name in everything - {"root", CHILD, PARENT}:
+        monkeypatch.setattr(logging.getLogger(name), "getEffectiveLevel", lambda: pytest.fail("nobody asked for it"))
+    assert [row.name for row in levels.describe("1", [CHILD, "no logger", "root", CHILD])] == [CHILD, "root"]
+
+
 def test_loggers_of_another_broker_are_not_known_here(levels: LoggerLevels) -> None:
     assert levels.names() == ["1", "2"]
     with pytest.raises(InvalidRequest, match="ask broker '2' itself"):

@@ -59,6 +59,18 @@ async def test_a_registration_that_is_interrupted_is_tried_until_it_holds(
     await asyncio.gather(running, return_exceptions=True)
 
 
+async def test_a_registration_that_somebody_removed_comes_back(coordination: EmbeddedCoordination) -> None:
+    registration = Registration(coordination, BROKER)
+    await registration.register()
+    running = asyncio.create_task(registration.run())
+    for _ in range(2):
+        former = registration.epoch
+        await coordination.delete(paths.broker(1))
+        await eventually(lambda former=former: registration.epoch != former)  # type: ignore[misc]
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
 async def test_a_number_that_another_broker_has_is_refused_at_the_start_and_waited_for_later(
     coordination: EmbeddedCoordination, monkeypatch: pytest.MonkeyPatch
 ) -> None:

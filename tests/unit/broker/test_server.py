@@ -44,10 +44,10 @@ async def ask(server: BrokerServer, key: int, version: int, fields: Mapping[str,
     return decode_response(key, version, frame)[1]
 
 
-async def create(server: BrokerServer, name: str = "orders", **configs: str) -> int:
+async def create(server: BrokerServer, name: str = "orders", *, partitions: int = 1, **configs: str) -> int:
     entry = {
         "name": name,
-        "num_partitions": 1,
+        "num_partitions": partitions,
         "replication_factor": 1,
         "configs": [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()],
     }
@@ -213,7 +213,7 @@ async def test_what_the_tree_remembers_is_missed_where_the_directories_remember_
     with pytest.raises(StartupError, match="data directories of this broker are missing") as refused:
         async with running(tmp_path / "one"):
             pass
-    lost = re.findall(r"--forget-directory (\S+)", str(refused.value))[0]
+    lost = re.findall(r"--forget-directory=(\S+)", str(refused.value))[0]
     options = ServerOptions(listen_port=0, coordination_port=0, data=(tmp_path / "one",), forget_directories=(lost,))
     async with BrokerServer(options) as server:
         assert await offsets(server) == (0, 0)
@@ -285,6 +285,17 @@ async def test_a_disk_that_fails_in_a_thread_ends_the_broker_on_the_loop(tmp_pat
         with pytest.raises(StorageError):
             async with asyncio.timeout(20):
                 await server.stopped()
+
+
+async def test_more_partitions_than_descriptors_are_told_at_the_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(tmp_path) as server:
+        assert await create(server, partitions=52) == 0
+    assert "ulimit -n" not in caplog.text
+    monkeypatch.setattr("penstock.broker.server.raise_descriptor_limit", lambda: 200)
+    async with running(tmp_path):
+        assert "there are 52 partitions here, and of 200 file descriptors enough for 51" in caplog.text
 
 
 async def test_listening_on_all_addresses_advertises_the_name_of_the_machine(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -36,6 +36,8 @@ def test_addresses_of_ipv6_are_written_in_brackets() -> None:
         ({"listeners": "localhost:9092"}, "NAME://HOST:PORT"),
         ({"listeners": "PLAINTEXT://localhost"}, "HOST:PORT"),
         ({"advertised.listeners": "PLAINTEXT://localhost:0"}, "port 0"),
+        ({"advertised.listeners": "PLAINTEXT://:9092"}, "cannot connect to 0.0.0.0"),
+        ({"advertised.listeners": "PLAINTEXT://[::]:9092"}, "cannot connect to ::"),
         ({"listener.security.protocol.map": "PLAINTEXT"}, "NAME:PROTOCOL"),
         (
             {

@@ -12,7 +12,8 @@ import pytest
 
 from penstock.broker.server_options import ServerOptions
 from penstock.cli.serve import parse_flags, server_options
-from penstock.errors import UsageError
+from penstock.errors import StartupError, UsageError
+from penstock.log.known_directories import FoundDirectories, KnownDirectories, check
 from tests.unit.cli.conftest import Penstock
 
 
@@ -44,6 +45,14 @@ def test_a_real_zookeeper_may_take_the_place_of_the_embedded_coordination() -> N
 
 def test_several_data_directories_can_be_given() -> None:
     assert options_of("--data", "a", "--data", "b").data == (Path("a"), Path("b"))
+
+
+def test_a_directory_is_given_up_as_the_refused_start_writes_it() -> None:
+    identifier = "-GNTEU5eSP6kkbh5_bH6CQ"
+    with pytest.raises(StartupError) as refused:
+        check(KnownDirectories(1, {identifier: "/two"}), FoundDirectories({"A": Path("/one")}), forgotten=())
+    flag = str(refused.value).split()[-1]
+    assert options_of("--data", "one", flag).forget_directories == (identifier,)
 
 
 def test_the_same_data_directory_twice_is_refused() -> None:
@@ -138,6 +147,8 @@ def test_the_older_name_of_the_node_id_will_do() -> None:
         (["--lisen", "127.0.0.1:0"], "did you mean --listen"),
         (["--listen=nowhere"], "HOST:PORT"),
         (["--advertise", "here:0"], "port 0"),
+        (["--advertise", "0.0.0.0:9092"], "cannot connect to 0.0.0.0"),
+        (["--advertise", ":9092"], "cannot connect to 0.0.0.0"),
         (["-X", "num.partitions"], "name=value"),
         (["--node-id", "-1"], "node id"),
         (["--node-id", "one"], "--node-id"),

@@ -140,6 +140,22 @@ async def test_a_log_on_a_disk_that_failed_at_the_start_is_not_begun_anew_on_ano
     assert len(logs) == 1
 
 
+async def test_a_topic_that_was_unreadable_at_the_start_is_not_begun_anew_when_a_disk_failed_then(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path / "a", tmp_path / "b")
+    logs.directories[0].fail("opening logs", OSError(5, "input/output error"))
+    replicas = replicas_on(logs)
+    unreadable = replace(view_of(), unreadable_topics=frozenset({"orders"}))
+    await replicas.apply(unreadable)
+    await replicas.apply(replace(unreadable.with_topics({"orders": topic_state()}), unreadable_topics=frozenset()))
+    with pytest.raises(StorageError):
+        replicas.partition("orders", 0)
+    assert len(logs) == 0
+    # Deleted and made again it is a new topic, which is on no disk yet.
+    await replicas.apply(view_of())
+    await replicas.apply(view_of(topic_state(topic_id=UUID(int=8))))
+    assert replicas.partition("orders", 0).log.directory is logs.directories[1]
+
+
 async def test_a_loaded_log_whose_disk_failed_afterwards_does_not_stop_the_others(tmp_path: Path) -> None:
     logs = started_logs(tmp_path / "a", tmp_path / "b")
     for name in ("orders", "other"):

@@ -113,9 +113,10 @@ async def test_an_epoch_that_makes_no_sense_is_told_and_counted_on(
     broker = Candidate(keeper, 1)
     await broker.election.start()
     await broker.coordination.set(paths.CONTROLLER_EPOCH, nonsense)
-    await broker.coordination.delete(paths.CONTROLLER)
+    # It fences this controller off, and nobody else would be elected.
     while broker.told[-1] is None or broker.told[-1].epoch == 1:
         await broker.next_change()
+    await broker.coordination.multi([broker.told[-1].fence(), Create("/written")])
     assert (await broker.coordination.get(paths.CONTROLLER_EPOCH))[0] == str(broker.told[-1].epoch).encode()
     assert caplog.text.count("/controller_epoch makes no sense") == 1
     await broker.election.stop()
@@ -125,8 +126,8 @@ async def test_an_epoch_that_was_removed_is_made_again_and_counted_on(keeper: Tr
     broker = Candidate(keeper, 1)
     await broker.election.start()
     await broker.coordination.delete(paths.CONTROLLER_EPOCH)
-    await broker.coordination.delete(paths.CONTROLLER)
     while broker.told[-1] is None or broker.told[-1].epoch == 1:
         await broker.next_change()
+    await broker.coordination.multi([broker.told[-1].fence(), Create("/written")])
     assert broker.told[-1].epoch == 2
     await broker.election.stop()

@@ -1,3 +1,4 @@
+import os
 import shutil
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -6,6 +7,7 @@ import pytest
 
 from penstock.clock import ManualClock
 from penstock.errors import StartupError
+from penstock.log.directory import CLEAN_SHUTDOWN
 from penstock.log.known_directories import FILE_NAME, ZOOKEEPER, FoundDirectories, KnownDirectories, check, newest, renewed
 from penstock.log.manager import LogManager
 
@@ -45,7 +47,7 @@ def test_a_directory_is_known_by_its_id_wherever_it_is(present: Mapping[str, str
 def test_a_missing_directory_is_told_with_its_id_its_place_and_what_to_do(at_hand: FoundDirectories, state: str) -> None:
     told = refusal(BOTH, at_hand)
     assert f"/two (directory.id B) {state}" in told
-    assert "--forget-directory B" in told
+    assert "--forget-directory=B" in told
     assert "no topic is known" not in told
     assert "--node-id" not in told
 
@@ -78,7 +80,7 @@ def test_what_was_given_up_is_not_missed_and_not_remembered() -> None:
 
 @pytest.mark.parametrize("at_hand", [found(A="/one", B="/two"), found(A="/one", dead=["/two"])])
 def test_what_is_given_up_must_not_be_given(at_hand: FoundDirectories) -> None:
-    assert "--forget-directory B gives up /two" in refusal(BOTH, at_hand, forgotten=["B"])
+    assert "--forget-directory=B gives up /two" in refusal(BOTH, at_hand, forgotten=["B"])
 
 
 def test_the_youngest_record_wins_and_equals_are_taken_together() -> None:
@@ -132,6 +134,15 @@ def test_every_directory_remembers_the_others(tmp_path: Path) -> None:
     assert ended(started(two, one)) == known
 
 
+def test_a_directory_whose_name_is_no_text_is_remembered_and_missed_too(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", Path(os.fsdecode(os.fsencode(tmp_path) + b"/two\xff"))
+    known = ended(started(one, two))
+    assert set(known.paths.values()) == {str(one), rf"{tmp_path}/two\xff"}
+    with pytest.raises(StartupError, match=r"two\\xff .* was left out"):
+        started(one)
+    assert ended(started(one, two)) == known
+
+
 def test_what_others_remember_is_missed_too(tmp_path: Path) -> None:
     manager = started(tmp_path / "one")
     with pytest.raises(StartupError, match="/two"):
@@ -144,8 +155,20 @@ def test_a_copied_directory_is_refused_before_anything_is_touched(tmp_path: Path
     shutil.copytree(tmp_path / "one", tmp_path / "copy")
     with pytest.raises(StartupError, match=r"have the same directory\.id .*: one is a copy of the other"):
         started(tmp_path / "one", tmp_path / "copy")
-    assert (tmp_path / "one" / ".kafka_cleanshutdown").exists()
+    assert (tmp_path / "one" / CLEAN_SHUTDOWN).exists()
     assert ended(started(tmp_path / "copy")).generation == 2
+
+
+@pytest.mark.parametrize("damage", [("node.id=1", "node.id=7"), ("cluster.id=abc", "cluster.id=other")])
+def test_a_refused_start_leaves_every_directory_as_cleanly_stopped_as_it_was(tmp_path: Path, damage: tuple[str, str]) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    ended(started(one, two))
+    markers = [(path / CLEAN_SHUTDOWN).read_bytes() for path in (one, two)]
+    meta = two / "meta.properties"
+    meta.write_text(meta.read_text().replace(*damage))
+    with pytest.raises(StartupError, match=r"two belongs to"):
+        started(one, two)
+    assert [(path / CLEAN_SHUTDOWN).read_bytes() for path in (one, two)] == markers
 
 
 def test_when_everything_is_gone_nothing_is_missed(tmp_path: Path) -> None:

@@ -33,6 +33,23 @@ def test_a_partition_that_nobody_writes_to_costs_no_descriptor_and_one_that_was_
     again.close()
 
 
+def test_logs_that_had_to_be_recovered_cost_no_descriptor_either(tmp_path: Path) -> None:
+    killed = started(tmp_path)
+    for number in range(20):
+        append_many(create(killed, "orders", number), 3)
+    for directory in killed.directories:
+        directory.release()
+    files = RationedFiles()
+    again = started(tmp_path, files=files)
+    files.most = count_open_handles() + 5
+    load(again)
+    files.most = 1 << 30
+    assert [len(values(log)) for log in again] == [3] * 20
+    for log in again:
+        append(log, b"after the recovery")
+    again.close()
+
+
 class RationedFiles(Files):
     """Has no descriptor beyond `most` open files."""
 

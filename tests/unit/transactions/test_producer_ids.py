@@ -9,7 +9,7 @@ from penstock.coordination import paths
 from penstock.coordination.embedded import EmbeddedCoordination
 from penstock.coordination.errors import BadVersion
 from penstock.coordination.interface import ZnodeStat
-from penstock.errors import CoordinatorNotAvailable
+from penstock.errors import CoordinatorLoadInProgress
 from penstock.files import Files
 from penstock.transactions.producer_ids import BLOCK_SIZE, ProducerIds
 
@@ -58,7 +58,7 @@ async def test_no_id_is_handed_out_while_nobody_knows_which_are_taken(
     await coordination.create(paths.PRODUCER_IDS, nonsense)
     ids = ProducerIds(coordination)
     for _ in range(2):
-        with pytest.raises(CoordinatorNotAvailable, match="/producer_ids makes no sense"):
+        with pytest.raises(CoordinatorLoadInProgress, match="/producer_ids makes no sense"):
             await ids.take()
     assert caplog.text.count("makes no sense") == 1
     await coordination.set(paths.PRODUCER_IDS, b'{"next": 5000}')

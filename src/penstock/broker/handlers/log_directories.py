@@ -10,6 +10,7 @@ from typing import Any
 from penstock.broker.api import Fields, Request, api
 from penstock.cluster.replicas import Replicas
 from penstock.errors import StorageError
+from penstock.files import path_text
 from penstock.log.directory import LogDirectory
 from penstock.log.manager import LogManager
 from penstock.wire.api import ApiKey
@@ -30,7 +31,7 @@ class LogDirectoriesFamily:
         return {"error_code": 0, "results": [self._describe(directory, wanted) for directory in self._logs.directories]}
 
     def _describe(self, directory: LogDirectory, wanted: set[tuple[str, int]] | None) -> dict[str, Any]:
-        place = {"log_dir": str(directory.path)}
+        place = {"log_dir": path_text(directory.path)}
         if directory.offline is not None:
             return {**place, "error_code": StorageError.code, "topics": []}
         topics: dict[str, list[dict[str, object]]] = defaultdict(list)

@@ -11,8 +11,8 @@ from typing import Any
 from penstock.broker.api import Fields, Request, api
 from penstock.broker.failures import error_fields
 from penstock.coordination import paths
-from penstock.coordination.cluster_view import ClusterView
-from penstock.coordination.errors import NoNode
+from penstock.coordination.cluster_view import ClusterView, decode_controller_epoch
+from penstock.coordination.errors import CoordinationError
 from penstock.coordination.interface import Coordination
 from penstock.errors import UnknownTopicOrPartition
 from penstock.wire.api import ApiKey
@@ -50,15 +50,17 @@ class QuorumFamily:
 
     async def _describe(self) -> Fields:
         try:
-            epoch, _ = await self._coordination.get(paths.CONTROLLER_EPOCH)
-        except NoNode:
-            epoch = b"0"
+            data, _ = await self._coordination.get(paths.CONTROLLER_EPOCH)
+            epoch = decode_controller_epoch(data)
+        except (CoordinationError, ValueError):
+            # The connection is away, or somebody else wrote to the tree; who the controller is is known all the same.
+            epoch = UNKNOWN
         view = self._view()
         partition = {
             "partition_index": 0,
             **_ok(),
             "leader_id": view.controller_id,
-            "leader_epoch": int(epoch),
+            "leader_epoch": epoch,
             "high_watermark": UNKNOWN,
             "current_voters": [
                 {"replica_id": node_id, "replica_directory_id": None, "log_end_offset": UNKNOWN} for node_id in view.brokers
