@@ -44,11 +44,6 @@ ACCEPTED = [
 
 
 OPEN = [
-    Accepted(0, PRODUCED, "a batch that is cut off", kafka="invalid_record", ours="corrupt_message"),
-    Accepted(0, PRODUCED, "a batch that says it is shorter than its header", kafka="corrupt_message", ours="invalid_record"),
-    Accepted(0, PRODUCED, "a transaction without a name", kafka="transactional_id_authorization_failed", ours="invalid_txn_state"),
-    Accepted(0, r"responses.*\.log_start_offset", "a batch that is refused while it is appended", kafka=r"\d+", ours="-1"),
-    Accepted(0, r"responses.*\.record_errors.*", "which records of a batch were bad (KIP-467)", ours=r"\(absent\)"),
     Accepted(1, r"responses.*\.aborted_transactions", "no list, or an empty one, for a partition with an error", kafka=r"\[\]|None"),
     Accepted(1, "session_id", "a full fetch of nothing opens a session in Kafka", ours="0"),
     Accepted(3, OPERATIONS, "a topic that is not there, asked for by id", kafka="-2147483648"),
