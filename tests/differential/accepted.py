@@ -21,7 +21,6 @@ class Accepted(NamedTuple):
 
 PRODUCED = r"responses.*\.partition_responses\[\d+\]\.error_code"
 OPERATIONS = r"(.*\.)?(topic_)?authorized_operations"
-OTHER = "unknown_topic_or_partition|invalid_config|invalid_request"
 OPTIONS_IN_ANSWERS = ((19, r"topics.*\.configs"), (32, r"results\[0\]\.configs"))
 
 ACCEPTED = [
@@ -51,10 +50,6 @@ OPEN = [
     Accepted(14, "protocol_type|protocol_name|assignment", "what comes with it", kafka="None|b''"),
     Accepted(15, OPERATIONS, "a group that is not there", kafka="-2147483648"),
     Accepted(15, r"groups\[1\]", "a group that is asked for twice", ours=r"\(absent\)"),
-    Accepted(32, r"results\[0\]\.error_code", "a name that no topic can have", kafka=r"invalid_topic_exception"),
-    Accepted(32, r".*\.synonyms\[\d\]", "other units of an option that nobody set", kafka=r"\(absent\)", ours=".*'source': 5.*"),
-    Accepted(32, r".*\.synonyms\..*\.value", "spaces around a number are kept", ours=r" .*|.* "),
-    *(Accepted(key, r"responses\[\d\]\.error_code", "of two mistakes the other one", ours=OTHER) for key in (33, 44)),
     Accepted(
         47, r"error_code|topics.*", "a group that is not there, or has no name", kafka=r"invalid_group_id|group_id_not_found|\(absent\)"
     ),
