@@ -46,19 +46,8 @@ OPEN = [
     Accepted(1, r"responses.*\.aborted_transactions", "no list, or an empty one, for a partition with an error", kafka=r"\[\]|None"),
     Accepted(1, "session_id", "a full fetch of nothing opens a session in Kafka", ours="0"),
     Accepted(3, OPERATIONS, "a topic that is not there, asked for by id", kafka="-2147483648"),
-    Accepted(14, "error_code", "a SyncGroup without a protocol", kafka="inconsistent_group_protocol"),
-    Accepted(14, "protocol_type|protocol_name|assignment", "what comes with it", kafka="None|b''"),
-    Accepted(15, OPERATIONS, "a group that is not there", kafka="-2147483648"),
-    Accepted(15, r"groups\[1\]", "a group that is asked for twice", ours=r"\(absent\)"),
-    Accepted(
-        47, r"error_code|topics.*", "a group that is not there, or has no name", kafka=r"invalid_group_id|group_id_not_found|\(absent\)"
-    ),
     Accepted(48, "error_code", "of two mistakes the other one", kafka="invalid_request", ours="unsupported_version"),
     Accepted(60, "cluster_id|endpoint_type", "a refusal says nothing of the cluster", kafka="|1"),
-    Accepted(69, r"groups.*\.error_code", "a group without a name", kafka="invalid_group_id", ours="group_id_not_found"),
-    Accepted(69, OPERATIONS, "a group that is not there", kafka="-2147483648"),
-    Accepted(69, r"groups.*\.subscribed_topic_regex", "no pattern is an empty one", kafka="", ours="None"),
-    Accepted(69, r"groups\[1\]", "a group that is asked for twice", ours=r"\(absent\)"),
     Accepted(
         75, r"topics\[\d\]", "a topic that is not there, after a full page", kafka=r"\(absent\)", ours=".*unknown_topic_or_partition.*"
     ),
