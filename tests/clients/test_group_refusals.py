@@ -27,9 +27,7 @@ def ask(broker: Broker, api_key: int, version: int, **fields: object) -> Any:
 
 @pytest.mark.parametrize(("group", "code"), [("", ErrorCode.invalid_group_id), ("nobody", ErrorCode.group_id_not_found)])
 @pytest.mark.parametrize("is_there", [True, False], ids=["topic", "missing topic"])
-def test_positions_of_no_group_cannot_be_deleted(
-    group_broker: Broker, group: str, code: ErrorCode, is_there: bool
-) -> None:
+def test_positions_of_no_group_cannot_be_deleted(group_broker: Broker, group: str, code: ErrorCode, is_there: bool) -> None:
     topic = create_topic(group_broker) if is_there else fresh_name()
     answer = ask(group_broker, OFFSET_DELETE, 0, group_id=group, topics=[{"name": topic, "partitions": [{"partition_index": 0}]}])
     assert (answer.error_code, answer.topics) == (code, ())

@@ -45,22 +45,13 @@ ACCEPTED = [
 OPEN = [
     Accepted(1, r"responses.*\.aborted_transactions", "no list, or an empty one, for a partition with an error", kafka=r"\[\]|None"),
     Accepted(1, "session_id", "a full fetch of nothing opens a session in Kafka", ours="0"),
-    Accepted(3, OPERATIONS, "a topic that is not there, asked for by id", kafka="-2147483648"),
     Accepted(48, "error_code", "of two mistakes the other one", kafka="invalid_request", ours="unsupported_version"),
-    Accepted(60, "cluster_id|endpoint_type", "a refusal says nothing of the cluster", kafka="|1"),
-    Accepted(
-        75, r"topics\[\d\]", "a topic that is not there, after a full page", kafka=r"\(absent\)", ours=".*unknown_topic_or_partition.*"
-    ),
-    Accepted(75, "next_cursor", "a topic that is not there, after a full page", ours="None"),
-    Accepted(75, r"topics\[\d\]\.error_code", "a name that no topic can have", kafka="invalid_topic_exception"),
-    Accepted(75, r"topics\[\d\]\.(topic_authorized_operations|is_internal)", "a topic that is not there", kafka="3576|True"),
 ]
 """Differences that are to go: whoever makes the answer right takes the line away."""
 
 WHOLE_ANSWERS = [
     (None, "'unknown_server_error'", "Kafka trips over the request: what it answers is an accident, ours says what is wrong"),
     (None, "(no answer in", "Kafka trips over the request and leaves the client waiting"),
-    (75, "'invalid_request'", "to go as well: a page that begins at a topic that was not asked for, or before its first partition"),
 ]
 """Answers of Kafka's that are not compared, known by a piece of them."""
 
