@@ -9,7 +9,7 @@
         ├── batches    CorruptMessage, InvalidRecord, MessageTooLarge, InvalidTimestamp, UnsupportedCompressionType,
         │              UnsupportedForMessageFormat, RecordListTooLarge
         ├── producers  OutOfOrderSequenceNumber, DuplicateSequenceNumber, InvalidProducerEpoch, UnknownProducerId,
-        │              InvalidTransactionState, InvalidTransactionTimeout, TransactionalIdAuthorizationFailed
+        │              InvalidTransactionTimeout, TransactionalIdAuthorizationFailed
         ├── places     UnknownTopicOrPartition, UnknownTopicId, InconsistentTopicId, OffsetOutOfRange, OffsetNotAvailable,
         │              NotLeaderOrFollower, LeaderNotAvailable, FencedLeaderEpoch, UnknownLeaderEpoch,
         │              NotEnoughReplicas, NotEnoughReplicasAfterAppend, StorageError, LogDirectoryNotFound
@@ -65,6 +65,8 @@ class KafkaError(PenstockError):
     code: ClassVar[int] = -1
     record_errors: Sequence[RecordError] = ()
     """The records of a batch that are to blame, where records were looked at (KIP-467)."""
+    is_of_request: bool = False
+    """Whether it could be seen before the log was looked at, so that the answer says nothing of the log."""
 
 
 class UnknownServerError(KafkaError):
@@ -291,12 +293,6 @@ class InvalidProducerEpoch(KafkaError):
     """A producer epoch older than the one the log knows."""
 
     code = 47
-
-
-class InvalidTransactionState(KafkaError):
-    """A transactional request that does not fit the state of the transaction."""
-
-    code = 48
 
 
 class InvalidTransactionTimeout(KafkaError):

@@ -24,37 +24,41 @@ def batch(**fields: Any) -> bytes:
 
 
 CORRUPT, INVALID = ErrorCode.corrupt_message, ErrorCode.invalid_record
-REFUSED: dict[str, tuple[bytes, set[int]]] = {
-    "wrong CRC": (batch(crc=1), {CORRUPT}),
-    "length too short": (batch(length=40), {CORRUPT}),
-    "length beyond the bytes given": (batch(length=1000), {INVALID, CORRUPT}),
-    "negative length": (batch(length=-5), {CORRUPT}),
-    "length 0": (batch(length=0), {CORRUPT}),
-    "magic 0": (batch(magic=0), {INVALID, ErrorCode.unsupported_for_message_format}),
-    "magic 1": (batch(magic=1), {INVALID, ErrorCode.unsupported_for_message_format}),
-    "magic 3": (batch(magic=3), {CORRUPT}),
-    "more records claimed": (batch(record_count=3), {INVALID}),
-    "fewer records claimed": (batch(record_count=1), {INVALID}),
-    "no records": (encode_block(b"", 0, timestamp=now_ms(), max_timestamp=now_ms()), {INVALID}),
-    "negative count": (batch(record_count=-5, last_offset_delta=-6), {INVALID}),
-    "last offset delta": (batch(last_offset_delta=9), {INVALID}),
-    "base offset": (batch(base_offset=5), {INVALID}),
-    "control batch": (batch(attributes=0x20), {INVALID}),
-    "two batches": (GOOD + GOOD, {INVALID}),
-    "no bytes": (b"", {INVALID}),
-    "half a batch": (GOOD[:40], {INVALID, CORRUPT}),
-    "garbage": (b"\xff" * 100, {CORRUPT}),
-    "time in the future": (batch(timestamp=now_ms() + 100 * HOUR_MS), {ErrorCode.invalid_timestamp}),
-    "bigger than max.message.bytes": (encode_batch([bytes(1_100_000)]), {ErrorCode.message_too_large}),
+REFUSED: dict[str, tuple[bytes, ErrorCode, int]] = {
+    "wrong CRC": (batch(crc=1), CORRUPT, -1),
+    "length too short": (batch(length=40), CORRUPT, -1),
+    "length beyond the bytes given": (batch(length=1000), INVALID, -1),
+    "negative length": (batch(length=-5), CORRUPT, -1),
+    "length 0": (batch(length=0), CORRUPT, -1),
+    "magic 0": (batch(magic=0), INVALID, -1),
+    "magic 1": (batch(magic=1), INVALID, -1),
+    "magic 3": (batch(magic=3), CORRUPT, -1),
+    "more records claimed": (batch(record_count=3), INVALID, 0),
+    "fewer records claimed": (batch(record_count=1), INVALID, 0),
+    "no records": (encode_block(b"", 0, timestamp=now_ms(), max_timestamp=now_ms()), INVALID, 0),
+    "negative count": (batch(record_count=-5, last_offset_delta=-6), INVALID, 0),
+    "last offset delta": (batch(last_offset_delta=9), INVALID, 0),
+    "base offset": (batch(base_offset=5), INVALID, 0),
+    "control batch": (batch(attributes=0x20), INVALID, 0),
+    "two batches": (GOOD + GOOD, INVALID, -1),
+    "a batch and zeros": (GOOD + bytes(61), CORRUPT, -1),
+    "zeros": (bytes(61), CORRUPT, -1),
+    "a few bytes": (b"abc", INVALID, -1),
+    "no bytes": (b"", INVALID, -1),
+    "half a batch": (GOOD[:40], INVALID, -1),
+    "garbage": (b"\xff" * 100, CORRUPT, -1),
+    "time in the future": (batch(timestamp=now_ms() + 100 * HOUR_MS), ErrorCode.invalid_timestamp, 0),
+    "bigger than max.message.bytes": (encode_batch([bytes(1_100_000)]), ErrorCode.message_too_large, -1),
 }
+"""What is sent, the error, and the log start in the answer: -1 where Kafka does not look at the log."""
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_bad_batch_is_refused_with_its_code_and_the_next_one_is_not(broker: Broker, topic: str, case: str) -> None:
-    bad, codes = REFUSED[case]
+    bad, code, log_start_offset = REFUSED[case]
     with broker.connect() as connection:
         answer = produce(connection, topic, bad)
-        assert (answer.error_code in codes, answer.base_offset) == (True, -1), answer
+        assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (code, -1, log_start_offset)
         assert produce(connection, topic, GOOD).base_offset == 0
     assert [record.value for record in read_all(broker, topic)] == [b"a", b"b"]
 
@@ -69,8 +73,35 @@ def test_unknown_codec_is_refused(broker: Broker, topic: str, codec: int) -> Non
 def test_transactional_batch_outside_a_transaction_is_refused(broker: Broker, topic: str) -> None:
     transactional = batch(attributes=0x10, producer_id=1, producer_epoch=0, base_sequence=0)
     with broker.connect() as connection:
-        assert produce(connection, topic, transactional).error_code != ErrorCode.none
+        answer = produce(connection, topic, transactional)
+        assert (answer.error_code, answer.log_start_offset) == (ErrorCode.transactional_id_authorization_failed, -1)
         assert list_offset(connection, topic, -1).offset == 0
+
+
+@pytest.mark.parametrize("acks", [2, -2])
+def test_acks_that_do_not_exist_are_told_of_what_could_be_written(broker: Broker, topic: str, acks: int) -> None:
+    missing = fresh_name()
+    partitions = [{"index": 0, "records": GOOD}, {"index": 50, "records": GOOD}]
+    topics = [{"name": topic, "partition_data": partitions}, {"name": missing, "partition_data": partitions[:1]}]
+    with broker.connect() as connection:
+        answer = connection.ask(PRODUCE, 9, {"transactional_id": None, "acks": acks, "timeout_ms": 10_000, "topic_data": topics})
+        codes = {(one.name, part.index): part.error_code for one in answer.responses for part in one.partition_responses}
+        assert codes == {
+            (topic, 0): ErrorCode.invalid_required_acks,
+            (topic, 50): ErrorCode.unknown_topic_or_partition,
+            (missing, 0): ErrorCode.unknown_topic_or_partition,
+        }
+        empty = connection.ask(PRODUCE, 9, produce_fields(topic, b"") | {"acks": acks})
+        assert empty.responses[0].partition_responses[0].error_code == INVALID
+
+
+def test_refused_batch_among_pipelined_ones_tells_the_log_start(broker: Broker, topic: str) -> None:
+    """Requests that look alike go together; what is refused among them is answered as it is alone."""
+    with broker.connect() as connection:
+        for records in (GOOD, GOOD, batch(base_offset=5), b"\x00" * 61):
+            connection.send(PRODUCE, 9, produce_fields(topic, records))
+        answers = [connection.receive(PRODUCE, 9)[1].responses[0].partition_responses[0] for _ in range(4)]
+    assert [(one.error_code, one.log_start_offset) for one in answers] == [(0, 0), (0, 0), (INVALID, 0), (CORRUPT, -1)]
 
 
 @pytest.mark.parametrize("version", [3, 6])

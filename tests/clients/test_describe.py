@@ -1,6 +1,7 @@
 """What clients may ask about the cluster: coordinators, cluster, topics page by page, log directories, configs, errors per topic."""
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -47,7 +48,7 @@ def test_cluster_is_one_node(broker: Broker, version: int) -> None:
 def test_addresses_other_than_those_of_brokers_are_refused(broker: Broker, endpoint_type: int, error: ErrorCode) -> None:
     with broker.connect() as connection:
         answer = connection.ask(DESCRIBE_CLUSTER, 1, {"include_cluster_authorized_operations": False, "endpoint_type": endpoint_type})
-    assert (answer.error_code, answer.brokers) == (error, ())
+    assert (answer.error_code, answer.brokers, answer.cluster_id, answer.endpoint_type) == (error, (), "", 1)
 
 
 @pytest.mark.parametrize("version", range(14))
@@ -96,6 +97,47 @@ def test_unknown_topic_is_described_as_unknown(broker: Broker) -> None:
         fields = {"topics": [{"name": fresh_name()}], "response_partition_limit": 10, "cursor": None}
         (found,) = connection.ask(DESCRIBE_TOPIC_PARTITIONS, 0, fields).topics
     assert found.error_code == ErrorCode.unknown_topic_or_partition
+
+
+@pytest.mark.parametrize("index", [0, -1])
+def test_page_cannot_begin_at_a_topic_that_is_not_asked_for_or_before_its_first_partition(broker: Broker, topic: str, index: int) -> None:
+    other = topic + "-other"
+    cursor = {"topic_name": other if index == 0 else topic, "partition_index": index}
+    with broker.connect() as connection:
+        fields = {"topics": [{"name": topic}, {"name": "missing"}], "response_partition_limit": 10, "cursor": cursor}
+        answer = connection.ask(DESCRIBE_TOPIC_PARTITIONS, 0, fields)
+    assert [(one.name, one.error_code) for one in answer.topics] == [
+        (topic, ErrorCode.invalid_request),
+        ("missing", ErrorCode.invalid_request),
+    ]
+
+
+def test_full_page_ends_before_a_topic_that_is_not_there(broker: Broker) -> None:
+    topic = create_topic(broker, partitions=2)
+    names = [topic, topic + "-missing", topic + "-none"]
+    with broker.connect() as connection:
+        fields = {"topics": [{"name": name} for name in names], "response_partition_limit": 2, "cursor": None}
+        answer = connection.ask(DESCRIBE_TOPIC_PARTITIONS, 0, fields)
+        assert [one.name for one in answer.topics] == [topic]
+        assert (answer.next_cursor.topic_name, answer.next_cursor.partition_index) == (names[1], 0)
+        rest = connection.ask(DESCRIBE_TOPIC_PARTITIONS, 0, fields | {"cursor": {"topic_name": names[1], "partition_index": 0}})
+    assert [(one.name, one.topic_authorized_operations) for one in rest.topics] == [(names[1], 3576), (names[2], 3576)]
+
+
+def test_name_that_no_topic_can_have_is_described_as_such(broker: Broker) -> None:
+    with broker.connect() as connection:
+        fields = {"topics": [{"name": "a b"}], "response_partition_limit": 10, "cursor": None}
+        assert connection.ask(DESCRIBE_TOPIC_PARTITIONS, 0, fields).topics[0].error_code == ErrorCode.invalid_topic_exception
+
+
+@pytest.mark.parametrize("version", [10, 11, 12, 13])
+def test_topic_id_counts_where_a_name_is_given_too_and_is_refused_before_version_12(broker: Broker, topic: str, version: int) -> None:
+    nobody = UUID(int=77)
+    asked = {"topics": [{"name": topic, "topic_id": nobody}], "include_topic_authorized_operations": True}
+    with broker.connect() as connection:
+        (found,) = connection.ask(METADATA, version, asked).topics
+    expected = (ErrorCode.invalid_request, topic) if version < 12 else (ErrorCode.unknown_topic_id, None)
+    assert (found.error_code, found.name, found.topic_id, found.topic_authorized_operations) == (*expected, nobody, -2147483648)
 
 
 @pytest.mark.parametrize("version", range(1, 5))

@@ -21,7 +21,6 @@ class Accepted(NamedTuple):
 
 PRODUCED = r"responses.*\.partition_responses\[\d+\]\.error_code"
 OPERATIONS = r"(.*\.)?(topic_)?authorized_operations"
-OTHER = "unknown_topic_or_partition|invalid_config|invalid_request"
 OPTIONS_IN_ANSWERS = ((19, r"topics.*\.configs"), (32, r"results\[0\]\.configs"))
 
 ACCEPTED = [
@@ -44,44 +43,15 @@ ACCEPTED = [
 
 
 OPEN = [
-    Accepted(0, PRODUCED, "a batch that is cut off", kafka="invalid_record", ours="corrupt_message"),
-    Accepted(0, PRODUCED, "a batch that says it is shorter than its header", kafka="corrupt_message", ours="invalid_record"),
-    Accepted(0, PRODUCED, "a transaction without a name", kafka="transactional_id_authorization_failed", ours="invalid_txn_state"),
-    Accepted(0, r"responses.*\.log_start_offset", "a batch that is refused while it is appended", kafka=r"\d+", ours="-1"),
-    Accepted(0, r"responses.*\.record_errors.*", "which records of a batch were bad (KIP-467)", ours=r"\(absent\)"),
     Accepted(1, r"responses.*\.aborted_transactions", "no list, or an empty one, for a partition with an error", kafka=r"\[\]|None"),
     Accepted(1, "session_id", "a full fetch of nothing opens a session in Kafka", ours="0"),
-    Accepted(3, OPERATIONS, "a topic that is not there, asked for by id", kafka="-2147483648"),
-    Accepted(14, "error_code", "a SyncGroup without a protocol", kafka="inconsistent_group_protocol"),
-    Accepted(14, "protocol_type|protocol_name|assignment", "what comes with it", kafka="None|b''"),
-    Accepted(15, OPERATIONS, "a group that is not there", kafka="-2147483648"),
-    Accepted(15, r"groups\[1\]", "a group that is asked for twice", ours=r"\(absent\)"),
-    Accepted(32, r"results\[0\]\.error_code", "a name that no topic can have", kafka=r"invalid_topic_exception"),
-    Accepted(32, r".*\.synonyms\[\d\]", "other units of an option that nobody set", kafka=r"\(absent\)", ours=".*'source': 5.*"),
-    Accepted(32, r".*\.synonyms\..*\.value", "spaces around a number are kept", ours=r" .*|.* "),
-    *(Accepted(key, r"responses\[\d\]\.error_code", "of two mistakes the other one", ours=OTHER) for key in (33, 44)),
-    Accepted(
-        47, r"error_code|topics.*", "a group that is not there, or has no name", kafka=r"invalid_group_id|group_id_not_found|\(absent\)"
-    ),
     Accepted(48, "error_code", "of two mistakes the other one", kafka="invalid_request", ours="unsupported_version"),
-    Accepted(60, "cluster_id|endpoint_type", "a refusal says nothing of the cluster", kafka="|1"),
-    Accepted(69, r"groups.*\.error_code", "a group without a name", kafka="invalid_group_id", ours="group_id_not_found"),
-    Accepted(69, OPERATIONS, "a group that is not there", kafka="-2147483648"),
-    Accepted(69, r"groups.*\.subscribed_topic_regex", "no pattern is an empty one", kafka="", ours="None"),
-    Accepted(69, r"groups\[1\]", "a group that is asked for twice", ours=r"\(absent\)"),
-    Accepted(
-        75, r"topics\[\d\]", "a topic that is not there, after a full page", kafka=r"\(absent\)", ours=".*unknown_topic_or_partition.*"
-    ),
-    Accepted(75, "next_cursor", "a topic that is not there, after a full page", ours="None"),
-    Accepted(75, r"topics\[\d\]\.error_code", "a name that no topic can have", kafka="invalid_topic_exception"),
-    Accepted(75, r"topics\[\d\]\.(topic_authorized_operations|is_internal)", "a topic that is not there", kafka="3576|True"),
 ]
 """Differences that are to go: whoever makes the answer right takes the line away."""
 
 WHOLE_ANSWERS = [
     (None, "'unknown_server_error'", "Kafka trips over the request: what it answers is an accident, ours says what is wrong"),
     (None, "(no answer in", "Kafka trips over the request and leaves the client waiting"),
-    (75, "'invalid_request'", "to go as well: a page that begins at a topic that was not asked for, or before its first partition"),
 ]
 """Answers of Kafka's that are not compared, known by a piece of them."""
 

@@ -77,5 +77,6 @@ class ConfigsScenario(Scenario):
         if self.chance(5):
             configs.append(configs[0])
         entry = resource | {"configs": configs}
-        self.ask(INCREMENTAL_ALTER_CONFIGS, {"resources": [entry], "validate_only": self.chance(20)})
+        entries = self.mostly([entry], [entry, entry], percent=95)
+        self.ask(INCREMENTAL_ALTER_CONFIGS, {"resources": entries, "validate_only": self.chance(20)})
         self.show(resource)

@@ -52,7 +52,6 @@ NAMES_OF_KAFKA = {
     "StorageError": "KafkaStorageError",
     "LogDirectoryNotFound": "LogDirNotFound",
     "InvalidTopic": "InvalidTopicException",
-    "InvalidTransactionState": "InvalidTxnState",
 }
 """Where our name is not Kafka's."""
 

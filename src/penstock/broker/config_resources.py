@@ -10,6 +10,7 @@ from typing import Protocol
 from penstock.broker.live_settings import LiveSettings
 from penstock.cluster.controller import Controller
 from penstock.coordination.cluster_view import DEFAULT_BROKER
+from penstock.coordination.topic_names import check_name
 from penstock.errors import InvalidRequest, UnknownTopicOrPartition
 from penstock.options.alteration import Alteration, apply_incremental
 from penstock.options.broker import BROKER_OPTIONS
@@ -64,15 +65,24 @@ class TopicConfigs:
         await self._alter(name, change, validate_only=validate_only)
 
     async def _alter(self, name: str, change: Change, *, validate_only: bool) -> None:
+        """Kafka's order: whether the change can be made, the name, the values, and only then whether there is such a topic."""
+        topic = self._controller.view.topics.get(name)
+        changed = change({} if topic is None else topic.configs)
+        if not name:
+            raise InvalidRequest("options are set on topics by name; defaults for all topics are options of the brokers")
+        check_name(name)
+        validate_topic_overrides(changed)
+        if topic is None:
+            raise _no_such_topic(name)
         checked = _checked(change, validate_topic_overrides)
-        checked(self._set_on(name))
         if not validate_only:
             await self._controller.alter_topic_configs(name, checked, timeout_ms=SETTLE_TIMEOUT_MS)
 
     def _set_on(self, name: str) -> Mapping[str, str]:
         topic = self._controller.view.topics.get(name)
         if topic is None:
-            raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
+            check_name(name)
+            raise _no_such_topic(name)
         return topic.configs
 
 
@@ -114,6 +124,10 @@ class BrokerConfigs:
         if name in ("", str(self._node_id)):
             return name or DEFAULT_BROKER
         raise InvalidRequest(f"this is broker {self._node_id}; ask broker {name!r} itself for its options")
+
+
+def _no_such_topic(name: str) -> UnknownTopicOrPartition:
+    return UnknownTopicOrPartition(f"topic {name!r} does not exist")
 
 
 def _incremented(

@@ -43,6 +43,7 @@ class GroupConfigs:
 
     async def increment(self, name: str, alterations: Sequence[Alteration], *, validate_only: bool) -> None:
         """Refuse what differs from the broker's values."""
+        _check_name(name)
         await self.replace(name, apply_incremental({}, alterations, options=GROUP_OPTIONS, inherited={}), validate_only=validate_only)
 
     def _check(self, name: str, text: str) -> None:

@@ -21,13 +21,23 @@ from penstock.errors import (
     RecordListTooLarge,
     RequestTimedOut,
     StorageError,
+    TransactionalIdAuthorizationFailed,
+    UnsupportedCompressionType,
 )
 from penstock.log.log import AppendResult
 from penstock.log.record_scan import MAX_NAMED
 from penstock.wire.produce import PartitionProduced, TopicProduced, encode_response
 
 NO_ACKS: Final = 0
-_WITHOUT_LOG_START: Final = (NotLeaderOrFollower, MessageTooLarge, RecordListTooLarge, CorruptMessage, StorageError)
+_WITHOUT_LOG_START: Final = (
+    CorruptMessage,
+    MessageTooLarge,
+    NotLeaderOrFollower,
+    RecordListTooLarge,
+    StorageError,
+    TransactionalIdAuthorizationFailed,
+    UnsupportedCompressionType,
+)
 
 
 class Asked(NamedTuple):
@@ -86,9 +96,9 @@ def placed(answering: Answering, partition: Partition, result: AppendResult, *, 
 def refused(index: int, error: KafkaError, partition: Partition | None = None) -> PartitionProduced:
     """The answer for a batch that was not appended, with the records that are to blame where they are known (KIP-467).
 
-    As in Kafka the log start is told unless it is the partition that is in the way, or the size or CRC of the batch.
+    As in Kafka the log start is told unless it is the partition that is in the way, or what can be seen without it: the size, CRC or codec.
     """
-    start = -1 if partition is None or isinstance(error, _WITHOUT_LOG_START) else partition.log.log_start_offset
+    start = -1 if partition is None or error.is_of_request or isinstance(error, _WITHOUT_LOG_START) else partition.log.log_start_offset
     return PartitionProduced(index, error.code, log_start_offset=start, record_errors=error.record_errors, error_message=str(error))
 
 

@@ -15,7 +15,6 @@ from penstock.cluster.watermark import Watermark
 from penstock.coordination.cluster_view import PartitionState
 from penstock.errors import (
     FencedLeaderEpoch,
-    InvalidRecord,
     KafkaError,
     NotEnoughReplicas,
     NotLeaderOrFollower,
@@ -23,6 +22,7 @@ from penstock.errors import (
     UnknownLeaderEpoch,
 )
 from penstock.files import Buffer
+from penstock.log.batch_framing import not_one_batch
 from penstock.log.log import AppendResult, Log
 from penstock.log.record_check import CheckedBatch, RecordCheck
 from penstock.log.region import FileRegion
@@ -98,7 +98,7 @@ class Partition:
         """Append one batch, stamped with offset and epoch, and let the high watermark follow. `is_own`: the broker itself made it."""
         self._check_can_append(acks)
         if batch is None:
-            raise InvalidRecord(f"no record batch was sent for {self.topic}-{self.index}")
+            raise not_one_batch(f"no record batch was sent for {self.topic}-{self.index}")
         log = self.log
         result = log.append_as_leader(
             batch,

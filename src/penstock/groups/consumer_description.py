@@ -34,7 +34,7 @@ def _member(member: ConsumerMember, target: Assignment, image: TopicImage) -> Fi
         "client_id": metadata.client_id,
         "client_host": metadata.client_host,
         "subscribed_topic_names": list(metadata.subscribed_topic_names),
-        "subscribed_topic_regex": metadata.subscribed_topic_regex,
+        "subscribed_topic_regex": metadata.subscribed_topic_regex or "",
         "assignment": _partitions(member.current.assigned, image),
         "target_assignment": _partitions(target, image),
         "member_type": _CONSUMER_MEMBER if metadata.classic is None else _CLASSIC_MEMBER,

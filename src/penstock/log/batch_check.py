@@ -9,12 +9,14 @@ from penstock.errors import (
     CorruptMessage,
     InvalidRecord,
     InvalidTimestamp,
-    InvalidTransactionState,
+    KafkaError,
     MessageTooLarge,
     RecordListTooLarge,
+    TransactionalIdAuthorizationFailed,
     UnsupportedCompressionType,
 )
 from penstock.files import Buffer
+from penstock.log.batch_framing import why_not_one_batch
 from penstock.log.config import LogConfig
 from penstock.log.first_bytes import check_first_bytes
 from penstock.wire.batch import (
@@ -41,10 +43,10 @@ def check_batch(batch: Buffer, config: LogConfig, *, now_ms: int, produce_versio
     """The header of a batch that may be appended; raises what the producer has to be told."""
     size = len(batch)
     if size < HEADER_SIZE:
-        raise _too_short(batch)
+        raise _not_one_batch(batch)
     header = read_header(batch)
     if header.magic != MAGIC or header.length + LENGTH_OVERHEAD != size:
-        raise _not_one_batch(header, batch)
+        raise _not_one_batch(batch)
     if size > config.max_message_bytes:
         raise MessageTooLarge(f"the batch has {size} bytes, max.message.bytes allows {config.max_message_bytes}")
     if size > config.segment_bytes:
@@ -76,10 +78,10 @@ def _check_attributes(header: BatchHeader, config: LogConfig, *, produce_version
     codec = header.attributes & CODEC_MASK
     if codec > ZSTD or (codec == ZSTD and produce_version < FIRST_VERSION_WITH_ZSTD):
         raise UnsupportedCompressionType(f"compression codec {codec} is not allowed in Produce version {produce_version}")
+    if header.is_transactional:
+        raise TransactionalIdAuthorizationFailed("a transactional batch in a request without a transactional id")
     if header.is_control:
         raise InvalidRecord("clients may not write control records")
-    if header.is_transactional:
-        raise InvalidTransactionState("this broker does not offer transactions yet")
     if header.is_log_append_time and not config.is_log_append_time:
         raise InvalidTimestamp("a producer may not set the timestamp type to LogAppendTime")
 
@@ -95,21 +97,5 @@ def _check_timestamps(header: BatchHeader, config: LogConfig, *, now_ms: int) ->
         )
 
 
-def _too_short(batch: Buffer) -> InvalidRecord | CorruptMessage:
-    if len(batch) == 0:
-        return InvalidRecord("a produce request must carry exactly one record batch per partition, this one carries none")
-    # The magic of the formats 0 and 1 stands where that of format 2 does, and their messages may be shorter than a header of format 2.
-    if len(batch) > 16 and bytes(batch[16:17]) in (b"\x00", b"\x01"):
-        return InvalidRecord(f"record batches must have format 2, this one has {batch[16]}")
-    return CorruptMessage(f"{len(batch)} bytes are too few for a record batch")
-
-
-def _not_one_batch(header: BatchHeader, batch: Buffer) -> InvalidRecord | CorruptMessage:
-    if header.magic in (0, 1):
-        return InvalidRecord(f"record batches must have format 2, this one has {header.magic}")
-    if header.magic != MAGIC:
-        return CorruptMessage(f"there are no record batches of format {header.magic}")
-    size = header.length + LENGTH_OVERHEAD
-    if HEADER_SIZE <= size <= len(batch) - HEADER_SIZE:
-        return InvalidRecord("a produce request must carry exactly one record batch per partition, this one carries more")
-    return CorruptMessage(f"the batch claims {size} bytes, {len(batch)} were sent")
+def _not_one_batch(batch: Buffer) -> KafkaError:
+    return why_not_one_batch(batch) or CorruptMessage(f"{len(batch)} bytes are too few for a record batch")

@@ -57,15 +57,16 @@ def _apply(changed: dict[str, str], alteration: Alteration, *, options: Mapping[
         # Also of a name that is not known (any more): Kafka does not mind, and it is the way to get rid of one.
         changed.pop(name, None)
         return
-    option = find_option(options, name)
     if value is None:
         raise InvalidRequest(f"{operation.name} of {name} needs a value")
     if operation is AlterOperation.SET:
         changed[name] = value
         return
+    option = find_option(options, name)
     if option.type is not OptionType.LIST:
         raise InvalidConfig(f"{operation.name} works on lists, and {name} is not one: use SET")
-    elements = _elements(changed.get(name, inherited.get(name, option.default or "")))
+    listed = changed.get(name, inherited.get(name, option.default or ""))
+    elements = _elements(listed) if listed else []
     named = _elements(value)
     if operation is AlterOperation.APPEND:
         elements += [element for element in named if element not in elements]
@@ -75,4 +76,8 @@ def _apply(changed: dict[str, str], alteration: Alteration, *, options: Mapping[
 
 
 def _elements(text: str) -> list[str]:
-    return [element.strip() for element in text.split(",") if element.strip()]
+    """As Kafka splits what is appended and taken away: nothing is one empty element, which most lists then refuse."""
+    elements = [element.strip() for element in text.split(",")]
+    while len(elements) > 1 and not elements[-1]:
+        elements.pop()
+    return elements

@@ -1,6 +1,7 @@
 """Options as DescribeConfigs tells them: value, source, and the chain of synonyms from the strongest setting down to the default."""
 
 from collections.abc import Collection, Mapping
+from itertools import dropwhile
 from typing import NamedTuple
 
 from penstock.options.broker import BROKER_OPTIONS
@@ -44,7 +45,8 @@ def describe_topic(overrides: Mapping[str, str], broker: BrokerSettings, *, name
     for option in _selected(TOPIC_OPTIONS, names):
         synonyms = _broker_synonyms(option.synonyms, broker)
         if option.name in overrides:
-            synonyms.insert(0, Synonym(option.name, _shown(option, overrides[option.name]), ConfigSource.DYNAMIC_TOPIC))
+            value = format_value(option, values[option.name])
+            synonyms.insert(0, Synonym(option.name, _shown(option, value), ConfigSource.DYNAMIC_TOPIC))
         rows.append(_row(option, values[option.name], synonyms, is_read_only=False))
     return rows
 
@@ -91,7 +93,10 @@ def _row(option: Option, value: OptionValue, synonyms: list[Synonym], *, is_read
 
 
 def _broker_synonyms(names: tuple[str, ...], broker: BrokerSettings) -> list[Synonym]:
-    """Settings of the broker under any of the names, layer by layer as in Kafka, then the defaults that are there."""
+    """Settings of the broker under any of the names, layer by layer, then the defaults that are there.
+
+    As in Kafka the list begins with the first name: what stands before it would be stronger, and other units alone are not listed.
+    """
     synonyms = [
         Synonym(name, _shown(BROKER_OPTIONS[name], layer[name]), source)
         for source, layer in broker.layers
@@ -99,7 +104,8 @@ def _broker_synonyms(names: tuple[str, ...], broker: BrokerSettings) -> list[Syn
         if name in layer
     ]
     defaults = [BROKER_OPTIONS[name] for name in names if BROKER_OPTIONS[name].default is not None]
-    return synonyms + [Synonym(option.name, _shown(option, option.default), ConfigSource.DEFAULT) for option in defaults]
+    synonyms += [Synonym(option.name, _shown(option, option.default), ConfigSource.DEFAULT) for option in defaults]
+    return list(dropwhile(lambda synonym: synonym.name != names[0], synonyms))
 
 
 def _shown(option: Option, text: str | None) -> str | None:

@@ -48,9 +48,14 @@ def test_only_lists_are_appended_to_and_subtracted_from(operation: AlterOperatio
         alter({}, ("retention.ms", operation, "5"))
 
 
-def test_an_unknown_option_cannot_be_set() -> None:
+def test_nothing_can_be_added_to_an_unknown_option() -> None:
     with pytest.raises(InvalidConfig, match="unknown topic option"):
-        alter({}, ("no.such.option", AlterOperation.SET, "5"))
+        alter({}, ("no.such.option", AlterOperation.APPEND, "5"))
+
+
+def test_nothing_added_is_an_empty_element_where_the_list_has_others() -> None:
+    assert alter({"cleanup.policy": "compact"}, ("cleanup.policy", AlterOperation.APPEND, ""))["cleanup.policy"] == "compact,"
+    assert alter({"cleanup.policy": ""}, ("cleanup.policy", AlterOperation.APPEND, ""))["cleanup.policy"] == ""
 
 
 def test_a_change_without_a_value_is_a_bad_request() -> None:

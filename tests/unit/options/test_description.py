@@ -37,10 +37,12 @@ def test_an_option_set_on_the_topic_shows_what_lies_beneath() -> None:
     )
 
 
-def test_a_setting_of_the_broker_is_shown_in_its_own_unit_and_the_value_in_the_topics() -> None:
+def test_a_setting_of_the_broker_in_another_unit_holds_but_is_not_listed_alone() -> None:
     row = topic_row("retention.ms", {}, BrokerSettings({"log.retention.hours": "24"}))
-    assert (row.value, row.source) == ("86400000", ConfigSource.STATIC_BROKER)
+    assert (row.value, row.source, row.synonyms) == ("86400000", ConfigSource.DEFAULT, ())
+    row = topic_row("retention.ms", {}, BrokerSettings({"log.retention.ms": "5000", "log.retention.hours": "24"}))
     assert row.synonyms == (
+        ("log.retention.ms", "5000", ConfigSource.STATIC_BROKER),
         ("log.retention.hours", "24", ConfigSource.STATIC_BROKER),
         ("log.retention.hours", "168", ConfigSource.DEFAULT),
     )

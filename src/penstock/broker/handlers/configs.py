@@ -6,14 +6,15 @@ Changes hold at once; those of topics and brokers survive a restart. ListConfigR
 there are none. 1: all kinds (KIP-1142).
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from penstock.broker.api import Fields, Request, api
 from penstock.broker.config_resources import ConfigResource
 from penstock.broker.failures import as_kafka_error, error_fields
-from penstock.errors import InvalidConfig, InvalidRequest, UnsupportedVersion
-from penstock.options.alteration import Alteration
+from penstock.errors import InvalidRequest, UnsupportedVersion
+from penstock.options.alteration import Alteration, AlterOperation
 from penstock.options.description import DescribedOption
 from penstock.wire.api import ApiKey
 
@@ -51,7 +52,8 @@ class ConfigsFamily:
         """Set exactly the given options; all others go back to their defaults."""
 
         async def replace(kind: ConfigResource, resource: Any, validate_only: bool) -> None:
-            await kind.replace(resource.resource_name, _values(resource.configs), validate_only=validate_only)
+            values = {one.name: one.value for one in resource.configs}
+            await kind.replace(resource.resource_name, values, validate_only=validate_only)
 
         return self._alter_all(request.decode(), replace)
 
@@ -81,14 +83,14 @@ class ConfigsFamily:
 
     async def _alter_all(self, message: Any, alter: Alter) -> Fields:
         responses = []
-        seen: set[tuple[int, str]] = set()
+        named = Counter((resource.resource_type, resource.resource_name) for resource in message.resources)
         for resource in message.resources:
             place = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
             key = (resource.resource_type, resource.resource_name)
             try:
-                if key in seen:
-                    raise InvalidRequest(f"{resource.resource_name!r} is named twice in the request")
-                seen.add(key)
+                if named[key] > 1:
+                    raise InvalidRequest(f"{resource.resource_name!r} is named {named[key]} times in the request")
+                _check_entries(resource.configs)
                 await alter(self._kind(resource), resource, message.validate_only)
                 responses.append({**place, **error_fields(None)})
             except Exception as error:
@@ -103,13 +105,14 @@ class ConfigsFamily:
         return kind
 
 
-def _values(configs: Any) -> dict[str, str]:
-    given: dict[str, str] = {}
-    for config in configs:
-        if config.value is None:
-            raise InvalidConfig(f"option {config.name} has no value")
-        given[config.name] = config.value
-    return given
+def _check_entries(configs: Sequence[Any]) -> None:
+    """What Kafka looks at before everything else: no value where one is needed, and options that are named twice."""
+    named = Counter(one.name for one in configs)
+    for one in configs:
+        if one.value is None and getattr(one, "config_operation", AlterOperation.SET) != AlterOperation.DELETE:
+            raise InvalidRequest(f"option {one.name} has no value")
+        if named[one.name] > 1:
+            raise InvalidRequest(f"option {one.name} is named twice")
 
 
 def _row_fields(row: DescribedOption, *, synonyms: bool, documentation: bool) -> dict[str, object]:

@@ -12,7 +12,7 @@ from penstock.broker.api import Fields, Request, api
 from penstock.broker.group_reply import GatheredReply, GroupReply, Refusal, refuse_nothing
 from penstock.broker.groups import Groups
 from penstock.broker.outbox import Chunk
-from penstock.errors import CoordinatorLoadInProgress, GroupIdNotFound, NotCoordinator
+from penstock.errors import CoordinatorLoadInProgress, GroupIdNotFound, InvalidGroupId, NotCoordinator
 from penstock.groups.commands import DeleteGroup
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.wire.api import ApiKey
@@ -21,6 +21,9 @@ _FIRST_WITH_NOT_FOUND = 6
 _DEAD = "Dead"
 _ALL_OPERATIONS = sum(1 << code for code in (3, 6, 8, 10, 11))
 """READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS: where there are no ACLs everybody may do all that can be done to a group."""
+
+_MOST_REPEATED = 10
+"""A group that is named twice is described twice, as in Kafka; but a small request that repeats itself is not to get a huge answer."""
 
 
 class GroupAdminFamily:
@@ -47,7 +50,12 @@ class GroupAdminFamily:
     def consumer_group_describe(self, request: Request) -> Sequence[Chunk] | None:
         """The members of KIP-848 groups, what they have and what they are to have."""
         message = request.decode()
-        ask = GroupCoordinator.describe_consumer
+
+        def ask(coordinator: GroupCoordinator, group_id: str) -> Fields:
+            if not group_id:
+                return _refuse_consumer_description(group_id)(InvalidGroupId("a group without a name cannot be described"))
+            return coordinator.describe_consumer(group_id)
+
         return self._describe(request, message, message.group_ids, ask=ask, refuse=_refuse_consumer_description)
 
     def _describe(
@@ -59,11 +67,16 @@ class GroupAdminFamily:
         ask: Callable[[GroupCoordinator, str], Fields],
         refuse: Callable[[str], Refusal],
     ) -> Sequence[Chunk] | None:
-        group_ids = tuple(dict.fromkeys(group_ids))  # a small request that repeats itself is not to get a huge answer
+        if len(group_ids) > _MOST_REPEATED:
+            group_ids = tuple(dict.fromkeys(group_ids))
         operations = {"authorized_operations": _ALL_OPERATIONS} if getattr(message, "include_authorized_operations", False) else {}
 
         def question(group_id: str) -> Callable[[GroupCoordinator], Fields]:
-            return lambda coordinator: {**ask(coordinator, group_id), **operations}
+            def describe(coordinator: GroupCoordinator) -> Fields:
+                fields = ask(coordinator, group_id)
+                return fields if fields["error_code"] else {**fields, **operations}
+
+            return describe
 
         reply = GroupReply(request, refuse_nothing)
         gathered = GatheredReply(reply, len(group_ids), lambda groups: {"groups": groups})

@@ -6,7 +6,7 @@ OffsetFetch 1-10. 2: all topics of a group (null), a top-level error. 5: leader 
 without transactions all are). 8: several groups (KIP-709). 9: member epochs. 10: topics by id. OffsetDelete 0 (KIP-496).
 
 Partitions that do not exist are answered here, and the group is asked about the others; positions that were committed are shown whatever
-became of their topic, unless it is asked for by an id that no topic has.
+became of their topic, unless it is asked for by an id that no topic has. Where positions are deleted, a missing group comes first.
 """
 
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from penstock.broker.commit_lane import CommitLanes
 from penstock.broker.group_reply import GatheredReply, GroupReply, Refusal, Shape, refuse_nothing
 from penstock.broker.groups import Groups
 from penstock.broker.outbox import Chunk
-from penstock.errors import UnknownTopicId, UnknownTopicOrPartition
+from penstock.errors import InvalidGroupId, UnknownTopicId, UnknownTopicOrPartition
 from penstock.groups.commands import CommitOffsets, DeleteOffsets, PartitionOffset, TopicOffsets
 from penstock.groups.coordinator import GroupCoordinator
 from penstock.groups.offsets import answer_commit
@@ -108,6 +108,8 @@ class GroupOffsetsFamily:
     def offset_delete(self, request: Request) -> Sequence[Chunk] | None:
         """Forget positions in topics that the group does not read."""
         message = request.decode()
+        if not message.group_id:
+            return (request.encode({"error_code": InvalidGroupId.code, "topics": []}),)
         image = self._groups.image
         known: list[tuple[str, tuple[int, ...]]] = []
         unknown: list[Fields] = []
@@ -121,8 +123,6 @@ class GroupOffsetsFamily:
             missing = [index for index in indexes if not 0 <= index < count]
             if missing:
                 unknown.append({"name": topic.name, "partitions": _partition_errors(missing, UnknownTopicOrPartition.code)})
-        if unknown and not known:
-            return (request.encode({"error_code": 0, "topics": unknown}),)
         command = DeleteOffsets(group_id=message.group_id, topics=tuple(known))
         shape = _with_unknown(unknown) if unknown else None
         return self._groups.submit(command, request, refuse=lambda error: {"error_code": error.code, "topics": []}, shape=shape)

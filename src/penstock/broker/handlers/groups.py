@@ -16,7 +16,7 @@ from typing import Any
 from penstock.broker.api import Fields, Request, api
 from penstock.broker.groups import Groups
 from penstock.broker.outbox import Chunk
-from penstock.errors import CoordinatorLoadInProgress, InvalidRequest, KafkaError
+from penstock.errors import CoordinatorLoadInProgress, InconsistentGroupProtocol, InvalidRequest, KafkaError
 from penstock.groups.classic_answers import join_error, sync_answer
 from penstock.groups.commands import (
     ConsumerHeartbeat,
@@ -35,6 +35,7 @@ _FIRST_WITH_MEMBER_ID_REQUIRED = 4
 _FIRST_WITH_NO_PROTOCOL_NAME = 7
 _FIRST_WITH_SKIPPED_ASSIGNMENT = 9
 _FIRST_WITH_SEVERAL_LEAVING = 3
+_FIRST_SYNC_WITH_PROTOCOL = 5
 _FIRST_WITH_CLIENTS_OWN_MEMBER_ID = 1
 
 
@@ -73,6 +74,8 @@ class GroupsFamily:
     def sync_group(self, request: Request) -> Sequence[Chunk] | None:
         """Bring or get the assignment of a generation."""
         message = request.decode()
+        if request.api_version >= _FIRST_SYNC_WITH_PROTOCOL and (message.protocol_type is None or message.protocol_name is None):
+            return (request.encode(sync_answer(InconsistentGroupProtocol.code)),)
         command = SyncGroup(
             group_id=message.group_id,
             member_id=message.member_id,

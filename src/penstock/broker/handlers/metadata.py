@@ -20,6 +20,7 @@ from penstock.coordination.cluster_view import INTERNAL_TOPICS, NO_LEADER, Clust
 from penstock.coordination.topic_names import check_name
 from penstock.errors import (
     CoordinatorNotAvailable,
+    InvalidRequest,
     InvalidTopic,
     KafkaError,
     LeaderNotAvailable,
@@ -34,6 +35,7 @@ MAX_PARTITIONS_PER_PAGE = 2000
 BROKER_ENDPOINTS = 1
 CONTROLLER_ENDPOINTS = 2
 CREATION_TIMEOUT_MS = 5_000
+_FIRST_BY_ID = 12
 _TOPIC_OPERATIONS = {"topic_authorized_operations": sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))}
 _CLUSTER_OPERATIONS = {"cluster_authorized_operations": sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))}
 """Where there are no ACLs everybody may do all that can be done to a topic or a cluster (KIP-430)."""
@@ -59,7 +61,11 @@ class MetadataFamily:
             return self._reply(topics, message)
         # Named a thousand times it is still one topic: the answer is not to grow without bound with a small request. Kafka does the same.
         asked = tuple({(topic.name, getattr(topic, "topic_id", None)): topic for topic in asked}.values())
-        names = [topic.name for topic in asked if topic.name is not None and topic.name not in self._view().topics]
+        if request.api_version < _FIRST_BY_ID and any(_asked_name(topic) is None for topic in asked):
+            refused = {"error_code": InvalidRequest.code, "is_internal": False, "partitions": []}
+            topics = [refused | {"name": topic.name or "", "topic_id": topic.topic_id} for topic in asked]
+            return {"brokers": [], "cluster_id": None, "controller_id": -1, "topics": topics}
+        names = [name for name in map(_asked_name, asked) if name is not None and name not in self._view().topics]
         if names and getattr(message, "allow_auto_topic_creation", True) and self._creation.is_automatic:
             return self._create_and_describe(message, asked, names)
         return self._reply([self._look_up(topic) for topic in asked], message)
@@ -79,20 +85,21 @@ class MetadataFamily:
         return self._reply([self._look_up(topic, errors.get(topic.name)) for topic in asked], message)
 
     def _look_up(self, asked: Any, error: KafkaError | None = None) -> dict[str, object]:
-        topic_id: UUID | None = getattr(asked, "topic_id", None)
         view = self._view()
-        topic = view.topics.get(asked.name) if asked.name is not None else view.topics_by_id.get(topic_id or UUID(int=0))
-        if topic is not None:
-            return _describe_topic(topic)
-        if error is None:
-            error = UnknownTopicId() if asked.name is None else _why_unknown(asked.name)
-        is_internal = asked.name in INTERNAL_TOPICS
-        return {"error_code": error.code, "name": asked.name, "topic_id": topic_id, "is_internal": is_internal, "partitions": []}
+        name = _asked_name(asked)
+        if name is None:
+            topic_id = asked.topic_id or UUID(int=0)
+            by_id = view.topics_by_id.get(topic_id)
+            if by_id is None:
+                return {"error_code": UnknownTopicId.code, "name": None, "topic_id": topic_id, "is_internal": False, "partitions": []}
+            return _describe_topic(by_id)
+        topic = view.topics.get(name)
+        return _describe_missing(name, error) if topic is None else _describe_topic(topic)
 
     def _reply(self, topics: list[dict[str, object]], message: Any) -> Fields:
         view = self._view()
         if getattr(message, "include_topic_authorized_operations", False):
-            topics = [topic | _TOPIC_OPERATIONS for topic in topics]
+            topics = [topic if topic["name"] is None else topic | _TOPIC_OPERATIONS for topic in topics]
         operations = _CLUSTER_OPERATIONS if getattr(message, "include_cluster_authorized_operations", False) else {}
         brokers = [{"node_id": one.node_id, "host": one.host, "port": one.port, "rack": one.rack} for one in view.brokers.values()]
         return {"brokers": brokers, "cluster_id": view.cluster_id, "controller_id": view.controller_id, "topics": topics, **operations}
@@ -102,10 +109,14 @@ class MetadataFamily:
         """Topics in the order of their names, a page at a time."""
         message = request.decode()
         view = self._view()
-        names = sorted({topic.name for topic in message.topics} or set(view.topics))
+        asked = dict.fromkeys(topic.name for topic in message.topics)
+        names = sorted(asked or view.topics)
         cursor = message.cursor
         first_partition = 0
         if cursor is not None:
+            if asked and (cursor.topic_name not in asked or cursor.partition_index < 0):
+                refused = [{"error_code": InvalidRequest.code, "name": name, "topic_id": None, "partitions": []} for name in asked]
+                return {"topics": refused, "next_cursor": None}
             names = [name for name in names if name >= cursor.topic_name]
             first_partition = max(0, cursor.partition_index) if names and names[0] == cursor.topic_name else 0
         return _describe_page(view, names, first_partition, max(1, min(message.response_partition_limit, MAX_PARTITIONS_PER_PAGE)))
@@ -119,13 +130,24 @@ class MetadataFamily:
         if endpoint_type != BROKER_ENDPOINTS:
             refuse = MismatchedEndpointType if endpoint_type == CONTROLLER_ENDPOINTS else UnsupportedEndpointType
             error = refuse(f"only the addresses of brokers (endpoint type 1) can be asked for here, not of type {endpoint_type}")
-            return {**error_fields(error), "endpoint_type": endpoint_type, "cluster_id": view.cluster_id, "brokers": []}
+            return {**error_fields(error), "endpoint_type": BROKER_ENDPOINTS, "cluster_id": "", "brokers": []}
         brokers = [
             {"broker_id": one.node_id, "host": one.host, "port": one.port, "rack": one.rack, "is_fenced": False}
             for one in view.brokers.values()
         ]
         operations = _CLUSTER_OPERATIONS if message.include_cluster_authorized_operations else {}
         return {**error_fields(None), "cluster_id": view.cluster_id, "controller_id": view.controller_id, "brokers": brokers, **operations}
+
+
+def _asked_name(asked: Any) -> str | None:
+    """The name that a topic is asked for by; None if it is by id, which counts where both are given."""
+    name: str | None = asked.name
+    return None if getattr(asked, "topic_id", None) is not None else name
+
+
+def _describe_missing(name: str, error: KafkaError | None = None) -> dict[str, object]:
+    code = (error or _why_unknown(name)).code
+    return {"error_code": code, "name": name, "topic_id": None, "is_internal": name in INTERNAL_TOPICS, "partitions": []}
 
 
 def _why_unknown(name: str) -> KafkaError:
@@ -140,14 +162,15 @@ def _why_unknown(name: str) -> KafkaError:
 def _describe_page(view: ClusterView, names: Sequence[str], first_partition: int, limit: int) -> Fields:
     topics: list[dict[str, object]] = []
     for name in names:
+        if not limit:
+            return {"topics": topics, "next_cursor": {"topic_name": name, "partition_index": 0}}
         topic = view.topics.get(name)
         if topic is None:
-            topics.append({"error_code": UnknownTopicOrPartition.code, "name": name, "topic_id": None, "partitions": []})
+            topics.append(_describe_missing(name) | _TOPIC_OPERATIONS)
             continue
         first_partition = min(first_partition, len(topic.partitions))
         end = min(len(topic.partitions), first_partition + limit)
-        if limit:
-            topics.append(_describe_topic(topic, partitions=range(first_partition, end)) | _TOPIC_OPERATIONS)
+        topics.append(_describe_topic(topic, partitions=range(first_partition, end)) | _TOPIC_OPERATIONS)
         if end < len(topic.partitions):
             return {"topics": topics, "next_cursor": {"topic_name": name, "partition_index": end}}
         limit -= end - first_partition

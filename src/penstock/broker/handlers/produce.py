@@ -16,6 +16,7 @@ in Kafka. Such a request never opens the fast lane.
 import logging
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 
 from penstock.broker.api import Request, api
 from penstock.broker.failures import as_kafka_error
@@ -41,6 +42,7 @@ from penstock.cluster.replicas import Replicas, TopicKey
 from penstock.cluster.watermark import Watermark
 from penstock.coordination.cluster_view import INTERNAL_TOPICS
 from penstock.errors import InvalidRequiredAcks, InvalidTopic, KafkaError, UnsupportedVersion
+from penstock.log.batch_framing import why_not_one_batch
 from penstock.log.log import AppendResult, Log
 from penstock.wire.api import ApiKey
 from penstock.wire.produce import PartitionProduced, ProduceRequest, TopicProduced, decode_request, encode_response, plain_answer
@@ -76,7 +78,7 @@ class ProduceFamily:
                 self._late.append_later(request.connection, asked, answering)
                 return None
         else:
-            answering = Answering(_refuse_all(produce, refusal))
+            answering = Answering(self._refuse_all(produce, refusal, asked.client_id))
         if produce.acks == NO_ACKS:
             close_on_error(request.connection, answering.topics)
             return None
@@ -123,6 +125,22 @@ class ProduceFamily:
         run = None if shape is None or log is None else ProduceRun(request.connection, shape, log, self._finish_run)
         request.connection.lane = run
 
+    def _refuse_all(self, produce: ProduceRequest, error: KafkaError, client_id: str | None) -> list[TopicProduced]:
+        """Refuse the whole request; partitions that are not there, and what is no batch, are told apart, as in Kafka."""
+        topics: list[TopicProduced] = []
+        for name, topic_id, partitions in produce.topics:
+            answers: list[PartitionProduced] = []
+            for index, records in partitions:
+                reason = error
+                try:
+                    self._writable(topic_id if name is None else name, index, client_id)
+                    reason = why_not_one_batch(records or b"") or error
+                except KafkaError as own:
+                    reason = own
+                answers.append(refused(index, reason))
+            topics.append(TopicProduced(name, topic_id, answers))
+        return topics
+
     # -- runs of requests that look alike
 
     def _writable(self, key: TopicKey | None, index: int, client_id: str | None) -> Partition:
@@ -131,6 +149,11 @@ class ProduceFamily:
         if partition.topic in INTERNAL_TOPICS and client_id != ADMIN_CLIENT:
             raise InvalidTopic(f"{partition.topic} is written by the broker alone")
         return partition
+
+    def _known(self, shape: ProduceShape, index: int) -> Partition | None:
+        with suppress(KafkaError):
+            return self._replicas.partition(shape.topic_id if shape.name is None else shape.name, index)
+        return None
 
     def _finish_run(self, run: ProduceRun, taken: list[TakenRequest]) -> None:
         try:
@@ -148,7 +171,7 @@ class ProduceFamily:
         for (correlation_id, index, batch), (result, watermark) in zip(taken, results, strict=True):
             answering = None
             if isinstance(result, KafkaError):
-                answering = Answering([TopicProduced(name, topic_id, [refused(index, result)])])
+                answering = Answering([TopicProduced(name, topic_id, [refused(index, result, self._known(run.shape, index))])])
                 if acks == NO_ACKS:
                     close_on_error(run.connection, answering.topics)
                     return
@@ -215,9 +238,3 @@ def _refusal(produce: ProduceRequest) -> KafkaError | None:
     if produce.transactional_id is not None:
         return UnsupportedVersion("this broker does not have transactions yet")
     return None
-
-
-def _refuse_all(produce: ProduceRequest, error: KafkaError) -> list[TopicProduced]:
-    return [
-        TopicProduced(name, topic_id, [refused(index, error) for index, _ in partitions]) for name, topic_id, partitions in produce.topics
-    ]
