@@ -341,8 +341,8 @@ class BrokerServer:
         room = self._descriptors.max_partitions(0) + self._descriptors.internal_partitions
         if len(self._logs) > room:
             logger.warning(
-                "there are %d partitions here, and of %d file descriptors enough for %d of them to be written to: writes to the others will "
-                "be refused, and connections too (raise `ulimit -n` and restart the broker)",
+                "there are %d partitions here, and of %d file descriptors enough for %d of them to be written to: writes to the others "
+                "will be refused, and connections too (raise `ulimit -n` and restart the broker)",
                 len(self._logs),
                 self._descriptors.limit,
                 room,
