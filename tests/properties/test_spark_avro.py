@@ -389,7 +389,9 @@ def test_a_skipped_type_that_contains_itself_is_skipped_to_a_limit() -> None:
 @pytest.mark.parametrize("depth", [400, 950, 3000])
 def test_a_schema_that_is_nested_too_deeply_is_a_bad_one(depth: int) -> None:
     decoder = AvroDecoder(parse_avro([json.dumps(record(field("y", "int")))]))
-    text = json.dumps(record(field("x", "DEEP"), field("y", "int"))).replace('"DEEP"', depth * '{"type":"array","items":' + '"int"' + depth * "}")
+    text = json.dumps(record(field("x", "DEEP"), field("y", "int"))).replace(
+        '"DEEP"', depth * '{"type":"array","items":' + '"int"' + depth * "}"
+    )
     with pytest.raises(BadSchema, match="nested too deeply"):
         decoder.add(parse_avro([text]))
     fine = record(field("y", "int"))

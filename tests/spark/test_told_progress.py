@@ -49,7 +49,9 @@ def test_a_topic_that_is_gone_is_a_warning(cluster: Cluster, caplog: pytest.LogC
     assert "the query goes on" in caplog.text
 
 
-def test_a_broker_that_answers_nonsense_is_a_warning(cluster: Cluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broker_that_answers_nonsense_is_a_warning(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def answer_nonsense(*_: object) -> None:
         raise MalformedFrame("the broker sent an answer to which there is no request")
 
