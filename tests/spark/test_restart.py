@@ -33,7 +33,7 @@ def test_a_query_that_died_at_any_stage_of_a_micro_batch_goes_on(
     write_numbers(broker, topic, range(100, 110), partition=1)
     output = tmp_path / "table"
     data = stream(spark, broker, topic, maxOffsetsPerTrigger=8)
-    with Traffic(broker, topic, partition=2, per_second=5):
+    with Traffic(broker, topic, partition=2, per_second=2):
         run_available(data, output, checkpoint)
     last = max(int(path.name) for path in (Path(checkpoint) / "offsets").glob("[0-9]*"))
     assert last >= 2
@@ -49,7 +49,7 @@ def test_a_query_that_died_at_any_stage_of_a_micro_batch_goes_on(
                 path.unlink()
     # What the topic has meanwhile does not belong to the micro-batch that is run again.
     write_numbers(broker, topic, range(10, 13))
-    with Traffic(broker, topic, partition=2, per_second=5):
+    with Traffic(broker, topic, partition=2, per_second=2):
         run_available(data, output, checkpoint)
     assert table(spark, output) == [*range(13), *range(100, 110)]
 

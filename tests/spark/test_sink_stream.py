@@ -28,8 +28,8 @@ OFFSET_FETCH = 9
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-def source(spark: "SparkSession", broker: Broker, topic: str) -> "DataFrame":
-    reader = spark.readStream.format("penstock").option("kafka.bootstrap.servers", broker.bootstrap_servers)
+def source(spark: "SparkSession", broker: Broker, topic: str, **options: int) -> "DataFrame":
+    reader = spark.readStream.format("penstock").option("kafka.bootstrap.servers", broker.bootstrap_servers).options(**options)
     return reader.option("subscribe", topic).option("startingOffsets", "earliest").load().select("key", "value")
 
 

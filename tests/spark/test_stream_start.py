@@ -169,7 +169,7 @@ def test_a_checkpoint_that_is_rolled_back_gives_the_same_rows_from_there(
 ) -> None:
     write_numbers(broker, topic, range(50))
     data = stream(spark, broker, topic, maxOffsetsPerTrigger=20)
-    with Traffic(broker, topic, per_second=30):
+    with Traffic(broker, topic, per_second=5):
         first = run(data, checkpoint, availableNow=True)
         roll_back(checkpoint, offsets=offsets, commits=commits)
         second = run(data, checkpoint, availableNow=True)
