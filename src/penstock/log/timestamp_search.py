@@ -52,7 +52,7 @@ class StoredBatch(NamedTuple):
         return self.header.codec == 0 and self.header.size_bytes <= LIGHT_BYTES
 
     def load(self, limit: int | None = None) -> Buffer | None:
-        """Its records, decompressed; None if they cannot be read, `UnfoldsTooFar` if there are more than `limit`. It leaves the log alone."""
+        """Its records, decompressed; None if they are broken, `UnfoldsTooFar` if there are more bytes than `limit`."""
         # Imported late, as below: a broker that is never asked by time never loads them.
         from penstock.wire.compression import MAX_DECOMPRESSED_BYTES, UnfoldsTooFar, codec_of, decompress
         from penstock.wire.records import check_batch
