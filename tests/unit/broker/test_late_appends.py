@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.broker.frame_reader import ReceiveBuffers
 from penstock.broker.produce_run import ProduceRun
 from penstock.broker.record_turns import RECORDS_PER_SLICE, RECORDS_PER_TURN
 from penstock.broker.unfolding import MAX_IN_WORK
@@ -18,6 +19,7 @@ from penstock.wire.api import ApiKey
 from penstock.wire.compression import Codec, compress
 from tests.batches import encode_batch, encode_block, encode_record, now_ms
 from tests.unit.broker.conftest import Ends
+from tests.unit.broker.eventually import eventually
 from tests.unit.broker.test_produce_run import answers, request, served
 
 COMPACTED = LogConfig(cleanup_policy=frozenset({"compact"}))
@@ -102,6 +104,20 @@ async def test_many_batches_of_one_receive_do_not_make_a_long_turn(tmp_path: Pat
     assert found == [(number, number % 3, 0, number // 3 * count) for number in range(BATCHES_AT_ONCE)]
     assert max(turns.records.values()) <= RECORDS_PER_TURN + MAX_IN_WORK * RECORDS_PER_SLICE
     assert len(turns.records) >= BATCHES_AT_ONCE // 2
+
+
+async def test_what_waits_to_be_looked_into_counts_as_in_flight(tmp_path: Path, ends: Ends, turns: Turns) -> None:
+    """Or else requests that were received would take any amount of memory, whatever `queued.max.request.bytes` says."""
+    batch = many()
+    buffers = ReceiveBuffers(max_held_bytes=1 << 26)
+    async with served(tmp_path, ends, COMPACTED, buffers=buffers):
+        turns.start()
+        await send(ends, request(0, batch=batch, others=(1, 2)))
+        await turns.first_slice()
+        assert buffers.held_bytes == 3 * len(batch)
+        await one_topic(ends)
+        turns.stop()
+        await eventually(lambda: buffers.held_bytes == 0)
 
 
 async def test_bad_records_of_a_large_batch_are_named(tmp_path: Path, ends: Ends) -> None:
