@@ -80,6 +80,11 @@ class RecordCheck:
         return self._codec != self.header.codec
 
     @property
+    def is_quick(self) -> bool:
+        """Whether a small batch takes little time: no topic's own level makes its compression a long one."""
+        return not self.is_recompressed or self._config.is_compression_quick
+
+    @property
     def unfolded_bytes(self) -> int:
         """Size of the records without compression, once they are unfolded."""
         return len(self._payload)
