@@ -69,7 +69,7 @@ class PendingReply:
 class Connection:
     """A connected client."""
 
-    # Per server: _loop, _events, _handler. Per connection: the rest.
+    # Per server: _loop, _events, _handler, _buffers. Per connection: the rest.
     def __init__(
         self,
         connected: socket.socket,
@@ -84,6 +84,7 @@ class Connection:
         self._events = events_of(self._loop)
         self._handler = handler
         self._socket = connected
+        self._buffers = buffers
         self._reader = FrameReader(buffers, max_frame_size=max_frame_size)
         self._outbox = Outbox(connected)
         self._unanswered: deque[PendingReply] = deque()
@@ -128,16 +129,19 @@ class Connection:
         if not self._is_handling:
             self._drain()
 
-    def hold(self) -> None:
+    def hold(self, kept_bytes: int = 0) -> None:
         """Handle no further request until `release`: the one being handled takes several turns of the loop, and others may build on it.
 
-        The requests of a run (`lane`) are handled together, so that several may hold: each has to release.
+        The requests of a run (`lane`) are handled together, so that several may hold: each has to release. What is kept of it until then
+        counts as a request in flight.
         """
         self._holds += 1
+        self._buffers.held_bytes += kept_bytes
 
-    def release(self) -> None:
+    def release(self, kept_bytes: int = 0) -> None:
         """Go on with the requests that were held, unless another one holds them."""
         self._holds -= 1
+        self._buffers.held_bytes -= kept_bytes
         if not self.is_closed and not self._is_handling:
             self._balance()
 

@@ -57,10 +57,11 @@ class LateAppends:
 
     def append_later(self, connection: Connection, asked: Asked, answering: Answering) -> None:
         """Append what is late, and answer; the connection handles nothing else until then."""
-        connection.hold()
-        self._spawn(self._append(connection, connection.defer(), asked, answering))
+        kept_bytes = sum(len(late.batch) for late in answering.late)
+        connection.hold(kept_bytes)
+        self._spawn(self._append(connection, connection.defer(), asked, answering, kept_bytes=kept_bytes))
 
-    async def _append(self, connection: Connection, pending: PendingReply, asked: Asked, answering: Answering) -> None:
+    async def _append(self, connection: Connection, pending: PendingReply, asked: Asked, answering: Answering, *, kept_bytes: int) -> None:
         try:
             for late in answering.late:
                 answers = answering.topics[late.topic].partitions
@@ -77,7 +78,7 @@ class LateAppends:
             logger.exception("a Produce request from %s failed", connection.peer)
             connection.close("the broker failed on its request")
         finally:
-            connection.release()
+            connection.release(kept_bytes)
 
     async def _append_one(self, late: Late, asked: Asked, answering: Answering) -> PartitionProduced:
         name, topic_id, answers = answering.topics[late.topic]

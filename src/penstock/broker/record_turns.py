@@ -24,6 +24,8 @@ SMALL_BYTES: Final = 512 * 1024
 """What is unfolded on the loop; more is, in a thread."""
 SMALL_REBUILT_BYTES: Final = 64 * 1024
 """What is compressed on the loop: that takes much longer."""
+REBUILT_BYTES_LIKE_A_RECORD: Final = 32
+"""Compressing so many, by gzip, takes about as long as looking at a record."""
 _TURNS_WAITED: Final = 100
 _BYTES_LIKE_A_RECORD: Final = 512
 """Decompressing so many bytes takes about as long as looking at a record."""
@@ -44,14 +46,14 @@ class RecordTurns:
     def check_now(self, check: RecordCheck) -> CheckedBatch:
         """The batch as it is to be stored; `TakesLonger` if there is no time for it in this turn. Raises what is wrong with it."""
         count = check.header.record_count
-        if count > self._left:
+        if count > self._left or not check.is_quick:
             raise TakesLonger
         try:
             check.unfold(limit=SMALL_REBUILT_BYTES if check.is_recompressed else SMALL_BYTES)
         except UnfoldsTooFar:
             self._spend(SMALL_BYTES // _BYTES_LIKE_A_RECORD)
             raise TakesLonger from None
-        self._spend(count + check.unfolded_bytes // _BYTES_LIKE_A_RECORD)
+        self._spend(count + check.unfolded_bytes // (REBUILT_BYTES_LIKE_A_RECORD if check.is_recompressed else _BYTES_LIKE_A_RECORD))
         if not check.walk(RECORDS_PER_TURN):
             raise TakesLonger  # Few records may have very many headers.
         return check.result()

@@ -12,6 +12,9 @@ LONG_MAX = 2**63 - 1
 DAY_MS = 86_400_000
 
 
+_DEFAULT_LEVELS = {"gzip": -1, "lz4": 9, "zstd": 3}
+
+
 @dataclass(frozen=True, slots=True)
 class LogConfig:
     """The options of one topic, as its logs see them."""
@@ -34,9 +37,9 @@ class LogConfig:
     file_delete_delay_ms: int = 60_000
     preallocate: bool = False
     compression_type: str = "producer"
-    compression_gzip_level: int = -1
-    compression_lz4_level: int = 9
-    compression_zstd_level: int = 3
+    compression_gzip_level: int = _DEFAULT_LEVELS["gzip"]
+    compression_lz4_level: int = _DEFAULT_LEVELS["lz4"]
+    compression_zstd_level: int = _DEFAULT_LEVELS["zstd"]
     min_insync_replicas: int = 1
     unclean_leader_election_enable: bool = False
     min_cleanable_dirty_ratio: float = 0.5
@@ -63,6 +66,11 @@ class LogConfig:
         """How thoroughly the broker compresses with `compression_type`; None for codecs without levels."""
         levels = {"gzip": self.compression_gzip_level, "lz4": self.compression_lz4_level, "zstd": self.compression_zstd_level}
         return levels.get(self.compression_type)
+
+    @property
+    def is_compression_quick(self) -> bool:
+        """Whether the broker compresses at Kafka's default level; others may take thirty times as long."""
+        return self.compression_level == _DEFAULT_LEVELS.get(self.compression_type)
 
     @property
     def is_compacted(self) -> bool:

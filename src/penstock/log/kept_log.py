@@ -133,9 +133,11 @@ class KeptLog:
         """Start a segment at `offset`, beyond the end of the log: what a leader sent lies too far from the base of the active one."""
         self.roll(now_ms=now_ms)
         with self.directory.changing("rolling a log"):
-            # Where a segment has no batch it says nothing but where the log goes on, and that is no longer there.
-            self._segments.remove_above(self.log_end_offset - 1)[0].unlink()
+            # First the new one: if there is no descriptor for it, nothing has changed. The empty one would only say where the log goes on.
             self._start_segment(offset, now_ms=now_ms)
+            empty, active = self._segments.remove_above(self.log_end_offset - 1)
+            self._segments.add(active)
+            empty.unlink()
         self.log_start_offset = max(self.log_start_offset, self._segments.first.base_offset)
 
     # -- making it durable

@@ -21,7 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock.errors import MessageTooLarge, OffsetOutOfRange, StorageError
+from penstock.errors import OffsetOutOfRange, StorageError
 from penstock.files import Buffer
 from penstock.log import record_check
 from penstock.log.batch_check import check_batch, check_own_batch
@@ -278,8 +278,6 @@ class Log(CompactedLog):
         if checked is None or checked.config is not self.config:
             checked = record_check.checked(batch, header, config=self.config, now_ms=now_ms)
         batch, header, _ = checked
-        if len(batch) > self.config.max_message_bytes:
-            raise MessageTooLarge(f"stored as {self.config.compression_type} the batch has {len(batch)} bytes")
         if not self.config.is_log_append_time:
             return batch, header, NO_TIME
         batch = with_log_append_time(batch, now_ms=now_ms)

@@ -12,7 +12,7 @@ What cannot be decompressed is an `InvalidRecord`: clients try again what is cal
 
 from typing import Final, NamedTuple, Self
 
-from penstock.errors import CorruptMessage, InvalidRecord
+from penstock.errors import CorruptMessage, InvalidRecord, MessageTooLarge
 from penstock.files import Buffer
 from penstock.log.config import LogConfig
 from penstock.log.record_scan import RecordRules, RecordScan
@@ -80,6 +80,11 @@ class RecordCheck:
         return self._codec != self.header.codec
 
     @property
+    def is_quick(self) -> bool:
+        """Whether a small batch takes little time: no topic's own level makes its compression a long one."""
+        return not self.is_recompressed or self._config.is_compression_quick
+
+    @property
     def unfolded_bytes(self) -> int:
         """Size of the records without compression, once they are unfolded."""
         return len(self._payload)
@@ -113,8 +118,15 @@ class RecordCheck:
         """The batch as it is to be stored."""
         if not self.is_recompressed:
             return CheckedBatch(self._batch, self.header, self._config)
-        from penstock.wire.compression import codec_of
-        from penstock.wire.records import rebuild
+        from penstock.wire import records
+        from penstock.wire.compression import Codec, codec_of
 
-        rebuilt = rebuild(self.header, self._payload, codec=codec_of(self._codec), level=self._config.compression_level)
+        if self._codec == Codec.NONE:
+            self._check_size(HEADER_SIZE + len(self._payload))  # Not to copy, several times, what will be refused.
+        rebuilt = records.rebuild(self.header, self._payload, codec=codec_of(self._codec), level=self._config.compression_level)
+        self._check_size(len(rebuilt))
         return CheckedBatch(rebuilt, read_header(rebuilt), self._config)
+
+    def _check_size(self, size: int) -> None:
+        if size > self._config.max_message_bytes:
+            raise MessageTooLarge(f"stored as {self._config.compression_type} the batch has {size} bytes")

@@ -169,7 +169,7 @@ _NETWORK = (
         "queued.max.request.bytes",
         OptionType.LONG,
         512 * 1024 * 1024,
-        "Memory for large requests that have begun to come in, over all connections; one that would go past it is closed.",
+        "Memory for large requests that come in or are looked into, over all connections; one that would go past it is closed.",
         minimum=16 * 1024 * 1024,
     ),
     _option("fetch.max.bytes", OptionType.INT, 55 * 1024 * 1024, "The most that one fetch is answered with.", minimum=1024),

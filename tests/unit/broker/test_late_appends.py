@@ -2,22 +2,27 @@
 
 import asyncio
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Any
 
 import pytest
 
+from penstock.broker.frame_reader import ReceiveBuffers
 from penstock.broker.produce_run import ProduceRun
-from penstock.broker.record_turns import RECORDS_PER_SLICE, RECORDS_PER_TURN
+from penstock.broker.record_turns import REBUILT_BYTES_LIKE_A_RECORD, RECORDS_PER_SLICE, RECORDS_PER_TURN, SMALL_REBUILT_BYTES
 from penstock.broker.unfolding import MAX_IN_WORK
 from penstock.clock import ManualClock
 from penstock.errors import InvalidRecord, InvalidTimestamp
+from penstock.files import Buffer
 from penstock.log.config import LogConfig
 from penstock.log.record_scan import RecordScan
-from penstock.wire import messages
+from penstock.wire import messages, records
 from penstock.wire.api import ApiKey
+from penstock.wire.batch import BatchHeader
 from penstock.wire.compression import Codec, compress
 from tests.batches import encode_batch, encode_block, encode_record, now_ms
 from tests.unit.broker.conftest import Ends
+from tests.unit.broker.eventually import eventually
 from tests.unit.broker.test_produce_run import answers, request, served
 
 COMPACTED = LogConfig(cleanup_policy=frozenset({"compact"}))
@@ -63,8 +68,8 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
 
 
 def many(count: int = MANY, *, codec: Codec = Codec.NONE, keyless: frozenset[int] = frozenset()) -> bytes:
-    records = b"".join(encode_record(number, b"", key=None if number in keyless else b"k") for number in range(count))
-    return encode_block(compress(records, codec), count, timestamp=now_ms(), max_timestamp=now_ms(), attributes=codec)
+    block = b"".join(encode_record(number, b"", key=None if number in keyless else b"k") for number in range(count))
+    return encode_block(compress(block, codec), count, timestamp=now_ms(), max_timestamp=now_ms(), attributes=codec)
 
 
 def keyed(value: bytes = b"v") -> bytes:
@@ -102,6 +107,45 @@ async def test_many_batches_of_one_receive_do_not_make_a_long_turn(tmp_path: Pat
     assert found == [(number, number % 3, 0, number // 3 * count) for number in range(BATCHES_AT_ONCE)]
     assert max(turns.records.values()) <= RECORDS_PER_TURN + MAX_IN_WORK * RECORDS_PER_SLICE
     assert len(turns.records) >= BATCHES_AT_ONCE // 2
+
+
+@pytest.mark.parametrize("level", [-1, 9])
+async def test_what_is_compressed_again_does_not_make_a_long_turn(
+    tmp_path: Path, ends: Ends, turns: Turns, monkeypatch: pytest.MonkeyPatch, level: int
+) -> None:
+    """Few records, small when they come, and each takes a millisecond or more; a level of the topic's own may take much longer."""
+    rebuilt: dict[int, int] = {}
+
+    def counted(header: BatchHeader, payload: Buffer, *, codec: Codec, level: int | None) -> bytes:
+        if current_thread() is main_thread():
+            rebuilt[turns.number] = rebuilt.get(turns.number, 0) + len(payload)
+        return real(header, payload, codec=codec, level=level)
+
+    real = records.rebuild
+    monkeypatch.setattr(records, "rebuild", counted)
+    block = compress(encode_record(0, b"text " * (SMALL_REBUILT_BYTES // 6)), Codec.ZSTD)
+    batch = encode_block(block, 1, timestamp=now_ms(), max_timestamp=now_ms(), attributes=Codec.ZSTD)
+    async with served(tmp_path, ends, LogConfig(compression_type="gzip", compression_gzip_level=level)):
+        turns.start()
+        await send(ends, b"".join(request(number, batch=batch) for number in range(BATCHES_AT_ONCE)))
+        assert await answers(ends, 9, BATCHES_AT_ONCE) == [(number, 0, 0, number) for number in range(BATCHES_AT_ONCE)]
+        turns.stop()
+    assert max(rebuilt.values(), default=0) <= RECORDS_PER_TURN * REBUILT_BYTES_LIKE_A_RECORD + SMALL_REBUILT_BYTES
+    assert bool(rebuilt) == (level == -1)
+
+
+async def test_what_waits_to_be_looked_into_counts_as_in_flight(tmp_path: Path, ends: Ends, turns: Turns) -> None:
+    """Or else requests that were received would take any amount of memory, whatever `queued.max.request.bytes` says."""
+    batch = many()
+    buffers = ReceiveBuffers(max_held_bytes=1 << 26)
+    async with served(tmp_path, ends, COMPACTED, buffers=buffers):
+        turns.start()
+        await send(ends, request(0, batch=batch, others=(1, 2)))
+        await turns.first_slice()
+        assert buffers.held_bytes == 3 * len(batch)
+        await one_topic(ends)
+        turns.stop()
+        await eventually(lambda: buffers.held_bytes == 0)
 
 
 async def test_bad_records_of_a_large_batch_are_named(tmp_path: Path, ends: Ends) -> None:

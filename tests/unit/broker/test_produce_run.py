@@ -56,7 +56,12 @@ def request(
 
 @asynccontextmanager
 async def served(
-    directory: Path, ends: Ends, config: LogConfig | None = None, *, clock: Clock | None = None
+    directory: Path,
+    ends: Ends,
+    config: LogConfig | None = None,
+    *,
+    clock: Clock | None = None,
+    buffers: ReceiveBuffers | None = None,
 ) -> AsyncIterator[tuple[Connection, Replicas]]:
     logs = LogManager([directory], clock=SystemClock())
     logs.start(node_id=1, cluster_id="here")
@@ -70,7 +75,7 @@ async def served(
     await replicas.apply(ClusterView(topics={"orders": TOPIC}))
     family = produce_family(replicas, clock or SystemClock())
     router = Router([family.produce], spawn=lambda _work: None)
-    buffers = ReceiveBuffers(max_held_bytes=1 << 26)
+    buffers = buffers or ReceiveBuffers(max_held_bytes=1 << 26)
     connection = Connection(ends.broker, peer="x:1", handler=router, buffers=buffers, max_frame_size=1 << 20, on_close=lambda _: None)
     try:
         yield connection, replicas

@@ -9,6 +9,8 @@ import pytest
 from penstock.errors import StorageError
 from penstock.files import Files, count_open_handles
 from penstock.log.config import LogConfig
+from tests.batches import encode_batch
+from tests.unit.log.conftest import NOW_MS
 from tests.unit.log.partition import append, append_many, values
 from tests.unit.log.test_manager import ID, create, load, started
 
@@ -90,6 +92,24 @@ def test_without_descriptors_appends_are_refused_and_the_directory_stays_online(
     again = started(tmp_path)
     load(again)
     assert len(values(next(iter(again)))) == 50 + 1 + 1200 + 1
+    again.close()
+
+
+def test_without_a_descriptor_for_what_lies_far_behind_its_end_a_log_stays_as_it_is(tmp_path: Path) -> None:
+    files = RationedFiles()
+    manager = started(tmp_path, files=files)
+    log = create(manager, "orders")
+    batch = encode_batch([b"from the leader"], base_offset=3_000_000_000)
+    files.most = count_open_handles()
+    with pytest.raises(StorageError, match="Too many open files"):
+        log.append_as_follower(batch, now_ms=NOW_MS)
+    files.most = 1 << 30
+    assert log.segment_base_offsets == [0]
+    append(log, b"from a producer")
+    manager.close()
+    again = started(tmp_path)
+    load(again)
+    assert values(next(iter(again))) == [b"from a producer"]
     again.close()
 
 

@@ -1,8 +1,11 @@
+from dataclasses import replace
+
 import pytest
 
-from penstock.errors import InvalidRecord
+from penstock.errors import InvalidRecord, MessageTooLarge
 from penstock.log.config import LogConfig
 from penstock.log.record_check import checked, is_needed
+from penstock.wire import records
 from penstock.wire.batch import compute_crc, read_header
 from penstock.wire.compression import Codec
 from penstock.wire.records import ProducerStamp, Record, decode_records, encode_batch
@@ -39,6 +42,18 @@ def test_batch_is_stored_in_the_codec_of_the_topic(codec: str) -> None:
     assert (header.producer_id, header.producer_epoch, header.base_sequence, header.record_count) == (5, 1, 9, 2)
     back, plain, _ = checked(stored, header, config=config(compression_type="uncompressed"), now_ms=1000)
     assert (plain.codec, list(decode_records(back))) == (0, list(decode_records(KEYED)))
+
+
+def test_batch_that_gets_too_large_is_refused_and_what_unfolds_too_far_is_not_even_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = encode_batch([Record(0, 1, b"k", bytes(10_000))], codec=Codec.ZSTD)
+    header = read_header(packed)
+    with pytest.raises(MessageTooLarge, match="stored as lz4 the batch has 1"):
+        checked(packed, header, config=config(compression_type="lz4", max_message_bytes=len(packed)), now_ms=1000)
+    exact = config(compression_type="uncompressed", max_message_bytes=len(encode_batch([Record(0, 1, b"k", bytes(10_000))])))
+    assert len(checked(packed, header, config=exact, now_ms=1000).batch) == exact.max_message_bytes
+    monkeypatch.delattr(records, "rebuild")
+    with pytest.raises(MessageTooLarge, match="stored as uncompressed the batch has 10"):
+        checked(packed, header, config=replace(exact, max_message_bytes=exact.max_message_bytes - 1), now_ms=1000)
 
 
 def test_batch_that_has_the_codec_already_is_left_alone() -> None:
