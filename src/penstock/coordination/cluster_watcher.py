@@ -6,7 +6,8 @@ has been awaited with it: a topic that clients can see has its logs open.
 
 Other programs can write to the tree. A znode that makes no sense is told in the log, once, and what it said before stays true; it does not
 end the broker. A topic that never made sense is `unreadable`, which is not the same as missing: its logs are left alone. Of options that
-make no sense, those that do are used.
+make no sense, those that do are used. Of another tree than that of the start nothing is taken over: a ZooKeeper that lost its data knows no
+topics, and that does not mean that somebody deleted them all.
 """
 
 import asyncio
@@ -59,10 +60,13 @@ class ClusterWatcher:
         self._complaints = Complaints()
         self._unreadable_topics: set[str] = set()
         self._unreadable_configs: set[str] = set()
+        self._tree = -1
+        """The transaction that created the cluster id: another tree of znodes has another."""
 
     async def load(self) -> None:
         """Read everything for the first time."""
-        data, _ = await self._coordination.get(paths.CLUSTER_ID)
+        data, stat = await self._coordination.get(paths.CLUSTER_ID)
+        self._tree = stat.czxid
         self.view = replace(self.view, cluster_id=decode_cluster_id(data))
         self._coordination.add_session_listener(self._session_changed)
         self._stale = set(_LISTS)
@@ -104,10 +108,11 @@ class ClusterWatcher:
     def _session_changed(self, state: SessionState) -> None:
         # Watches do not outlive a connection: whatever happened meanwhile was not told, so everything is read again.
         if state is SessionState.CONNECTED:
-            self._stale |= (
-                _LISTS | {("topic", name) for name in self._watched_topics} | {("config", name) for name in self._watched_configs}
-            )
-            self._wake.set()
+            self._mark_everything()
+
+    def _mark_everything(self) -> None:
+        self._stale |= _LISTS | {("topic", name) for name in self._watched_topics} | {("config", name) for name in self._watched_configs}
+        self._wake.set()
 
     def _mark(self, stale: Stale) -> Callable[[WatchEvent], None]:
         def fired(_event: WatchEvent) -> None:
@@ -144,6 +149,8 @@ class ClusterWatcher:
 
     async def _read(self, stale: set[Stale]) -> ClusterView:
         view = self.view
+        if not await self._is_same_tree():
+            return view
         if ("controller", "") in stale:
             view = replace(view, controller_id=await self._read_controller())
         if ("brokers", "") in stale:
@@ -162,6 +169,19 @@ class ClusterWatcher:
             merged = {**view.broker_configs, **read}
             view = replace(view, broker_configs={name: values for name, values in merged.items() if values is not None})
         return replace(view, unreadable_topics=frozenset(self._unreadable_topics))
+
+    async def _is_same_tree(self) -> bool:
+        stat = await self._coordination.exists(paths.CLUSTER_ID)
+        if stat is not None and stat.czxid == self._tree:
+            self._complaints.forget(paths.CLUSTER_ID)
+            return True
+        error = ValueError(
+            "it is not the one of the start, so these znodes were lost or are another cluster's; what was known stays. Bring the former ones "
+            "back, or restart the broker (it keeps the logs of topics that are not known, renamed)"
+        )
+        self._complaints.tell(paths.CLUSTER_ID, -1 if stat is None else stat.czxid, error)
+        await self._coordination.exists(paths.CLUSTER_ID, watch=lambda _event: self._mark_everything())
+        return False
 
     async def _children(self, path: str, stale: Stale) -> list[str]:
         try:

@@ -85,6 +85,24 @@ async def test_topics_come_change_and_go(coordination: EmbeddedCoordination, fol
     assert await follower.sees("orders")
 
 
+async def test_nothing_is_taken_over_from_another_tree_than_that_of_the_start(
+    coordination: EmbeddedCoordination, follower: Follower, caplog: pytest.LogCaptureFixture
+) -> None:
+    await coordination.create(paths.topic("orders"), TOPIC.encode())
+    assert await follower.sees("orders")
+    shown = len(follower.shown)
+    await coordination.delete(paths.CLUSTER_ID)
+    await coordination.delete(paths.topic("orders"))
+    assert await follower.watcher.catch_up(("topics", ""), timeout_ms=LONG_MS)
+    await coordination.create(paths.CLUSTER_ID, b"cluster")
+    for listener in coordination._listeners:
+        listener(SessionState.CONNECTED)
+    assert await follower.watcher.catch_up(("topics", ""), timeout_ms=LONG_MS)
+    assert list(follower.watcher.view.topics) == ["orders"]
+    assert len(follower.shown) == shown
+    assert caplog.text.count("/cluster_id makes no sense") == 2, "once gone, once another"
+
+
 async def test_brokers_and_the_controller_come_and_go(coordination: EmbeddedCoordination, follower: Follower) -> None:
     watcher = follower.watcher
     for _ in range(2):

@@ -25,6 +25,8 @@ from penstock.errors import (
     KafkaError,
     LeaderNotAvailable,
     MismatchedEndpointType,
+    NotController,
+    RequestTimedOut,
     UnknownTopicId,
     UnknownTopicOrPartition,
     UnsupportedEndpointType,
@@ -36,6 +38,7 @@ BROKER_ENDPOINTS = 1
 CONTROLLER_ENDPOINTS = 2
 CREATION_TIMEOUT_MS = 5_000
 _FIRST_BY_ID = 12
+_PASSING = (CoordinatorNotAvailable, NotController, RequestTimedOut)
 _TOPIC_OPERATIONS = {"topic_authorized_operations": sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))}
 _CLUSTER_OPERATIONS = {"cluster_authorized_operations": sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))}
 """Where there are no ACLs everybody may do all that can be done to a topic or a cluster (KIP-430)."""
@@ -78,10 +81,10 @@ class MetadataFamily:
                     await self._create_offsets_topic()
                 else:
                     await self._creation.create_automatically(name, timeout_ms=CREATION_TIMEOUT_MS)
-            except CoordinatorNotAvailable as error:
-                errors[name] = UnknownTopicOrPartition(str(error))
             except Exception as error:
-                errors[name] = as_kafka_error(error)
+                failure = as_kafka_error(error)
+                # What may pass is told as a topic that is not there yet: that is what clients come back for.
+                errors[name] = UnknownTopicOrPartition(str(failure)) if isinstance(failure, _PASSING) else failure
         return self._reply([self._look_up(topic, errors.get(topic.name)) for topic in asked], message)
 
     def _look_up(self, asked: Any, error: KafkaError | None = None) -> dict[str, object]:

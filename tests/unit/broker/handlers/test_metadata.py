@@ -7,6 +7,7 @@ import pytest
 from penstock.broker.handlers.metadata import MetadataFamily
 from penstock.broker.handlers.topics import TopicsFamily
 from penstock.broker.topic_creation import TopicCreation
+from penstock.coordination.errors import ConnectionLost
 from penstock.errors import (
     CoordinatorNotAvailable,
     InvalidRequest,
@@ -52,6 +53,18 @@ async def test_a_topic_is_created_only_for_those_who_allow_it(desk: Desk, family
     found = (await metadata(desk, family, "orders", may_create=True)).topics[0]
     assert (found.error_code, found.partitions[0].leader_id) == (0, 1)
     assert found.topic_id == cluster.watcher.view.topics["orders"].topic_id
+
+
+async def test_a_topic_that_cannot_be_created_for_now_is_not_there_yet(
+    desk: Desk, family: MetadataFamily, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def interrupted(*_operations: object) -> None:
+        raise ConnectionLost("the connection is interrupted")
+
+    with monkeypatch.context() as away:
+        away.setattr(cluster.coordination, "multi", interrupted)
+        assert (await metadata(desk, family, "orders", may_create=True)).topics[0].error_code == UnknownTopicOrPartition.code
+    assert (await metadata(desk, family, "orders", may_create=True)).topics[0].error_code == 0
 
 
 @pytest.mark.parametrize("may_create", [False, True])
