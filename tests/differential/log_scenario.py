@@ -252,7 +252,7 @@ class LogScenario(Scenario):
         session, epoch = self.session
         low, high = (13, 18) if self.by_id else (7, 12)
         connection = f"session{self.session_connection}"
-        places = [] if epoch and self.chance(50) else list(dict.fromkeys(self.any_place() for _ in range(self.random.randint(1, 10))))
+        places = [] if self.chance(50 if epoch else 5) else list(dict.fromkeys(self.any_place() for _ in range(self.random.randint(1, 10))))
         fields = {
             "replica_id": -1,
             "max_wait_ms": 0,
@@ -304,7 +304,7 @@ class LogScenario(Scenario):
 
     def delete_records(self) -> None:
         topics: dict[str, list[dict[str, object]]] = {}
-        for place in {self.any_place(): None for _ in range(self.random.randint(1, 2))}:
+        for place in [self.any_place()] * self.mostly(1, 2) + [self.any_place()]:
             offset = self.mostly(self.random.randint(0, self.ends.get(place, 0) // 3), -1, -2, 10_000)
             topics.setdefault(place[0], []).append({"partition_index": place[1], "offset": offset})
         fields = {"topics": [{"name": name, "partitions": parts} for name, parts in topics.items()], "timeout_ms": 10_000}

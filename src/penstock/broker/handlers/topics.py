@@ -160,7 +160,5 @@ def _given_configs(configs: Any) -> dict[str, str]:
     for config in configs:
         if config.value is None:
             raise InvalidConfig(f"option {config.name} has no value")
-        if config.name in given:
-            raise InvalidConfig(f"option {config.name} is given twice")
-        given[config.name] = config.value
+        given[config.name] = config.value  # of an option that is given twice the last value counts, as in Kafka
     return given
