@@ -44,7 +44,7 @@ ACCEPTED = [
 OPEN: list[Accepted] = []
 """Differences that are to go: whoever makes the answer right takes the line away."""
 
-WHOLE_ANSWERS = [
+WHOLE_ANSWERS: list[tuple[int | None, str, str]] = [
     (None, "'unknown_server_error'", "Kafka trips over the request: what it answers is an accident, ours says what is wrong"),
     (None, "(no answer in", "Kafka trips over the request and leaves the client waiting"),
 ]
