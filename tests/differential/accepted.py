@@ -25,6 +25,14 @@ OPTIONS_IN_ANSWERS = ((19, r"topics.*\.configs"), (32, r"results\[0\]\.configs")
 ACCEPTED = [
     Accepted(None, r"(.*\.)?error_message", "we say what is wrong where Kafka has only a code, or an empty sentence", kafka="None|"),
     Accepted(0, PRODUCED, "of two mistakes the other one", kafka="invalid_record", ours="invalid_timestamp"),
+    Accepted(
+        1,
+        r"responses.*\.aborted_transactions",
+        "Kafka has a list where it read nothing for want of bytes, but none where the first batch did not fit",
+        kafka="None",
+        ours=r"\[\]",
+    ),
+    Accepted(44, r"responses\[\d\]\.error_code", "of two mistakes, one of them an operation that does not exist", ours="invalid_request"),
     Accepted(10, r"(.*\.)?error_message", "Kafka writes NONE where nothing is wrong", ours="None"),
     *(
         Accepted(api_key, rf"{path}\.check\.records", "an option of our own: whether records are looked at one by one", kafka=r"\(absent\)")
