@@ -53,6 +53,22 @@ def test_of_two_mistakes_the_one_that_kafka_looks_at_first_is_told(broker: Broke
     assert ask(broker, fields).error_code == error
 
 
+def test_number_of_partitions_is_looked_at_before_the_number_of_replicas(broker: Broker) -> None:
+    asked = {"name": fresh_name(), "num_partitions": 0, "replication_factor": 2, "assignments": [], "configs": []}
+    with broker.connect() as connection:
+        answer = connection.ask(CREATE_TOPICS, 5, {"topics": [asked], "timeout_ms": 10_000, "validate_only": True})
+    assert answer.topics[0].error_code == ErrorCode.invalid_partitions
+
+
+def test_of_an_option_that_is_given_twice_the_last_value_counts(broker: Broker) -> None:
+    configs = [{"name": "retention.ms", "value": value} for value in ("nonsense", "5000")]
+    asked = {"name": fresh_name(), "num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": configs}
+    with broker.connect() as connection:
+        (answer,) = connection.ask(CREATE_TOPICS, 5, {"topics": [asked], "timeout_ms": 10_000, "validate_only": True}).topics
+    assert answer.error_code == ErrorCode.none
+    assert [one.value for one in answer.configs if one.name == "retention.ms"] == ["5000"]
+
+
 def test_partition_that_is_assigned_twice_is_refused(broker: Broker) -> None:
     refused = ask(broker, {"num_partitions": -1, "replication_factor": -1, "assignments": [ON_ONE, ON_ONE]})
     assert refused.error_code == ErrorCode.invalid_replica_assignment

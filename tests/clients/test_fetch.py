@@ -139,3 +139,38 @@ def test_many_connections_wait_for_the_same_partition(broker: Broker, topic: str
         for connection in waiting:
             answer = connection.receive(FETCH, 12)[1].responses[0].partitions[0]
             assert [record.value for record in decode_records(answer.records)] == [b"for all"]
+
+
+def test_records_are_deleted_up_to_the_last_offset_that_a_partition_is_named_with(broker: Broker, topic: str) -> None:
+    produce_values(broker, topic, VALUES)
+    topics = [
+        {"name": topic, "partitions": [{"partition_index": 0, "offset": 20}, {"partition_index": 0, "offset": 5}]},
+        {"name": topic, "partitions": [{"partition_index": 0, "offset": 7}, {"partition_index": 50, "offset": 1}]},
+    ]
+    with broker.connect() as connection:
+        (deleted,) = connection.ask(DELETE_RECORDS, 2, {"topics": topics, "timeout_ms": 10_000}).topics
+        assert fetch(connection, topic, 7).log_start_offset == 7
+    answers = {one.partition_index: (one.error_code, one.low_watermark) for one in deleted.partitions}
+    assert answers == {0: (ErrorCode.none, 7), 50: (ErrorCode.unknown_topic_or_partition, -1)}
+
+
+@pytest.mark.parametrize("isolation_level", [0, 1])
+@pytest.mark.parametrize("version", [4, 12])
+def test_missing_partition_has_an_empty_list_of_aborted_transactions_and_another_error_none(
+    broker: Broker, topic: str, version: int, isolation_level: int
+) -> None:
+    places = {"missing topic": (fresh_name(), 0, 0), "missing partition": (topic, 50, 0), "offset": (topic, 0, 99)}
+    with broker.connect() as connection:
+        aborted = {}
+        for case, (name, partition, offset) in places.items():
+            fields = fetch_fields(name, offset, partition=partition) | {"isolation_level": isolation_level}
+            aborted[case] = connection.ask(FETCH, version, fields).responses[0].partitions[0].aborted_transactions
+    assert aborted == {"missing topic": (), "missing partition": (), "offset": None}
+
+
+def test_fewer_than_no_bytes_of_a_partition_cannot_be_asked_for(broker: Broker, topic: str) -> None:
+    produce_values(broker, topic, VALUES)
+    with broker.connect() as connection:
+        answer = fetch(connection, topic, 0, max_bytes=-1)
+        assert (answer.error_code != ErrorCode.none, answer.records) == (True, b"")
+        assert fetch(connection, topic, 30, max_bytes=-1, max_wait_ms=0).error_code == ErrorCode.none

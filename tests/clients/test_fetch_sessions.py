@@ -114,6 +114,14 @@ def test_fetch_without_a_session_has_the_id_0(broker: Broker, pair: str) -> None
         assert ask(connection, 0, CLOSE, [(pair, 0, 0)]).session_id == 0
 
 
+def test_session_can_begin_with_nothing_and_partitions_join_it(broker: Broker, pair: str) -> None:
+    with broker.connect() as connection:
+        session = ask(connection, 0, FULL).session_id
+        assert session != 0
+        answer = ask(connection, session, 1, [(pair, 0, 0)])
+        assert (answer.error_code, answer.session_id, answered(answer)) == (ErrorCode.none, session, {(pair, 0): 0})
+
+
 def test_epoch_0_with_a_session_starts_it_anew(broker: Broker, pair: str) -> None:
     with broker.connect() as connection:
         first = open_session(connection, pair)

@@ -116,6 +116,7 @@ def test_there_are_no_quotas(broker: Broker, version: int) -> None:
     ("components", "code"),
     [
         ([("bogus", 2, None)], ErrorCode.unsupported_version),
+        ([("", 2, None)], ErrorCode.invalid_request),
         ([("user", 7, None)], ErrorCode.invalid_request),
         ([("user", 2, None), ("user", 2, None)], ErrorCode.invalid_request),
         ([("user", 0, None)], ErrorCode.invalid_request),

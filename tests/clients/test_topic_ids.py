@@ -86,6 +86,17 @@ def test_topic_is_deleted_by_its_id(broker: Broker) -> None:
     }
 
 
+def test_topic_that_is_given_by_name_and_by_id_is_not_deleted(broker: Broker) -> None:
+    topic, other = create_topic(broker), create_topic(broker)
+    identity = topic_id(broker, topic)
+    with broker.connect() as connection:
+        entries = [{"name": None, "topic_id": identity}, {"name": topic, "topic_id": None}, {"name": other, "topic_id": None}]
+        answer = connection.ask(DELETE_TOPICS, 6, {"topics": entries, "timeout_ms": 30_000})
+    assert {one.name: one.error_code for one in answer.responses} == {topic: ErrorCode.invalid_request, other: ErrorCode.none}
+    assert len(answer.responses) == 2
+    assert topic_id(broker, topic) == identity
+
+
 def test_id_of_a_deleted_topic_stays_unknown_when_the_name_comes_back(broker: Broker) -> None:
     topic = create_topic(broker)
     before = topic_id(broker, topic)

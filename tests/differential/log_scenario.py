@@ -32,7 +32,10 @@ BAD_HEADERS: tuple[dict[str, int], ...] = (
     {"crc": 1},
     {"magic": 1},
     {"magic": 3},
+    {"length": -1},
+    {"length": 0},
     {"length": 10},
+    {"length": 14},
     {"length": 1 << 20},
     {"base_offset": 5},
     {"base_offset": -1},
@@ -50,6 +53,7 @@ BAD_HEADERS: tuple[dict[str, int], ...] = (
     {"producer_id": 5_000_000, "producer_epoch": 0, "base_sequence": -1},
     {"leader_epoch": 9},
 )
+MAX_TIMESTAMP = -3
 SPECIAL_TIMES = (-1, -2, -3, -4, -5, -6, -7, -100)
 
 
@@ -72,6 +76,8 @@ class LogScenario(Scenario):
         self.session: tuple[object, int] = (0, 0)
         self.session_connection = 0
         self.given_up: set[tuple[str, int]] = set()
+        self.cut: set[tuple[str, int]] = set()
+        """Where records were deleted: Kafka's largest time is then that of a record that is gone, ours of one that is there."""
         self.by_id = self.chance(60)
         for number, configs in enumerate(TOPIC_CONFIGS):
             partitions = self.random.randint(1, 4) if number else 24
@@ -156,7 +162,10 @@ class LogScenario(Scenario):
         if kind == 0:
             batch = self.good_batch() + self.good_batch()
         elif kind == 1:
-            batch = self.random.choice([b"", b"\x00" * 20, b"\x00" * 61, self.good_batch()[:-1]])
+            good = self.good_batch()
+            batch = self.random.choice(
+                [b"", b"abc", bytes(12), bytes(20), bytes(61), good[:-1], good[:40], good[:16], good + bytes(12), good + bytes(61)]
+            )
         elif kind == 2:
             batch = self.bad_records()
         elif kind == 3:
@@ -252,7 +261,7 @@ class LogScenario(Scenario):
         session, epoch = self.session
         low, high = (13, 18) if self.by_id else (7, 12)
         connection = f"session{self.session_connection}"
-        places = [] if epoch and self.chance(50) else list(dict.fromkeys(self.any_place() for _ in range(self.random.randint(1, 10))))
+        places = [] if self.chance(50 if epoch else 5) else list(dict.fromkeys(self.any_place() for _ in range(self.random.randint(1, 10))))
         fields = {
             "replica_id": -1,
             "max_wait_ms": 0,
@@ -284,6 +293,8 @@ class LogScenario(Scenario):
             moment = self.random.choice(
                 [*SPECIAL_TIMES, 0, FIRST_MS, self.time_ms, self.time_ms + 1, FIRST_MS + self.random.randint(-5, 20_000)]
             )
+            if (name, index) in self.cut and moment == MAX_TIMESTAMP:
+                continue
             wanted: dict[str, object] = {"partition_index": index, "timestamp": moment, "current_leader_epoch": self.mostly(-1, 0, 3)}
             topics.setdefault(name, []).append(wanted)
         fields = {
@@ -304,9 +315,10 @@ class LogScenario(Scenario):
 
     def delete_records(self) -> None:
         topics: dict[str, list[dict[str, object]]] = {}
-        for place in {self.any_place(): None for _ in range(self.random.randint(1, 2))}:
+        for place in [self.any_place()] * self.mostly(1, 2) + [self.any_place()]:
             offset = self.mostly(self.random.randint(0, self.ends.get(place, 0) // 3), -1, -2, 10_000)
             topics.setdefault(place[0], []).append({"partition_index": place[1], "offset": offset})
+            self.cut.add(place)
         fields = {"topics": [{"name": name, "partitions": parts} for name, parts in topics.items()], "timeout_ms": 10_000}
         self.ask(DELETE_RECORDS, fields)
 

@@ -122,6 +122,8 @@ class TopicsScenario(Scenario):
         wanted: list[dict[str, object]] | None = [
             {"name": None, "topic_id": self.topic_ids.get(name, NOBODY)} if by_id else {"name": name, "topic_id": None} for name in names
         ]
+        if wanted and version >= 10 and self.chance(10):
+            wanted[0]["topic_id"] = self.topic_ids.get(names[0], NOBODY)  # beside its name: before version 12 by id is an error
         if self.chance(15):
             wanted = None if version >= 1 else []
         fields = {

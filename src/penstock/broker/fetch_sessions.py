@@ -135,7 +135,7 @@ class FetchSessions:
         uses_topic_ids = version >= FIRST_VERSION_WITH_TOPIC_ID
         if request.session_epoch in (FIRST_EPOCH, FINAL_EPOCH):
             self._end(request.session_id)
-            session_id = NO_SESSION if request.session_epoch == FINAL_EPOCH or not request.topics else self._make_room(now_ms)
+            session_id = NO_SESSION if request.session_epoch == FINAL_EPOCH else self._make_room(now_ms)
             session = FetchSession(session_id, uses_topic_ids=uses_topic_ids)
             session.update(request.topics)
             if session_id != NO_SESSION and self._partitions + len(session) > MAX_PARTITIONS:

@@ -149,7 +149,8 @@ class Controller:
             checked = check_assignment(assignment, brokers, first_partition=first_partition)
             check_replication(len(checked[0]))
             return checked
-        check_replication(replication_factor)
+        if partitions > 0:  # Kafka minds a number of partitions that cannot be before too many replicas
+            check_replication(replication_factor)
         shift = len(self.view.topics)
         return place(brokers, partitions=partitions, replication_factor=replication_factor, first_partition=first_partition, shift=shift)
 

@@ -26,7 +26,7 @@ from penstock.clock import Clock
 from penstock.cluster.partition import READ_COMMITTED, Partition
 from penstock.cluster.replicas import Replicas
 from penstock.cluster.watermark import Watermark
-from penstock.errors import KafkaError, NotLeaderOrFollower
+from penstock.errors import InvalidRequest, KafkaError, NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
 from penstock.log.region import FileRegion
 from penstock.wire.api import ApiKey
 from penstock.wire.fetch import CONSUMER, FetchRequest, PartitionFetched, TopicFetched, decode_request, encode_response
@@ -83,7 +83,7 @@ class FetchFamily:
                 partition = self._partition(fetch, wanted)
                 answer = _read_partition(partition, wanted, fetch, budget=budget - size_bytes, is_first=size_bytes == 0)
             except Exception as error:
-                answer = PartitionFetched(wanted.index, as_kafka_error(error).code)
+                answer = _refused(wanted.index, as_kafka_error(error))
             found.append((wanted, answer))
             if answer.records is not None:
                 size_bytes += answer.records.length
@@ -232,6 +232,8 @@ def _read_partition(
                 partition.log.log_start_offset,
                 diverging_epoch=diverging,
             )
+    if wanted.max_bytes < 0 and offset < partition.visible_end(fetch.isolation_level):
+        raise InvalidRequest(f"at most {wanted.max_bytes} bytes of {partition.topic}-{partition.index}")
     is_committed_only = fetch.isolation_level == READ_COMMITTED
     region = partition.read(offset, max_bytes=min(budget, wanted.max_bytes), isolation_level=fetch.isolation_level, min_one_batch=is_first)
     return PartitionFetched(
@@ -243,6 +245,12 @@ def _read_partition(
         region,
         [] if is_committed_only else None,
     )
+
+
+def _refused(index: int, error: KafkaError) -> PartitionFetched[FileRegion]:
+    """As in Kafka no partition has an empty list of aborted transactions, and a partition with another error has none."""
+    aborted = () if isinstance(error, UnknownTopicOrPartition | UnknownTopicId) else None
+    return PartitionFetched(index, error.code, aborted_transactions=aborted)
 
 
 def _topic(wanted: Wanted, answers: list[PartitionFetched[FileRegion]]) -> TopicFetched[FileRegion]:

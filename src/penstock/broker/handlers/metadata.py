@@ -112,8 +112,8 @@ class MetadataFamily:
         """Topics in the order of their names, a page at a time."""
         message = request.decode()
         view = self._view()
-        asked = dict.fromkeys(topic.name for topic in message.topics)
-        names = sorted(asked or view.topics)
+        asked = [topic.name for topic in message.topics]
+        names = sorted(set(asked) or view.topics)
         cursor = message.cursor
         first_partition = 0
         if cursor is not None:

@@ -164,21 +164,24 @@ class OffsetsFamily:
 
     @api(ApiKey.DELETE_RECORDS, 0, 2)
     def delete_records(self, request: Request) -> Fields:
-        """Move the start of logs forward; -1 means up to the high watermark."""
-        topics = []
+        """Move the start of logs forward; -1 means up to the high watermark. Of a partition that is named twice the last offset counts."""
+        asked: dict[str, dict[int, int]] = {}
         for topic in request.decode().topics:
-            partitions = []
-            for asked in topic.partitions:
-                try:
-                    partition = self._replicas.partition(topic.name, asked.partition_index)
-                    partition.check_leader()
-                    _check_deletable(partition)
-                    answer = {"low_watermark": partition.delete_records_before(asked.offset), "error_code": 0}
-                except Exception as error:
-                    answer = {"low_watermark": -1, "error_code": as_kafka_error(error).code}
-                partitions.append({"partition_index": asked.partition_index, **answer})
-            topics.append({"name": topic.name, "partitions": partitions})
+            asked.setdefault(topic.name, {}).update((one.partition_index, one.offset) for one in topic.partitions)
+        topics = [
+            {"name": name, "partitions": [self._delete_before(offset, name, index) for index, offset in offsets.items()]}
+            for name, offsets in asked.items()
+        ]
         return {"topics": topics}
+
+    def _delete_before(self, offset: int, topic: str, index: int) -> Fields:
+        try:
+            partition = self._replicas.partition(topic, index)
+            partition.check_leader()
+            _check_deletable(partition)
+            return {"partition_index": index, "low_watermark": partition.delete_records_before(offset), "error_code": 0}
+        except Exception as error:
+            return {"partition_index": index, "low_watermark": -1, "error_code": as_kafka_error(error).code}
 
 
 def _check_deletable(partition: Partition) -> None:

@@ -7,7 +7,7 @@ Every topic of a request succeeds or fails by itself; `validate_only` does all b
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 from uuid import UUID
 
@@ -91,26 +91,36 @@ class TopicsFamily:
 
     async def _delete_topics(self, message: Any) -> Fields:
         timeout_ms = message.timeout_ms
+        asked: list[tuple[str | None, UUID | None]]
         if hasattr(message, "topic_names"):
             asked = [(name, None) for name in message.topic_names]
         else:
             asked = [(topic.name, topic.topic_id) for topic in message.topics]
-        repeated = {key for key, count in Counter(asked).items() if count > 1}
+        counts = Counter(asked)
+        topics = self._controller.view.topics
+        once = [name for (name, topic_id), count in counts.items() if name is not None and topic_id is None and count == 1]
+        # Given by name and by id as well: one answer, under the name, and nothing is deleted.
+        named_too = {topics[name].topic_id for name in once if name in topics} & {topic_id for name, topic_id in counts if name is None}
         answers = [
-            self._delete(name, topic_id, is_repeated=(name, topic_id) in repeated, timeout_ms=timeout_ms)
-            for name, topic_id in dict.fromkeys(asked)
+            self._delete(name, topic_id, count=count, named_too=named_too, timeout_ms=timeout_ms)
+            for (name, topic_id), count in counts.items()
+            if name is not None or count > 1 or topic_id not in named_too
         ]
         return {"responses": await asyncio.gather(*answers)}
 
-    async def _delete(self, name: str | None, topic_id: UUID | None, *, is_repeated: bool, timeout_ms: int) -> dict[str, object]:
+    async def _delete(
+        self, name: str | None, topic_id: UUID | None, *, count: int, named_too: Collection[UUID | None], timeout_ms: int
+    ) -> dict[str, object]:
         answer: dict[str, object] = {"name": name, "topic_id": topic_id}
         try:
-            if is_repeated:
+            if count > 1:
                 raise InvalidRequest("the topic is named twice in the request")
             if (name is None) == (topic_id is None):
                 raise InvalidRequest("give either a topic's name or its id")
             topic = self._find(name, topic_id)
             answer = {"name": topic.name, "topic_id": topic.topic_id}
+            if topic.topic_id in named_too:
+                raise InvalidRequest(f"topic {topic.name!r} is given by name and by id in the same request")
             if not self._settings().boolean("delete.topic.enable"):
                 raise TopicDeletionDisabled("topics cannot be deleted here: delete.topic.enable is false")
             if topic.is_internal:
@@ -160,7 +170,5 @@ def _given_configs(configs: Any) -> dict[str, str]:
     for config in configs:
         if config.value is None:
             raise InvalidConfig(f"option {config.name} has no value")
-        if config.name in given:
-            raise InvalidConfig(f"option {config.name} is given twice")
-        given[config.name] = config.value
+        given[config.name] = config.value  # of an option that is given twice the last value counts, as in Kafka
     return given

@@ -44,6 +44,8 @@ def _check_filter(components: Sequence[Any]) -> None:
     seen: set[str] = set()
     for component in components:
         kind = component.entity_type
+        if not kind:
+            raise InvalidRequest("quotas are asked for by kinds of clients, and one of them has no name")
         if kind not in (USER, CLIENT_ID, IP):
             raise UnsupportedVersion(f"quotas are for {USER}, {CLIENT_ID} and {IP}, not for {kind!r}")
         if kind in seen:
