@@ -469,6 +469,19 @@ def test_rolling_upgrade_and_downgrade_read_everything_at_every_step(*, is_coope
     assert script.kind == ("classic", "Stable")
 
 
+def test_subscription_that_is_too_large_is_refused_before_it_is_read() -> None:
+    """Reading it takes seconds in which nobody else is answered. This one could not be read, and nobody notices."""
+    large = (Protocol("range", b"\xff" * 400_001),)
+    script = MigrationScript(max_batch_bytes=400_000)
+    join_new(script)
+    assert script.answers[script.join(protocols=large)]["error_code"] == INVALID_REQUEST
+    script = MigrationScript(max_batch_bytes=400_000)
+    script.join(protocols=large)
+    answer = join_new(script)
+    assert answer["error_code"] == GROUP_ID_NOT_FOUND
+    assert "too large" in str(answer["error_message"])
+
+
 def test_subscription_that_does_not_fit_into_a_record_is_refused() -> None:
     """A record that cannot be written would take the coordinator down."""
     script = MigrationScript(max_batch_bytes=400_000)
