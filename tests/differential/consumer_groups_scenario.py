@@ -48,20 +48,11 @@ class Group:
     members: list[Member] = field(default_factory=list)
 
 
-class ConsumerGroupsScenario(GroupListing):
-    """ConsumerGroupHeartbeat, ConsumerGroupDescribe, and what classic requests say to such a group."""
+class AwaitsTopics(GroupListing):
+    """A scenario whose topics are assigned by the coordinator, which hears of them after the rest of Kafka's broker has."""
 
-    name = "consumer-groups"
-
-    def prepare(self) -> None:
-        for number in range(3):
-            self.create_topic(f"{self.prefix}t{number}", self.random.randint(1, 5))
-        several = [*self.some(list(self.partitions)), self.prefix + "missing"]
-        self.groups = [Group(f"{self.prefix}0", [f"{self.prefix}t0"], None), Group(f"{self.prefix}1", several, "range")]
-        self.count = 0
-        for _ in range(3):
-            # The coordinator hears of new topics after the rest of Kafka's broker has.
-            self.await_topics()
+    count: int
+    """Of names that were used, so that each is used once."""
 
     def await_topics(self) -> None:
         """Until Kafka's coordinator assigns all partitions that there are, in a group that is thrown away."""
@@ -83,6 +74,21 @@ class ConsumerGroupsScenario(GroupListing):
                 side.receive("probe", CONSUMER_GROUP_HEARTBEAT, 1)
                 if answer.assignment and sum(len(one.partitions) for one in answer.assignment.topic_partitions) == wanted:
                     break
+
+
+class ConsumerGroupsScenario(AwaitsTopics):
+    """ConsumerGroupHeartbeat, ConsumerGroupDescribe, and what classic requests say to such a group."""
+
+    name = "consumer-groups"
+
+    def prepare(self) -> None:
+        for number in range(3):
+            self.create_topic(f"{self.prefix}t{number}", self.random.randint(1, 5))
+        several = [*self.some(list(self.partitions)), self.prefix + "missing"]
+        self.groups = [Group(f"{self.prefix}0", [f"{self.prefix}t0"], None), Group(f"{self.prefix}1", several, "range")]
+        self.count = 0
+        for _ in range(3):
+            self.await_topics()
 
     def step(self) -> None:
         group = self.random.choice(self.groups)

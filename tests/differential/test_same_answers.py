@@ -6,6 +6,7 @@ from tests.differential.classic_groups_scenario import ClassicGroupsScenario
 from tests.differential.configs_scenario import ConfigsScenario
 from tests.differential.consumer_groups_scenario import ConsumerGroupsScenario
 from tests.differential.log_scenario import LogScenario
+from tests.differential.migrating_groups_scenario import MigratingGroupsScenario
 from tests.differential.offsets_scenario import OffsetsScenario
 from tests.differential.pair import Pair
 from tests.differential.scenario import Scenario
@@ -20,6 +21,7 @@ SCENARIOS: list[type[Scenario]] = [
     OffsetsScenario,
     ClassicGroupsScenario,
     ConsumerGroupsScenario,
+    MigratingGroupsScenario,
 ]
 
 

@@ -113,4 +113,4 @@ def _read_topics(reader: FieldReader) -> tuple[str, ...]:
 
 
 def _read_partitions(reader: FieldReader) -> NamedPartitions:
-    return tuple((reader.string(), tuple(reader.int32() for _ in range(reader.count32()))) for _ in range(reader.count32()))
+    return tuple((reader.string(), reader.int32s()) for _ in range(reader.count32()))

@@ -72,6 +72,11 @@ class FieldReader:
         count, self._position = read_count(self._buffer, self._position, flexible=False, element_size=1)
         return count
 
+    def int32s(self) -> tuple[int, ...]:
+        """An array of numbers of 32 bits, all at once."""
+        count = self.count32()
+        return struct.unpack(f">{count}i", self._take(count * _INT32.size))
+
     def compact_string(self) -> str:
         """A string in the compact form."""
         text, self._position = read_string(self._buffer, self._position, flexible=True)

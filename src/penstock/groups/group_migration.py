@@ -10,6 +10,7 @@ is too large. Pure: values in, values out.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from penstock.errors import GroupIdNotFound, MalformedFrame
 from penstock.groups.assignors import canonical
@@ -32,6 +33,8 @@ from penstock.groups.consumer_records import Assignment, ClassicProtocols, Membe
 from penstock.groups.settings import GroupSettings
 from penstock.groups.topic_image import TopicImage
 
+_TOO_LARGE: Final = "the subscription of a member is too large"
+
 
 def upgraded_members(group: ClassicGroup, image: TopicImage, *, settings: GroupSettings) -> list[MigratedMember]:
     """The members of a classic group, for the KIP-848 group that it becomes; GroupIdNotFound, in Kafka's words, if it cannot."""
@@ -41,13 +44,15 @@ def upgraded_members(group: ClassicGroup, image: TopicImage, *, settings: GroupS
         raise _not_upgraded(group, "the group does not use the consumer embedded protocol")
     if len(group.roster) > settings.consumer_max_group_size:
         raise _not_upgraded(group, "the group size exceeds the consumer group maximum size")
+    if any(sum(len(one.metadata) for one in member.protocols) > settings.max_batch_bytes for member in group.roster):
+        raise _not_upgraded(group, _TOO_LARGE)  # and takes long to read
     try:
         protocol_name = _agreed_protocol(group)
         members = [_upgraded(group, member, member.metadata(protocol_name), image) for member in group.roster]
     except MalformedFrame:
         raise _not_upgraded(group, "the embedded consumer protocol is malformed") from None
     if any(len(encode_consumer_value(member.metadata)) > settings.max_batch_bytes for member in members):
-        raise _not_upgraded(group, "the subscription of a member is too large")
+        raise _not_upgraded(group, _TOO_LARGE)
     return _with_what_is_not_given_up(members)
 
 

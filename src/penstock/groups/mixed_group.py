@@ -78,7 +78,7 @@ class MixedGroup(ConsumerRebalance):
             return join_error(MemberIdRequired.code, member_id=member_id)
         existing, replaced = self._joiner(command, member_id)
         base = existing or replaced
-        subscription = _subscription(command)
+        subscription = _subscription(command, self.settings.max_batch_bytes)
         metadata = _joined(UNKNOWN_MEMBER if base is None else base.metadata, command, subscription)
         self._check_size(metadata)
         # From here on nothing is refused.
@@ -216,8 +216,10 @@ class MixedGroup(ConsumerRebalance):
             self._watch(member.join_deadline_ms)
 
 
-def _subscription(command: JoinGroup) -> Subscription:
-    """What the member says of itself; it is the same under all protocols."""
+def _subscription(command: JoinGroup, limit_bytes: int) -> Subscription:
+    """What the member says of itself; it is the same under all protocols. What fits into no record is not read, which would take long."""
+    if sum(len(protocol.metadata) for protocol in command.protocols) > limit_bytes:
+        raise InvalidRequest("the subscription is too large")
     try:
         return decode_subscription(command.protocols[0].metadata)
     except MalformedFrame as error:
