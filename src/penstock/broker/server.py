@@ -229,6 +229,14 @@ class BrokerServer:
             executor=self._readers,
             spawn=self._spawn,
         )
+        self._router = Router(bind(self._families(controller, creation)), spawn=self._spawn)
+        self._listener = Listener(
+            self._router, limits=_limits(settings), clock=clock, max_connections=lambda: self._descriptors.max_connections(len(self._logs))
+        )
+
+    def _families(self, controller: Controller, creation: TopicCreation) -> tuple[object, ...]:
+        """What answers requests, one object for each family of them."""
+        clock, settings, node_id = self._clock, self._settings, self._options.node_id
         sessions = FetchSessions(
             max_sessions=settings.current.integer("max.incremental.fetch.session.cache.slots"),
             min_idle_ms=SESSION_MIN_IDLE_MS,
@@ -237,7 +245,7 @@ class BrokerServer:
         def view() -> ClusterView:
             return self._watcher.view
 
-        families = (
+        return (
             ProduceFamily(self._replicas, clock, turns=RecordTurns(self._readers), spawn=self._spawn),
             FetchFamily(
                 self._replicas,
@@ -266,10 +274,6 @@ class BrokerServer:
             UsersFamily(),
             QuorumFamily(view, self._coordination),
             LogDirectoriesFamily(self._logs, self._replicas),
-        )
-        self._router = Router(bind(families), spawn=self._spawn)
-        self._listener = Listener(
-            self._router, limits=_limits(settings), clock=clock, max_connections=lambda: self._descriptors.max_connections(len(self._logs))
         )
 
     def _max_partitions(self) -> int:
@@ -336,8 +340,8 @@ class BrokerServer:
         room = self._descriptors.max_partitions(0) + self._descriptors.internal_partitions
         if len(self._logs) > room:
             logger.warning(
-                "there are %d partitions here, and of %d file descriptors enough for %d of them to be written to: writes to the others will "
-                "be refused, and connections too (raise `ulimit -n` and restart the broker)",
+                "there are %d partitions here, and of %d file descriptors enough for %d of them to be written to: writes to the others "
+                "will be refused, and connections too (raise `ulimit -n` and restart the broker)",
                 len(self._logs),
                 self._descriptors.limit,
                 room,

@@ -176,8 +176,8 @@ class ClusterWatcher:
             self._complaints.forget(paths.CLUSTER_ID)
             return True
         error = ValueError(
-            "it is not the one of the start, so these znodes were lost or are another cluster's; what was known stays. Bring the former ones "
-            "back, or restart the broker (it keeps the logs of topics that are not known, renamed)"
+            "it is not the one of the start, so these znodes were lost or are another cluster's; what was known stays. Bring the former "
+            "ones back, or restart the broker (it keeps the logs of topics that are not known, renamed)"
         )
         self._complaints.tell(paths.CLUSTER_ID, -1 if stat is None else stat.czxid, error)
         await self._coordination.exists(paths.CLUSTER_ID, watch=lambda _event: self._mark_everything())
