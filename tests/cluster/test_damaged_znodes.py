@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 
 from tests.brokers import IS_KAFKA, PenstockBroker
 from tests.cluster.server_process import ServerProcess
-from tests.connection import DESCRIBE_QUORUM, INIT_PRODUCER_ID
+from tests.connection import DESCRIBE_QUORUM, INIT_PRODUCER_ID, Connection
 from tests.topics import LATEST, create_topic, list_offset, produce_values, read_all
 from tests.waiting import wait_until
 from tests.zookeeper_broker import ZooKeeperBroker, tree_of
@@ -64,6 +64,12 @@ def test_a_topic_with_a_wrong_type_in_its_znode_goes_on_and_is_not_lost_by_a_res
     assert len(read_all(broker, topic)) == 3
 
 
+def is_controller_elected(connection: Connection) -> bool:
+    quorum = {"topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]}
+    told = connection.ask(DESCRIBE_QUORUM, 0, quorum).topics[0].partitions[0]
+    return bool(told.leader_id == 1 and told.leader_epoch > 0)
+
+
 @pytest.mark.parametrize("nonsense", [b"", b'{"next": "0", "broker_id": "1", "host": 7}'])
 def test_whatever_is_in_the_other_znodes_the_broker_serves(broker: PenstockBroker, tree: KazooClient, nonsense: bytes) -> None:
     topic = create_topic(broker)
@@ -77,9 +83,8 @@ def test_whatever_is_in_the_other_znodes_the_broker_serves(broker: PenstockBroke
     with broker.connect() as connection:
         answer = connection.ask(INIT_PRODUCER_ID, 4, {"transactional_id": None, "producer_id": -1, "producer_epoch": -1})
         assert answer.error_code == ErrorCode.coordinator_load_in_progress
-        quorum = {"topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]}
-        assert connection.ask(DESCRIBE_QUORUM, 0, quorum).topics[0].partitions[0].leader_id == 1
-    # The controller cannot write while its epoch is not its own, and takes it back.
+        # The controller cannot write while its epoch is not its own, and takes it back.
+        wait_until(lambda: is_controller_elected(connection), "the controller has an epoch again")
     create_topic(broker)
     broker.stop()
     broker.start()

@@ -176,8 +176,8 @@ class ClusterWatcher:
             self._complaints.forget(paths.CLUSTER_ID)
             return True
         error = ValueError(
-            "it is not the one of the start, so these znodes were lost or are another cluster's; what was known stays. Bring the former ones "
-            "back, or restart the broker (it keeps the logs of topics that are not known, renamed)"
+            "it is not the one of the start, so these znodes were lost or are another cluster's; what was known stays. Bring the former "
+            "ones back, or restart the broker (it keeps the logs of topics that are not known, renamed)"
         )
         self._complaints.tell(paths.CLUSTER_ID, -1 if stat is None else stat.czxid, error)
         await self._coordination.exists(paths.CLUSTER_ID, watch=lambda _event: self._mark_everything())
@@ -259,13 +259,19 @@ class ClusterWatcher:
     def _without_borrowed_ids(self, read: Mapping[str, TopicState | None]) -> dict[str, TopicState | None]:
         """Topics by name, less those whose id another topic has: who had it first keeps it."""
         found = dict(read)
-        owners: dict[UUID, str] = {topic.topic_id: name for name, topic in self.view.topics.items() if name not in read}
+        owners: dict[UUID, str] = {}
+
+        def owner(topic_id: UUID, name: str) -> str:
+            """Who has the id; the topics that were not read are not gone through: there may be thousands."""
+            known = self.view.topics_by_id.get(topic_id)
+            return known.name if known is not None and known.name not in read else owners.setdefault(topic_id, name)
+
         known_first = sorted(read.items(), key=lambda item: (item[0] not in self.view.topics, item[0]))
         for name, topic in known_first:
-            if topic is not None and owners.setdefault(topic.topic_id, name) != name:
-                error = ValueError(f"topic_id is that of the topic {owners[topic.topic_id]!r}")
+            if topic is not None and (other := owner(topic.topic_id, name)) != name:
+                error = ValueError(f"topic_id is that of the topic {other!r}")
                 last = self._keep_topic(name, topic.version, error)
-                found[name] = last if last is not None and owners.setdefault(last.topic_id, name) == name else None
+                found[name] = last if last is not None and owner(last.topic_id, name) == name else None
         return found
 
     async def _read_config(self, name: str) -> dict[str, str] | None:

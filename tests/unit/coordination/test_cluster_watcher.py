@@ -3,6 +3,7 @@ import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 from uuid import UUID
 
 import pytest
@@ -101,6 +102,23 @@ async def test_nothing_is_taken_over_from_another_tree_than_that_of_the_start(
     assert list(follower.watcher.view.topics) == ["orders"]
     assert len(follower.shown) == shown
     assert caplog.text.count("/cluster_id makes no sense") == 2, "once gone, once another"
+
+
+class Counted(dict[str, TopicState]):
+    """Topics that nobody may go through."""
+
+    def items(self) -> NoReturn:
+        pytest.fail("all topics were looked at")
+
+    __iter__ = values = items
+
+
+async def test_an_id_is_looked_up_without_going_through_all_topics(coordination: EmbeddedCoordination) -> None:
+    watcher = Follower(coordination).watcher
+    by_id = {TOPIC.topic_id: TOPIC}
+    watcher.view = replace(ClusterView(), topics=Counted(orders=TOPIC), topics_by_id=by_id, partition_count=1)
+    thief, new = replace(TOPIC, name="thief"), replace(TOPIC, name="new", topic_id=UUID(int=9))
+    assert watcher._without_borrowed_ids({"thief": thief, "new": new}) == {"thief": None, "new": new}
 
 
 async def test_brokers_and_the_controller_come_and_go(coordination: EmbeddedCoordination, follower: Follower) -> None:
