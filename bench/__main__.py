@@ -3,7 +3,7 @@
 python -m bench single --quick          small sizes, one round: does everything work?
 python -m bench single                  the core table, three rounds: figures to quote
 python -m bench scaling --only log      only cases whose name begins with "log"
-python -m bench all --no-kafka          everything, Penstock alone
+python -m bench all --no-kafka          everything, Millstream alone
 """
 
 import os
@@ -24,7 +24,7 @@ from rich.console import Console
 from bench.case import BenchError, Case
 from bench.peers.broker import Peer
 from bench.peers.kafka import Kafka, find_jars
-from bench.peers.penstock import Penstock
+from bench.peers.millstream import Millstream
 from bench.runner import Runner
 from bench.spark_session import fetch_connector
 from bench.suites import FULL, QUICK, SUITES
@@ -33,76 +33,76 @@ from bench.table import build_rows, render, save
 RESULTS = Path(__file__).parent / "results"
 # Wide enough for the table also where output is not a terminal.
 console = Console(width=None if Console().is_terminal else 150, highlight=False)
-app = typer.Typer(help="Benchmarks of Penstock beside Apache Kafka: ratios in one run.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(help="Benchmarks of Millstream beside Apache Kafka: ratios in one run.", no_args_is_help=True, add_completion=False)
 
 Quick = Annotated[bool, typer.Option("--quick", help="Small sizes and one round: to see that it works, not for figures.")]
-WithKafka = Annotated[bool, typer.Option("--kafka/--no-kafka", help="Run Apache Kafka beside Penstock.")]
-WithPenstock = Annotated[bool, typer.Option("--penstock/--no-penstock", help="Run Penstock.")]
+WithKafka = Annotated[bool, typer.Option("--kafka/--no-kafka", help="Run Apache Kafka beside Millstream.")]
+WithMillstream = Annotated[bool, typer.Option("--millstream/--no-millstream", help="Run Millstream.")]
 Only = Annotated[list[str] | None, typer.Option("--only", help="Cases by name, its beginning or a pattern; may be repeated.")]
 Rounds = Annotated[int, typer.Option("--rounds", min=0, max=20, help="Rounds per case; 0 means 3, or 1 with --quick.")]
 Warm = Annotated[bool, typer.Option("--warm", help="Measure only when the cost of the work holds still: a JVM at its best.")]
-Option = Annotated[list[str] | None, typer.Option("-X", help="A Penstock option, name=value; may be repeated.")]
+Option = Annotated[list[str] | None, typer.Option("-X", help="A Millstream option, name=value; may be repeated.")]
 Scratch = Annotated[Path | None, typer.Option("--directory", help="Where the brokers keep their data while the benchmark runs.")]
 
 
 @app.command()
-def single(*, quick: Quick = False, kafka: WithKafka = True, penstock: WithPenstock = True, only: Only = None, rounds: Rounds = 0,
+def single(*, quick: Quick = False, kafka: WithKafka = True, millstream: WithMillstream = True, only: Only = None, rounds: Rounds = 0,
            warm: Warm = False, option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
     """The core table: start-up, produce, consume, latency, memory with one broker and one partition."""
-    _run(["single"], quick=quick, only=only, rounds=rounds, warm=warm, peers=_peers(kafka, penstock, options=option), directory=directory)
+    _run(["single"], quick=quick, only=only, rounds=rounds, warm=warm, peers=_peers(kafka, millstream, options=option), directory=directory)
 
 
 @app.command()
-def scaling(*, quick: Quick = False, kafka: WithKafka = True, penstock: WithPenstock = True, only: Only = None, rounds: Rounds = 0,
+def scaling(*, quick: Quick = False, kafka: WithKafka = True, millstream: WithMillstream = True, only: Only = None, rounds: Rounds = 0,
             option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
     """How cost grows: connections, size of the log, partitions, restarts."""
-    _run(["scaling"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, penstock, options=option), directory=directory)
+    _run(["scaling"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, millstream, options=option), directory=directory)
 
 
 @app.command()
-def groups(*, quick: Quick = False, kafka: WithKafka = True, penstock: WithPenstock = True, only: Only = None, rounds: Rounds = 0,
+def groups(*, quick: Quick = False, kafka: WithKafka = True, millstream: WithMillstream = True, only: Only = None, rounds: Rounds = 0,
            option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
     """Consumer groups: rebalances of 2, 10 and 50 members, commits, offsets after a restart."""
-    _run(["groups"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, penstock, options=option), directory=directory)
+    _run(["groups"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, millstream, options=option), directory=directory)
 
 
 @app.command()
-def compaction(*, quick: Quick = False, kafka: WithKafka = True, penstock: WithPenstock = True, only: Only = None, rounds: Rounds = 0,
+def compaction(*, quick: Quick = False, kafka: WithKafka = True, millstream: WithMillstream = True, only: Only = None, rounds: Rounds = 0,
                option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
     """How fast a log is compacted, and whether other clients feel it."""
-    _run(["compaction"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, penstock, options=option), directory=directory)
+    _run(["compaction"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, millstream, options=option), directory=directory)
 
 
 @app.command()
 def client(*, quick: Quick = False, only: Only = None, rounds: Rounds = 0, option: Option = None, directory: Scratch = None) -> None:
     """The client of the paper: beside confluent-kafka alone, and its groups on a real ZooKeeper. Without Apache Kafka."""
-    _run(["client"], quick=quick, only=only, rounds=rounds, peers=[Penstock(option or ())], directory=directory)
+    _run(["client"], quick=quick, only=only, rounds=rounds, peers=[Millstream(option or ())], directory=directory)
 
 
 @app.command()
-def registry(*, quick: Quick = False, kafka: WithKafka = False, penstock: WithPenstock = True, only: Only = None, rounds: Rounds = 0,
+def registry(*, quick: Quick = False, kafka: WithKafka = False, millstream: WithMillstream = True, only: Only = None, rounds: Rounds = 0,
              option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
     """The schema registry: look-ups, registrations, start with 10 000 schemas, Avro beside confluent-kafka's."""
-    _run(["registry"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, penstock, options=option), directory=directory)
+    _run(["registry"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, millstream, options=option), directory=directory)
 
 
 @app.command()
-def spark(*, quick: Quick = False, kafka: WithKafka = False, penstock: WithPenstock = True, only: Only = None, rounds: Rounds = 0,
+def spark(*, quick: Quick = False, kafka: WithKafka = False, millstream: WithMillstream = True, only: Only = None, rounds: Rounds = 0,
           option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
     """Topics in Spark: rows per second beside Spark's own connector, both on the same broker; --kafka does the same on Apache Kafka."""
     try:
         fetch_connector()
     except BenchError as error:
         console.print(f"without Spark's own connector: {error}")
-    _run(["spark"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, penstock, options=option), directory=directory)
+    _run(["spark"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, millstream, options=option), directory=directory)
 
 
 @app.command("all")
-def run_all(*, quick: Quick = False, kafka: WithKafka = True, penstock: WithPenstock = True, only: Only = None, rounds: Rounds = 0,
+def run_all(*, quick: Quick = False, kafka: WithKafka = True, millstream: WithMillstream = True, only: Only = None, rounds: Rounds = 0,
             option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
     """Every suite that has a Kafka to compare with, one after the other."""
     suites = [suite for suite in SUITES if suite != "client"]
-    _run(suites, quick=quick, only=only, rounds=rounds, peers=_peers(kafka, penstock, options=option), directory=directory)
+    _run(suites, quick=quick, only=only, rounds=rounds, peers=_peers(kafka, millstream, options=option), directory=directory)
 
 
 @app.command("list")
@@ -113,8 +113,8 @@ def list_cases() -> None:
             console.print(f"{suite:10} {case.name:24} {case.title}")
 
 
-def _peers(kafka: bool, penstock: bool, *, options: list[str] | None) -> list[Peer]:
-    peers: list[Peer] = [Penstock(options or ())] if penstock else []
+def _peers(kafka: bool, millstream: bool, *, options: list[str] | None) -> list[Peer]:
+    peers: list[Peer] = [Millstream(options or ())] if millstream else []
     if kafka:
         try:
             peers.append(Kafka(find_jars()))
@@ -148,7 +148,7 @@ def _run(
     for suite, cases in chosen.items():
         if not cases:
             continue
-        with tempfile.TemporaryDirectory(prefix="penstock-bench-", dir=directory, ignore_cleanup_errors=True) as scratch:
+        with tempfile.TemporaryDirectory(prefix="millstream-bench-", dir=directory, ignore_cleanup_errors=True) as scratch:
             runner = Runner(peers, directory=Path(scratch), rounds=rounds, is_warm=warm, say=console.print)
             results = runner.run(cases)
         rows = build_rows(cases, results, is_quick=quick)
@@ -183,7 +183,7 @@ def _about() -> dict[str, str]:
         "machine": f"{os.cpu_count()} cores, {model or platform.machine()}",
         "load before the run": f"{os.getloadavg()[0]:.1f} (figures from a busy machine are only good as ratios)",
         "python": platform.python_version(),
-        "summary": "rates are the best round, costs the median; ratio is Penstock / Kafka",
+        "summary": "rates are the best round, costs the median; ratio is Millstream / Kafka",
     }
 
 

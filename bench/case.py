@@ -23,7 +23,7 @@ class BenchError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What Penstock has to reach: a bound on its value, on its ratio to Kafka, or on its ratio to another case of its own."""
+    """What Millstream has to reach: a bound on its value, on its ratio to Kafka, or on its ratio to another case of its own."""
 
     limit: float
     side: Literal["at least", "at most"]

@@ -1,4 +1,4 @@
-"""Penstock's own client, the one of the paper, beside confluent-kafka alone: the same broker, the same settings of librdkafka, in turn.
+"""Millstream's own client, the one of the paper, beside confluent-kafka alone: the same broker, the same settings of librdkafka, in turn.
 
     producer    200 bytes each in sets of 50, until the last is acknowledged: given payloads, as confluent-kafka is, or as `Message` objects
     stream      iterating a stream over one partition, reading each payload; confluent-kafka consumes in batches of 1000 without a group
@@ -17,10 +17,10 @@ from confluent_kafka import TopicPartition
 
 from bench.case import Bar, BenchError, Case, Context, Metric, Values
 from bench.load import VALUE
-from bench.peers.penstock import coordination_of
+from bench.peers.millstream import coordination_of
 from bench.produce import Workload, produce
 from bench.topics import create_topic, drop_topic
-from penstock import Consumer, Message, MessageSet, Producer
+from millstream import Consumer, Message, MessageSet, Producer
 
 SET_SIZE = 50
 TURNS = 2

@@ -17,9 +17,9 @@ from time import monotonic, perf_counter, sleep
 from bench.case import Bar, BenchError, Case, Context, Metric, Values
 from bench.load import VALUE
 from bench.peers.broker import Broker
-from bench.peers.penstock import Penstock
+from bench.peers.millstream import Millstream
 from bench.topics import create_topic
-from penstock import Consumer, Producer
+from millstream import Consumer, Producer
 from tests.cluster.server_process import ServerProcess, missing_zookeeper
 
 DEADLINE_SECONDS = 60.0
@@ -37,7 +37,7 @@ def broker_on_zookeeper(context: Context) -> Iterator[tuple[Broker, ServerProces
     zookeeper = ServerProcess("zookeeper", directory)
     zookeeper.start()
     try:
-        broker = Penstock(zookeeper=zookeeper.address).start(directory / "broker")
+        broker = Millstream(zookeeper=zookeeper.address).start(directory / "broker")
         try:
             yield broker, zookeeper
         finally:

@@ -1,8 +1,8 @@
 """The schema registry: look-ups by id, registrations, start with many schemas, and Avro beside Confluent's own serialisers.
 
-Look-ups and starts have nothing to do with the broker, so they run on Penstock's alone; registrations wait for the log, so both brokers are
-measured. Avro is measured in CPU time. `per core` is what one core does when it does nothing else: requests divided by the CPU time of the
-registry's process.
+Look-ups and starts have nothing to do with the broker, so they run on Millstream's alone; registrations wait for the log, so both brokers
+are measured. Avro is measured in CPU time. `per core` is what one core does when it does nothing else: requests divided by the CPU time of
+the registry's process.
 """
 
 import json
@@ -15,11 +15,11 @@ from confluent_kafka import Producer
 from bench.case import Bar, BenchError, Case, Context, Metric, Values
 from bench.measure import percentile
 from bench.registry_process import RawClient, Registry
-from penstock.registry.avro_deserializer import AvroDeserializer
-from penstock.registry.avro_serializer import AvroSerializer
-from penstock.registry.client import RegistryClient
-from penstock.registry.records import encode_key, encode_value
-from penstock.registry.stored import Content, StoredVersion
+from millstream.registry.avro_deserializer import AvroDeserializer
+from millstream.registry.avro_serializer import AvroSerializer
+from millstream.registry.client import RegistryClient
+from millstream.registry.records import encode_key, encode_value
+from millstream.registry.stored import Content, StoredVersion
 
 CONNECTIONS = 8
 TURN = 1_000

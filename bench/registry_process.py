@@ -15,10 +15,10 @@ LENGTH = re.compile(rb"content-length: (\d+)")
 
 
 class Registry:
-    """`penstock registry serve`, from exec to ready."""
+    """`millstream registry serve`, from exec to ready."""
 
     def __init__(self, bootstrap_servers: str, directory: Path) -> None:
-        command = [str(Path(sys.executable).with_name("penstock")), "registry", "serve", "-b", bootstrap_servers]
+        command = [str(Path(sys.executable).with_name("millstream")), "registry", "serve", "-b", bootstrap_servers]
         self.stderr = (directory / "registry.stderr").open("ab")
         started = monotonic()
         arguments = [*command, "--listen", "127.0.0.1:0", "--log-level", "warning"]

@@ -23,9 +23,9 @@ from bench.measure import process_tree
 from bench.peers.broker import Broker
 from bench.spark_session import connector_jars, session
 from bench.topics import create_topic
-from penstock.client.cluster import Cluster
-from penstock.client.produce import BatchFor
-from penstock.wire.records import Record, encode_batch
+from millstream.client.cluster import Cluster
+from millstream.client.produce import BatchFor
+from millstream.wire.records import Record, encode_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,7 +34,7 @@ PARTITIONS = 4
 VALUE_BYTES = 200
 RECORDS_PER_BATCH = 500
 WARM_UP_QUERIES = 2
-OURS, SPARKS = "penstock", "kafka"
+OURS, SPARKS = "millstream", "kafka"
 USER = {
     "type": "record",
     "name": "page_view",
@@ -147,7 +147,7 @@ class SparkStream(_SparkCase):
     def query(self, broker: Broker, format_name: str) -> None:
         options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(self.count // 4), "subscribe": self.name}
         reader = session().readStream.format(format_name).option("kafka.bootstrap.servers", broker.bootstrap_servers)
-        with TemporaryDirectory(prefix="penstock-bench-") as checkpoint:
+        with TemporaryDirectory(prefix="millstream-bench-") as checkpoint:
             writer = reader.options(**options).load().writeStream.format("noop").option("checkpointLocation", checkpoint)
             query = writer.trigger(availableNow=True).start()
             query.awaitTermination()
@@ -167,11 +167,11 @@ class SparkAvro(Case):
         self._registry: Any = None
 
     def prepare(self, context: Context) -> None:
-        from penstock.testing import Broker as InProcessBroker  # its registry: the peer may have none
+        from millstream.testing import Broker as InProcessBroker  # its registry: the peer may have none
 
         if self._registry is None:
             self._registry = InProcessBroker(registry=True).start()
-        from penstock.registry.client import RegistryClient
+        from millstream.registry.client import RegistryClient
 
         with RegistryClient(self._registry.registry_url) as registry:
             schema_id = registry.register(f"{self.name}-value", json.dumps(USER)).schema_id

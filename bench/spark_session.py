@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench.maven import fetch_jars
-from penstock.spark.session import start_session
+from millstream.spark.session import start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +27,7 @@ _DEPENDENCY: Final = (
 )
 _POM: Final = (
     '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
-    "<groupId>penstock.bench</groupId><artifactId>spark-kafka</artifactId><version>1</version>"
+    "<groupId>millstream.bench</groupId><artifactId>spark-kafka</artifactId><version>1</version>"
     f"<dependencies>{''.join(_DEPENDENCY.format(*artifact) for artifact in _ARTIFACTS)}</dependencies></project>"
 )
 _sessions: "list[SparkSession]" = []
@@ -58,7 +58,7 @@ def session() -> "SparkSession":
         }
         if jars := connector_jars():
             options["spark.jars"] = ",".join(map(str, jars))
-        started = start_session("penstock-bench", master="local[2]", options=options)
+        started = start_session("millstream-bench", master="local[2]", options=options)
         started.sparkContext.setLogLevel("ERROR")
         _sessions.append(started)
     return _sessions[0]

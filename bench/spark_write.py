@@ -11,9 +11,9 @@ from bench.case import Bar, BenchError, Case, Context, Metric, Values
 from bench.peers.broker import Broker
 from bench.spark_session import connector_jars, session
 from bench.topics import create_topic
-from penstock.client.cluster import Cluster
-from penstock.client.list_offsets import LATEST
-from penstock.client.topic_partition import TopicPartition
+from millstream.client.cluster import Cluster
+from millstream.client.list_offsets import LATEST
+from millstream.client.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PARTITIONS = 4
 TASKS = 4
 WARM_UP_ROWS = 100_000
-OURS, SPARKS = "penstock", "kafka"
+OURS, SPARKS = "millstream", "kafka"
 
 
 def rows(count: int) -> "DataFrame":
@@ -101,7 +101,7 @@ class SparkWriteTyped(Case):
         self._registry: Any = None
 
     def prepare(self, context: Context) -> None:
-        from penstock.testing import Broker as InProcessBroker  # its registry: the peer may have none
+        from millstream.testing import Broker as InProcessBroker  # its registry: the peer may have none
 
         if self._registry is None:
             self._registry = InProcessBroker(registry=True).start()

@@ -106,7 +106,7 @@ def compaction(sizes: Sizes) -> list[Case]:
 
 
 def client(sizes: Sizes) -> list[Case]:
-    """The client of the paper: beside confluent-kafka alone, and its groups on a real ZooKeeper. Penstock only."""
+    """The client of the paper: beside confluent-kafka alone, and its groups on a real ZooKeeper. Millstream only."""
     return [
         ClientProducer(sizes.client_messages, as_objects=False),
         ClientProducer(sizes.client_messages, as_objects=True),

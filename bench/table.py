@@ -13,8 +13,8 @@ from bench.case import Case, Metric
 from bench.measure import median
 from bench.runner import Results
 
-COLUMNS = ("work", "metric", "Penstock", "Kafka 4.2", "ratio", "to reach", "verdict")
-OURS, THEIRS = "penstock", "kafka"
+COLUMNS = ("work", "metric", "Millstream", "Kafka 4.2", "ratio", "to reach", "verdict")
+OURS, THEIRS = "millstream", "kafka"
 STYLES = {"reached": "green", "NOT reached": "red"}
 
 
@@ -26,7 +26,7 @@ class Row:
     title: str
     metric: str
     unit: str
-    penstock: float | None
+    millstream: float | None
     kafka: float | None
     ratio: float | None
     bar: str
@@ -35,7 +35,7 @@ class Row:
 
     def cells(self) -> tuple[str, ...]:
         ratio = "" if self.ratio is None else f"{self.ratio:.2f}"
-        return (self.title, f"{self.metric}, {self.unit}", _figure(self.penstock), _figure(self.kafka), ratio, self.bar, self.verdict)
+        return (self.title, f"{self.metric}, {self.unit}", _figure(self.millstream), _figure(self.kafka), ratio, self.bar, self.verdict)
 
 
 def build_rows(cases: Sequence[Case], results: Results, *, is_quick: bool) -> list[Row]:
@@ -52,7 +52,7 @@ def _row(case: Case, metric: Metric, *, results: Results, is_quick: bool) -> Row
         title=case.title,
         metric=metric.name,
         unit=metric.unit,
-        penstock=ours,
+        millstream=ours,
         kafka=theirs,
         ratio=ratio,
         bar=str(metric.bar) if metric.bar else "",

@@ -1,6 +1,6 @@
 """The smallest round trip: send three greetings, read them back. Any Kafka client would do; this one is confluent-kafka.
 
-penstock serve &
+millstream serve &
 python examples/hello_producer_consumer.py [HOST:PORT]
 """
 # ruff: noqa: INP001, T201 - an example is a script, and prints

@@ -1,6 +1,6 @@
 """The interface of the paper: a producer, and a group of two consumers that share a topic through ZooKeeper, without a master.
 
-penstock topic create page-views --partitions 4        (after `penstock serve &`)
+millstream topic create page-views --partitions 4        (after `millstream serve &`)
 python examples/paper_streams.py [BROKER [COORDINATION]]
 """
 # ruff: noqa: INP001, T201 - an example is a script, and prints
@@ -9,7 +9,7 @@ import sys
 import threading
 from collections import Counter
 
-from penstock import Consumer, Message, MessageSet, MessageStream, Producer
+from millstream import Consumer, Message, MessageSet, MessageStream, Producer
 
 TOPIC = "page-views"
 VISITORS = ("ann", "bob", "cat", "dan", "eve", "fay")

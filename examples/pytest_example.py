@@ -1,4 +1,4 @@
-"""Testing your own code against a real broker: Penstock's pytest plugin starts one inside the test run.
+"""Testing your own code against a real broker: Millstream's pytest plugin starts one inside the test run.
 
 pytest examples/pytest_example.py
 """
@@ -6,7 +6,7 @@ pytest examples/pytest_example.py
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from penstock.testing import Broker
+from millstream.testing import Broker
 
 
 def record_click(producer: Producer, user: str, *, page: str) -> None:
@@ -14,12 +14,12 @@ def record_click(producer: Producer, user: str, *, page: str) -> None:
     producer.produce("clicks", page.encode(), key=user.encode())
 
 
-def test_a_click_is_recorded_under_its_user(penstock_broker: Broker) -> None:
-    producer = Producer({"bootstrap.servers": penstock_broker.bootstrap_servers})
+def test_a_click_is_recorded_under_its_user(millstream_broker: Broker) -> None:
+    producer = Producer({"bootstrap.servers": millstream_broker.bootstrap_servers})
     record_click(producer, "ada", page="/engine")
     assert producer.flush(10) == 0
 
-    consumer = Consumer({"bootstrap.servers": penstock_broker.bootstrap_servers, "group.id": "test"})
+    consumer = Consumer({"bootstrap.servers": millstream_broker.bootstrap_servers, "group.id": "test"})
     consumer.assign([TopicPartition("clicks", 0, 0)])
     (click,) = consumer.consume(1, timeout=10)
     consumer.close()

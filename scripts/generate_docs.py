@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock.broker.api import Api, api_of
-from penstock.broker.routes import ROUTES
-from penstock.options.broker import BROKER_OPTIONS, TOPIC_DEFAULTS
-from penstock.options.group import GROUP_OPTIONS
-from penstock.options.option import Option
-from penstock.options.topic import TOPIC_OPTIONS
-from penstock.wire.api import API_VERSIONS, ApiKey
+from millstream.broker.api import Api, api_of
+from millstream.broker.routes import ROUTES
+from millstream.options.broker import BROKER_OPTIONS, TOPIC_DEFAULTS
+from millstream.options.group import GROUP_OPTIONS
+from millstream.options.option import Option
+from millstream.options.topic import TOPIC_OPTIONS
+from millstream.wire.api import API_VERSIONS, ApiKey
 
 DOCS = Path(__file__).parent.parent / "docs"
 NOTICE = "<!-- Written by scripts/generate_docs.py: change the code, then run scripts/check --fix. -->"
@@ -34,8 +34,8 @@ was obeyed, and development set-ups carry it. An option that would be a lie with
 value it has. Everything else is refused with a sentence that says what to do; only what Kafka 4 does not know either, because older
 Kafkas or Confluent's images had it (`inter.broker.protocol.version`, `confluent.…`), is passed over with a line on stderr, as Kafka does.
 
-- For a broker: `penstock serve -X num.partitions=3 -X log.retention.hours=24`, or `--config FILE` with one `name=value` per line.
-- For a topic: `penstock topic create clicks --config retention.ms=60000`, or any Kafka client's CreateTopics and AlterConfigs.
+- For a broker: `millstream serve -X num.partitions=3 -X log.retention.hours=24`, or `--config FILE` with one `name=value` per line.
+- For a topic: `millstream topic create clicks --config retention.ms=60000`, or any Kafka client's CreateTopics and AlterConfigs.
 - While a broker runs, those marked *dynamic* can be changed with any Kafka client's AlterConfigs, for one broker or for all.
 
 A value is looked for on the topic, then on the broker (changed while it runs, for it alone or for all; given at start), then in the
@@ -63,7 +63,7 @@ PROTOCOL_OPENING = f"""\
 
 {NOTICE}
 
-Penstock speaks Apache Kafka's wire protocol. These are the APIs and versions that it answers; ApiVersions tells clients the same.
+Millstream speaks Apache Kafka's wire protocol. These are the APIs and versions that it answers; ApiVersions tells clients the same.
 A request for another API or version closes the connection, as in Kafka, except that ApiVersions is answered in any version.
 """
 
@@ -165,7 +165,7 @@ def protocol() -> Iterator[str]:
     yield ""
     yield from ("## Notes per family", "")
     for name in sorted({route.module for route in routes}):
-        yield from (f"### `{name.removeprefix('penstock.broker.handlers.')}`", "")
+        yield from (f"### `{name.removeprefix('millstream.broker.handlers.')}`", "")
         yield from inspect.cleandoc(sys.modules[name].__doc__ or "").splitlines()
         yield ""
     yield from (PROTOCOL_DIFFERENCES, "")

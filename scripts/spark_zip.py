@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Packs Penstock for `spark-submit --py-files`: the two packages in one zip.
+"""Packs Millstream for `spark-submit --py-files`: the two packages in one zip.
 
-    scripts/spark_zip.py penstock.zip
+    scripts/spark_zip.py millstream.zip
 
 The executors need the libraries besides (numba, numpy, pyarrow, kio, crc32c, cramjam, and fastavro and datafusion for Avro): compiled
 libraries cannot be imported from a zip.
@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 
 SOURCES = Path(__file__).parents[1] / "src"
-PACKAGES = ("penstock", "pyspark_penstock")
+PACKAGES = ("millstream", "pyspark_millstream")
 
 
 def pack(target: Path) -> int:

@@ -1,1 +1,1 @@
-"""Penstock's tests; a package so that tests can share `tests.brokers` and its neighbours."""
+"""Millstream's tests; a package so that tests can share `tests.brokers` and its neighbours."""

@@ -1,6 +1,6 @@
 """Record batches written by hand, so that any field can be wrong, and read back record by record.
 
-Independent of Penstock's own codecs on purpose. Only what tests need: uncompressed records, or a block of records compressed by the caller.
+Independent of Millstream's own codecs on purpose. Only what tests need: uncompressed records, or a block that the caller compressed.
 """
 
 import struct

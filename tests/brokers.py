@@ -1,7 +1,7 @@
 """Real broker processes for tests: started, stopped, killed and started again on the same data and port.
 
-The broker is Penstock, or Apache Kafka 4.2 when the environment says `PENSTOCK_TEST_PEER=kafka`. A client test that fails against Kafka is
-wrong; one that passes there and fails here shows a difference that a client can see.
+The broker is Millstream, or Apache Kafka 4.2 when the environment says `MILLSTREAM_TEST_PEER=kafka`. A client test that fails against Kafka
+is wrong; one that passes there and fails here shows a difference that a client can see.
 
 A broker's output goes to files beside its data directory. Processes are ended by their own id, and a fixture ends what a test left running.
 """
@@ -22,8 +22,8 @@ from tests.connection import METADATA, Connection, ConnectionEnded
 from tests.java import java_command
 from tests.waiting import wait_until
 
-IS_KAFKA = os.environ.get("PENSTOCK_TEST_PEER") == "kafka"
-"""Whether the tests run against Apache Kafka instead of Penstock."""
+IS_KAFKA = os.environ.get("MILLSTREAM_TEST_PEER") == "kafka"
+"""Whether the tests run against Apache Kafka instead of Millstream."""
 
 Options = Mapping[str, object]
 
@@ -136,13 +136,13 @@ class Broker(ABC):
     def _is_ready(self) -> bool: ...
 
 
-class PenstockBroker(Broker):
-    """`penstock serve` on free ports of the loopback."""
+class MillstreamBroker(Broker):
+    """`millstream serve` on free ports of the loopback."""
 
     coordination: str = ""
 
     def _command(self) -> list[str]:
-        command = [str(Path(sys.executable).with_name("penstock")), "serve", "--data", str(self.data)]
+        command = [str(Path(sys.executable).with_name("millstream")), "serve", "--data", str(self.data)]
         command += ["--listen", f"{self.host}:{self.port}", "--coordination", self.coordination or f"{self.host}:0"]
         for name, value in self.options.items():
             command += ["-X", f"{name}={value}"]
@@ -214,7 +214,7 @@ class StartBroker(Protocol):
 def make_broker(directory: Path, options: Options) -> Broker:
     """A broker that is not started yet; its data goes below `directory`."""
     directory.mkdir(parents=True, exist_ok=True)
-    return KafkaBroker(directory, options) if IS_KAFKA else PenstockBroker(directory, options)
+    return KafkaBroker(directory, options) if IS_KAFKA else MillstreamBroker(directory, options)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 Requests are written as dictionaries with Kafka's snake_case field names; fields that the version does not have are dropped and missing
 ones take the schema's default (or zero, the empty string, the empty array). Answers are kio's own entities, so that nothing here rests on
-Penstock's codecs.
+Millstream's codecs.
 """
 
 import dataclasses

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers import PenstockBroker
+from tests.brokers import MillstreamBroker
 from tests.topics import create_topic, produce_values, read_all
 
 
-class SeveralDirectoriesBroker(PenstockBroker):
-    """`penstock serve --data ... --data ...`; a test may change the flags between two lives."""
+class SeveralDirectoriesBroker(MillstreamBroker):
+    """`millstream serve --data ... --data ...`; a test may change the flags between two lives."""
 
     def __init__(self, directory: Path, *paths: Path, zookeeper: str | None = None) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -20,7 +20,7 @@ class SeveralDirectoriesBroker(PenstockBroker):
         self.zookeeper = zookeeper
 
     def _command(self) -> list[str]:
-        command = [str(Path(sys.executable).with_name("penstock")), "serve", "--no-registry", "--listen", f"{self.host}:{self.port}"]
+        command = [str(Path(sys.executable).with_name("millstream")), "serve", "--no-registry", "--listen", f"{self.host}:{self.port}"]
         command += ["--zookeeper", self.zookeeper] if self.zookeeper else ["--coordination", f"{self.host}:0"]
         for path in self.paths:
             command += ["--data", str(path)]

@@ -5,13 +5,14 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from penstock.options.broker import BROKER_OPTIONS, TOPIC_DEFAULTS
-from penstock.options.topic import TOPIC_OPTIONS
+from millstream.options.broker import BROKER_OPTIONS, TOPIC_DEFAULTS
+from millstream.options.topic import TOPIC_OPTIONS
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
@@ -22,13 +23,14 @@ MAX_MODULES_AT_READY = 430
 MAX_KIO_MODULES_AT_READY = 40
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "base", "core", "manager_utils"}
 DOORS = {
-    "kio": ("src/penstock/wire",),
-    "kazoo": ("src/penstock/coordination/kazoo_adapter.py",),
-    "confluent_kafka": ("src/penstock/client/librdkafka.py", "src/penstock/cli", "src/penstock/registry/schema_log.py"),
+    "kio": ("src/millstream/wire",),
+    "kazoo": ("src/millstream/coordination/kazoo_adapter.py",),
+    "confluent_kafka": ("src/millstream/client/librdkafka.py", "src/millstream/cli", "src/millstream/registry/schema_log.py"),
 }
 """Where a library may be named at all: kio's modules are imported by name there, which import-linter cannot see."""
 # Assembled, so that this file does not contain what it looks for.
 MACHINE_PATHS = re.compile("|".join(["/ro" + "ot/", "/ho" + "me/", "/wo" + "rk/", "/Us" + "ers/"]))
+FORMER_NAME = re.compile("pen" + "stock", re.IGNORECASE)
 REGISTRY_ADDRESSES = re.compile("|".join([r"https?://\S*py" + "pi", r"https?://files\.python" + "hosted", "repo1\\.mav" + "en"]))
 
 
@@ -72,8 +74,8 @@ def test_every_file_is_named_after_its_noun() -> None:
 def test_a_package_file_holds_its_docstring_and_nothing_else(path: Path) -> None:
     tree = ast.parse(path.read_text())
     assert ast.get_docstring(tree)
-    # The root offers the client's public names, lazily; Spark looks for a name in `pyspark_penstock`.
-    if path.parent.name not in {"penstock", "pyspark_penstock"}:
+    # The root offers the client's public names, lazily; Spark looks for a name in `pyspark_millstream`.
+    if path.parent.name not in {"millstream", "pyspark_millstream"}:
         assert len(tree.body) == 1
 
 
@@ -92,7 +94,7 @@ def test_a_library_enters_through_its_door(library: str) -> None:
 
 def is_read_from_topics(name: str) -> bool:
     """Whether code reads the field of `LogConfig`, or a property of it does."""
-    fields = (ROOT / "src/penstock/log/config.py").read_text()
+    fields = (ROOT / "src/millstream/log/config.py").read_text()
     code = "\n".join(path.read_text() for path in SOURCES if "options" not in path.parts and path.name != "config.py")
     return f".{name.replace('.', '_')}" in code + fields.partition("@property")[2]
 
@@ -140,8 +142,8 @@ def test_generated_documents_are_up_to_date() -> None:
 MODULES_AT_READY = """
 import asyncio, sys
 from pathlib import Path
-from penstock.broker.server import BrokerServer
-from penstock.broker.server_options import ServerOptions
+from millstream.broker.server import BrokerServer
+from millstream.broker.server_options import ServerOptions
 
 async def main():
     async with BrokerServer(ServerOptions(listen_port=0, coordination_port=0, data=(Path(sys.argv[1]),))):
@@ -176,6 +178,25 @@ def test_nothing_names_a_directory_of_somebodys_machine() -> None:
 
 def test_nothing_records_where_packages_were_downloaded_from() -> None:
     assert matching_lines(REGISTRY_ADDRESSES) == []
+
+
+def test_nothing_carries_the_name_that_belongs_to_somebody_else() -> None:
+    told = ("CHANGELOG.md", "docs/adr/0023-the-name.md")
+    assert [line for line in matching_lines(FORMER_NAME) if not line.startswith(told)] == []
+    assert [relative(path) for path in tracked_files() if FORMER_NAME.search(relative(path))] == []
+
+
+def test_what_people_are_told_to_install_is_this_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    documents = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *SOURCES]
+    asked = [
+        (relative(path), name, extra)
+        for path in documents
+        for name, extras in re.findall(r"""pip install ['"]?([\w.-]*)\[([\w,]+)\]""", path.read_text())
+        for extra in extras.split(",")
+    ]
+    assert asked
+    assert [line for line in asked if line[1] not in {".", project["name"]} or line[2] not in project["optional-dependencies"]] == []
 
 
 def matching_lines(pattern: re.Pattern[str]) -> list[str]:

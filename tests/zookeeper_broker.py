@@ -8,20 +8,20 @@ from uuid import uuid4
 
 from kazoo.client import KazooClient
 
-from tests.brokers import PenstockBroker
+from tests.brokers import MillstreamBroker
 
 
-class ZooKeeperBroker(PenstockBroker):
-    """`penstock serve --zookeeper` on a free port of the loopback."""
+class ZooKeeperBroker(MillstreamBroker):
+    """`millstream serve --zookeeper` on a free port of the loopback."""
 
     def __init__(self, directory: Path, zookeeper: str, *, node_id: int = 1) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         super().__init__(directory, {})
         self.node_id = node_id
-        self.coordination = f"{zookeeper}/penstock-{uuid4().hex[:8]}/tests"
+        self.coordination = f"{zookeeper}/millstream-{uuid4().hex[:8]}/tests"
 
     def _command(self) -> list[str]:
-        command = [str(Path(sys.executable).with_name("penstock")), "serve", "--data", str(self.data)]
+        command = [str(Path(sys.executable).with_name("millstream")), "serve", "--data", str(self.data)]
         return [*command, "--listen", f"{self.host}:{self.port}", "--zookeeper", self.coordination, "--node-id", str(self.node_id)]
 
 

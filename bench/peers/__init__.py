@@ -1,1 +1,1 @@
-"""The brokers a benchmark can start: Penstock itself and those it is compared with."""
+"""The brokers a benchmark can start: Millstream itself and those it is compared with."""

@@ -20,7 +20,7 @@ CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qk"
 POM = f"""\
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
-  <groupId>penstock.bench</groupId><artifactId>kafka</artifactId><version>1</version>
+  <groupId>millstream.bench</groupId><artifactId>kafka</artifactId><version>1</version>
   <dependencies>
     <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{VERSION}</version></dependency>
     <dependency><groupId>org.apache.kafka</groupId><artifactId>kafka-tools</artifactId><version>{VERSION}</version></dependency>

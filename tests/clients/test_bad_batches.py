@@ -6,7 +6,7 @@ import cramjam
 import pytest
 from kio.schema.errors import ErrorCode
 
-from penstock.wire.compression import Codec, compress
+from millstream.wire.compression import Codec, compress
 from tests.batches import encode_batch, encode_block, encode_record, now_ms, varint
 from tests.brokers import Broker, KafkaBroker, StartBroker
 from tests.clients.client import Client

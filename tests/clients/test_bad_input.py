@@ -70,7 +70,7 @@ def test_bytes_that_are_no_request_end_their_connection_only(broker: Broker, cas
         assert connection.is_ended_by_peer()
 
 
-@pytest.mark.skipif(IS_KAFKA, reason="what is logged is Penstock's own")
+@pytest.mark.skipif(IS_KAFKA, reason="what is logged is Millstream's own")
 @pytest.mark.parametrize(("sent", "word"), [(TLS_HELLO, "TLS"), (HTTP_REQUEST, "HTTP"), (frame(b"", claimed=-1), "127.0.0.1")])
 def test_what_was_wrong_stands_in_the_log(broker: Broker, sent: bytes, word: str) -> None:
     before = len(broker.output)

@@ -1,4 +1,4 @@
-"""`penstock group` against a real broker, ours or Apache Kafka: list, describe, seek, delete."""
+"""`millstream group` against a real broker, ours or Apache Kafka: list, describe, seek, delete."""
 
 import time
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ from tests.clients.group_kinds import CONSUMER_PROTOCOL, RANGE, Kind
 from tests.clients.group_member import Group
 from tests.clients.group_requests import commit_alone, committed_offset, fetch_committed
 from tests.topics import create_topic, delete_topic, fresh_name, produce, produce_values
-from tests.unit.cli.conftest import Penstock, penstock
+from tests.unit.cli.conftest import Millstream, millstream
 
-__all__ = ["penstock"]
+__all__ = ["millstream"]
 
 HOUR_MS = 3_600_000
 
@@ -64,19 +64,19 @@ def busy(request: pytest.FixtureRequest, group_broker: Broker, topic: str) -> It
         yield made
 
 
-def test_groups_are_listed_with_state_and_type(penstock: Penstock, brokers: list[str], group: str, busy: Group) -> None:
-    listed = penstock("group", "list", "--output", "json", *brokers).documents[0]
+def test_groups_are_listed_with_state_and_type(millstream: Millstream, brokers: list[str], group: str, busy: Group) -> None:
+    listed = millstream("group", "list", "--output", "json", *brokers).documents[0]
     kind = "consumer" if busy.kind.is_new_protocol else "classic"
     assert {"group": group, "state": "empty", "type": "classic"} in listed
     assert {"group": busy.name, "state": "stable", "type": kind} in listed
     assert [found["group"] for found in listed] == sorted(found["group"] for found in listed)
-    empty = penstock("group", "list", "--state", "empty", "--type", "classic", *brokers).out
+    empty = millstream("group", "list", "--state", "empty", "--type", "classic", *brokers).out
     assert group in empty
     assert busy.name not in empty
 
 
-def test_lag_is_told_in_messages_and_in_seconds(penstock: Penstock, brokers: list[str], group: str, topic: str) -> None:
-    ((described,),) = penstock("group", "describe", group, "--output", "json", *brokers).documents
+def test_lag_is_told_in_messages_and_in_seconds(millstream: Millstream, brokers: list[str], group: str, topic: str) -> None:
+    ((described,),) = millstream("group", "describe", group, "--output", "json", *brokers).documents
     assert (described["state"], described["members"], described["lag"]) == ("empty", [], 6)
     behind, done = described["partitions"]
     assert (behind["topic"], behind["partition"], behind["committed"], behind["latest"], behind["lag"]) == (topic, 0, 4, 10, 6)
@@ -86,16 +86,16 @@ def test_lag_is_told_in_messages_and_in_seconds(penstock: Penstock, brokers: lis
     assert described["lag_seconds"] == behind["lag_seconds"]
 
 
-def test_table_of_a_group_is_plain_columns(penstock: Penstock, brokers: list[str], group: str, topic: str) -> None:
-    lines = penstock("group", "describe", group, *brokers).out.splitlines()
+def test_table_of_a_group_is_plain_columns(millstream: Millstream, brokers: list[str], group: str, topic: str) -> None:
+    lines = millstream("group", "describe", group, *brokers).out.splitlines()
     assert lines[0].startswith(f"{group}  empty  classic protocol  0 members  lag 6  216")
     assert lines[1].split() == ["topic", "partition", "committed", "latest", "lag", "lag", "seconds", "member"]
     assert lines[2].split()[:5] == [topic, "0", "4", "10", "6"]
     assert lines[3].split() == [topic, "1", "10", "10", "0", "0.0", "-"]
 
 
-def test_members_are_told_with_what_they_own(penstock: Penstock, brokers: list[str], busy: Group, topic: str) -> None:
-    outcome = penstock("group", "describe", busy.name, "--output", "json", *brokers)
+def test_members_are_told_with_what_they_own(millstream: Millstream, brokers: list[str], busy: Group, topic: str) -> None:
+    outcome = millstream("group", "describe", busy.name, "--output", "json", *brokers)
     ((described,),) = outcome.documents
     assert described["state"] == "stable"
     assert described["assignor"] == ("uniform" if busy.kind.is_new_protocol else "range")
@@ -105,9 +105,9 @@ def test_members_are_told_with_what_they_own(penstock: Penstock, brokers: list[s
     assert owners == {member["member"] for member in described["members"]}
 
 
-def test_group_that_does_not_exist_is_told(penstock: Penstock, brokers: list[str]) -> None:
+def test_group_that_does_not_exist_is_told(millstream: Millstream, brokers: list[str]) -> None:
     for command in (["describe"], ["delete"], ["seek", "-o", "latest"]):
-        outcome = penstock("group", command[0], "nobody-here", *command[1:], *brokers)
+        outcome = millstream("group", command[0], "nobody-here", *command[1:], *brokers)
         assert (outcome.code, outcome.out) == (1, "")
         assert outcome.err.count("\n") == 1
         assert "There is no group 'nobody-here'" in outcome.err
@@ -128,13 +128,13 @@ def test_group_that_does_not_exist_is_told(penstock: Penstock, brokers: list[str
     ids=str,
 )
 def test_seek_moves_what_is_committed(
-    penstock: Penstock, brokers: list[str], group_broker: Broker, group: str, topic: str, *, where: list[str], expected: list[int]
+    millstream: Millstream, brokers: list[str], group_broker: Broker, group: str, topic: str, *, where: list[str], expected: list[int]
 ) -> None:
-    dry = penstock("group", "seek", group, *where, "--output", "json", *brokers)
+    dry = millstream("group", "seek", group, *where, "--output", "json", *brokers)
     assert dry.code == 0, dry.err
     assert "Nothing was changed" in dry.err
     assert offsets(group_broker, group, topic) == [4, 10]
-    done = penstock("group", "seek", group, *where, "--execute", "--output", "json", *brokers)
+    done = millstream("group", "seek", group, *where, "--execute", "--output", "json", *brokers)
     assert (done.code, done.err) == (0, "")
     assert offsets(group_broker, group, topic) == expected
     assert done.documents == dry.documents
@@ -142,61 +142,63 @@ def test_seek_moves_what_is_committed(
     assert moved <= {(p, old, new, new - old) for p, old, new in zip((0, 1), (4, 10), expected, strict=True)}
 
 
-def test_seek_finds_an_offset_by_time(penstock: Penstock, brokers: list[str], group_broker: Broker, group: str, topic: str) -> None:
+def test_seek_finds_an_offset_by_time(millstream: Millstream, brokers: list[str], group_broker: Broker, group: str, topic: str) -> None:
     hours_ago = time.time_ns() // 1_000_000 - int(2.5 * HOUR_MS)
     date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(hours_ago / 1000))
     for moment in (f"@{hours_ago}", f"@{date}"):
-        assert penstock("group", "seek", group, "-o", moment, "--execute", *brokers).code == 0
+        assert millstream("group", "seek", group, "-o", moment, "--execute", *brokers).code == 0
         assert offsets(group_broker, group, topic) == [8, 8]
-    assert penstock("group", "seek", group, "-o", "@2100-01-01", "--execute", *brokers).code == 0
+    assert millstream("group", "seek", group, "-o", "@2100-01-01", "--execute", *brokers).code == 0
     assert offsets(group_broker, group, topic) == [10, 10]
 
 
-def test_seek_of_a_named_topic_makes_a_new_group(penstock: Penstock, brokers: list[str], group_broker: Broker, topic: str) -> None:
+def test_seek_of_a_named_topic_makes_a_new_group(millstream: Millstream, brokers: list[str], group_broker: Broker, topic: str) -> None:
     name = fresh_name("group")
-    outcome = penstock("group", "seek", name, "-t", topic, "-o", "3", "--execute", *brokers)
+    outcome = millstream("group", "seek", name, "-t", topic, "-o", "3", "--execute", *brokers)
     assert outcome.code == 0, outcome.err
     assert offsets(group_broker, name, topic) == [3, 3]
     assert outcome.out.splitlines()[1].split() == [topic, "0", "-", "3", "-"]
 
 
 def test_group_with_members_is_neither_moved_nor_deleted(
-    penstock: Penstock, brokers: list[str], group_broker: Broker, busy: Group, topic: str
+    millstream: Millstream, brokers: list[str], group_broker: Broker, busy: Group, topic: str
 ) -> None:
-    dry = penstock("group", "seek", busy.name, "-t", topic, "-o", "earliest", *brokers)
+    dry = millstream("group", "seek", busy.name, "-t", topic, "-o", "earliest", *brokers)
     assert dry.code == 0
     assert "2 members" in dry.err
     for command in (["seek", busy.name, "-t", topic, "-o", "earliest", "--execute"], ["delete", busy.name, "--execute"]):
-        outcome = penstock("group", *command, *brokers)
+        outcome = millstream("group", *command, *brokers)
         assert (outcome.code, outcome.out) == (1, "")
         assert "2 members" in outcome.err
-    assert penstock("group", "describe", busy.name, *brokers).code == 0
+    assert millstream("group", "describe", busy.name, *brokers).code == 0
 
 
-def test_deletion_is_a_dry_run_unless_it_is_executed(penstock: Penstock, brokers: list[str], group_broker: Broker, group: str) -> None:
-    dry = penstock("group", "delete", group, *brokers)
+def test_deletion_is_a_dry_run_unless_it_is_executed(millstream: Millstream, brokers: list[str], group_broker: Broker, group: str) -> None:
+    dry = millstream("group", "delete", group, *brokers)
     assert (dry.code, dry.out) == (0, f"would delete {group}\n")
     assert "--execute" in dry.err
-    done = penstock("group", "delete", group, "--execute", *brokers)
+    done = millstream("group", "delete", group, "--execute", *brokers)
     assert (done.code, done.out) == (0, f"deleted {group}\n"), done.err
     with group_broker.connect() as connection:
         assert fetch_committed(connection, group, None) == (ErrorCode.none, {})
 
 
-def test_partition_or_topic_that_does_not_exist_is_told(penstock: Penstock, brokers: list[str], group: str, topic: str) -> None:
-    no_partition = penstock("group", "seek", group, "-t", topic, "-p", "7", "-o", "0", *brokers)
+def test_partition_or_topic_that_does_not_exist_is_told(millstream: Millstream, brokers: list[str], group: str, topic: str) -> None:
+    no_partition = millstream("group", "seek", group, "-t", topic, "-p", "7", "-o", "0", *brokers)
     assert (no_partition.code, "no partition 7" in no_partition.err) == (1, True)
-    no_topic = penstock("group", "seek", group, "-t", "no-such-topic", "-o", "0", *brokers)
+    no_topic = millstream("group", "seek", group, "-t", "no-such-topic", "-o", "0", *brokers)
     assert (no_topic.code, "no-such-topic" in no_topic.err) == (1, True)
-    unshifted = penstock("group", "seek", group, "-p", "9", "--by", "1", *brokers)
+    unshifted = millstream("group", "seek", group, "-p", "9", "--by", "1", *brokers)
     assert unshifted.code == 1
 
 
-def test_offsets_of_a_topic_that_is_gone_do_not_disturb(penstock: Penstock, brokers: list[str], group_broker: Broker, group: str) -> None:
+def test_offsets_of_a_topic_that_is_gone_do_not_disturb(
+    millstream: Millstream, brokers: list[str], group_broker: Broker, group: str
+) -> None:
     gone = create_topic(group_broker)
     produce_values(group_broker, gone, [b"x"])
     with group_broker.connect() as connection:
         commit_alone(connection, group, gone, 0)
     delete_topic(group_broker, gone)
-    outcome = penstock("group", "describe", group, *brokers)
+    outcome = millstream("group", "describe", group, *brokers)
     assert outcome.code == 0, outcome.err

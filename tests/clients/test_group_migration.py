@@ -1,4 +1,4 @@
-"""Groups with members that change their protocol, request by request: what Kafka 4.2 answers (run it with PENSTOCK_TEST_PEER=kafka)."""
+"""Groups with members that change their protocol, request by request: what Kafka 4.2 answers (run it with MILLSTREAM_TEST_PEER=kafka)."""
 
 import struct
 from collections.abc import Iterator

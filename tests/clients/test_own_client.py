@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from penstock import Consumer, Message, MessageSet, Producer, SimpleConsumer
-from penstock.client.errors import BrokerUnavailable, ConsumerClosed, ConsumerIdTaken, DeliveryFailed, OffsetExpired, ZooKeeperUnavailable
-from penstock.errors import OffsetOutOfRange, UnknownTopicOrPartition, UsageError
+from millstream import Consumer, Message, MessageSet, Producer, SimpleConsumer
+from millstream.client.errors import BrokerUnavailable, ConsumerClosed, ConsumerIdTaken, DeliveryFailed, OffsetExpired, ZooKeeperUnavailable
+from millstream.errors import OffsetOutOfRange, UnknownTopicOrPartition, UsageError
 from tests.batches import encode_batch
-from tests.brokers import IS_KAFKA, Broker, PenstockBroker
+from tests.brokers import IS_KAFKA, Broker, MillstreamBroker
 from tests.connection import DELETE_RECORDS
 from tests.topics import create_topic, fresh_name, produce, produce_values, read_all
 from tests.waiting import wait_until
@@ -26,7 +26,7 @@ def simple(broker: Broker) -> Iterator[SimpleConsumer]:
 
 @pytest.fixture
 def coordination(broker: Broker) -> str:
-    assert isinstance(broker, PenstockBroker)
+    assert isinstance(broker, MillstreamBroker)
     return broker.coordination
 
 

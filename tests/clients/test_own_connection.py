@@ -1,17 +1,17 @@
-"""The connections of Penstock's own client against a real broker: raw batches in and out, leaders, offsets, several requests under way."""
+"""The connections of Millstream's own client against a real broker: raw batches in and out, leaders, offsets, requests under way."""
 
 import socket
 
 import pytest
 
-from penstock.client.cluster import Cluster
-from penstock.client.errors import BrokerUnavailable
-from penstock.client.fetch import FetchFrom, FetchRequest
-from penstock.client.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP
-from penstock.client.produce import BatchFor, ProduceRequest
-from penstock.client.topic_partition import TopicPartition
-from penstock.errors import CorruptMessage, OffsetOutOfRange, UnknownTopicOrPartition
-from penstock.wire.records import decode_records, split_batches
+from millstream.client.cluster import Cluster
+from millstream.client.errors import BrokerUnavailable
+from millstream.client.fetch import FetchFrom, FetchRequest
+from millstream.client.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP
+from millstream.client.produce import BatchFor, ProduceRequest
+from millstream.client.topic_partition import TopicPartition
+from millstream.errors import CorruptMessage, OffsetOutOfRange, UnknownTopicOrPartition
+from millstream.wire.records import decode_records, split_batches
 from tests.batches import encode_batch, now_ms
 from tests.brokers import Broker, StartBroker
 from tests.clients.client import Client, Message

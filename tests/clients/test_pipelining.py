@@ -4,7 +4,7 @@ import socket
 
 from kio.schema.errors import ErrorCode
 
-from penstock.wire.compression import Codec, compress
+from millstream.wire.compression import Codec, compress
 from tests.batches import encode_batch, encode_block, encode_record, now_ms
 from tests.brokers import Broker
 from tests.connection import API_VERSIONS, FETCH, LIST_OFFSETS, METADATA, PRODUCE, encode_request

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 from kio.schema.errors import ErrorCode
 
-from penstock.wire.compression import Codec, compress
+from millstream.wire.compression import Codec, compress
 from tests.batches import encode_batch, encode_block, encode_record, now_ms
 from tests.brokers import Broker
 from tests.topics import create_topic, list_offset, produce

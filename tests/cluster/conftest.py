@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clock import SystemClock
-from penstock.coordination.embedded import EmbeddedCoordination
-from penstock.coordination.interface import Coordination
-from penstock.coordination.kazoo_adapter import KazooCoordination
-from penstock.coordination.keeper import TreeKeeper
-from penstock.coordination.server import CoordinationServer
-from penstock.files import Files
+from millstream.clock import SystemClock
+from millstream.coordination.embedded import EmbeddedCoordination
+from millstream.coordination.interface import Coordination
+from millstream.coordination.kazoo_adapter import KazooCoordination
+from millstream.coordination.keeper import TreeKeeper
+from millstream.coordination.server import CoordinationServer
+from millstream.files import Files
 from tests.cluster.server_process import ServerProcess, missing_zookeeper
 
 OpenSession = Callable[[], Awaitable[Coordination]]

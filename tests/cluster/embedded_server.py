@@ -5,10 +5,10 @@ import signal
 import sys
 from pathlib import Path
 
-from penstock.clock import SystemClock
-from penstock.coordination.embedded import EmbeddedCoordination
-from penstock.coordination.server import CoordinationServer
-from penstock.files import Files
+from millstream.clock import SystemClock
+from millstream.coordination.embedded import EmbeddedCoordination
+from millstream.coordination.server import CoordinationServer
+from millstream.files import Files
 
 
 async def main(directory: Path, port: int) -> None:

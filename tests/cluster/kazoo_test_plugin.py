@@ -1,7 +1,7 @@
 """A pytest plugin that points kazoo's own tests at one coordination server of ours or one real ZooKeeper.
 
 kazoo's tests get their cluster from `kazoo.testing.common`, which would start an ensemble from a downloaded distribution; here that
-module is replaced by one whose cluster has a single server: `PENSTOCK_KAZOO_SERVER` says which (`embedded` or `zookeeper`). Used as
+module is replaced by one whose cluster has a single server: `MILLSTREAM_KAZOO_SERVER` says which (`embedded` or `zookeeper`). Used as
 `pytest -p tests.cluster.kazoo_test_plugin --pyargs kazoo.tests`.
 """
 
@@ -24,7 +24,7 @@ class _Server:
 
     def __init__(self) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="kazoo-tests-"))
-        self._process = ServerProcess(os.environ["PENSTOCK_KAZOO_SERVER"], self._directory)
+        self._process = ServerProcess(os.environ["MILLSTREAM_KAZOO_SERVER"], self._directory)
         self.address = self._process.address
         self.secure_address = self._process.address
         self.client_port = self._process.port

@@ -9,10 +9,10 @@ import uuid
 
 import pytest
 
-from penstock.coordination.acl import ALL_PERMISSIONS, ANYONE, OPEN_TO_ALL, READ, Acl, AclEntry, Identity
-from penstock.coordination.change import decode_acl, encode_acl
-from penstock.coordination.jute import JuteReader, encode_buffer, encode_string
-from penstock.coordination.protocol import Opcode
+from millstream.coordination.acl import ALL_PERMISSIONS, ANYONE, OPEN_TO_ALL, READ, Acl, AclEntry, Identity
+from millstream.coordination.change import decode_acl, encode_acl
+from millstream.coordination.jute import JuteReader, encode_buffer, encode_string
+from millstream.coordination.protocol import Opcode
 from tests.cluster.server_process import ServerProcess
 from tests.unit.coordination.raw_client import (
     RawClient,

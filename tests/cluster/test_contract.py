@@ -1,10 +1,10 @@
-"""One contract for every tree of znodes: what `penstock.coordination.interface` promises, on the embedded tree and on ZooKeeper."""
+"""One contract for every tree of znodes: what `millstream.coordination.interface` promises, on the embedded tree and on ZooKeeper."""
 
 import asyncio
 
 import pytest
 
-from penstock.coordination.errors import (
+from millstream.coordination.errors import (
     BadArguments,
     BadVersion,
     ConnectionLost,
@@ -14,7 +14,7 @@ from penstock.coordination.errors import (
     NotEmpty,
     SessionExpired,
 )
-from penstock.coordination.interface import Check, Coordination, Create, Delete, SetData, WatchEvent, WatchKind, ZnodeStat
+from millstream.coordination.interface import Check, Coordination, Create, Delete, SetData, WatchEvent, WatchKind, ZnodeStat
 from tests.cluster.conftest import OpenSession
 
 

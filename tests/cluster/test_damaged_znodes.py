@@ -8,7 +8,7 @@ import pytest
 from kazoo.client import KazooClient
 from kio.schema.errors import ErrorCode
 
-from tests.brokers import IS_KAFKA, PenstockBroker
+from tests.brokers import IS_KAFKA, MillstreamBroker
 from tests.cluster.server_process import ServerProcess
 from tests.connection import DESCRIBE_QUORUM, INIT_PRODUCER_ID, Connection
 from tests.topics import LATEST, create_topic, list_offset, produce_values, read_all
@@ -19,10 +19,10 @@ pytestmark = pytest.mark.skipif(IS_KAFKA, reason="Apache Kafka 4 knows no ZooKee
 
 
 @pytest.fixture(params=["embedded", "ZooKeeper"])
-def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PenstockBroker]:
+def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MillstreamBroker]:
     if request.param == "embedded":
         (tmp_path / "broker").mkdir()
-        started = PenstockBroker(tmp_path / "broker", {})
+        started = MillstreamBroker(tmp_path / "broker", {})
     else:
         zookeeper: ServerProcess = request.getfixturevalue("zookeeper")
         started = ZooKeeperBroker(tmp_path / "broker", zookeeper.address)
@@ -32,12 +32,12 @@ def broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PenstockB
 
 
 @pytest.fixture
-def tree(broker: PenstockBroker) -> Iterator[KazooClient]:
+def tree(broker: MillstreamBroker) -> Iterator[KazooClient]:
     with tree_of(broker.coordination) as client:
         yield client
 
 
-def test_a_topic_with_a_wrong_type_in_its_znode_goes_on_and_is_not_lost_by_a_restart(broker: PenstockBroker, tree: KazooClient) -> None:
+def test_a_topic_with_a_wrong_type_in_its_znode_goes_on_and_is_not_lost_by_a_restart(broker: MillstreamBroker, tree: KazooClient) -> None:
     topic = create_topic(broker)
     produce_values(broker, topic, [b"kept"])
     path = f"/brokers/topics/{topic}"
@@ -71,7 +71,7 @@ def is_controller_elected(connection: Connection) -> bool:
 
 
 @pytest.mark.parametrize("nonsense", [b"", b'{"next": "0", "broker_id": "1", "host": 7}'])
-def test_whatever_is_in_the_other_znodes_the_broker_serves(broker: PenstockBroker, tree: KazooClient, nonsense: bytes) -> None:
+def test_whatever_is_in_the_other_znodes_the_broker_serves(broker: MillstreamBroker, tree: KazooClient, nonsense: bytes) -> None:
     topic = create_topic(broker)
     tree.ensure_path("/producer_ids")
     for path in ("/controller_epoch", "/producer_ids", "/brokers/directories/1", "/brokers/ids/1"):

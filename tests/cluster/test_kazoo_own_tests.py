@@ -35,8 +35,8 @@ WITHOUT_A_SERVER = {
     "test_selectors_select.py": "the operating system's select",
     "test_threading_handler.py": "kazoo's own threads",
     "test_utils.py": "kazoo's own sockets",
-    "test_eventlet_handler.py": "needs eventlet, which Penstock does not use",
-    "test_gevent_handler.py": "needs gevent, which Penstock does not use",
+    "test_eventlet_handler.py": "needs eventlet, which Millstream does not use",
+    "test_gevent_handler.py": "needs gevent, which Millstream does not use",
     "test_sasl.py": "needs a server with SASL; the embedded one listens on loopback and has none",
 }
 
@@ -81,8 +81,8 @@ def _run(server: str, tests: list[str]) -> str:
     folder = _kazoo_tests()
     command = [sys.executable, "-m", "pytest", "-q", "-rfE", "-c", os.devnull, "--rootdir", str(folder), "--timeout", "90"]
     command += [f"--deselect={test}" for test in NOT_APPLICABLE]
-    command += ["-p", "tests.cluster.kazoo_test_plugin", "-p", "no:cacheprovider", "-p", "no:asyncio", "-p", "no:penstock"]
-    environment = {**os.environ, "PENSTOCK_KAZOO_SERVER": server, "ZOOKEEPER_VERSION": "3.8.0"}
+    command += ["-p", "tests.cluster.kazoo_test_plugin", "-p", "no:cacheprovider", "-p", "no:asyncio", "-p", "no:millstream"]
+    environment = {**os.environ, "MILLSTREAM_KAZOO_SERVER": server, "ZOOKEEPER_VERSION": "3.8.0"}
     command += [str(folder / test) for test in tests]
     done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode in (0, 1), done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""`penstock serve --zookeeper`: one broker whose znodes are in a real ZooKeeper."""
+"""`millstream serve --zookeeper`: one broker whose znodes are in a real ZooKeeper."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,7 +80,7 @@ def test_a_directory_of_the_embedded_coordination_is_not_taken_to_zookeeper(brok
 
 
 def test_zookeeper_remembers_the_data_directories_of_a_broker(zookeeper: ServerProcess, tmp_path: Path) -> None:
-    chroot = f"{zookeeper.address}/penstock-{uuid4().hex[:8]}"
+    chroot = f"{zookeeper.address}/millstream-{uuid4().hex[:8]}"
     broker = SeveralDirectoriesBroker(tmp_path / "broker", tmp_path / "one", tmp_path / "two", zookeeper=chroot)
     try:
         broker.start()

@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-from penstock.files import Buffer, FileHandle, Files
+from millstream.files import Buffer, FileHandle, Files
 
 
 class Fate(Enum):

@@ -14,7 +14,7 @@ from tests.clients.confluent_client import ConfluentClient
 from tests.topics import LATEST, create_topic, list_offset
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.skipif(IS_KAFKA, reason="it looks at the processes of Penstock")
+pytestmark = pytest.mark.skipif(IS_KAFKA, reason="it looks at the processes of Millstream")
 
 COMPACTED = {"cleanup.policy": "compact", "internal.segment.bytes": 200_000, "min.cleanable.dirty.ratio": "0.01"}
 KEYS = 200

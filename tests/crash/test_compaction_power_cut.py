@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import pytest
 
-from penstock.clock import ManualClock
-from penstock.files import Files
-from penstock.log.config import LogConfig
-from penstock.log.log import Log
-from penstock.log.manager import LogManager
-from penstock.wire.records import Record
+from millstream.clock import ManualClock
+from millstream.files import Files
+from millstream.log.config import LogConfig
+from millstream.log.log import Log
+from millstream.log.manager import LogManager
+from millstream.wire.records import Record
 from tests.crash.forgetful_files import Fate, ForgetfulFiles, Stopped, disk_after, materialise
 from tests.crash.test_log_power_cut import TOPIC_ID, QuickFiles, release
 from tests.unit.log.compaction import compact, records_of, write

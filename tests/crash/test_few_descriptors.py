@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from tests.brokers import IS_KAFKA, PenstockBroker
+from tests.brokers import IS_KAFKA, MillstreamBroker
 from tests.connection import CREATE_TOPICS
 from tests.topics import create_topic, list_offset, produce_values
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.skipif(IS_KAFKA, reason="how Penstock spends descriptors")
+pytestmark = pytest.mark.skipif(IS_KAFKA, reason="how Millstream spends descriptors")
 
 VALUES = [f"{number}".encode() * 100 for number in range(60)]
 
 
-class LimitedBroker(PenstockBroker):
-    """`penstock serve` after `ulimit -n`."""
+class LimitedBroker(MillstreamBroker):
+    """`millstream serve` after `ulimit -n`."""
 
     def __init__(self, directory: Path, limit: int) -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -29,7 +29,7 @@ class LimitedBroker(PenstockBroker):
         self._limit = limit
 
     def _command(self) -> list[str]:
-        command = [str(Path(sys.executable).with_name("penstock")), "serve", "--data", str(self.data), "--no-registry"]
+        command = [str(Path(sys.executable).with_name("millstream")), "serve", "--data", str(self.data), "--no-registry"]
         command += ["--listen", f"{self.host}:{self.port}", "--coordination", f"{self.host}:0"]
         for name, value in self.options.items():
             command += ["-X", f"{name}={value}"]

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.files import Files
-from penstock.log.config import LogConfig
-from penstock.log.directory import LogDirectory
-from penstock.log.loading import LoadOrder
-from penstock.log.log import Log
+from millstream.files import Files
+from millstream.log.config import LogConfig
+from millstream.log.directory import LogDirectory
+from millstream.log.loading import LoadOrder
+from millstream.log.log import Log
 from tests.unit.log.conftest import NOW_MS
 from tests.unit.log.partition import append, values
 

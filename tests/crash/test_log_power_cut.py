@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import pytest
 
-from penstock.clock import ManualClock
-from penstock.errors import StorageError
-from penstock.files import FileHandle, Files
-from penstock.log.config import LogConfig
-from penstock.log.log import Log
-from penstock.log.manager import LogManager
+from millstream.clock import ManualClock
+from millstream.errors import StorageError
+from millstream.files import FileHandle, Files
+from millstream.log.config import LogConfig
+from millstream.log.log import Log
+from millstream.log.manager import LogManager
 from tests.crash.forgetful_files import Fate, ForgetfulFiles, Stopped, disk_after, materialise
 from tests.unit.log.partition import append, flush, offset_for_timestamp, read_all
 

@@ -11,7 +11,7 @@ from tests.crash.loop_disk import LoopDisk
 from tests.several_directories import SeveralDirectoriesBroker, content, directory_id, fill, partitions_in
 from tests.topics import LATEST, create_topic, list_offset, produce_values
 
-pytestmark = pytest.mark.skipif(IS_KAFKA, reason="the flags are Penstock's")
+pytestmark = pytest.mark.skipif(IS_KAFKA, reason="the flags are Millstream's")
 
 ALL = [b"0", b"1", b"2", b"3"]
 

@@ -1,1 +1,1 @@
-"""The same random requests to Penstock and to Apache Kafka 4.2, and every field of the answers compared."""
+"""The same random requests to Millstream and to Apache Kafka 4.2, and every field of the answers compared."""

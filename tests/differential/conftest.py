@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.brokers import KafkaBroker, PenstockBroker
+from tests.brokers import KafkaBroker, MillstreamBroker
 from tests.clients.group_requests import await_coordinator
 from tests.connection import INIT_PRODUCER_ID
 from tests.differential.pair import Pair
@@ -35,9 +35,9 @@ def steps(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(scope="package")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """Kafka and Penstock with the same options; skips where Kafka's jars are not."""
+    """Kafka and Millstream with the same options; skips where Kafka's jars are not."""
     kafka = KafkaBroker(tmp_path_factory.mktemp("kafka"), OPTIONS)
-    ours = PenstockBroker(tmp_path_factory.mktemp("penstock"), OPTIONS)
+    ours = MillstreamBroker(tmp_path_factory.mktemp("millstream"), OPTIONS)
     try:
         kafka.start()
         ours.start()

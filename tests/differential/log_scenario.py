@@ -88,7 +88,7 @@ class LogScenario(Scenario):
             self.produce_well()
 
     def check_records(self, name: str) -> None:
-        """Let Penstock look at every record, as Kafka does; on the first topic it believes the headers (ADR 0002)."""
+        """Let Millstream look at every record, as Kafka does; on the first topic it believes the headers (ADR 0002)."""
         configs = [{"name": "check.records", "value": "true", "config_operation": 0}]
         fields = {"resources": [{"resource_type": 2, "resource_name": name, "configs": configs}]}
         self.pair.ours.send("main", INCREMENTAL_ALTER_CONFIGS, 1, fields)

@@ -8,7 +8,7 @@ classic group is only converted while it is stable: what becomes of a rebalance 
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.groups.consumer_protocol import encode_assignment
+from millstream.groups.consumer_protocol import encode_assignment
 from tests.clients.group_requests import (
     CONSUMER_GROUP_DESCRIBE,
     CONSUMER_GROUP_HEARTBEAT,

@@ -1,4 +1,4 @@
-"""Penstock and Apache Kafka side by side: one request goes to both, each with its own ids in it, and the two answers are compared."""
+"""Millstream and Apache Kafka side by side: one request goes to both, each with its own ids in it, and the two answers are compared."""
 
 import time
 from collections.abc import Mapping
@@ -79,7 +79,7 @@ class Pair:
         return self._compare(kafka, ours, prefix)
 
     def ask(self, api_key: int, version: int, fields: Mapping[str, object], *, connection: str, prefix: str, is_question: bool) -> Compared:
-        """Ask both; if the request changes nothing, Kafka gets time to come to the answer that Penstock gave at once."""
+        """Ask both; if the request changes nothing, Kafka gets time to come to the answer that Millstream gave at once."""
         self.send(api_key, version, fields, connection=connection)
         kafka = self.kafka.receive(connection, api_key, version)
         ours = self.ours.receive(connection, api_key, version)

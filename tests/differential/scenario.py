@@ -37,9 +37,9 @@ class Found(NamedTuple):
     differences: list[Difference]
 
     def __str__(self) -> str:
-        fields = [f"  {one.path}: Kafka {one.kafka!r}, Penstock {one.ours!r}" for one in self.differences]
+        fields = [f"  {one.path}: Kafka {one.kafka!r}, Millstream {one.ours!r}" for one in self.differences]
         answers = [
-            f"{who}:\n{pformat(answer, width=150)}" for who, answer in (("Kafka", self.compared.kafka), ("Penstock", self.compared.ours))
+            f"{who}:\n{pformat(answer, width=150)}" for who, answer in (("Kafka", self.compared.kafka), ("Millstream", self.compared.ours))
         ]
         return "\n".join([f"step {self.step}: {self.request}", *fields, *answers])
 

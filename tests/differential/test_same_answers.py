@@ -1,4 +1,4 @@
-"""Whatever is asked, Penstock answers what Apache Kafka 4.2 answers."""
+"""Whatever is asked, Millstream answers what Apache Kafka 4.2 answers."""
 
 import pytest
 
@@ -27,7 +27,7 @@ SCENARIOS: list[type[Scenario]] = [
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", SCENARIOS, ids=lambda kind: str(kind.name))
-def test_penstock_answers_as_kafka_does(pair: Pair, kind: type[Scenario], seed: int, steps: int) -> None:
+def test_millstream_answers_as_kafka_does(pair: Pair, kind: type[Scenario], seed: int, steps: int) -> None:
     scenario = kind(pair, seed)
     scenario.run(steps)
     assert not scenario.found, scenario.report()

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from typing import Protocol, cast
 from uuid import UUID
 
-from penstock.groups.commands import ConsumerHeartbeat
-from penstock.groups.consumer_group import ConsumerGroup
-from penstock.groups.consumer_group_state import ConsumerGroupState
-from penstock.groups.consumer_records import ConsumerKey, ConsumerValue
-from penstock.groups.outcome import Fields, GroupRecord, Outcome
-from penstock.groups.records import decode_record
-from penstock.groups.settings import GroupSettings
-from penstock.groups.topic_image import TopicImage, TopicInfo
+from millstream.groups.commands import ConsumerHeartbeat
+from millstream.groups.consumer_group import ConsumerGroup
+from millstream.groups.consumer_group_state import ConsumerGroupState
+from millstream.groups.consumer_records import ConsumerKey, ConsumerValue
+from millstream.groups.outcome import Fields, GroupRecord, Outcome
+from millstream.groups.records import decode_record
+from millstream.groups.settings import GroupSettings
+from millstream.groups.topic_image import TopicImage, TopicInfo
 
 Partitions = set[tuple[str, int]]
 

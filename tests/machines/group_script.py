@@ -6,7 +6,7 @@ twice is checked with every step.
 
 from collections.abc import Iterable
 
-from penstock.groups.commands import (
+from millstream.groups.commands import (
     CommitOffsets,
     DeleteGroup,
     DeleteOffsets,
@@ -21,10 +21,10 @@ from penstock.groups.commands import (
     SyncGroup,
     TopicOffsets,
 )
-from penstock.groups.coordinator import GroupCoordinator
-from penstock.groups.outcome import Fields, GroupRecord, Outcome
-from penstock.groups.records import Decoded, decode_record
-from penstock.groups.settings import GroupSettings
+from millstream.groups.coordinator import GroupCoordinator
+from millstream.groups.outcome import Fields, GroupRecord, Outcome
+from millstream.groups.records import Decoded, decode_record
+from millstream.groups.settings import GroupSettings
 
 GROUP = "group"
 START_MS = 1_000_000

@@ -7,8 +7,8 @@
 from collections.abc import Sequence
 from typing import cast
 
-from penstock.groups.classic_group import ClassicGroup
-from penstock.groups.commands import (
+from millstream.groups.classic_group import ClassicGroup
+from millstream.groups.commands import (
     ConsumerHeartbeat,
     Heartbeat,
     JoinGroup,
@@ -18,12 +18,12 @@ from penstock.groups.commands import (
     Protocol,
     SyncGroup,
 )
-from penstock.groups.consumer_group import ConsumerGroup
-from penstock.groups.consumer_protocol import decode_assignment, decode_subscription, encode_assignment
-from penstock.groups.coordinator import GroupCoordinator
-from penstock.groups.outcome import Fields
-from penstock.groups.settings import GroupSettings
-from penstock.groups.topic_image import TopicImage, TopicInfo
+from millstream.groups.consumer_group import ConsumerGroup
+from millstream.groups.consumer_protocol import decode_assignment, decode_subscription, encode_assignment
+from millstream.groups.coordinator import GroupCoordinator
+from millstream.groups.outcome import Fields
+from millstream.groups.settings import GroupSettings
+from millstream.groups.topic_image import TopicImage, TopicInfo
 from tests.machines.consumer_group_script import Client, Partitions, topic_id
 from tests.machines.group_script import START_MS, CoordinatorScript
 

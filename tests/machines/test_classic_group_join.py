@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.errors import (
+from millstream.errors import (
     GroupMaxSizeReached,
     InconsistentGroupProtocol,
     InvalidGroupId,
@@ -14,8 +14,8 @@ from penstock.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
-from penstock.groups.classic_records import GroupMetadata
-from penstock.groups.commands import Protocol
+from millstream.groups.classic_records import GroupMetadata
+from millstream.groups.commands import Protocol
 from tests.machines.group_script import DELAY_MS, GROUP, RANGE, REBALANCE_MS, SESSION_MS, SETTINGS, START_MS, Script
 
 

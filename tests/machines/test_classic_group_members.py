@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from penstock.errors import (
+from millstream.errors import (
     IllegalGeneration,
     InconsistentGroupProtocol,
     InvalidGroupId,
@@ -11,8 +11,8 @@ from penstock.errors import (
     UnknownMemberId,
     UnknownServerError,
 )
-from penstock.groups.classic_records import GroupMetadata, MemberRecord
-from penstock.groups.commands import Heartbeat, LeaveGroup, LeavingMember
+from millstream.groups.classic_records import GroupMetadata, MemberRecord
+from millstream.groups.commands import Heartbeat, LeaveGroup, LeavingMember
 from tests.machines.group_script import DELAY_MS, GROUP, RANGE, REBALANCE_MS, SESSION_MS, SETTINGS, Script
 
 

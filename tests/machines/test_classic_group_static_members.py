@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from penstock.errors import FencedInstanceId, InconsistentGroupProtocol, UnknownMemberId
-from penstock.groups.commands import Protocol
+from millstream.errors import FencedInstanceId, InconsistentGroupProtocol, UnknownMemberId
+from millstream.groups.commands import Protocol
 from tests.machines.group_script import DELAY_MS, GROUP, REBALANCE_MS, SESSION_MS, SETTINGS, Script
 
 

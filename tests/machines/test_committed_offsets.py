@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from penstock.errors import (
+from millstream.errors import (
     GroupIdNotFound,
     GroupSubscribedToTopic,
     IllegalGeneration,
@@ -15,10 +15,10 @@ from penstock.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
-from penstock.groups.commands import CommitOffsets, PartitionOffset, Protocol, TopicOffsets
-from penstock.groups.coordinator import GroupCoordinator
-from penstock.groups.offset_records import CommittedOffset, OffsetKey
-from penstock.groups.topic_image import TopicImage, TopicInfo
+from millstream.groups.commands import CommitOffsets, PartitionOffset, Protocol, TopicOffsets
+from millstream.groups.coordinator import GroupCoordinator
+from millstream.groups.offset_records import CommittedOffset, OffsetKey
+from millstream.groups.topic_image import TopicImage, TopicInfo
 from tests.machines.group_script import DELAY_MS, GROUP, SESSION_MS, SETTINGS, START_MS, Script, subscription
 
 FIRST, SECOND = UUID(int=1), UUID(int=2)

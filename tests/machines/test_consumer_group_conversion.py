@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from penstock.groups.commands import (
+from millstream.groups.commands import (
     CommitOffsets,
     ConsumerHeartbeat,
     GroupCommand,
@@ -13,11 +13,11 @@ from penstock.groups.commands import (
     Protocol,
     TopicOffsets,
 )
-from penstock.groups.consumer_group import ConsumerGroup
-from penstock.groups.coordinator import GroupCoordinator
-from penstock.groups.outcome import Fields, GroupRecord
-from penstock.groups.settings import GroupSettings
-from penstock.groups.topic_image import TopicImage, TopicInfo
+from millstream.groups.consumer_group import ConsumerGroup
+from millstream.groups.coordinator import GroupCoordinator
+from millstream.groups.outcome import Fields, GroupRecord
+from millstream.groups.settings import GroupSettings
+from millstream.groups.topic_image import TopicImage, TopicInfo
 from tests.machines.consumer_group_script import topic_id
 
 UNKNOWN_SERVER_ERROR = -1

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.groups.consumer_records import ConsumerRecordType
-from penstock.groups.settings import GroupSettings
+from millstream.groups.consumer_records import ConsumerRecordType
+from millstream.groups.settings import GroupSettings
 from tests.machines.consumer_group_script import (
     FENCED_MEMBER_EPOCH,
     UNKNOWN_MEMBER_ID,

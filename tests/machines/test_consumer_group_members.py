@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock.errors import KafkaError, NonEmptyGroup, StaleMemberEpoch, UnknownMemberId, UnsupportedVersion
-from penstock.groups.commands import CommitOffsets
-from penstock.groups.settings import GroupSettings
+from millstream.errors import KafkaError, NonEmptyGroup, StaleMemberEpoch, UnknownMemberId, UnsupportedVersion
+from millstream.groups.commands import CommitOffsets
+from millstream.groups.settings import GroupSettings
 from tests.machines.consumer_group_script import (
     FENCED_MEMBER_EPOCH,
     UNKNOWN_MEMBER_ID,

@@ -4,11 +4,11 @@ from typing import cast
 
 import pytest
 
-from penstock.groups.commands import CommitOffsets, PartitionOffset, Protocol, TopicOffsets
-from penstock.groups.consumer_protocol import ClassicAssignment, decode_assignment
-from penstock.groups.consumer_records import ClassicProtocols, ConsumerKey, ConsumerRecordType, MemberMetadata
-from penstock.groups.outcome import Fields
-from penstock.groups.records import decode_record
+from millstream.groups.commands import CommitOffsets, PartitionOffset, Protocol, TopicOffsets
+from millstream.groups.consumer_protocol import ClassicAssignment, decode_assignment
+from millstream.groups.consumer_records import ClassicProtocols, ConsumerKey, ConsumerRecordType, MemberMetadata
+from millstream.groups.outcome import Fields
+from millstream.groups.records import decode_record
 from tests.machines.consumer_group_script import Client
 from tests.machines.migration_script import (
     DELAY_MS,

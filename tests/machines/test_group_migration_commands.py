@@ -8,8 +8,8 @@ import random
 
 import pytest
 
-from penstock.groups.classic_group import ClassicGroup
-from penstock.groups.commands import (
+from millstream.groups.classic_group import ClassicGroup
+from millstream.groups.commands import (
     CommitOffsets,
     ConsumerHeartbeat,
     DeleteGroup,
@@ -24,8 +24,8 @@ from penstock.groups.commands import (
     SyncGroup,
     TopicOffsets,
 )
-from penstock.groups.consumer_group import ConsumerGroup
-from penstock.groups.coordinator import GroupCoordinator
+from millstream.groups.consumer_group import ConsumerGroup
+from millstream.groups.coordinator import GroupCoordinator
 from tests.machines.consumer_group_script import snapshot
 from tests.machines.migration_script import MigrationScript, assignment, subscription
 

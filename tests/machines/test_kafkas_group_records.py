@@ -10,9 +10,9 @@ from uuid import UUID
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from penstock.groups.classic_records import GroupMetadata, MemberRecord, group_metadata_record
-from penstock.groups.consumer_group import ConsumerGroup
-from penstock.groups.consumer_records import (
+from millstream.groups.classic_records import GroupMetadata, MemberRecord, group_metadata_record
+from millstream.groups.consumer_group import ConsumerGroup
+from millstream.groups.consumer_records import (
     ClassicProtocols,
     ConsumerKey,
     ConsumerRecordType,
@@ -24,12 +24,12 @@ from penstock.groups.consumer_records import (
     TargetAssignmentEpoch,
     consumer_record,
 )
-from penstock.groups.coordinator import GroupCoordinator
-from penstock.groups.offset_records import CommittedOffset, OffsetKey, encode_offset_key, encode_offset_value
-from penstock.groups.outcome import GroupRecord
-from penstock.groups.records import decode_record
-from penstock.groups.settings import GroupSettings
-from penstock.wire.records import Record, decode_records, encode_batch, split_batches
+from millstream.groups.coordinator import GroupCoordinator
+from millstream.groups.offset_records import CommittedOffset, OffsetKey, encode_offset_key, encode_offset_value
+from millstream.groups.outcome import GroupRecord
+from millstream.groups.records import decode_record
+from millstream.groups.settings import GroupSettings
+from millstream.wire.records import Record, decode_records, encode_batch, split_batches
 from tests.brokers import KafkaBroker
 from tests.java import run_tool
 from tests.waiting import wait_until

@@ -6,11 +6,11 @@ from uuid import UUID
 
 import pytest
 
-from penstock.groups.commands import ConsumerHeartbeat
-from penstock.groups.consumer_group import ConsumerGroup
-from penstock.groups.coordinator import GroupCoordinator
-from penstock.groups.settings import GroupSettings
-from penstock.groups.topic_image import TopicImage, TopicInfo
+from millstream.groups.commands import ConsumerHeartbeat
+from millstream.groups.consumer_group import ConsumerGroup
+from millstream.groups.coordinator import GroupCoordinator
+from millstream.groups.settings import GroupSettings
+from millstream.groups.topic_image import TopicImage, TopicInfo
 
 MANY = 2_000
 MEMBERS: dict[str, dict[str, Any]] = {"names": {"subscribed_topic_names": ("t1", "t2")}, "pattern": {"subscribed_topic_regex": "t1.*"}}

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from penstock import Consumer
+from millstream import Consumer
 
 
 def main() -> None:

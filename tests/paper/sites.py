@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from penstock.client.consumer import Consumer
-from penstock.client.errors import ClientError
-from penstock.client.message import ConsumedMessage, Message
-from penstock.client.producer import Producer
-from penstock.client.settings import ConsumerSettings
-from penstock.client.stream import MessageStream
-from tests.brokers import IS_KAFKA, PenstockBroker
+from millstream.client.consumer import Consumer
+from millstream.client.errors import ClientError
+from millstream.client.message import ConsumedMessage, Message
+from millstream.client.producer import Producer
+from millstream.client.settings import ConsumerSettings
+from millstream.client.stream import MessageStream
+from tests.brokers import IS_KAFKA, MillstreamBroker
 from tests.cluster.server_process import ServerProcess, missing_zookeeper
 from tests.paper.znode_history import Event, embedded_history, zookeeper_history
 from tests.topics import create_topic, fresh_name
@@ -28,7 +28,7 @@ SESSION_S = 6.0
 class Site:
     """A broker, where its znodes are, and consumers that end with the test."""
 
-    def __init__(self, broker: PenstockBroker) -> None:
+    def __init__(self, broker: MillstreamBroker) -> None:
         self.broker = broker
         self.tree = KazooClient(hosts=broker.coordination)
         self.tree.start(timeout=20)
@@ -143,7 +143,7 @@ def start_site(kind: str, directory: Path) -> Iterator[Site]:
     if IS_KAFKA:
         pytest.skip("Apache Kafka 4 knows no ZooKeeper")
     zookeeper = None
-    broker: PenstockBroker
+    broker: MillstreamBroker
     directory.mkdir(parents=True, exist_ok=True)
     if kind == "zookeeper":
         reason = missing_zookeeper()
@@ -153,7 +153,7 @@ def start_site(kind: str, directory: Path) -> Iterator[Site]:
         zookeeper.start()
         broker = ZooKeeperBroker(directory / "broker", zookeeper.address)
     else:
-        broker = PenstockBroker(directory, {})
+        broker = MillstreamBroker(directory, {})
     broker.start()
     site = Site(broker)
     yield site

@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from kazoo.client import KazooClient
 
-from penstock.client.deduplicator import Deduplicator
-from penstock.client.message import ConsumedMessage, Message
-from penstock.client.producer import Producer
-from penstock.client.settings import ConsumerSettings
-from penstock.client.stream import MessageStream
-from penstock.coordination.kazoo_adapter import KazooCoordination
+from millstream.client.deduplicator import Deduplicator
+from millstream.client.message import ConsumedMessage, Message
+from millstream.client.producer import Producer
+from millstream.client.settings import ConsumerSettings
+from millstream.client.stream import MessageStream
+from millstream.coordination.kazoo_adapter import KazooCoordination
 from tests.paper.consumer_processes import StartConsumer
 from tests.paper.sites import Reader, Site, fresh_group, wait_for_all
 from tests.waiting import wait_until

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from penstock.coordination.change import DataChanged, NodeCreated, NodeDeleted, SessionClosed, decode_transaction
-from penstock.coordination.jute import JuteReader
+from millstream.coordination.change import DataChanged, NodeCreated, NodeDeleted, SessionClosed, decode_transaction
+from millstream.coordination.jute import JuteReader
 
 Kind = Literal["created", "changed", "deleted", "session ended"]
 
-_JOURNAL_MAGIC, _JOURNAL_FRAME = b"PNSKJRNL", struct.Struct(">II")
+_JOURNAL_MAGIC, _JOURNAL_FRAME = b"MLSTJRNL", struct.Struct(">II")
 _LOG_HEADER, _LOG_FRAME, _TRANSACTION = struct.Struct(">4siq"), struct.Struct(">qi"), struct.Struct(">qiqqi")
 _CREATE, _DELETE, _SET_DATA, _MULTI, _CLOSE_SESSION = 1, 2, 5, 14, -11
 _CREATE_2, _CREATE_CONTAINER, _ERROR = 15, 19, -1

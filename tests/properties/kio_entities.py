@@ -1,4 +1,4 @@
-"""kio's messages as hypothesis draws them, and kio's own bytes for them: what Penstock's codecs are compared with.
+"""kio's messages as hypothesis draws them, and kio's own bytes for them: what Millstream's codecs are compared with.
 
 kio's native reader is only ever given bytes that kio's own writer wrote: it believes the counts it reads.
 """
@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
-from penstock.wire.api import API_VERSIONS
-from penstock.wire.messages import entity_class
-from penstock.wire.schema import REQUIRED, Field, Schema, describe
+from millstream.wire.api import API_VERSIONS
+from millstream.wire.messages import entity_class
+from millstream.wire.schema import REQUIRED, Field, Schema, describe
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)

@@ -7,9 +7,9 @@ from typing import Any
 import fastavro
 from hypothesis import event, given, settings
 
-from penstock.registry.avro.compatibility import incompatibilities
-from penstock.registry.avro.parser import parse_schema
-from penstock.registry.avro.text import canonical_form, registered_text
+from millstream.registry.avro.compatibility import incompatibilities
+from millstream.registry.avro.parser import parse_schema
+from millstream.registry.avro.text import canonical_form, registered_text
 from tests.properties.avro_schemas import Document, pairs, schemas, witnesses
 
 

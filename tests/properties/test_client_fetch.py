@@ -4,9 +4,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.client.fetch import FetchAnswer, FetchedPartition, FetchFrom, FetchRequest
-from penstock.errors import MalformedFrame
-from penstock.wire.api import ApiKey
+from millstream.client.fetch import FetchAnswer, FetchedPartition, FetchFrom, FetchRequest
+from millstream.errors import MalformedFrame
+from millstream.wire.api import ApiKey
 from tests.properties.kio_entities import NUMBERS, entities, entity_of, kio_bytes, schema_of
 
 VERSION = 12

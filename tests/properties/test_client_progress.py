@@ -7,8 +7,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from penstock.client.message import ConsumedMessage
-from penstock.client.progress import Claim, Progress
+from millstream.client.message import ConsumedMessage
+from millstream.client.progress import Claim, Progress
 from tests.unit.client.records import message
 
 PARTITIONS = (0, 1, 2)

@@ -12,14 +12,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from penstock.files import Files
-from penstock.log.config import LogConfig
-from penstock.log.directory import LogDirectory
-from penstock.log.latest_offsets import ENTRY_BYTES
-from penstock.log.loading import LoadOrder
-from penstock.log.log import Log
-from penstock.wire.compression import Codec
-from penstock.wire.records import ProducerStamp, Record, encode_batch
+from millstream.files import Files
+from millstream.log.config import LogConfig
+from millstream.log.directory import LogDirectory
+from millstream.log.latest_offsets import ENTRY_BYTES
+from millstream.log.loading import LoadOrder
+from millstream.log.log import Log
+from millstream.wire.compression import Codec
+from millstream.wire.records import ProducerStamp, Record, encode_batch
 from tests.unit.log.compaction import compact, records_of
 
 NOW_MS = 1_700_000_000_000

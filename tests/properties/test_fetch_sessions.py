@@ -4,8 +4,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from penstock.broker.fetch_sessions import FetchSession, FetchSessions
-from penstock.errors import FetchSessionIdNotFound, InvalidFetchSessionEpoch, KafkaError
+from millstream.broker.fetch_sessions import FetchSession, FetchSessions
+from millstream.errors import FetchSessionIdNotFound, InvalidFetchSessionEpoch, KafkaError
 from tests.unit.broker.test_fetch_sessions import request
 
 MAX_SESSIONS = 3

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.broker.frame_reader import KEEP_ASIDE_UP_TO, FrameReader, ReceiveBuffers
+from millstream.broker.frame_reader import KEEP_ASIDE_UP_TO, FrameReader, ReceiveBuffers
 from tests.unit.broker.test_frame_reader import framed
 
 MAX_HELD = 4 * 1024 * 1024

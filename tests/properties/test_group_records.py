@@ -6,9 +6,9 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis import given
 
-from penstock.errors import MalformedFrame
-from penstock.groups.classic_records import GroupMetadata, MemberRecord, group_metadata_record
-from penstock.groups.consumer_records import (
+from millstream.errors import MalformedFrame
+from millstream.groups.classic_records import GroupMetadata, MemberRecord, group_metadata_record
+from millstream.groups.consumer_records import (
     ClassicProtocols,
     ConsumerKey,
     ConsumerRecordType,
@@ -20,9 +20,9 @@ from penstock.groups.consumer_records import (
     TargetAssignmentEpoch,
     consumer_record,
 )
-from penstock.groups.offset_records import CommittedOffset, OffsetKey, encode_offset_key, encode_offset_value
-from penstock.groups.outcome import GroupRecord
-from penstock.groups.records import decode_record
+from millstream.groups.offset_records import CommittedOffset, OffsetKey, encode_offset_key, encode_offset_value
+from millstream.groups.outcome import GroupRecord
+from millstream.groups.records import decode_record
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from penstock.broker.server import BrokerServer
-from penstock.broker.server_options import ServerOptions
-from penstock.errors import MalformedFrame
-from penstock.wire.api import API_VERSIONS, ApiKey
-from penstock.wire.frames import encode_request_header
+from millstream.broker.server import BrokerServer
+from millstream.broker.server_options import ServerOptions
+from millstream.errors import MalformedFrame
+from millstream.wire.api import API_VERSIONS, ApiKey
+from millstream.wire.frames import encode_request_header
 from tests.properties.kio_entities import entities, kio_bytes, schema_of
 
 APIS = (

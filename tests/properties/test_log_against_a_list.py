@@ -13,12 +13,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from penstock.errors import CorruptMessage, OffsetOutOfRange
-from penstock.files import Files
-from penstock.log.config import LogConfig
-from penstock.log.directory import LogDirectory
-from penstock.log.loading import LoadOrder
-from penstock.log.log import AppendResult, Log
+from millstream.errors import CorruptMessage, OffsetOutOfRange
+from millstream.files import Files
+from millstream.log.config import LogConfig
+from millstream.log.directory import LogDirectory
+from millstream.log.loading import LoadOrder
+from millstream.log.log import AppendResult, Log
 from tests.batches import decode_records, encode_batch
 
 NOW_MS = 1_700_000_000_000

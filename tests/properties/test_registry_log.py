@@ -1,8 +1,8 @@
 """Random histories of two writers that take the log from each other: all readers agree, no id means two schemas, and compaction loses
 nothing.
 
-A writer here does what `penstock.registry.writer` does, but may go on deciding and appending after it was deposed, on whatever it has read:
-as an instance that was stopped for a while, or whose records were under way when another claimed the log.
+A writer here does what `millstream.registry.writer` does, but may go on deciding and appending after it was deposed, on whatever it has
+read: as an instance that was stopped for a while, or whose records were under way when another claimed the log.
 """
 
 from typing import Any
@@ -10,12 +10,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.registry.deletion import decide_subject_deletion
-from penstock.registry.errors import RegistryError
-from penstock.registry.records import LogRecord
-from penstock.registry.registration import Registrar, read_request
-from penstock.registry.settings import Decision, decide_config
-from penstock.registry.state import Claim, RegistryState, claim_record
+from millstream.registry.deletion import decide_subject_deletion
+from millstream.registry.errors import RegistryError
+from millstream.registry.records import LogRecord
+from millstream.registry.registration import Registrar, read_request
+from millstream.registry.settings import Decision, decide_config
+from millstream.registry.state import Claim, RegistryState, claim_record
 
 Log = list[tuple[LogRecord, str | None]]
 SUBJECTS = ("a", "b", ":.c:a")

@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.groups.commands import CommitOffsets, PartitionOffset, TopicOffsets
-from penstock.groups.offsets import OffsetStore
-from penstock.groups.repeated_commit import RepeatedCommit
-from penstock.wire import messages
-from penstock.wire.api import ApiKey
-from penstock.wire.commit_shape import CommitShape
-from penstock.wire.frames import read_request_header
-from penstock.wire.key_values import batch_of, encode_key_values
-from penstock.wire.offset_commit import HIGHEST_VERSION, decode_request
+from millstream.groups.commands import CommitOffsets, PartitionOffset, TopicOffsets
+from millstream.groups.offsets import OffsetStore
+from millstream.groups.repeated_commit import RepeatedCommit
+from millstream.wire import messages
+from millstream.wire.api import ApiKey
+from millstream.wire.commit_shape import CommitShape
+from millstream.wire.frames import read_request_header
+from millstream.wire.key_values import batch_of, encode_key_values
+from millstream.wire.offset_commit import HIGHEST_VERSION, decode_request
 
 NOW_MS = 1_700_000_000_000
 INT64 = st.integers(-(2**63), 2**63 - 1)

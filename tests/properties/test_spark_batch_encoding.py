@@ -7,14 +7,14 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.client.topic_partition import TopicPartition
-from penstock.spark.batch_encoding import BatchPacker, OpenBatch
-from penstock.spark.batch_kernels import row_sizes
-from penstock.spark.binary_columns import Rows, binary_column, header_column, no_headers, null_column
-from penstock.spark.producer_settings import Compression
-from penstock.wire.batch import HEADER_SIZE, read_header
-from penstock.wire.compression import Codec
-from penstock.wire.records import ProducerStamp, Record, decode_records
+from millstream.client.topic_partition import TopicPartition
+from millstream.spark.batch_encoding import BatchPacker, OpenBatch
+from millstream.spark.batch_kernels import row_sizes
+from millstream.spark.binary_columns import Rows, binary_column, header_column, no_headers, null_column
+from millstream.spark.producer_settings import Compression
+from millstream.wire.batch import HEADER_SIZE, read_header
+from millstream.wire.compression import Codec
+from millstream.wire.records import ProducerStamp, Record, decode_records
 
 TIME_MS = 1_700_000_000_000
 STAMP = ProducerStamp(producer_id=77, producer_epoch=3, base_sequence=41)

@@ -5,18 +5,18 @@ from collections import deque
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from penstock.client.topic_partition import TopicPartition
-from penstock.errors import (
+from millstream.client.topic_partition import TopicPartition
+from millstream.errors import (
     DuplicateSequenceNumber,
     MessageTooLarge,
     NotEnoughReplicasAfterAppend,
     NotLeaderOrFollower,
     OutOfOrderSequenceNumber,
 )
-from penstock.spark.delivery import LAST_SEQUENCE, PartitionQueue, QueuedBatch, Verdict
-from penstock.wire.batch import read_header
-from penstock.wire.compression import Codec
-from penstock.wire.records import ProducerStamp, Record, decode_records, encode_batch
+from millstream.spark.delivery import LAST_SEQUENCE, PartitionQueue, QueuedBatch, Verdict
+from millstream.wire.batch import read_header
+from millstream.wire.compression import Codec
+from millstream.wire.records import ProducerStamp, Record, decode_records, encode_batch
 
 PLACE = TopicPartition("orders", 0)
 BROKER_REMEMBERS = 5

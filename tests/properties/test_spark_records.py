@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.client.topic_partition import TopicPartition
-from penstock.errors import CorruptMessage
-from penstock.spark.record_buffers import RecordBuffers
-from penstock.spark.record_kernel import WITH_HEADERS, WITH_KEY, WITH_VALUE, find_next_offset
-from penstock.spark.slice_decoder import SliceDecoder
-from penstock.wire.batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, compute_crc, read_header
-from penstock.wire.compression import Codec
-from penstock.wire.records import ProducerStamp, Record, encode_batch
+from millstream.client.topic_partition import TopicPartition
+from millstream.errors import CorruptMessage
+from millstream.spark.record_buffers import RecordBuffers
+from millstream.spark.record_kernel import WITH_HEADERS, WITH_KEY, WITH_VALUE, find_next_offset
+from millstream.spark.slice_decoder import SliceDecoder
+from millstream.wire.batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, compute_crc, read_header
+from millstream.wire.compression import Codec
+from millstream.wire.records import ProducerStamp, Record, encode_batch
 
 pytestmark = pytest.mark.timeout(300)  # the kernel is compiled by the first test, on a busy machine
 

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.coordination.change import (
+from millstream.coordination.change import (
     DataChanged,
     NodeCreated,
     NodeDeleted,
@@ -13,10 +13,10 @@ from penstock.coordination.change import (
     decode_transaction,
     encode_transaction,
 )
-from penstock.coordination.errors import CoordinationError
-from penstock.coordination.operations import Check, Create, Delete, SetData, TreeOperation
-from penstock.coordination.snapshot import decode_snapshot, encode_snapshot
-from penstock.coordination.tree import Tree
+from millstream.coordination.errors import CoordinationError
+from millstream.coordination.operations import Check, Create, Delete, SetData, TreeOperation
+from millstream.coordination.snapshot import decode_snapshot, encode_snapshot
+from millstream.coordination.tree import Tree
 
 names = st.sampled_from(["a", "b", "c"])
 paths = st.lists(names, min_size=1, max_size=3).map(lambda parts: "/" + "/".join(parts))

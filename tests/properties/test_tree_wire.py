@@ -6,12 +6,12 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.coordination.acl import ALL_PERMISSIONS, AclEntry, Identity
-from penstock.coordination.change import decode_acl, decode_transaction, encode_acl
-from penstock.coordination.errors import CoordinationError, MarshallingError
-from penstock.coordination.jute import JuteReader, encode_buffer, encode_string
-from penstock.coordination.protocol import Opcode, decode_connect, read_multi, read_names, read_operation
-from penstock.coordination.snapshot import decode_snapshot
+from millstream.coordination.acl import ALL_PERMISSIONS, AclEntry, Identity
+from millstream.coordination.change import decode_acl, decode_transaction, encode_acl
+from millstream.coordination.errors import CoordinationError, MarshallingError
+from millstream.coordination.jute import JuteReader, encode_buffer, encode_string
+from millstream.coordination.protocol import Opcode, decode_connect, read_multi, read_names, read_operation
+from millstream.coordination.snapshot import decode_snapshot
 
 WRITES = [Opcode.CREATE, Opcode.CREATE_2, Opcode.CREATE_CONTAINER, Opcode.DELETE, Opcode.SET_DATA, Opcode.CHECK]
 

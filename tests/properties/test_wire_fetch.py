@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import MalformedFrame
-from penstock.wire import frames
-from penstock.wire.api import ApiKey
-from penstock.wire.endpoints import NodeEndpoint
-from penstock.wire.fetch import (
+from millstream.errors import MalformedFrame
+from millstream.wire import frames
+from millstream.wire.api import ApiKey
+from millstream.wire.endpoints import NodeEndpoint
+from millstream.wire.fetch import (
     CONSUMER,
     HIGHEST_VERSION,
     LOWEST_VERSION,
@@ -21,7 +21,7 @@ from penstock.wire.fetch import (
     decode_request,
     encode_response,
 )
-from penstock.wire.primitives import ZERO_UUID
+from millstream.wire.primitives import ZERO_UUID
 from tests.properties.kio_entities import MILLISECOND, NUMBERS, entities, entity_of, kio_bytes, schema_of
 
 

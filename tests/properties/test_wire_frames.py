@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import MalformedFrame
-from penstock.wire.api import API_VERSIONS
-from penstock.wire.frames import MAX_FRAME_BYTES, encode_request_header, read_request_header, read_response_header, read_size
-from penstock.wire.primitives import read_tags, read_unsigned_varint, tagged_fields, unsigned_varint
+from millstream.errors import MalformedFrame
+from millstream.wire.api import API_VERSIONS
+from millstream.wire.frames import MAX_FRAME_BYTES, encode_request_header, read_request_header, read_response_header, read_size
+from millstream.wire.primitives import read_tags, read_unsigned_varint, tagged_fields, unsigned_varint
 
 client_ids = st.none() | st.text(max_size=20)
 

@@ -5,12 +5,12 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import InvalidRecord, KafkaError
-from penstock.wire.batch import HEADER_SIZE
-from penstock.wire.compression import Codec
-from penstock.wire.key_values import KeyValue, batch_of, decode_key_values, encode_key_values
-from penstock.wire.primitives import zigzag_varint
-from penstock.wire.records import Record, decode_records, encode_batch
+from millstream.errors import InvalidRecord, KafkaError
+from millstream.wire.batch import HEADER_SIZE
+from millstream.wire.compression import Codec
+from millstream.wire.key_values import KeyValue, batch_of, decode_key_values, encode_key_values
+from millstream.wire.primitives import zigzag_varint
+from millstream.wire.records import Record, decode_records, encode_batch
 
 pairs = st.lists(st.tuples(st.binary(max_size=2000), st.none() | st.binary(max_size=300)), min_size=1, max_size=80)
 

@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import MalformedFrame
-from penstock.wire import messages
-from penstock.wire.api import API_VERSIONS, ApiKey
-from penstock.wire.message_reader import Budget, message_reader
-from penstock.wire.message_writer import message_writer
-from penstock.wire.plain_message import plain_message
-from penstock.wire.primitives import tagged_fields
+from millstream.errors import MalformedFrame
+from millstream.wire import messages
+from millstream.wire.api import API_VERSIONS, ApiKey
+from millstream.wire.message_reader import Budget, message_reader
+from millstream.wire.message_writer import message_writer
+from millstream.wire.plain_message import plain_message
+from millstream.wire.primitives import tagged_fields
 from tests.properties.kio_entities import entities, every_schema, kio_bytes, kio_read
 
 ELEMENTS = 10_000

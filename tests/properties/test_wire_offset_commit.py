@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import MalformedFrame
-from penstock.wire import messages
-from penstock.wire.api import ApiKey
-from penstock.wire.offset_commit import HIGHEST_VERSION, LOWEST_VERSION, decode_request, encode_response
+from millstream.errors import MalformedFrame
+from millstream.wire import messages
+from millstream.wire.api import ApiKey
+from millstream.wire.offset_commit import HIGHEST_VERSION, LOWEST_VERSION, decode_request, encode_response
 from tests.properties.kio_entities import MILLISECOND, NUMBERS, entities, kio_bytes, schema_of
 
 every_version = pytest.mark.parametrize("version", range(LOWEST_VERSION, HIGHEST_VERSION + 1))

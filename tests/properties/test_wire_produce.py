@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import MalformedFrame, RecordError
-from penstock.wire import frames
-from penstock.wire.api import ApiKey
-from penstock.wire.endpoints import NodeEndpoint
-from penstock.wire.primitives import ZERO_UUID
-from penstock.wire.produce import (
+from millstream.errors import MalformedFrame, RecordError
+from millstream.wire import frames
+from millstream.wire.api import ApiKey
+from millstream.wire.endpoints import NodeEndpoint
+from millstream.wire.primitives import ZERO_UUID
+from millstream.wire.produce import (
     HIGHEST_VERSION,
     LOWEST_VERSION,
     PartitionProduced,

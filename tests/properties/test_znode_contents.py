@@ -12,19 +12,19 @@ from uuid import UUID
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.broker.live_settings import LiveSettings
-from penstock.broker.registration import recall_directories
-from penstock.client.subscription import read_offset, read_subscription
-from penstock.clock import ManualClock
-from penstock.coordination import paths
-from penstock.coordination.cluster_view import DEFAULT_BROKER, BrokerState, ClusterView, PartitionState, TopicState
-from penstock.coordination.cluster_watcher import ClusterWatcher
-from penstock.coordination.election import ControllerElection
-from penstock.coordination.embedded import EmbeddedCoordination
-from penstock.errors import CoordinatorNotAvailable
-from penstock.files import Files
-from penstock.log.known_directories import KnownDirectories
-from penstock.transactions.producer_ids import ProducerIds
+from millstream.broker.live_settings import LiveSettings
+from millstream.broker.registration import recall_directories
+from millstream.client.subscription import read_offset, read_subscription
+from millstream.clock import ManualClock
+from millstream.coordination import paths
+from millstream.coordination.cluster_view import DEFAULT_BROKER, BrokerState, ClusterView, PartitionState, TopicState
+from millstream.coordination.cluster_watcher import ClusterWatcher
+from millstream.coordination.election import ControllerElection
+from millstream.coordination.embedded import EmbeddedCoordination
+from millstream.errors import CoordinatorNotAvailable
+from millstream.files import Files
+from millstream.log.known_directories import KnownDirectories
+from millstream.transactions.producer_ids import ProducerIds
 
 TOPIC = TopicState("orders", UUID(int=7), (PartitionState.first((1,)), PartitionState.first((2, 1))), {"retention.ms": "5"})
 SOUND = {

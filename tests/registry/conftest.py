@@ -1,4 +1,4 @@
-"""Fixtures: a broker (Penstock, or Kafka with PENSTOCK_TEST_PEER=kafka), registries on it, and names of a test's own."""
+"""Fixtures: a broker (Millstream, or Kafka with MILLSTREAM_TEST_PEER=kafka), registries on it, and names of a test's own."""
 
 import itertools
 

@@ -4,8 +4,8 @@ import os
 import signal
 import sys
 
-from penstock.cli.app import app
-from penstock.registry.schema_log import WRITE_SECONDS, SchemaLog
+from millstream.cli.app import app
+from millstream.registry.schema_log import WRITE_SECONDS, SchemaLog
 
 WAITS_BEFORE = 1
 """It has read its claim back."""

@@ -1,4 +1,4 @@
-"""`penstock registry serve` as a process: started on a broker, stopped, killed, held, and started again at the same address."""
+"""`millstream registry serve` as a process: started on a broker, stopped, killed, held, and started again at the same address."""
 
 import signal
 import subprocess
@@ -9,11 +9,11 @@ from typing import Protocol
 
 import pytest
 
-from penstock.registry.client import RegistryClient
+from millstream.registry.client import RegistryClient
 from tests.brokers import Broker
 from tests.waiting import wait_until
 
-SERVE = ["-m", "penstock.cli.main", "registry", "serve"]
+SERVE = ["-m", "millstream.cli.main", "registry", "serve"]
 
 
 class RegistryProcess:

@@ -19,16 +19,16 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer as ConfluentDe
 from confluent_kafka.schema_registry.avro import AvroSerializer as ConfluentSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from penstock import Consumer as PaperConsumer
-from penstock import MessageSet
-from penstock import Producer as PaperProducer
-from penstock.errors import UsageError
-from penstock.registry.avro_deserializer import AvroDeserializer
-from penstock.registry.avro_serializer import AvroSerializer
-from penstock.registry.client import Reference, RegistryClient
-from penstock.registry.errors import IncompatibleSchema, SerializationFailed
-from penstock.registry.subject_names import record_name, topic_record_name
-from tests.brokers import IS_KAFKA, Broker, PenstockBroker, StartBroker
+from millstream import Consumer as PaperConsumer
+from millstream import MessageSet
+from millstream import Producer as PaperProducer
+from millstream.errors import UsageError
+from millstream.registry.avro_deserializer import AvroDeserializer
+from millstream.registry.avro_serializer import AvroSerializer
+from millstream.registry.client import Reference, RegistryClient
+from millstream.registry.errors import IncompatibleSchema, SerializationFailed
+from millstream.registry.subject_names import record_name, topic_record_name
+from tests.brokers import IS_KAFKA, Broker, MillstreamBroker, StartBroker
 from tests.registry.registry_process import RegistryProcess
 
 CLICK = {
@@ -150,7 +150,7 @@ def test_guids_in_headers_are_written_and_read(ours: RegistryClient, theirs: Sch
 
 
 def test_a_guid_before_the_bytes_is_read(ours: RegistryClient, subject: str) -> None:
-    from penstock.registry.wire_format import guid_header
+    from millstream.registry.wire_format import guid_header
 
     message = AvroSerializer(ours, '"long"')(7, subject)
     guid = ours.latest(f"{subject}-value").guid
@@ -262,7 +262,7 @@ def test_their_record_strategy_and_ours_agree(ours: RegistryClient, theirs: Sche
 @pytest.mark.skipif(IS_KAFKA, reason="the paper's consumers find each other in the broker's own coordination")
 def test_the_papers_producer_and_streams_carry_avro(start_broker: StartBroker, ours: RegistryClient, subject: str) -> None:
     broker = start_broker()
-    assert isinstance(broker, PenstockBroker)
+    assert isinstance(broker, MillstreamBroker)
     serialize, deserialize = AvroSerializer(ours, json.dumps(CLICK)), AvroDeserializer(ours, json.dumps(WIDER))
     with PaperProducer(broker.bootstrap_servers) as producer:
         producer.send(subject, MessageSet([serialize(value(f"/{number}"), subject) for number in range(3)]))

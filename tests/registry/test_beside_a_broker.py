@@ -1,4 +1,4 @@
-"""The registry of `penstock serve`: there when somebody asks, gone with its broker, back after a crash."""
+"""The registry of `millstream serve`: there when somebody asks, gone with its broker, back after a crash."""
 
 import os
 import re
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.registry.client import RegistryClient
-from penstock.testing import Broker
+from millstream.registry.client import RegistryClient
+from millstream.testing import Broker
 from tests.waiting import wait_until
 
 WITHOUT_STARLETTE = """
@@ -20,8 +20,8 @@ import sys
 import importlib.util
 found = importlib.util.find_spec
 importlib.util.find_spec = lambda name, package=None: None if name in ("starlette", "uvicorn") else found(name, package)
-sys.argv[0] = "penstock"
-from penstock.cli.main import main
+sys.argv[0] = "millstream"
+from millstream.cli.main import main
 sys.exit(main())
 """
 
@@ -29,7 +29,7 @@ Serve = Callable[..., "Served"]
 
 
 class Served:
-    """A running `penstock serve`."""
+    """A running `millstream serve`."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
@@ -45,7 +45,7 @@ class Served:
     def children(self) -> list[int]:
         """Registries that are children of the broker's process, by their command lines."""
         listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return [int(pid) for pid in listed if b"penstock.registry.process" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        return [int(pid) for pid in listed if b"millstream.registry.process" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
     def client(self) -> RegistryClient:
         return RegistryClient(f"http://{self.registry}", timeout_s=30)
@@ -55,7 +55,7 @@ class Served:
 def serve(tmp_path: Path) -> Iterator[Serve]:
     processes = []
 
-    def run(*arguments: str, program: tuple[str, ...] = ("-m", "penstock.cli.main")) -> Served:
+    def run(*arguments: str, program: tuple[str, ...] = ("-m", "millstream.cli.main")) -> Served:
         flags = ["serve", "--listen", "127.0.0.1:0", "--coordination", "127.0.0.1:0", "--data", str(tmp_path / "data"), *arguments]
         process = subprocess.Popen([sys.executable, *program, *flags], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         processes.append(process)
@@ -138,7 +138,7 @@ def test_without_its_packages_the_broker_goes_on_and_says_so(serve: Serve) -> No
     assert "registry" not in served.ready
     served.process.send_signal(signal.SIGTERM)
     _, err = served.process.communicate(timeout=20)
-    assert "pip install 'penstock[registry]'" in err.splitlines()[0]
+    assert "pip install '.[registry]'" in err.splitlines()[0]
     asked = serve("--registry", "127.0.0.1:0", program=program)
     assert asked.process.wait(timeout=20) == 2
 
@@ -150,6 +150,6 @@ def test_a_broker_of_a_test_has_one_if_it_is_asked_for() -> None:
         _ = broker.registry_url
 
 
-def test_the_fixture_of_the_plugin_is_its_address(penstock_registry: str) -> None:
-    with RegistryClient(penstock_registry) as client:
+def test_the_fixture_of_the_plugin_is_its_address(millstream_registry: str) -> None:
+    with RegistryClient(millstream_registry) as client:
         assert client.register("plugin", '"int"').version == 1

@@ -1,4 +1,4 @@
-"""`penstock registry`: each command against a registry, what it prints and how it fails."""
+"""`millstream registry`: each command against a registry, what it prints and how it fails."""
 
 import json
 from pathlib import Path
@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.registry.registry_process import RegistryProcess
-from tests.unit.cli.conftest import Penstock, penstock
+from tests.unit.cli.conftest import Millstream, millstream
 
-__all__ = ["penstock"]
+__all__ = ["millstream"]
 
 OLD = {"type": "record", "name": "User", "fields": [{"name": "name", "type": "string"}]}
 NEW = {"type": "record", "name": "User", "fields": [{"name": "name", "type": "string"}, {"name": "age", "type": "int"}]}
@@ -16,7 +16,7 @@ NEW = {"type": "record", "name": "User", "fields": [{"name": "name", "type": "st
 
 @pytest.fixture(autouse=True)
 def _address(registry: RegistryProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PENSTOCK_REGISTRY", registry.url)
+    monkeypatch.setenv("MILLSTREAM_REGISTRY", registry.url)
 
 
 @pytest.fixture
@@ -33,66 +33,66 @@ def new(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_a_schema_is_registered_listed_and_shown(penstock: Penstock, subject: str, old: str) -> None:
-    registered = penstock("registry", "register", subject, old)
+def test_a_schema_is_registered_listed_and_shown(millstream: Millstream, subject: str, old: str) -> None:
+    registered = millstream("registry", "register", subject, old)
     assert registered.code == 0, registered.err
     number = registered.out.split()[-1]
     assert registered.out == f"{subject} version 1 id {number}\n"
-    assert penstock("registry", "register", subject, old).out == registered.out
-    listed = penstock("registry", "subjects", "--prefix", subject, "--output", "json").documents[0]
+    assert millstream("registry", "register", subject, old).out == registered.out
+    listed = millstream("registry", "subjects", "--prefix", subject, "--output", "json").documents[0]
     assert listed == [{"subject": subject, "version": 1, "id": int(number)}]
-    assert subject in penstock("registry", "subjects").out
-    shown = penstock("registry", "get", subject).out
+    assert subject in millstream("registry", "subjects").out
+    shown = millstream("registry", "get", subject).out
     assert shown.startswith(f"{subject} version 1  id {number}  guid ")
     assert '\n      "name": "name",\n' in shown
-    document = penstock("registry", "get", "--id", number, "--output", "json").documents[0]
+    document = millstream("registry", "get", "--id", number, "--output", "json").documents[0]
     assert (json.loads(document["schema"]), document["subject"]) == (OLD, subject)
-    assert penstock("registry", "get", "--guid", document["guid"]).code == 0
+    assert millstream("registry", "get", "--guid", document["guid"]).code == 0
 
 
-def test_a_schema_comes_from_standard_input_and_with_references(penstock: Penstock, subject: str, old: str) -> None:
-    penstock("registry", "register", f"{subject}-u", old)
+def test_a_schema_comes_from_standard_input_and_with_references(millstream: Millstream, subject: str, old: str) -> None:
+    millstream("registry", "register", f"{subject}-u", old)
     text = json.dumps({"type": "array", "items": "User"}).encode()
-    outcome = penstock("registry", "register", subject, "-", "-r", f"User={subject}-u:1", stdin=text)
+    outcome = millstream("registry", "register", subject, "-", "-r", f"User={subject}-u:1", stdin=text)
     assert outcome.code == 0, outcome.err
-    assert f"refers to User: {subject}-u version 1" in penstock("registry", "get", subject).out
+    assert f"refers to User: {subject}-u version 1" in millstream("registry", "get", subject).out
 
 
-def test_check_tells_which_field_breaks_what(penstock: Penstock, subject: str, old: str, new: str) -> None:
-    penstock("registry", "register", subject, old)
-    assert penstock("registry", "check", subject, old).out == f"compatible: {subject} takes it (level BACKWARD)\n"
-    refused = penstock("registry", "check", subject, new)
+def test_check_tells_which_field_breaks_what(millstream: Millstream, subject: str, old: str, new: str) -> None:
+    millstream("registry", "register", subject, old)
+    assert millstream("registry", "check", subject, old).out == f"compatible: {subject} takes it (level BACKWARD)\n"
+    refused = millstream("registry", "check", subject, new)
     assert refused.code == 1
     assert "READER_FIELD_MISSING_DEFAULT_VALUE" in refused.out
     assert "(User.age)" in refused.out
     assert "(with version 1)" in refused.out
-    assert penstock("registry", "check", subject, new, "--output", "json").documents[0]["is_compatible"] is False
-    assert penstock("registry", "register", subject, new).code == 1
+    assert millstream("registry", "check", subject, new, "--output", "json").documents[0]["is_compatible"] is False
+    assert millstream("registry", "register", subject, new).code == 1
 
 
-def test_levels_are_shown_and_set(penstock: Penstock, subject: str) -> None:
-    assert penstock("registry", "config").out == "global  level BACKWARD  mode READWRITE\n"
-    assert penstock("registry", "config", subject, "--set", "full").out == f"{subject}  level FULL  mode READWRITE\n"
-    shown = penstock("registry", "config", subject, "--output", "json").documents[0]
+def test_levels_are_shown_and_set(millstream: Millstream, subject: str) -> None:
+    assert millstream("registry", "config").out == "global  level BACKWARD  mode READWRITE\n"
+    assert millstream("registry", "config", subject, "--set", "full").out == f"{subject}  level FULL  mode READWRITE\n"
+    shown = millstream("registry", "config", subject, "--output", "json").documents[0]
     assert shown == {"subject": subject, "level": "FULL", "mode": "READWRITE"}
-    assert "level BACKWARD" in penstock("registry", "config", subject, "--unset").out
-    assert "Invalid compatibility level" in penstock("registry", "config", subject, "--set", "sideways").err
+    assert "level BACKWARD" in millstream("registry", "config", subject, "--unset").out
+    assert "Invalid compatibility level" in millstream("registry", "config", subject, "--set", "sideways").err
 
 
-def test_versions_and_subjects_are_deleted(penstock: Penstock, subject: str, old: str) -> None:
-    penstock("registry", "register", subject, old)
-    assert penstock("registry", "delete", subject, "--version", "1").out == f"deleted {subject} version 1\n"
-    assert penstock("registry", "delete", subject, "--permanent").out == f"deleted {subject} version 1 for good\n"
-    gone = penstock("registry", "delete", subject)
-    assert (gone.code, gone.err) == (1, f"penstock: Subject '{subject}' not found.\n")
+def test_versions_and_subjects_are_deleted(millstream: Millstream, subject: str, old: str) -> None:
+    millstream("registry", "register", subject, old)
+    assert millstream("registry", "delete", subject, "--version", "1").out == f"deleted {subject} version 1\n"
+    assert millstream("registry", "delete", subject, "--permanent").out == f"deleted {subject} version 1 for good\n"
+    gone = millstream("registry", "delete", subject)
+    assert (gone.code, gone.err) == (1, f"millstream: Subject '{subject}' not found.\n")
 
 
 @pytest.mark.parametrize("place", ["127.0.0.1:1", "127.0.0.1:port", ""])
-def test_secrets_of_an_address_are_not_told(penstock: Penstock, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+def test_secrets_of_an_address_are_not_told(millstream: Millstream, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     url = f"http://ann:se/c#r?e,t%25@{place}"
-    monkeypatch.setenv("PENSTOCK_REGISTRY", url)
+    monkeypatch.setenv("MILLSTREAM_REGISTRY", url)
     for arguments in (["subjects"], ["subjects", "--url", url], ["subjects", "--help"]):
-        outcome = penstock("registry", *arguments)
+        outcome = millstream("registry", *arguments)
         told = outcome.out + outcome.err
         assert not [part for part in ("ann", "se/c", "c#r", "r?e", "t%") if part in told], told
         assert "--help" in arguments or place in ("127.0.0.1:port", "") or place in told
@@ -114,8 +114,8 @@ def test_secrets_of_an_address_are_not_told(penstock: Penstock, monkeypatch: pyt
         (["serve", "--log-level", "loud"], 2, "--log-level"),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(penstock: Penstock, arguments: list[str], code: int, what: str) -> None:
+def test_what_is_wrong_is_told_in_one_line(millstream: Millstream, arguments: list[str], code: int, what: str) -> None:
     stdin = b'"int"' if "nonsense" in arguments else b"{"
-    outcome = penstock("registry", *arguments, stdin=stdin)
+    outcome = millstream("registry", *arguments, stdin=stdin)
     assert (outcome.code, outcome.err.count("\n")) == (code, 1), outcome.err
     assert what in outcome.err

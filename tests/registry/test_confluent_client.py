@@ -1,4 +1,4 @@
-"""Confluent's own client against Penstock's registry: everything that it can ask."""
+"""Confluent's own client against Millstream's registry: everything that it can ask."""
 
 import json
 from collections.abc import Iterator

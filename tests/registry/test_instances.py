@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.registry.client import RegistryClient
-from penstock.registry.errors import RegistryError
+from millstream.registry.client import RegistryClient
+from millstream.registry.errors import RegistryError
 from tests.brokers import StartBroker
 from tests.registry.registry_process import RegistryProcess, StartRegistry
 from tests.waiting import wait_until

@@ -6,7 +6,7 @@ from typing import Any
 
 import fastavro
 
-from penstock.registry.client import RegistryClient
+from millstream.registry.client import RegistryClient
 
 Schema = dict[str, Any]
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.registry.client import RegistryClient
-from penstock.spark.session import NoJava, check_java, start_session
-from penstock.testing import Broker as InProcessBroker
+from millstream.registry.client import RegistryClient
+from millstream.spark.session import NoJava, check_java, start_session
+from millstream.testing import Broker as InProcessBroker
 from tests.brokers import Broker, make_broker, start_broker
 from tests.topics import topic
 
@@ -57,7 +57,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     except NoJava as error:
         pytest.skip(str(error))
     options = SPARK_OPTIONS | {"spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse"))}
-    session = start_session("penstock-tests", master="local[2]", options=options)
+    session = start_session("millstream-tests", master="local[2]", options=options)
     session.sparkContext.setLogLevel("ERROR")
     yield session
     session.stop()

@@ -6,8 +6,8 @@ A producer that sends through them loses requests before the broker has read the
 import socket
 from typing import Any
 
-from penstock.client.address import Address
-from penstock.client.transport import open_tcp
+from millstream.client.address import Address
+from millstream.client.transport import open_tcp
 
 
 class Breaks:

@@ -1,4 +1,4 @@
-"""`format("penstock")` that ends Spark without warning at a chosen stage of a micro-batch: before, between and after its commits.
+"""`format("millstream")` that ends Spark without warning at a chosen stage of a micro-batch: before, between and after its commits.
 
 Stages: `rows` (a task has written, the sink has not committed), `checkpoint` (the sink has committed, the checkpoint does not know).
 """
@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from penstock.spark.data_source import PenstockDataSource
-from penstock.spark.stream_writer import BatchWritten, PenstockStreamWriter
+from millstream.spark.data_source import MillstreamDataSource
+from millstream.spark.stream_writer import BatchWritten, MillstreamStreamWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-STAGE = "PENSTOCK_TEST_STAGE"
-JVM_FILE = "PENSTOCK_TEST_JVM"
+STAGE = "MILLSTREAM_TEST_STAGE"
+JVM_FILE = "MILLSTREAM_TEST_JVM"
 
 
-class DyingWriter(PenstockStreamWriter):
+class DyingWriter(MillstreamStreamWriter):
     """Kills the JVM, and with it the query, at the stage that the environment names."""
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> BatchWritten:
@@ -36,7 +36,7 @@ class DyingWriter(PenstockStreamWriter):
         _end_spark()
 
 
-class DyingDataSource(PenstockDataSource):
+class DyingDataSource(MillstreamDataSource):
     """The data source with that writer."""
 
     @classmethod

@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-from penstock.spark.session import start_session
+from millstream.spark.session import start_session
 from tests.spark.conftest import SPARK_OPTIONS
 from tests.spark.dying_data_source import JVM_FILE, STAGE, DyingDataSource
 
@@ -19,7 +19,7 @@ def main(bootstrap: str, source: str, target: str, checkpoint: str, stage: str) 
     spark = start_session("dying", master="local[2]", options=SPARK_OPTIONS)
     pid_file.write_text(str(spark.sparkContext._gateway.proc.pid))  # type: ignore[union-attr]
     spark.dataSource.register(DyingDataSource)
-    rows = spark.readStream.format("penstock").option("kafka.bootstrap.servers", bootstrap).option("subscribe", source)
+    rows = spark.readStream.format("millstream").option("kafka.bootstrap.servers", bootstrap).option("subscribe", source)
     query = (
         rows.option("startingOffsets", "earliest")
         .load()

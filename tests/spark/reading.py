@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 
 def frame(spark: "SparkSession", broker: Broker, topic: str | None = None, **options: object) -> "DataFrame":
     """A batch read; an underscore twice in a keyword stands for a dot."""
-    return spark.read.format("penstock").options(**_options(broker, topic, options)).load()
+    return spark.read.format("millstream").options(**_options(broker, topic, options)).load()
 
 
 def stream(spark: "SparkSession", broker: Broker, topic: str | None = None, **options: object) -> "DataFrame":
     """A streaming read, from the earliest offset unless said otherwise."""
-    return spark.readStream.format("penstock").options(**_options(broker, topic, {"startingOffsets": "earliest"} | options)).load()
+    return spark.readStream.format("millstream").options(**_options(broker, topic, {"startingOffsets": "earliest"} | options)).load()
 
 
 def _options(broker: Broker, topic: str | None, options: dict[str, object]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.registry.client import Reference, RegistryClient
+from millstream.registry.client import Reference, RegistryClient
 from tests.brokers import Broker
 from tests.spark.avro_messages import message, record, register
 from tests.spark.reading import frame, stream

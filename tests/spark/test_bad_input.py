@@ -55,8 +55,8 @@ def test_a_time_after_the_last_record_is_told_unless_the_end_is_wanted(spark: Sp
 def test_a_broker_that_does_not_answer_is_told_by_its_address(spark: SparkSession) -> None:
     options = {"kafka.bootstrap.servers": NOBODY, "subscribe": "topic", "kafka.request.timeout.ms": "2000"}
     with pytest.raises(Exception, match=rf"no broker answers at {NOBODY}: connection refused; is it running, and is the address right\?"):
-        spark.read.format("penstock").options(**options).load().collect()
-    query = spark.readStream.format("penstock").options(**options).load().writeStream.format("noop").start()
+        spark.read.format("millstream").options(**options).load().collect()
+    query = spark.readStream.format("millstream").options(**options).load().writeStream.format("noop").start()
     with pytest.raises(Exception, match=rf"no broker answers at {NOBODY}: connection refused"):
         query.awaitTermination(300)
 
@@ -67,7 +67,7 @@ def test_what_the_connection_cannot_do_yet_is_refused_and_not_sent_in_the_clear(
 
 
 def test_a_schema_that_topics_do_not_have_is_refused(spark: SparkSession, broker: Broker, topic: str) -> None:
-    reader = spark.read.format("penstock").option("kafka.bootstrap.servers", broker.bootstrap_servers).option("subscribe", topic)
+    reader = spark.read.format("millstream").option("kafka.bootstrap.servers", broker.bootstrap_servers).option("subscribe", topic)
     with pytest.raises(Exception, match="option schema: there is no column 'nope': choose from key, value, topic"):
         reader.schema("nope INT").load().collect()
     with pytest.raises(Exception, match="option schema: the column offset is bigint, not string"):

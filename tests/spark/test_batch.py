@@ -63,7 +63,7 @@ def test_columns_that_are_not_wanted_are_not_there(spark: SparkSession, broker: 
     assert frame(spark, broker, topic, columns="offset, VALUE").columns == ["value", "offset"]
     assert frame(spark, broker, topic, columns="offset").selectExpr("sum(offset)").collect()[0][0] == 45
     options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": topic}
-    own = spark.read.format("penstock").schema("offset BIGINT, key BINARY").options(**options).load()
+    own = spark.read.format("millstream").schema("offset BIGINT, key BINARY").options(**options).load()
     assert [tuple(row) for row in own.collect()] == [(number, None) for number in range(10)]
 
 
@@ -166,7 +166,7 @@ def test_a_frame_keeps_the_offsets_of_its_first_action(spark: SparkSession, brok
 
 def test_sql_reads_a_topic_through_a_temporary_view(spark: SparkSession, broker: Broker, numbered: str) -> None:
     options = f"`kafka.bootstrap.servers` '{broker.bootstrap_servers}', subscribe '{numbered}'"
-    spark.sql(f"CREATE TEMPORARY VIEW numbered USING penstock OPTIONS ({options})")
+    spark.sql(f"CREATE TEMPORARY VIEW numbered USING millstream OPTIONS ({options})")
     try:
         assert spark.sql("SELECT count(*), sum(CAST(CAST(value AS STRING) AS INT)) FROM numbered").collect()[0][:] == (20, 45 + 1045)
     finally:

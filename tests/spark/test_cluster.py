@@ -1,4 +1,4 @@
-"""Spark as a cluster: executors in other processes, Penstock shipped to them in a zip."""
+"""Spark as a cluster: executors in other processes, Millstream shipped to them in a zip."""
 
 import json
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark.session import NoJava, check_java
+from millstream.spark.session import NoJava, check_java
 from tests.brokers import Broker
 from tests.spark.read_back import ends, read_with_confluent
 from tests.spark.standalone_cluster import standalone_cluster, submit
@@ -32,7 +32,7 @@ def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def zipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("zip") / "penstock.zip"
+    target = tmp_path_factory.mktemp("zip") / "millstream.zip"
     subprocess.run([sys.executable, ROOT / "scripts" / "spark_zip.py", target], check=True, timeout=30)
     return target
 
@@ -51,7 +51,7 @@ def run_job(master: str, broker: Broker, zipped: Path) -> dict[str, object]:
 def test_a_standalone_cluster_of_two_workers_writes_and_reads(master: str, broker: Broker, zipped: Path) -> None:
     outcome = run_job(master, broker, zipped)
     assert len(outcome["parents"]) == 2, "two executors"  # type: ignore[arg-type]
-    assert all(".zip/penstock/" in file for file in outcome["files"])  # type: ignore[attr-defined]
+    assert all(".zip/millstream/" in file for file in outcome["files"])  # type: ignore[attr-defined]
 
 
 def test_local_cluster_writes_and_reads(broker: Broker, zipped: Path, master: str) -> None:

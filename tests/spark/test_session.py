@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.spark.session import NoJava, check_java
+from millstream.spark.session import NoJava, check_java
 
 
 def test_workers_run_the_interpreter_of_the_driver(spark: SparkSession) -> None:
@@ -18,7 +18,7 @@ def test_workers_run_the_interpreter_of_the_driver(spark: SparkSession) -> None:
 
 def test_the_format_is_registered_by_installing_the_package(spark: SparkSession) -> None:
     with pytest.raises(Exception, match=r"kafka\.bootstrap\.servers"):
-        spark.read.format("penstock").load()
+        spark.read.format("millstream").load()
 
 
 def java_that_says(directory: Path, text: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ SCHEMA = "key string, value binary, headers array<struct<key: string, value: bin
 
 def save(rows: "DataFrame", broker: Broker, **options: object) -> None:
     """Write rows; `kafka_acks` stands for `kafka.acks`, `value_format` for `value.format`."""
-    writer = rows.write.format("penstock").mode("append").option("kafka.bootstrap.servers", broker.bootstrap_servers)
+    writer = rows.write.format("millstream").mode("append").option("kafka.bootstrap.servers", broker.bootstrap_servers)
     for name, value in options.items():
         writer = writer.option(name.replace("_", "."), str(value))
     writer.save()
@@ -45,7 +45,7 @@ def test_other_clients_read_what_was_written(spark: "SparkSession", broker: Brok
 def test_what_was_read_can_be_written_as_it_is(spark: "SparkSession", broker: Broker) -> None:
     source, target = create_topic(broker, partitions=3), create_topic(broker, partitions=3)
     save(spark.createDataFrame(ROWS, SCHEMA), broker, topic=source)
-    read = spark.read.format("penstock").option("kafka.bootstrap.servers", broker.bootstrap_servers)
+    read = spark.read.format("millstream").option("kafka.bootstrap.servers", broker.bootstrap_servers)
     save(read.option("subscribe", source).option("includeHeaders", "true").load(), broker, topic=target)
     written, read_again = [[message.without_place() for message in read_with_confluent(broker, topic)] for topic in (source, target)]
     assert read_again == written
@@ -58,11 +58,11 @@ def test_no_broker_and_no_topic_are_told_by_their_options(spark: "SparkSession",
         ({"kafka.bootstrap.servers": broker.bootstrap_servers}, "option topic: it is required, because the rows have no column `topic`"),
     ):
         with pytest.raises(Exception, match=expected):
-            rows.write.format("penstock").mode("append").options(**options).save()
+            rows.write.format("millstream").mode("append").options(**options).save()
 
 
 def test_a_topic_cannot_be_overwritten(spark: "SparkSession", broker: Broker) -> None:
-    rows = spark.createDataFrame([("a",)], "value string").write.format("penstock").option("topic", "t")
+    rows = spark.createDataFrame([("a",)], "value string").write.format("millstream").option("topic", "t")
     with pytest.raises(Exception, match="a topic cannot be overwritten, only appended to: write with mode append"):
         rows.option("kafka.bootstrap.servers", broker.bootstrap_servers).mode("overwrite").save()
 

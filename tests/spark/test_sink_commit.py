@@ -3,9 +3,9 @@
 import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from penstock.client.cluster import Cluster
-from penstock.spark.sink_progress import SinkProgress, WrittenBatch
-from penstock.spark.stream_writer import BatchWritten, PenstockStreamWriter
+from millstream.client.cluster import Cluster
+from millstream.spark.sink_progress import SinkProgress, WrittenBatch
+from millstream.spark.stream_writer import BatchWritten, MillstreamStreamWriter
 from tests.brokers import Broker
 from tests.topics import fresh_name
 
@@ -19,7 +19,7 @@ def remembered(broker: Broker, query: str, topic: str) -> WrittenBatch | None:
 
 def commit(broker: Broker, query: str, topic: str, batch_id: int, *, rows: int) -> None:
     """Commit a micro-batch whose one task has written so many rows."""
-    writer = PenstockStreamWriter({"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": topic}, VALUES)
+    writer = MillstreamStreamWriter({"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": topic}, VALUES)
     before = remembered(broker, query, topic)
     topics = frozenset({topic} if rows else ())
     writer.commit([BatchWritten(query, topics, rows, digest=rows, remembered=before)], batch_id)

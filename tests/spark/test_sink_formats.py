@@ -15,11 +15,11 @@ from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from penstock.registry.client import RegistryClient
-from penstock.spark.avro_encoding import AvroMismatch
-from penstock.spark.avro_field import SchemaUnavailable
-from penstock.spark.sink_options import plan_sink
-from penstock.spark.task_writer import write_rows
+from millstream.registry.client import RegistryClient
+from millstream.spark.avro_encoding import AvroMismatch
+from millstream.spark.avro_field import SchemaUnavailable
+from millstream.spark.sink_options import plan_sink
+from millstream.spark.task_writer import write_rows
 from tests.brokers import Broker
 from tests.spark.read_back import read_with_confluent
 from tests.topics import create_topic, fresh_name
@@ -69,7 +69,7 @@ def test_spark_writes_typed_columns_that_others_read_and_reads_them_itself(
         " TIMESTAMP '2026-11-15 09:30:00Z' AS at FROM range(3)"
     ).coalesce(1)
     options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "schema.registry.url": registry_url, "value.format": "avro"}
-    rows.write.format("penstock").mode("append").options(**options).option("topic", topic).save()
+    rows.write.format("millstream").mode("append").options(**options).option("topic", topic).save()
     assert deserialized(broker, topic, registry_url) == [
         {
             "id": number,
@@ -82,7 +82,7 @@ def test_spark_writes_typed_columns_that_others_read_and_reads_them_itself(
         }
         for number in range(3)
     ]
-    again = spark.read.format("penstock").options(**options).option("subscribe", topic).load().select("value.*")
+    again = spark.read.format("millstream").options(**options).option("subscribe", topic).load().select("value.*")
     assert sorted(again.collect()) == sorted(rows.collect())
 
 
@@ -140,7 +140,7 @@ def test_keys_have_schemas_of_their_own_and_nulls_stay_null(broker: Broker, regi
 def read_again(spark: "SparkSession", broker: Broker, topic: str, registry_url: str) -> list[Any]:
     """The values of a topic as our own source reads them."""
     options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "schema.registry.url": registry_url, "value.format": "avro"}
-    rows = spark.read.format("penstock").options(**options).option("subscribe", topic).load().select("value").collect()
+    rows = spark.read.format("millstream").options(**options).option("subscribe", topic).load().select("value").collect()
     return [bytes(value) if isinstance(value, bytearray) else value for (value,) in rows]
 
 

@@ -9,16 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.client.errors import BrokerUnavailable
-from penstock.client.topic_partition import TopicPartition
-from penstock.spark.batch_encoding import BatchPacker
-from penstock.spark.batch_kernels import row_sizes
-from penstock.spark.binary_columns import Rows, binary_column, no_headers, null_column
-from penstock.spark.delivery import DeliveryFailed
-from penstock.spark.producer_settings import Compression, ProducerSettings
-from penstock.spark.raw_producer import RawProducer
-from penstock.spark.worker_producers import borrow_producer
-from penstock.wire.compression import Codec
+from millstream.client.errors import BrokerUnavailable
+from millstream.client.topic_partition import TopicPartition
+from millstream.spark.batch_encoding import BatchPacker
+from millstream.spark.batch_kernels import row_sizes
+from millstream.spark.binary_columns import Rows, binary_column, no_headers, null_column
+from millstream.spark.delivery import DeliveryFailed
+from millstream.spark.producer_settings import Compression, ProducerSettings
+from millstream.spark.raw_producer import RawProducer
+from millstream.spark.worker_producers import borrow_producer
+from millstream.wire.compression import Codec
 from tests.brokers import Broker, StartBroker
 from tests.spark.cutting_socket import Breaks
 from tests.topics import create_topic, delete_topic, fresh_name, read_all
@@ -102,7 +102,7 @@ def test_batches_larger_than_the_topic_takes_are_split_and_those_that_follow_mad
 
 
 def values_of_any_codec(broker: Broker, topic: str) -> list[bytes | None]:
-    from penstock.wire.records import decode_records, split_batches
+    from millstream.wire.records import decode_records, split_batches
     from tests.topics import fetch
 
     values: list[bytes | None] = []

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.spark.sink_progress import group_of_query
+from millstream.spark.sink_progress import group_of_query
 from tests.brokers import Broker
 from tests.connection import Connection
 from tests.spark.read_back import ends, read_with_confluent
@@ -29,13 +29,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 def source(spark: "SparkSession", broker: Broker, topic: str, **options: int) -> "DataFrame":
-    reader = spark.readStream.format("penstock").option("kafka.bootstrap.servers", broker.bootstrap_servers).options(**options)
+    reader = spark.readStream.format("millstream").option("kafka.bootstrap.servers", broker.bootstrap_servers).options(**options)
     return reader.option("subscribe", topic).option("startingOffsets", "earliest").load().select("key", "value")
 
 
 def copy(rows: "DataFrame", broker: Broker, checkpoint: str, **options: str) -> "StreamingQuery":
     """Write what there is, in one or more micro-batches, and end."""
-    writer = rows.writeStream.format("penstock").option("kafka.bootstrap.servers", broker.bootstrap_servers)
+    writer = rows.writeStream.format("millstream").option("kafka.bootstrap.servers", broker.bootstrap_servers)
     query = writer.options(**options).option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     assert query.awaitTermination(200)
     return query

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from penstock.client.cluster import Cluster
-from penstock.client.list_offsets import EARLIEST, OffsetAndTime
-from penstock.client.topic_partition import TopicPartition
-from penstock.spark.data_loss import DataLoss
-from penstock.spark.options import parse_read_options
-from penstock.spark.planning import Slice
-from penstock.spark.record_kernel import WITH_VALUE
-from penstock.spark.slice_reader import SliceReader
+from millstream.client.cluster import Cluster
+from millstream.client.list_offsets import EARLIEST, OffsetAndTime
+from millstream.client.topic_partition import TopicPartition
+from millstream.spark.data_loss import DataLoss
+from millstream.spark.options import parse_read_options
+from millstream.spark.planning import Slice
+from millstream.spark.record_kernel import WITH_VALUE
+from millstream.spark.slice_reader import SliceReader
 from tests.brokers import Broker
 from tests.spark.admin import delete_records
 from tests.spark.topic_content import Message, write

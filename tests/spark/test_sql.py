@@ -17,7 +17,7 @@ def create_view(spark: "SparkSession", broker: Broker, columns: str = "", **opti
     name = fresh_name("view").replace("-", "_")
     given = {"kafka.bootstrap.servers": broker.bootstrap_servers} | options
     listed = ", ".join(f"`{option}` '{value}'" for option, value in given.items())
-    spark.sql(f"CREATE TEMPORARY VIEW {name} {columns} USING penstock OPTIONS ({listed})")
+    spark.sql(f"CREATE TEMPORARY VIEW {name} {columns} USING millstream OPTIONS ({listed})")
     return name
 
 
@@ -66,7 +66,7 @@ def test_a_topic_cannot_be_overwritten_by_sql(spark: "SparkSession", broker: Bro
 def test_a_table_of_the_catalog_says_that_it_has_no_options(spark: "SparkSession", broker: Broker) -> None:
     name = fresh_name("table").replace("-", "_")
     spark.sql(
-        f"CREATE TABLE {name} (value STRING) USING penstock OPTIONS (topic 'x', `kafka.bootstrap.servers` '{broker.bootstrap_servers}')"
+        f"CREATE TABLE {name} (value STRING) USING millstream OPTIONS (topic 'x', `kafka.bootstrap.servers` '{broker.bootstrap_servers}')"
     )
     with pytest.raises(Exception, match="In SQL use CREATE TEMPORARY VIEW: CREATE TABLE does not pass its options on"):
         spark.sql(f"INSERT INTO {name} VALUES ('a')")

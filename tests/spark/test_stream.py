@@ -61,7 +61,7 @@ def test_a_stream_reads_what_is_there_and_what_comes(spark: SparkSession, broker
 def test_a_stream_begins_at_the_end_unless_told_otherwise(spark: SparkSession, broker: Broker, topic: str) -> None:
     write_numbers(broker, topic, range(10))
     options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": topic}
-    with Traffic(broker, topic), running(spark.readStream.format("penstock").options(**options).load()) as query:
+    with Traffic(broker, topic), running(spark.readStream.format("millstream").options(**options).load()) as query:
         wait_until(lambda: query.recentProgress, "the first look", deadline_s=240)
         write_numbers(broker, topic, range(10, 12))
         wait_for(spark, query, [10, 11])

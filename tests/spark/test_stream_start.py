@@ -26,7 +26,7 @@ class Interrupted(Exception):
 def default_stream(spark: SparkSession, broker: Broker, topic: str) -> DataFrame:
     """With no option but those that it needs."""
     options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": topic}
-    return spark.readStream.format("penstock").options(**options).load()
+    return spark.readStream.format("millstream").options(**options).load()
 
 
 def run(data: DataFrame, checkpoint: str, *, until: Callable[[Batches], object] = bool, fail: bool = False, **trigger: Any) -> Batches:

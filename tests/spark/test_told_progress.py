@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.client.cluster import Cluster
-from penstock.client.topic_partition import TopicPartition
-from penstock.errors import MalformedFrame
-from penstock.spark.told_progress import ToldProgress
+from millstream.client.cluster import Cluster
+from millstream.client.topic_partition import TopicPartition
+from millstream.errors import MalformedFrame
+from millstream.spark.told_progress import ToldProgress
 from tests.brokers import Broker
 from tests.spark.admin import committed, member_of
 from tests.spark.topic_content import write_numbers

@@ -1,6 +1,6 @@
 import time
 
-from penstock.clock import ManualClock, SystemClock
+from millstream.clock import ManualClock, SystemClock
 
 
 def test_the_system_clock_tells_milliseconds_since_1970() -> None:

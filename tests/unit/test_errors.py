@@ -2,27 +2,27 @@ import inspect
 
 import pytest
 
-from penstock import admin_errors, errors
-from penstock.errors import KafkaError, PenstockError, StartupError, UnknownServerError, UsageError
+from millstream import admin_errors, errors
+from millstream.errors import KafkaError, MillstreamError, StartupError, UnknownServerError, UsageError
 
 MODULES = (errors, admin_errors)
 ALL_ERRORS = list(
     dict.fromkeys(
-        value for module in MODULES for value in vars(module).values() if isinstance(value, type) and issubclass(value, PenstockError)
+        value for module in MODULES for value in vars(module).values() if isinstance(value, type) and issubclass(value, MillstreamError)
     )
 )
 KAFKA_ERRORS = [error for error in ALL_ERRORS if issubclass(error, KafkaError)]
 
 
 @pytest.mark.parametrize("error", ALL_ERRORS, ids=lambda error: error.__name__)
-def test_every_error_stands_in_the_tree_of_the_module(error: type[PenstockError]) -> None:
+def test_every_error_stands_in_the_tree_of_the_module(error: type[MillstreamError]) -> None:
     (tree,) = [module.__doc__ for module in MODULES if module.__name__ == error.__module__]
     assert tree is not None
     assert error.__name__ in tree.replace(",", " ").split()
 
 
 @pytest.mark.parametrize("error", ALL_ERRORS, ids=lambda error: error.__name__)
-def test_every_error_says_what_it_means(error: type[PenstockError]) -> None:
+def test_every_error_says_what_it_means(error: type[MillstreamError]) -> None:
     assert inspect.getdoc(error)
 
 

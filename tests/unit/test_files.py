@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.files import Buffer, FileHandle, Files
+from millstream.files import Buffer, FileHandle, Files
 
 
 class StutteringFiles(Files):

@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.json_object import JsonObject
+from millstream.json_object import JsonObject
 
 
 def parsed(text: str) -> JsonObject:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from penstock.errors import StartupError, UsageError
-from penstock.testing import Broker
+from millstream.errors import StartupError, UsageError
+from millstream.testing import Broker
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -40,7 +40,7 @@ def test_a_broker_serves_clients_and_is_gone_afterwards() -> None:
         port = int(broker.bootstrap_servers.rpartition(":")[2])
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", port), timeout=5)
-    assert "penstock-broker" not in {thread.name for thread in set(threading.enumerate()) - before}
+    assert "millstream-broker" not in {thread.name for thread in set(threading.enumerate()) - before}
 
 
 def test_two_brokers_do_not_know_each_other() -> None:
@@ -102,15 +102,15 @@ def test_stopping_twice_is_fine() -> None:
 
 
 def test_the_plugin_costs_nothing_until_its_fixture_is_used() -> None:
-    program = "import sys, penstock.pytest_plugin; print([name for name in sys.modules if name.startswith('penstock')])"
+    program = "import sys, millstream.pytest_plugin; print([name for name in sys.modules if name.startswith('millstream')])"
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert finished.stdout == "['penstock', 'penstock.pytest_plugin']\n"
+    assert finished.stdout == "['millstream', 'millstream.pytest_plugin']\n"
 
 
 def test_the_hello_example_reads_what_it_sent(
-    penstock_broker: Broker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    millstream_broker: Broker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["hello", penstock_broker.bootstrap_servers])
+    monkeypatch.setattr(sys, "argv", ["hello", millstream_broker.bootstrap_servers])
     runpy.run_path(str(EXAMPLES / "hello_producer_consumer.py"), run_name="__main__")
     assert capsys.readouterr().out == "hello\nbonjour\nguten Tag\n"
 

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from penstock.broker.server import BrokerServer
-from penstock.broker.server_options import ServerOptions
-from penstock.files import Files
+from millstream.broker.server import BrokerServer
+from millstream.broker.server_options import ServerOptions
+from millstream.files import Files
 from tests.connection import CREATE_TOPICS, FIND_COORDINATOR, decode_response, encode_request
 
 OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP, HEARTBEAT, SYNC_GROUP, DESCRIBE_GROUPS, LIST_GROUPS = 8, 9, 11, 12, 14, 15, 16

@@ -5,10 +5,10 @@ from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from penstock.broker.handlers.produce import ProduceFamily
-from penstock.broker.record_turns import RecordTurns
-from penstock.clock import Clock
-from penstock.cluster.replicas import Replicas
+from millstream.broker.handlers.produce import ProduceFamily
+from millstream.broker.record_turns import RecordTurns
+from millstream.clock import Clock
+from millstream.cluster.replicas import Replicas
 
 
 def produce_family(replicas: Replicas, clock: Clock, *, turns: RecordTurns | None = None) -> ProduceFamily:

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker import cleaning
-from penstock.broker.cleaning import LogCleaning
-from penstock.broker.live_settings import LiveSettings
-from penstock.clock import ManualClock
-from penstock.files import Files
-from penstock.log.config import LogConfig
-from penstock.log.latest_offsets import ENTRY_BYTES
-from penstock.log.log import Log
-from penstock.log.manager import LogManager
+from millstream.broker import cleaning
+from millstream.broker.cleaning import LogCleaning
+from millstream.broker.live_settings import LiveSettings
+from millstream.clock import ManualClock
+from millstream.files import Files
+from millstream.log.config import LogConfig
+from millstream.log.latest_offsets import ENTRY_BYTES
+from millstream.log.log import Log
+from millstream.log.manager import LogManager
 from tests.unit.broker.eventually import eventually
 from tests.unit.cluster.hosting import NOW_MS, TOPIC_ID
 from tests.unit.log.compaction import pairs, write

@@ -10,11 +10,11 @@ from uuid import UUID
 
 import pytest
 
-from penstock.broker.commit_lane import MAX_REMEMBERED_BYTES
-from penstock.broker.group_shard import GroupShard
-from penstock.broker.server import BrokerServer
-from penstock.errors import IllegalGeneration, UnknownMemberId, UnknownTopicOrPartition
-from penstock.groups.repeated_commit import RepeatedCommit
+from millstream.broker.commit_lane import MAX_REMEMBERED_BYTES
+from millstream.broker.group_shard import GroupShard
+from millstream.broker.server import BrokerServer
+from millstream.errors import IllegalGeneration, UnknownMemberId, UnknownTopicOrPartition
+from millstream.groups.repeated_commit import RepeatedCommit
 from tests.connection import DELETE_TOPICS, decode_response, encode_request
 from tests.unit.broker.eventually import eventually
 from tests.unit.broker.group_client import OFFSET_COMMIT, ask, create, fetch, find, group_server

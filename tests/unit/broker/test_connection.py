@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from penstock.broker.connection import MAX_QUEUED_BYTES, MAX_UNANSWERED, Connection, PendingReply
-from penstock.broker.frame_reader import ReceiveBuffers
-from penstock.errors import MalformedFrame
+from millstream.broker.connection import MAX_QUEUED_BYTES, MAX_UNANSWERED, Connection, PendingReply
+from millstream.broker.frame_reader import ReceiveBuffers
+from millstream.errors import MalformedFrame
 from tests.unit.broker.conftest import Ends
 from tests.unit.broker.eventually import eventually
 from tests.unit.broker.test_frame_reader import framed

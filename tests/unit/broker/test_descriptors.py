@@ -2,7 +2,7 @@ import resource
 
 import pytest
 
-from penstock.broker.descriptors import OWN, Descriptors, raise_descriptor_limit
+from millstream.broker.descriptors import OWN, Descriptors, raise_descriptor_limit
 
 
 @pytest.mark.parametrize(("soft", "hard", "expected"), [(100, 4096, 4096), (4096, 4096, 4096), (256, resource.RLIM_INFINITY, 10_240)])

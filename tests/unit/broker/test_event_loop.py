@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from penstock.broker.event_loop import BrokerLoop, events_of
+from millstream.broker.event_loop import BrokerLoop, events_of
 
 Pair = tuple[socket.socket, socket.socket]
 

@@ -2,12 +2,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker import fetch_sessions as module
-from penstock.broker.fetch_sessions import FetchSession, FetchSessions
-from penstock.errors import FetchSessionIdNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch
-from penstock.files import FileHandle
-from penstock.log.region import FileRegion
-from penstock.wire.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionFetched
+from millstream.broker import fetch_sessions as module
+from millstream.broker.fetch_sessions import FetchSession, FetchSessions
+from millstream.errors import FetchSessionIdNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch
+from millstream.files import FileHandle
+from millstream.log.region import FileRegion
+from millstream.wire.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic, PartitionFetched
 
 REGION = FileRegion(FileHandle(-1, Path("none")), 0, 10)
 

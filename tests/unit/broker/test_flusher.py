@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.flusher import MOST_AT_ONCE, Flusher
-from penstock.clock import ManualClock
-from penstock.cluster.partition import Partition
-from penstock.errors import KafkaError, StorageError
-from penstock.log.manager import LogManager
+from millstream.broker.flusher import MOST_AT_ONCE, Flusher
+from millstream.clock import ManualClock
+from millstream.cluster.partition import Partition
+from millstream.errors import KafkaError, StorageError
+from millstream.log.manager import LogManager
 from tests.unit.broker.eventually import eventually
 from tests.unit.cluster.hosting import append, host, started_logs
 from tests.unit.coordination.failing_files import FailingFiles

@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.broker.frame_reader import (
+from millstream.broker.frame_reader import (
     FIRST_SIZE,
     KEEP_ASIDE_UP_TO,
     MAX_POOLED,
@@ -9,7 +9,7 @@ from penstock.broker.frame_reader import (
     FrameReader,
     ReceiveBuffers,
 )
-from penstock.errors import MalformedFrame
+from millstream.errors import MalformedFrame
 
 MIB = 1024 * 1024
 

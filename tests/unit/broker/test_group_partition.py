@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.broker.group_partition import java_hash_code, partition_of_group
+from millstream.broker.group_partition import java_hash_code, partition_of_group
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.group_replay import replay
-from penstock.groups.classic_records import GroupMetadata, MemberRecord, group_metadata_record
-from penstock.groups.offset_records import CommittedOffset, encode_offset_key, encode_offset_value
-from penstock.groups.outcome import GroupRecord
+from millstream.broker.group_replay import replay
+from millstream.groups.classic_records import GroupMetadata, MemberRecord, group_metadata_record
+from millstream.groups.offset_records import CommittedOffset, encode_offset_key, encode_offset_value
+from millstream.groups.outcome import GroupRecord
 from tests.unit.broker.group_client import find, group_server
 
 
@@ -79,7 +79,7 @@ async def test_batch_that_is_rotten_is_told_and_passed_over(tmp_path: Path, capl
 
 
 async def test_loop_goes_on_while_a_long_log_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.broker.group_replay.SLICE_SECONDS", 0.0)
+    monkeypatch.setattr("millstream.broker.group_replay.SLICE_SECONDS", 0.0)
     async with group_server(tmp_path) as server:
         await find(server)
         shard = server._groups.shard("group")

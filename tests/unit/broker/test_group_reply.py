@@ -3,13 +3,13 @@ import socket
 
 import pytest
 
-from penstock.broker.api import Fields, Request
-from penstock.broker.connection import Connection
-from penstock.broker.frame_reader import ReceiveBuffers
-from penstock.broker.group_reply import GatheredReply, GroupReply
-from penstock.errors import KafkaError, NotCoordinator
-from penstock.wire.api import ApiKey
-from penstock.wire.frames import RequestHeader
+from millstream.broker.api import Fields, Request
+from millstream.broker.connection import Connection
+from millstream.broker.frame_reader import ReceiveBuffers
+from millstream.broker.group_reply import GatheredReply, GroupReply
+from millstream.errors import KafkaError, NotCoordinator
+from millstream.wire.api import ApiKey
+from millstream.wire.frames import RequestHeader
 from tests.unit.broker.conftest import Ends
 
 

@@ -1,8 +1,8 @@
 import pytest
 
-from penstock.broker.group_settings import group_settings, offsets_topic_configs
-from penstock.errors import UsageError
-from penstock.options.settings import BrokerSettings
+from millstream.broker.group_settings import group_settings, offsets_topic_configs
+from millstream.errors import UsageError
+from millstream.options.settings import BrokerSettings
 
 
 def test_defaults_are_kafkas_except_that_a_new_group_hardly_waits() -> None:

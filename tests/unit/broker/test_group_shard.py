@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.broker.api import Fields, Request
-from penstock.broker.group_shard import GroupShard, as_coordinator_error
-from penstock.broker.groups import Groups
-from penstock.broker.handlers.group_admin import GroupAdminFamily
-from penstock.errors import (
+from millstream.broker.api import Fields, Request
+from millstream.broker.group_shard import GroupShard, as_coordinator_error
+from millstream.broker.groups import Groups
+from millstream.broker.handlers.group_admin import GroupAdminFamily
+from millstream.errors import (
     CoordinatorNotAvailable,
     KafkaError,
     MessageTooLarge,
@@ -23,14 +23,14 @@ from penstock.errors import (
     StorageError,
     UnknownServerError,
 )
-from penstock.groups.commands import CommitOffsets, ConsumerHeartbeat, PartitionOffset, TopicOffsets
-from penstock.groups.consumer_group import ConsumerGroup
-from penstock.groups.coordinator import GroupCoordinator
-from penstock.groups.offset_records import OFFSET_KEY_START
-from penstock.groups.outcome import GroupRecord
-from penstock.groups.settings import GroupSettings
-from penstock.wire.batch import read_header
-from penstock.wire.records import decode_records, split_batches
+from millstream.groups.commands import CommitOffsets, ConsumerHeartbeat, PartitionOffset, TopicOffsets
+from millstream.groups.consumer_group import ConsumerGroup
+from millstream.groups.coordinator import GroupCoordinator
+from millstream.groups.offset_records import OFFSET_KEY_START
+from millstream.groups.outcome import GroupRecord
+from millstream.groups.settings import GroupSettings
+from millstream.wire.batch import read_header
+from millstream.wire.records import decode_records, split_batches
 from tests.unit.broker.eventually import eventually
 from tests.unit.broker.group_client import find, group_server
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.group_partition import partition_of_group
-from penstock.broker.groups import OFFSETS_TOPIC
-from penstock.broker.server import BrokerServer
-from penstock.errors import (
+from millstream.broker.group_partition import partition_of_group
+from millstream.broker.groups import OFFSETS_TOPIC
+from millstream.broker.server import BrokerServer
+from millstream.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     InvalidRequest,
@@ -131,7 +131,7 @@ async def test_while_groups_are_loaded_clients_are_told_to_wait_and_heartbeats_a
         await gate.wait()
         return 0
 
-    monkeypatch.setattr("penstock.broker.groups.replay", wait)
+    monkeypatch.setattr("millstream.broker.groups.replay", wait)
     async with group_server(tmp_path) as server:
         assert await find(server) == 0
         assert await fetch(server) == (CoordinatorLoadInProgress.code, -1)
@@ -204,7 +204,7 @@ async def test_clients_do_not_write_into_the_topic_of_offsets(tmp_path: Path) ->
 
 
 async def test_shard_whose_append_failed_says_so_and_is_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.broker.groups.RELOAD_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr("millstream.broker.groups.RELOAD_AFTER_SECONDS", 0.0)
     async with group_server(tmp_path) as server:
         await find(server)
         await create(server)

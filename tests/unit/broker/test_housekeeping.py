@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.flusher import Flusher
-from penstock.broker.housekeeping import Housekeeping
-from penstock.broker.live_settings import LiveSettings
-from penstock.clock import ManualClock
-from penstock.cluster.replicas import Replicas
-from penstock.log.manager import LogManager
+from millstream.broker.flusher import Flusher
+from millstream.broker.housekeeping import Housekeeping
+from millstream.broker.live_settings import LiveSettings
+from millstream.clock import ManualClock
+from millstream.cluster.replicas import Replicas
+from millstream.log.manager import LogManager
 from tests.unit.broker.eventually import eventually
 from tests.unit.cluster.hosting import NOW_MS, append, topic_state, view_of
 

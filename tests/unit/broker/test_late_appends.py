@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.frame_reader import ReceiveBuffers
-from penstock.broker.produce_run import ProduceRun
-from penstock.broker.record_turns import REBUILT_BYTES_LIKE_A_RECORD, RECORDS_PER_SLICE, RECORDS_PER_TURN, SMALL_REBUILT_BYTES
-from penstock.broker.unfolding import MAX_IN_WORK
-from penstock.clock import ManualClock
-from penstock.errors import InvalidRecord, InvalidTimestamp
-from penstock.files import Buffer
-from penstock.log.config import LogConfig
-from penstock.log.record_scan import RecordScan
-from penstock.wire import messages, records
-from penstock.wire.api import ApiKey
-from penstock.wire.batch import BatchHeader
-from penstock.wire.compression import Codec, compress
+from millstream.broker.frame_reader import ReceiveBuffers
+from millstream.broker.produce_run import ProduceRun
+from millstream.broker.record_turns import REBUILT_BYTES_LIKE_A_RECORD, RECORDS_PER_SLICE, RECORDS_PER_TURN, SMALL_REBUILT_BYTES
+from millstream.broker.unfolding import MAX_IN_WORK
+from millstream.clock import ManualClock
+from millstream.errors import InvalidRecord, InvalidTimestamp
+from millstream.files import Buffer
+from millstream.log.config import LogConfig
+from millstream.log.record_scan import RecordScan
+from millstream.wire import messages, records
+from millstream.wire.api import ApiKey
+from millstream.wire.batch import BatchHeader
+from millstream.wire.compression import Codec, compress
 from tests.batches import encode_batch, encode_block, encode_record, now_ms
 from tests.unit.broker.conftest import Ends
 from tests.unit.broker.eventually import eventually

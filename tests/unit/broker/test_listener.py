@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from penstock.broker.connection import Connection, PendingReply
-from penstock.broker.listener import ConnectionLimits, Listener
-from penstock.clock import ManualClock
-from penstock.errors import StartupError
+from millstream.broker.connection import Connection, PendingReply
+from millstream.broker.listener import ConnectionLimits, Listener
+from millstream.clock import ManualClock
+from millstream.errors import StartupError
 from tests.unit.broker.eventually import eventually
 from tests.unit.broker.test_frame_reader import framed
 

@@ -4,9 +4,9 @@ from uuid import UUID
 
 import pytest
 
-from penstock.broker.live_settings import LiveSettings
-from penstock.broker.server_options import ServerOptions
-from penstock.coordination.cluster_view import DEFAULT_BROKER, ClusterView, TopicState
+from millstream.broker.live_settings import LiveSettings
+from millstream.broker.server_options import ServerOptions
+from millstream.coordination.cluster_view import DEFAULT_BROKER, ClusterView, TopicState
 
 
 def topic(**configs: str) -> TopicState:

@@ -3,12 +3,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.broker.logger_levels import LEVELS, LoggerLevels
-from penstock.coordination.cluster_view import BrokerState, ClusterView
-from penstock.errors import InvalidConfig, InvalidRequest
-from penstock.options.alteration import Alteration, AlterOperation
+from millstream.broker.logger_levels import LEVELS, LoggerLevels
+from millstream.coordination.cluster_view import BrokerState, ClusterView
+from millstream.errors import InvalidConfig, InvalidRequest
+from millstream.options.alteration import Alteration, AlterOperation
 
-PARENT, CHILD = "penstock-test-levels", "penstock-test-levels.child"
+PARENT, CHILD = "millstream-test-levels", "millstream-test-levels.child"
 
 
 @pytest.fixture

@@ -5,9 +5,9 @@ from unittest.mock import patch
 
 import pytest
 
-from penstock.broker.outbox import MAX_SENDFILE, Chunk, Outbox
-from penstock.files import Files
-from penstock.log.region import FileRegion
+from millstream.broker.outbox import MAX_SENDFILE, Chunk, Outbox
+from millstream.files import Files
+from millstream.log.region import FileRegion
 from tests.unit.broker.conftest import Ends
 
 

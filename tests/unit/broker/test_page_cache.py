@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.page_cache import WARM_TAIL, PageCache, warm_up
-from penstock.files import Files
-from penstock.log.region import FileRegion
+from millstream.broker.page_cache import WARM_TAIL, PageCache, warm_up
+from millstream.files import Files
+from millstream.log.region import FileRegion
 
 
 def region_of(path: Path, content: bytes, position: int = 0, length: int | None = None) -> FileRegion:

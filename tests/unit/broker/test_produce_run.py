@@ -6,16 +6,16 @@ from uuid import uuid4
 
 import pytest
 
-from penstock.broker.connection import Connection
-from penstock.broker.frame_reader import ReceiveBuffers
-from penstock.broker.router import Router
-from penstock.clock import Clock, SystemClock
-from penstock.cluster.replicas import Replicas
-from penstock.coordination.cluster_view import ClusterView, PartitionState, TopicState
-from penstock.log.config import LogConfig
-from penstock.log.manager import LogManager
-from penstock.wire import messages
-from penstock.wire.api import ApiKey
+from millstream.broker.connection import Connection
+from millstream.broker.frame_reader import ReceiveBuffers
+from millstream.broker.router import Router
+from millstream.clock import Clock, SystemClock
+from millstream.cluster.replicas import Replicas
+from millstream.coordination.cluster_view import ClusterView, PartitionState, TopicState
+from millstream.log.config import LogConfig
+from millstream.log.manager import LogManager
+from millstream.wire import messages
+from millstream.wire.api import ApiKey
 from tests.batches import encode_batch
 from tests.unit.broker.conftest import Ends
 from tests.unit.broker.eventually import eventually

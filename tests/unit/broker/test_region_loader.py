@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker import region_loader as module
-from penstock.broker.connection import PendingReply
-from penstock.broker.outbox import Chunk
-from penstock.broker.region_loader import SENDFILE_FROM, RegionLoader
-from penstock.files import Files
-from penstock.log.region import FileRegion
+from millstream.broker import region_loader as module
+from millstream.broker.connection import PendingReply
+from millstream.broker.outbox import Chunk
+from millstream.broker.region_loader import SENDFILE_FROM, RegionLoader
+from millstream.files import Files
+from millstream.log.region import FileRegion
 
 
 class Place(PendingReply):

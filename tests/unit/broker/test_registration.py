@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from penstock.broker import registration as module
-from penstock.broker.registration import Registration, prepare_tree, recall_directories, remember_directories
-from penstock.clock import ManualClock
-from penstock.coordination import paths
-from penstock.coordination.cluster_view import BrokerState
-from penstock.coordination.embedded import EmbeddedCoordination
-from penstock.coordination.errors import ConnectionLost
-from penstock.coordination.interface import SessionState
-from penstock.errors import StartupError
-from penstock.files import Files
-from penstock.log.known_directories import KnownDirectories
+from millstream.broker import registration as module
+from millstream.broker.registration import Registration, prepare_tree, recall_directories, remember_directories
+from millstream.clock import ManualClock
+from millstream.coordination import paths
+from millstream.coordination.cluster_view import BrokerState
+from millstream.coordination.embedded import EmbeddedCoordination
+from millstream.coordination.errors import ConnectionLost
+from millstream.coordination.interface import SessionState
+from millstream.errors import StartupError
+from millstream.files import Files
+from millstream.log.known_directories import KnownDirectories
 from tests.unit.broker.eventually import eventually
 
 BROKER = BrokerState(1, "localhost", 9092)

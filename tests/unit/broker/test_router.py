@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.api import Fields, Handler, Request, api
-from penstock.broker.connection import Connection
-from penstock.broker.frame_reader import ReceiveBuffers
-from penstock.broker.router import Router
-from penstock.errors import MalformedFrame
-from penstock.wire import messages
-from penstock.wire.api import ApiKey
-from penstock.wire.frames import read_response_header
+from millstream.broker.api import Fields, Handler, Request, api
+from millstream.broker.connection import Connection
+from millstream.broker.frame_reader import ReceiveBuffers
+from millstream.broker.router import Router
+from millstream.errors import MalformedFrame
+from millstream.wire import messages
+from millstream.wire.api import ApiKey
+from millstream.wire.frames import read_response_header
 from tests.unit.broker.conftest import Ends
 
 

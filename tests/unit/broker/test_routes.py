@@ -4,10 +4,10 @@ import pkgutil
 
 import pytest
 
-from penstock.broker import handlers
-from penstock.broker.api import api_of
-from penstock.broker.routes import ROUTES, bind
-from penstock.wire.api import API_VERSIONS, ApiKey
+from millstream.broker import handlers
+from millstream.broker.api import api_of
+from millstream.broker.routes import ROUTES, bind
+from millstream.wire.api import API_VERSIONS, ApiKey
 
 KAFKA_4_2 = {
     ApiKey.PRODUCE: (0, 13),

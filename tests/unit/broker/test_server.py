@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.server import BrokerServer
-from penstock.broker.server_options import ServerOptions
-from penstock.errors import StartupError, StorageError, UsageError
-from penstock.files import FileHandle, Files
+from millstream.broker.server import BrokerServer
+from millstream.broker.server_options import ServerOptions
+from millstream.errors import StartupError, StorageError, UsageError
+from millstream.files import FileHandle, Files
 from tests.batches import encode_batch
 from tests.connection import CREATE_TOPICS, DELETE_RECORDS, LIST_OFFSETS, PRODUCE, decode_response, encode_request
 
@@ -293,7 +293,7 @@ async def test_more_partitions_than_descriptors_are_told_at_the_start(
     async with running(tmp_path) as server:
         assert await create(server, partitions=52) == 0
     assert "ulimit -n" not in caplog.text
-    monkeypatch.setattr("penstock.broker.server.raise_descriptor_limit", lambda: 200)
+    monkeypatch.setattr("millstream.broker.server.raise_descriptor_limit", lambda: 200)
     async with running(tmp_path):
         assert "there are 52 partitions here, and of 200 file descriptors enough for 51" in caplog.text
 

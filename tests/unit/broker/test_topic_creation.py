@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.topic_creation import MAX_PARTITIONS, TopicCreation
-from penstock.errors import InvalidConfig, InvalidRequest, InvalidTopic, PolicyViolation, TopicAlreadyExists, UnknownTopicOrPartition
-from penstock.options.settings import BrokerSettings
+from millstream.broker.topic_creation import MAX_PARTITIONS, TopicCreation
+from millstream.errors import InvalidConfig, InvalidRequest, InvalidTopic, PolicyViolation, TopicAlreadyExists, UnknownTopicOrPartition
+from millstream.options.settings import BrokerSettings
 from tests.unit.cluster.test_controller import LONG_MS, Cluster, running
 
 

@@ -1,6 +1,6 @@
 import asyncio
 
-from penstock.broker.turn_budget import TurnBudget
+from millstream.broker.turn_budget import TurnBudget
 
 
 async def test_what_is_spent_comes_back_with_the_next_turn() -> None:

@@ -6,13 +6,13 @@ from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from mmap import mmap
 from typing import Any
 
-from penstock.broker.record_turns import RECORDS_PER_TURN, RecordTurns
-from penstock.broker.unfolding import ORDINARY_BYTES, ORDINARY_RECORDS, Unfolding
-from penstock.files import Buffer
-from penstock.log.config import LogConfig
-from penstock.log.record_check import RecordCheck
-from penstock.wire.batch import read_header
-from penstock.wire.compression import Codec, UnfoldsTooFar, compress, decompress
+from millstream.broker.record_turns import RECORDS_PER_TURN, RecordTurns
+from millstream.broker.unfolding import ORDINARY_BYTES, ORDINARY_RECORDS, Unfolding
+from millstream.files import Buffer
+from millstream.log.config import LogConfig
+from millstream.log.record_check import RecordCheck
+from millstream.wire.batch import read_header
+from millstream.wire.compression import Codec, UnfoldsTooFar, compress, decompress
 from tests.batches import now_ms
 from tests.unit.broker.eventually import eventually
 from tests.unit.broker.test_late_appends import COMPACTED, many

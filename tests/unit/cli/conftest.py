@@ -1,4 +1,4 @@
-"""Runs the `penstock` command inside the test's process, as the script would, and keeps what it wrote."""
+"""Runs the `millstream` command inside the test's process, as the script would, and keeps what it wrote."""
 
 import io
 import json
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import pytest
 
-from penstock.cli.main import main
+from millstream.cli.main import main
 
 
 class Outcome(NamedTuple):
@@ -24,17 +24,17 @@ class Outcome(NamedTuple):
         return [json.loads(line) for line in self.out.splitlines()]
 
 
-class Penstock(Protocol):
-    """Runs `penstock` with these arguments."""
+class Millstream(Protocol):
+    """Runs `millstream` with these arguments."""
 
     def __call__(self, *arguments: str, stdin: bytes = b"") -> Outcome: ...
 
 
 @pytest.fixture
-def penstock(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Penstock:
+def millstream(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Millstream:
     def run(*arguments: str, stdin: bytes = b"") -> Outcome:
         capsys.readouterr()
-        monkeypatch.setattr(sys, "argv", ["penstock", *arguments])
+        monkeypatch.setattr(sys, "argv", ["millstream", *arguments])
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
         code = exit_code_of(main)
         return Outcome(code, *capsys.readouterr())

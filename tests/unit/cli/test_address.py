@@ -1,7 +1,7 @@
 import pytest
 
-from penstock.cli.address import Address, parse_address
-from penstock.errors import UsageError
+from millstream.cli.address import Address, parse_address
+from millstream.errors import UsageError
 
 
 @pytest.mark.parametrize(

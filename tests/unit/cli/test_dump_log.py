@@ -2,13 +2,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.log.offset_index import ENTRY as OFFSET_ENTRY
-from penstock.log.producer_snapshot import render
-from penstock.log.producer_state import ProducerState
-from penstock.log.time_index import ENTRY as TIME_ENTRY
-from penstock.wire.compression import Codec
-from penstock.wire.records import ProducerStamp, Record, encode_batch
-from tests.unit.cli.conftest import Penstock
+from millstream.log.offset_index import ENTRY as OFFSET_ENTRY
+from millstream.log.producer_snapshot import render
+from millstream.log.producer_state import ProducerState
+from millstream.log.time_index import ENTRY as TIME_ENTRY
+from millstream.wire.compression import Codec
+from millstream.wire.records import ProducerStamp, Record, encode_batch
+from tests.unit.cli.conftest import Millstream
 
 TIME = 1_700_000_000_000
 FIRST = encode_batch([Record(0, TIME, b"k", b"v", (("trace", b"1"), ("trace", None))), Record(1, TIME, None, b"\xff")], codec=Codec.ZSTD)
@@ -29,8 +29,8 @@ def partition(tmp_path: Path) -> Path:
     return directory
 
 
-def test_a_sound_partition_is_shown_whole(penstock: Penstock, partition: Path) -> None:
-    outcome = penstock("dump-log", str(partition))
+def test_a_sound_partition_is_shown_whole(millstream: Millstream, partition: Path) -> None:
+    outcome = millstream("dump-log", str(partition))
     assert outcome.code == 0
     assert outcome.err == ""
     assert [line.rpartition(".")[2] for line in outcome.out.splitlines() if not line.startswith(" ")] == [
@@ -42,14 +42,14 @@ def test_a_sound_partition_is_shown_whole(penstock: Penstock, partition: Path) -
     assert "DAMAGED" not in outcome.out
 
 
-def test_batches_are_shown_from_their_headers(penstock: Penstock, partition: Path) -> None:
-    first, second = penstock("dump-log", str(partition / f"{0:020d}.log"), "--output", "json").documents
+def test_batches_are_shown_from_their_headers(millstream: Millstream, partition: Path) -> None:
+    first, second = millstream("dump-log", str(partition / f"{0:020d}.log"), "--output", "json").documents
     assert (first["first_offset"], first["last_offset"], first["records"], first["codec"], first["crc"]) == (0, 1, 2, "zstd", "ok")
     assert (second["position"], second["producer"], second["first_sequence"], second["leader_epoch"]) == (len(FIRST), 7, 5, 3)
 
 
-def test_records_are_shown_when_asked_for(penstock: Penstock, partition: Path) -> None:
-    shown = penstock("dump-log", str(partition / f"{0:020d}.log"), "--records", "--output", "json").documents
+def test_records_are_shown_when_asked_for(millstream: Millstream, partition: Path) -> None:
+    shown = millstream("dump-log", str(partition / f"{0:020d}.log"), "--records", "--output", "json").documents
     records = [document for document in shown if "offset" in document]
     assert [(record["offset"], record["key"], record["value"]) for record in records] == [
         (0, "k", "v"),
@@ -59,29 +59,29 @@ def test_records_are_shown_when_asked_for(penstock: Penstock, partition: Path) -
     assert records[0]["headers"] == [["trace", "1"], ["trace", None]]
 
 
-def test_damage_is_marked_and_ends_with_exit_code_1(penstock: Penstock, partition: Path) -> None:
+def test_damage_is_marked_and_ends_with_exit_code_1(millstream: Millstream, partition: Path) -> None:
     log = partition / f"{0:020d}.log"
     content = bytearray(FIRST + SECOND)
     content[-1] ^= 1
     log.write_bytes(content)
-    outcome = penstock("dump-log", str(partition))
+    outcome = millstream("dump-log", str(partition))
     assert outcome.code == 1
     assert outcome.out.count("DAMAGED: wrong CRC") == 1
     assert str(log) in outcome.err
     assert outcome.err.count("\n") == 1
 
 
-def test_a_damaged_snapshot_is_told(penstock: Penstock, partition: Path) -> None:
+def test_a_damaged_snapshot_is_told(millstream: Millstream, partition: Path) -> None:
     (partition / f"{3:020d}.snapshot").write_bytes(b"\0\1garbage")
-    outcome = penstock("dump-log", str(partition))
+    outcome = millstream("dump-log", str(partition))
     assert outcome.code == 1
     assert ".snapshot (1 problem)" in outcome.err
 
 
 @pytest.mark.parametrize("name", ["missing.log", "notes.txt", "empty"])
-def test_what_is_no_log_file_is_refused(penstock: Penstock, tmp_path: Path, name: str) -> None:
+def test_what_is_no_log_file_is_refused(millstream: Millstream, tmp_path: Path, name: str) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     (tmp_path / "empty").mkdir()
-    outcome = penstock("dump-log", str(tmp_path / name))
+    outcome = millstream("dump-log", str(tmp_path / name))
     assert outcome.code == 2
     assert name in outcome.err

@@ -1,9 +1,9 @@
 import pytest
 
-from penstock.cli.consumer_groups import Committed, Place
-from penstock.cli.group_lag import UNKNOWN, Lag, lags
-from penstock.cli.kafka_client import Cluster
-from penstock.cli.start_position import OffsetRange
+from millstream.cli.consumer_groups import Committed, Place
+from millstream.cli.group_lag import UNKNOWN, Lag, lags
+from millstream.cli.kafka_client import Cluster
+from millstream.cli.start_position import OffsetRange
 
 PLACE = Place("orders", 0)
 NOW_MS = 1_700_000_000_000
@@ -17,7 +17,7 @@ def lag_of(committed: int, partition: OffsetRange | None, monkeypatch: pytest.Mo
         asked.append(dict(starts))
         return {} if age_ms is None else dict.fromkeys(starts, NOW_MS - age_ms)
 
-    monkeypatch.setattr("penstock.cli.group_lag._first_timestamps", first_timestamps)
+    monkeypatch.setattr("millstream.cli.group_lag._first_timestamps", first_timestamps)
     ranges = {} if partition is None else {PLACE: partition}
     return lags(Cluster("nowhere:1", {}), {PLACE: Committed(committed, "")}, ranges=ranges, now_ms=NOW_MS)[PLACE]
 

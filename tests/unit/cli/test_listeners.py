@@ -1,7 +1,7 @@
 import pytest
 
-from penstock.cli.listeners import take_listeners
-from penstock.errors import UsageError
+from millstream.cli.listeners import take_listeners
+from millstream.errors import UsageError
 
 
 def test_one_listener_for_clients_remains_where_controllers_have_one_too() -> None:

@@ -3,27 +3,27 @@ import sys
 
 import pytest
 
-from tests.unit.cli.conftest import Penstock
+from tests.unit.cli.conftest import Millstream
 
 COMMANDS = ["serve", "topic", "produce", "consume", "dump-log", "version"]
 
 
-def test_help_lists_every_command(penstock: Penstock) -> None:
-    outcome = penstock("--help")
+def test_help_lists_every_command(millstream: Millstream) -> None:
+    outcome = millstream("--help")
     assert outcome.code == 0
     assert all(command in outcome.out for command in COMMANDS)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself(penstock: Penstock, command: str) -> None:
-    outcome = penstock(command, "--help")
+def test_every_command_explains_itself(millstream: Millstream, command: str) -> None:
+    outcome = millstream(command, "--help")
     assert outcome.code == 0
-    assert f"penstock {command}" in outcome.out
+    assert f"millstream {command}" in outcome.out
     assert "--help" in outcome.out
 
 
-def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(penstock: Penstock) -> None:
-    outcome = penstock("topc")
+def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(millstream: Millstream) -> None:
+    outcome = millstream("topc")
     assert outcome.code == 2
     assert "topic" in outcome.err
 
@@ -32,8 +32,8 @@ def test_starting_a_broker_loads_no_client_and_no_decoration() -> None:
     dear = ("typer", "rich", "confluent_kafka", "kio", "kazoo", "click")
     program = f"""
 import sys
-from penstock.cli.main import main
-sys.argv = ["penstock", "serve", "--help"]
+from millstream.cli.main import main
+sys.argv = ["millstream", "serve", "--help"]
 try:
     main()
 except SystemExit:

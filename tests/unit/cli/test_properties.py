@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.properties import parse_assignments, parse_properties, read_properties
-from penstock.errors import UsageError
+from millstream.cli.properties import parse_assignments, parse_properties, read_properties
+from millstream.errors import UsageError
 
 
 def test_the_last_assignment_of_a_name_wins() -> None:

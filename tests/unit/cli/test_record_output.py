@@ -1,6 +1,6 @@
 import json
 
-from penstock.cli.record_output import RecordFormat, RecordFormatter, ShownRecord, readable
+from millstream.cli.record_output import RecordFormat, RecordFormatter, ShownRecord, readable
 
 RECORD = ShownRecord("clicks", 2, 7, 1_700_000_000_000, b"k", b"v", [("trace", b"1"), ("empty", None)])
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.segment_inspection import SegmentFile, inspect_offset_index, inspect_time_index
-from penstock.log.offset_index import ENTRY as OFFSET_ENTRY
-from penstock.log.time_index import ENTRY as TIME_ENTRY
-from penstock.wire.records import Record, encode_batch
+from millstream.cli.segment_inspection import SegmentFile, inspect_offset_index, inspect_time_index
+from millstream.log.offset_index import ENTRY as OFFSET_ENTRY
+from millstream.log.time_index import ENTRY as TIME_ENTRY
+from millstream.wire.records import Record, encode_batch
 
 BASE_OFFSET = 100
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.server_options import ServerOptions
-from penstock.cli.serve import parse_flags, server_options
-from penstock.errors import StartupError, UsageError
-from penstock.log.known_directories import FoundDirectories, KnownDirectories, check
-from tests.unit.cli.conftest import Penstock
+from millstream.broker.server_options import ServerOptions
+from millstream.cli.serve import parse_flags, server_options
+from millstream.errors import StartupError, UsageError
+from millstream.log.known_directories import FoundDirectories, KnownDirectories, check
+from tests.unit.cli.conftest import Millstream
 
 
 def options_of(*arguments: str) -> ServerOptions:
@@ -25,7 +25,7 @@ def test_without_flags_it_listens_on_loopback_and_keeps_its_data_here() -> None:
     options = options_of()
     assert (options.listen_host, options.listen_port) == ("127.0.0.1", 9092)
     assert (options.coordination_host, options.coordination_port, options.coordination_port_required) == ("127.0.0.1", 2181, False)
-    assert options.data == (Path("penstock-data"),)
+    assert options.data == (Path("millstream-data"),)
     assert options.advertise is None
     assert options.options == {}
 
@@ -40,7 +40,7 @@ def test_flags_say_where_it_listens_and_what_it_tells_clients() -> None:
 
 def test_a_real_zookeeper_may_take_the_place_of_the_embedded_coordination() -> None:
     assert options_of().zookeeper is None
-    assert options_of("--zookeeper", "zk1:2181,zk2:2181/penstock").zookeeper == "zk1:2181,zk2:2181/penstock"
+    assert options_of("--zookeeper", "zk1:2181,zk2:2181/millstream").zookeeper == "zk1:2181,zk2:2181/millstream"
 
 
 def test_several_data_directories_can_be_given() -> None:
@@ -157,13 +157,13 @@ def test_the_older_name_of_the_node_id_will_do() -> None:
         (["--log-level", "loud"], "--log-level"),
         (["--listen"], "--listen"),
         (["--zookeeper", "nowhere"], "--zookeeper needs HOST:PORT"),
-        (["--zookeeper", "zk:2181/"], "a path such as /penstock"),
+        (["--zookeeper", "zk:2181/"], "a path such as /millstream"),
         (["--zookeeper", "zk:2181", "--coordination", "127.0.0.1:0"], "give one of the two"),
         (["extra"], "extra"),
     ],
 )
-def test_a_wrong_flag_is_told_in_one_line(penstock: Penstock, arguments: list[str], hint: str) -> None:
-    outcome = penstock("serve", *arguments)
+def test_a_wrong_flag_is_told_in_one_line(millstream: Millstream, arguments: list[str], hint: str) -> None:
+    outcome = millstream("serve", *arguments)
     assert outcome.code == 2
     assert outcome.out == ""
     assert outcome.err.count("\n") == 1
@@ -175,13 +175,13 @@ Starter = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Starter]:
-    """Starts `penstock serve` on free ports and a directory of the test's own."""
+    """Starts `millstream serve` on free ports and a directory of the test's own."""
     processes = []
 
     def run(*arguments: str) -> subprocess.Popen[str]:
         flags = ["--listen", "127.0.0.1:0", "--coordination", "127.0.0.1:0", *arguments]
         flags += [] if "--data" in arguments else ["--data", str(tmp_path / "data")]
-        command = [sys.executable, "-m", "penstock.cli.main", "serve", *flags]
+        command = [sys.executable, "-m", "millstream.cli.main", "serve", *flags]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         processes.append(process)
         return process

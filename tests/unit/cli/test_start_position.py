@@ -1,7 +1,7 @@
 import pytest
 
-from penstock.cli.start_position import OffsetRange, Start, StartPosition, parse_start_position
-from penstock.errors import UsageError
+from millstream.cli.start_position import OffsetRange, Start, StartPosition, parse_start_position
+from millstream.errors import UsageError
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clock import SystemClock
-from penstock.coordination import paths
-from penstock.coordination.embedded import EmbeddedCoordination
-from penstock.coordination.keeper import TreeKeeper
-from penstock.files import Files
+from millstream.clock import SystemClock
+from millstream.coordination import paths
+from millstream.coordination.embedded import EmbeddedCoordination
+from millstream.coordination.keeper import TreeKeeper
+from millstream.files import Files
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from penstock.client.address import Address
-from penstock.wire.api import ApiKey
-from penstock.wire.messages import encode_response
+from millstream.client.address import Address
+from millstream.wire.api import ApiKey
+from millstream.wire.messages import encode_response
 
 Behave = Callable[[socket.socket], None]
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from penstock.client.message import ConsumedMessage
+from millstream.client.message import ConsumedMessage
 
 
 class HandMade(NamedTuple):

@@ -1,7 +1,7 @@
 import pytest
 
-from penstock.client.address import Address, parse_bootstrap_servers
-from penstock.errors import UsageError
+from millstream.client.address import Address, parse_bootstrap_servers
+from millstream.errors import UsageError
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,12 @@ import threading
 
 import pytest
 
-from penstock.client.address import Address
-from penstock.client.connection import Connection
-from penstock.client.errors import AnswerTimedOut, BrokerUnavailable
-from penstock.client.metadata import metadata_request
-from penstock.wire.api import ApiKey
-from penstock.wire.messages import encode_response
+from millstream.client.address import Address
+from millstream.client.connection import Connection
+from millstream.client.errors import AnswerTimedOut, BrokerUnavailable
+from millstream.client.metadata import metadata_request
+from millstream.wire.api import ApiKey
+from millstream.wire.messages import encode_response
 from tests.unit.client.peer import answer_api_versions, peer, receive_frame
 
 METADATA = metadata_request([])

@@ -1,12 +1,12 @@
 import pytest
 
-from penstock.client.conversation import Conversation
-from penstock.client.produce import BatchFor, ProduceRequest
-from penstock.client.request import MessageRequest
-from penstock.errors import MalformedFrame, UnsupportedVersion
-from penstock.wire.api import ApiKey
-from penstock.wire.frames import frame_response, read_request_header, read_size
-from penstock.wire.messages import decode_request, encode_response
+from millstream.client.conversation import Conversation
+from millstream.client.produce import BatchFor, ProduceRequest
+from millstream.client.request import MessageRequest
+from millstream.errors import MalformedFrame, UnsupportedVersion
+from millstream.wire.api import ApiKey
+from millstream.wire.frames import frame_response, read_request_header, read_size
+from millstream.wire.messages import decode_request, encode_response
 
 FIND = MessageRequest(ApiKey.FIND_COORDINATOR, {"key": "group", "coordinator_keys": ["group"]})
 

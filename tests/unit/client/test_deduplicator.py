@@ -1,7 +1,7 @@
 import pytest
 
-from penstock.client.deduplicator import Deduplicator
-from penstock.errors import UsageError
+from millstream.client.deduplicator import Deduplicator
+from millstream.errors import UsageError
 from tests.unit.client.records import message
 
 

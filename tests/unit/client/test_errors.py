@@ -2,9 +2,9 @@ import inspect
 
 import pytest
 
-from penstock.client import errors
-from penstock.client.errors import ClientError, is_retriable, kafka_error
-from penstock.errors import KafkaError, NotLeaderOrFollower, OffsetOutOfRange, UnknownServerError
+from millstream.client import errors
+from millstream.client.errors import ClientError, is_retriable, kafka_error
+from millstream.errors import KafkaError, NotLeaderOrFollower, OffsetOutOfRange, UnknownServerError
 
 OWN_ERRORS = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, ClientError)]
 

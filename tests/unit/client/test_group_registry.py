@@ -2,13 +2,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from penstock.client.assignment import StreamId
-from penstock.client.group_registry import Fenced, GroupRegistry, StoredOffset
-from penstock.client.progress import Claim
-from penstock.coordination import paths
-from penstock.coordination.embedded import EmbeddedCoordination
-from penstock.coordination.errors import ConnectionLost
-from penstock.coordination.interface import Operation, OperationResult
+from millstream.client.assignment import StreamId
+from millstream.client.group_registry import Fenced, GroupRegistry, StoredOffset
+from millstream.client.progress import Claim
+from millstream.coordination import paths
+from millstream.coordination.embedded import EmbeddedCoordination
+from millstream.coordination.errors import ConnectionLost
+from millstream.coordination.interface import Operation, OperationResult
 
 ANN, BOB = StreamId("ann", 0), StreamId("bob", 0)
 OWNER = paths.partition_owner("search", topic_name="clicks", partition=0)

@@ -1,9 +1,9 @@
 import pytest
 
-from penstock.client.list_offsets import EARLIEST, MAX_TIMESTAMP, OffsetAndTime, list_offsets_request, read_list_offsets
-from penstock.client.topic_partition import TopicPartition
-from penstock.wire.api import ApiKey
-from penstock.wire.messages import decode_response, encode_response
+from millstream.client.list_offsets import EARLIEST, MAX_TIMESTAMP, OffsetAndTime, list_offsets_request, read_list_offsets
+from millstream.client.topic_partition import TopicPartition
+from millstream.wire.api import ApiKey
+from millstream.wire.messages import decode_response, encode_response
 
 FIRST, SECOND = TopicPartition("clicks", 0), TopicPartition("clicks", 1)
 

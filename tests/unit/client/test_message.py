@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from penstock.client.message import Message, MessageSet, as_messages, milliseconds_of
-from penstock.errors import UsageError
+from millstream.client.message import Message, MessageSet, as_messages, milliseconds_of
+from millstream.errors import UsageError
 
 
 def test_a_message_is_bytes_and_text_is_sent_as_utf_8() -> None:

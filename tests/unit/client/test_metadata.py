@@ -2,11 +2,11 @@ from uuid import UUID
 
 import pytest
 
-from penstock.client.address import Address
-from penstock.client.metadata import NO_LEADER, ClusterMetadata, metadata_request, read_metadata
-from penstock.errors import InvalidTopic
-from penstock.wire.api import ApiKey
-from penstock.wire.messages import decode_response, encode_response
+from millstream.client.address import Address
+from millstream.client.metadata import NO_LEADER, ClusterMetadata, metadata_request, read_metadata
+from millstream.errors import InvalidTopic
+from millstream.wire.api import ApiKey
+from millstream.wire.messages import decode_response, encode_response
 
 ANSWER_HEADER = 9
 

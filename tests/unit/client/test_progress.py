@@ -1,5 +1,5 @@
-from penstock.client.message import ConsumedMessage
-from penstock.client.progress import Claim, Progress
+from millstream.client.message import ConsumedMessage
+from millstream.client.progress import Claim, Progress
 from tests.unit.client.records import message
 
 

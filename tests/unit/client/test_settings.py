@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from penstock.client.settings import ConsumerSettings
-from penstock.errors import UsageError
+from millstream.client.settings import ConsumerSettings
+from millstream.errors import UsageError
 
 
 @pytest.mark.parametrize(

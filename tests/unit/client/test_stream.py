@@ -7,13 +7,13 @@ from time import monotonic
 
 import pytest
 
-from penstock.client.assignment import StreamId
-from penstock.client.errors import ClientError
-from penstock.client.message import ConsumedMessage
-from penstock.client.progress import Claim
-from penstock.client.puller import Puller
-from penstock.client.stream import MessageStream, current_holder
-from penstock.errors import UsageError
+from millstream.client.assignment import StreamId
+from millstream.client.errors import ClientError
+from millstream.client.message import ConsumedMessage
+from millstream.client.progress import Claim
+from millstream.client.puller import Puller
+from millstream.client.stream import MessageStream, current_holder
+from millstream.errors import UsageError
 from tests.unit.client.records import message
 from tests.waiting import wait_until
 

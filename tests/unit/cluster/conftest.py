@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.log.manager import LogManager
+from millstream.log.manager import LogManager
 from tests.unit.cluster.hosting import started_logs
 
 

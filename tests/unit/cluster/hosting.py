@@ -3,13 +3,13 @@
 from pathlib import Path
 from uuid import UUID
 
-from penstock.clock import ManualClock
-from penstock.cluster.partition import FlushRequest, Partition
-from penstock.coordination.cluster_view import ClusterView, PartitionState, TopicState
-from penstock.files import Files
-from penstock.log.config import LogConfig
-from penstock.log.log import AppendResult
-from penstock.log.manager import LogManager
+from millstream.clock import ManualClock
+from millstream.cluster.partition import FlushRequest, Partition
+from millstream.coordination.cluster_view import ClusterView, PartitionState, TopicState
+from millstream.files import Files
+from millstream.log.config import LogConfig
+from millstream.log.log import AppendResult
+from millstream.log.manager import LogManager
 from tests.batches import encode_batch
 
 NOW_MS = 1_700_000_000_000

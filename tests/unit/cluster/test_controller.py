@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from penstock.broker.registration import Registration, prepare_tree
-from penstock.clock import ManualClock
-from penstock.cluster.controller import Controller
-from penstock.coordination import paths
-from penstock.coordination.cluster_view import DEFAULT_BROKER, BrokerState, ClusterView, TopicState
-from penstock.coordination.cluster_watcher import ClusterWatcher
-from penstock.coordination.election import ControllerClaim
-from penstock.coordination.embedded import EmbeddedCoordination
-from penstock.errors import (
+from millstream.broker.registration import Registration, prepare_tree
+from millstream.clock import ManualClock
+from millstream.cluster.controller import Controller
+from millstream.coordination import paths
+from millstream.coordination.cluster_view import DEFAULT_BROKER, BrokerState, ClusterView, TopicState
+from millstream.coordination.cluster_watcher import ClusterWatcher
+from millstream.coordination.election import ControllerClaim
+from millstream.coordination.embedded import EmbeddedCoordination
+from millstream.errors import (
     InvalidPartitions,
     InvalidReplicaAssignment,
     InvalidReplicationFactor,
@@ -24,7 +24,7 @@ from penstock.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
-from penstock.files import Files
+from millstream.files import Files
 
 LONG_MS = 20_000
 

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.cluster.partition import READ_COMMITTED, Partition
-from penstock.errors import (
+from millstream.cluster.partition import READ_COMMITTED, Partition
+from millstream.errors import (
     FencedLeaderEpoch,
     InvalidRecord,
     KafkaError,
@@ -16,7 +16,7 @@ from penstock.errors import (
     StorageError,
     UnknownLeaderEpoch,
 )
-from penstock.log.manager import LogManager
+from millstream.log.manager import LogManager
 from tests.unit.cluster.hosting import LED_BY_1, append, flush, host, started_logs
 
 LED_BY_2 = replace(LED_BY_1, leader=2, replicas=(1, 2), in_sync_replicas=(1, 2), leader_epoch=4)

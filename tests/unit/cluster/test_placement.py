@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.cluster.placement import check_assignment, place
-from penstock.errors import InvalidPartitions, InvalidReplicaAssignment, InvalidReplicationFactor
+from millstream.cluster.placement import check_assignment, place
+from millstream.errors import InvalidPartitions, InvalidReplicaAssignment, InvalidReplicationFactor
 
 BROKERS = st.sets(st.integers(0, 200), min_size=1, max_size=9)
 

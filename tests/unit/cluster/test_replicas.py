@@ -6,12 +6,12 @@ from uuid import UUID
 
 import pytest
 
-from penstock.cluster.replicas import Replicas
-from penstock.coordination.cluster_view import TopicState
-from penstock.errors import KafkaError, NotLeaderOrFollower, StorageError, UnknownTopicId, UnknownTopicOrPartition
-from penstock.files import Files
-from penstock.log.config import LogConfig
-from penstock.log.manager import LogManager
+from millstream.cluster.replicas import Replicas
+from millstream.coordination.cluster_view import TopicState
+from millstream.errors import KafkaError, NotLeaderOrFollower, StorageError, UnknownTopicId, UnknownTopicOrPartition
+from millstream.files import Files
+from millstream.log.config import LogConfig
+from millstream.log.manager import LogManager
 from tests.unit.cluster.hosting import LED_BY_1, TOPIC_ID, append, started_logs, topic_state, view_of
 
 

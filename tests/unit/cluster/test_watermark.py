@@ -1,5 +1,5 @@
-from penstock.cluster.watermark import Watermark
-from penstock.errors import KafkaError, NotLeaderOrFollower
+from millstream.cluster.watermark import Watermark
+from millstream.errors import KafkaError, NotLeaderOrFollower
 
 
 class Waiter:

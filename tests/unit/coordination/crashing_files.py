@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from penstock.files import Buffer, FileHandle, Files
+from millstream.files import Buffer, FileHandle, Files
 
 
 class CrashState(NamedTuple):

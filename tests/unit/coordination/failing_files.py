@@ -4,7 +4,7 @@ import errno
 import threading
 from collections.abc import Sequence
 
-from penstock.files import Buffer, FileHandle, Files
+from millstream.files import Buffer, FileHandle, Files
 
 
 class FailingFiles(Files):

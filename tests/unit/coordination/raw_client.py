@@ -4,10 +4,10 @@ import asyncio
 import struct
 from typing import NamedTuple, Self
 
-from penstock.coordination.acl import OPEN_TO_ALL, Acl
-from penstock.coordination.change import encode_acl
-from penstock.coordination.jute import encode_buffer, encode_string
-from penstock.coordination.protocol import Opcode
+from millstream.coordination.acl import OPEN_TO_ALL, Acl
+from millstream.coordination.change import encode_acl
+from millstream.coordination.jute import encode_buffer, encode_string
+from millstream.coordination.protocol import Opcode
 
 
 class Reply(NamedTuple):

@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.coordination.acl import (
+from millstream.coordination.acl import (
     ANYONE,
     DELETE,
     OPEN_TO_ALL,
@@ -13,7 +13,7 @@ from penstock.coordination.acl import (
     require,
     resolve,
 )
-from penstock.coordination.errors import AuthenticationFailed, InvalidAcl, NoAuth
+from millstream.coordination.errors import AuthenticationFailed, InvalidAcl, NoAuth
 
 
 def test_a_digest_is_the_one_that_kazoo_and_zookeeper_compute() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
-from penstock.coordination.acl import OPEN_TO_ALL, READ, AclEntry, Identity
-from penstock.coordination.change import (
+from millstream.coordination.acl import OPEN_TO_ALL, READ, AclEntry, Identity
+from millstream.coordination.change import (
     AclChanged,
     DataChanged,
     NodeCreated,
@@ -12,7 +12,7 @@ from penstock.coordination.change import (
     decode_transaction,
     encode_transaction,
 )
-from penstock.coordination.errors import MarshallingError
+from millstream.coordination.errors import MarshallingError
 
 ACL = (AclEntry(READ, Identity("digest", "a:b")),)
 CHANGES = (

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from penstock.coordination.cluster_view import (
+from millstream.coordination.cluster_view import (
     BrokerState,
     ClusterView,
     PartitionState,

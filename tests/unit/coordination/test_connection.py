@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clock import ManualClock
-from penstock.coordination.errors import NoNode
-from penstock.coordination.interface import WatchKind
-from penstock.coordination.jute import encode_string
-from penstock.coordination.keeper import TreeKeeper
-from penstock.coordination.operations import Create
-from penstock.coordination.protocol import Opcode
-from penstock.coordination.server import CoordinationServer
+from millstream.clock import ManualClock
+from millstream.coordination.errors import NoNode
+from millstream.coordination.interface import WatchKind
+from millstream.coordination.jute import encode_string
+from millstream.coordination.keeper import TreeKeeper
+from millstream.coordination.operations import Create
+from millstream.coordination.protocol import Opcode
+from millstream.coordination.server import CoordinationServer
 from tests.unit.coordination.failing_files import FailingFiles
 from tests.unit.coordination.raw_client import RawClient, create_body, path_body, ping, version_body
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clock import ManualClock
-from penstock.coordination import durability, journal
-from penstock.coordination.errors import TreeOffline
-from penstock.coordination.keeper import TreeKeeper
-from penstock.coordination.operations import Create
-from penstock.files import FileHandle
+from millstream.clock import ManualClock
+from millstream.coordination import durability, journal
+from millstream.coordination.errors import TreeOffline
+from millstream.coordination.keeper import TreeKeeper
+from millstream.coordination.operations import Create
+from millstream.files import FileHandle
 from tests.unit.broker.eventually import eventually
 from tests.unit.coordination.failing_files import FailingFiles
 

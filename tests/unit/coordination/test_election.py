@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clock import ManualClock
-from penstock.coordination import paths
-from penstock.coordination.election import ControllerClaim, ControllerElection
-from penstock.coordination.embedded import EmbeddedCoordination
-from penstock.coordination.errors import BadVersion, ConnectionLost
-from penstock.coordination.interface import Create, Operation, OperationResult
-from penstock.coordination.keeper import TreeKeeper
-from penstock.files import Files
+from millstream.clock import ManualClock
+from millstream.coordination import paths
+from millstream.coordination.election import ControllerClaim, ControllerElection
+from millstream.coordination.embedded import EmbeddedCoordination
+from millstream.coordination.errors import BadVersion, ConnectionLost
+from millstream.coordination.interface import Create, Operation, OperationResult
+from millstream.coordination.keeper import TreeKeeper
+from millstream.files import Files
 
 
 class Candidate:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clock import ManualClock
-from penstock.coordination.embedded import EmbeddedCoordination
-from penstock.coordination.errors import TreeOffline
-from penstock.coordination.interface import SessionState, WatchEvent
-from penstock.files import Files
+from millstream.clock import ManualClock
+from millstream.coordination.embedded import EmbeddedCoordination
+from millstream.coordination.errors import TreeOffline
+from millstream.coordination.interface import SessionState, WatchEvent
+from millstream.files import Files
 from tests.unit.coordination.failing_files import FailingFiles
 
 
@@ -72,5 +72,5 @@ async def test_closing_twice_is_closing_once(tmp_path: Path, clock: ManualClock)
 
 
 def test_the_embedded_tree_and_its_server_load_no_kazoo() -> None:
-    script = "import sys, penstock.coordination.embedded, penstock.coordination.server; sys.exit('kazoo' in sys.modules)"
+    script = "import sys, millstream.coordination.embedded, millstream.coordination.server; sys.exit('kazoo' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

@@ -1,5 +1,5 @@
-from penstock.coordination.errors import ERROR_OF_CODE, ConnectionLost, CoordinationError, NoNode, TreeOffline
-from penstock.errors import PenstockError
+from millstream.coordination.errors import ERROR_OF_CODE, ConnectionLost, CoordinationError, NoNode, TreeOffline
+from millstream.errors import MillstreamError
 
 
 def test_every_code_of_the_protocol_names_one_error() -> None:
@@ -12,5 +12,5 @@ def test_a_tree_that_is_offline_is_a_lost_connection_and_the_code_is_that_of_the
     assert ERROR_OF_CODE[-4] is ConnectionLost
 
 
-def test_everything_is_an_error_of_penstock() -> None:
-    assert issubclass(CoordinationError, PenstockError)
+def test_everything_is_an_error_of_millstream() -> None:
+    assert issubclass(CoordinationError, MillstreamError)

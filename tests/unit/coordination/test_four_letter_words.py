@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.coordination.four_letter_words import ServerStatus, answer
+from millstream.coordination.four_letter_words import ServerStatus, answer
 
 STATUS = ServerStatus(
     port=2181,

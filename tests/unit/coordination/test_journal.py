@@ -3,14 +3,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.coordination import journal as journal_module
-from penstock.coordination.change import SessionOpened
-from penstock.coordination.journal import Journal
-from penstock.coordination.operations import Create, Delete, SetData, TreeOperation
-from penstock.coordination.snapshot import encode_snapshot
-from penstock.coordination.tree import Tree
-from penstock.errors import StartupError
-from penstock.files import Files
+from millstream.coordination import journal as journal_module
+from millstream.coordination.change import SessionOpened
+from millstream.coordination.journal import Journal
+from millstream.coordination.operations import Create, Delete, SetData, TreeOperation
+from millstream.coordination.snapshot import encode_snapshot
+from millstream.coordination.tree import Tree
+from millstream.errors import StartupError
+from millstream.files import Files
 from tests.unit.coordination.crashing_files import CrashingFiles
 
 

@@ -2,8 +2,8 @@ import struct
 
 import pytest
 
-from penstock.coordination.errors import MarshallingError
-from penstock.coordination.jute import JuteReader, encode_buffer, encode_string
+from millstream.coordination.errors import MarshallingError
+from millstream.coordination.jute import JuteReader, encode_buffer, encode_string
 
 
 def test_what_was_written_is_read() -> None:

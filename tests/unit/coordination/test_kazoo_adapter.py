@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clock import SystemClock
-from penstock.coordination.errors import ConnectionLost, SessionExpired
-from penstock.coordination.interface import SessionState, WatchEvent
-from penstock.coordination.kazoo_adapter import KazooCoordination
-from penstock.coordination.keeper import TreeKeeper
-from penstock.coordination.server import CoordinationServer
-from penstock.errors import StartupError
-from penstock.files import Files
+from millstream.clock import SystemClock
+from millstream.coordination.errors import ConnectionLost, SessionExpired
+from millstream.coordination.interface import SessionState, WatchEvent
+from millstream.coordination.kazoo_adapter import KazooCoordination
+from millstream.coordination.keeper import TreeKeeper
+from millstream.coordination.server import CoordinationServer
+from millstream.errors import StartupError
+from millstream.files import Files
 
 # kazoo leaves the sockets of failed connections to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -108,8 +108,8 @@ async def test_a_server_that_is_not_there_is_a_clear_sentence() -> None:
 async def test_a_chroot_is_made_and_hidden(keeper: TreeKeeper) -> None:
     server = CoordinationServer(keeper)
     port = await server.start()
-    coordination = await KazooCoordination.connect(f"127.0.0.1:{port}/penstock/test")
+    coordination = await KazooCoordination.connect(f"127.0.0.1:{port}/millstream/test")
     assert await coordination.create("/a") == "/a"
-    assert "/penstock/test/a" in keeper.tree.nodes
+    assert "/millstream/test/a" in keeper.tree.nodes
     await coordination.close()
     await server.close()

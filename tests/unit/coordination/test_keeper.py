@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clock import ManualClock
-from penstock.coordination import journal as journal_module
-from penstock.coordination.keeper import TreeKeeper
-from penstock.coordination.operations import Create, Delete, SetData
-from penstock.files import Files
+from millstream.clock import ManualClock
+from millstream.coordination import journal as journal_module
+from millstream.coordination.keeper import TreeKeeper
+from millstream.coordination.operations import Create, Delete, SetData
+from millstream.files import Files
 
 
 @pytest.fixture

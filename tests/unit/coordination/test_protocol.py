@@ -2,11 +2,11 @@ import struct
 
 import pytest
 
-from penstock.coordination.errors import BadArguments, MarshallingError
-from penstock.coordination.interface import WatchEvent, WatchKind, ZnodeStat
-from penstock.coordination.jute import JuteReader
-from penstock.coordination.operations import Check, Create, Delete, SetData
-from penstock.coordination.protocol import (
+from millstream.coordination.errors import BadArguments, MarshallingError
+from millstream.coordination.interface import WatchEvent, WatchKind, ZnodeStat
+from millstream.coordination.jute import JuteReader
+from millstream.coordination.operations import Check, Create, Delete, SetData
+from millstream.coordination.protocol import (
     Opcode,
     check_length,
     decode_connect,

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clock import ManualClock
-from penstock.coordination.acl import ALL_PERMISSIONS, ANYONE, READ, AclEntry, Identity, digest_identity
-from penstock.coordination.change import encode_acl
-from penstock.coordination.interface import WatchKind
-from penstock.coordination.jute import JuteReader, encode_buffer, encode_string
-from penstock.coordination.keeper import TreeKeeper
-from penstock.coordination.operations import Create, Delete, SetData
-from penstock.coordination.protocol import Opcode
-from penstock.coordination.requests import HANDLERS, KNOWN_BUT_UNIMPLEMENTED
-from penstock.coordination.server import CoordinationServer
-from penstock.coordination.znode import CONTAINER_OWNER
-from penstock.files import Files
+from millstream.clock import ManualClock
+from millstream.coordination.acl import ALL_PERMISSIONS, ANYONE, READ, AclEntry, Identity, digest_identity
+from millstream.coordination.change import encode_acl
+from millstream.coordination.interface import WatchKind
+from millstream.coordination.jute import JuteReader, encode_buffer, encode_string
+from millstream.coordination.keeper import TreeKeeper
+from millstream.coordination.operations import Create, Delete, SetData
+from millstream.coordination.protocol import Opcode
+from millstream.coordination.requests import HANDLERS, KNOWN_BUT_UNIMPLEMENTED
+from millstream.coordination.server import CoordinationServer
+from millstream.coordination.znode import CONTAINER_OWNER
+from millstream.files import Files
 from tests.unit.coordination.raw_client import (
     RawClient,
     create_body,

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clock import ManualClock
-from penstock.coordination.keeper import TreeKeeper
-from penstock.coordination.server import CoordinationServer
-from penstock.files import Files
+from millstream.clock import ManualClock
+from millstream.coordination.keeper import TreeKeeper
+from millstream.coordination.server import CoordinationServer
+from millstream.files import Files
 from tests.unit.coordination.raw_client import RawClient
 
 

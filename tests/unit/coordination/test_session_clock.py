@@ -1,6 +1,6 @@
-from penstock.coordination.change import SessionOpened
-from penstock.coordination.session_clock import SessionClock
-from penstock.coordination.tree import Session
+from millstream.coordination.change import SessionOpened
+from millstream.coordination.session_clock import SessionClock
+from millstream.coordination.tree import Session
 
 
 def session(session_id: int, timeout_ms: int) -> Session:

@@ -1,11 +1,11 @@
 import pytest
 
-from penstock.coordination.acl import READ, AclEntry, Identity
-from penstock.coordination.change import SessionOpened
-from penstock.coordination.errors import MarshallingError
-from penstock.coordination.operations import Create, SetAcl, SetData, TreeOperation
-from penstock.coordination.snapshot import decode_snapshot, encode_snapshot
-from penstock.coordination.tree import Tree
+from millstream.coordination.acl import READ, AclEntry, Identity
+from millstream.coordination.change import SessionOpened
+from millstream.coordination.errors import MarshallingError
+from millstream.coordination.operations import Create, SetAcl, SetData, TreeOperation
+from millstream.coordination.snapshot import decode_snapshot, encode_snapshot
+from millstream.coordination.tree import Tree
 
 
 def grown() -> Tree:

@@ -2,8 +2,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock.coordination.topic_names import check_collision, check_name
-from penstock.errors import InvalidTopic
+from millstream.coordination.topic_names import check_collision, check_name
+from millstream.errors import InvalidTopic
 
 
 @pytest.mark.parametrize("name", ["a", "A-b_c.9", "...", "x" * 249])

@@ -1,12 +1,12 @@
 import pytest
 
-from penstock.coordination.acl import ALL_PERMISSIONS, OPEN_TO_ALL, READ, AclEntry, Identity
-from penstock.coordination.change import SessionClosed, SessionOpened
-from penstock.coordination.errors import BadArguments, BadVersion, NoAuth, NodeExists, NoNode, SessionExpired
-from penstock.coordination.interface import WatchEvent, WatchKind
-from penstock.coordination.operations import Check, Create, Delete, SetAcl, SetData, TreeOperation
-from penstock.coordination.tree import Identities, Outcome, Tree
-from penstock.coordination.znode import CONTAINER_OWNER
+from millstream.coordination.acl import ALL_PERMISSIONS, OPEN_TO_ALL, READ, AclEntry, Identity
+from millstream.coordination.change import SessionClosed, SessionOpened
+from millstream.coordination.errors import BadArguments, BadVersion, NoAuth, NodeExists, NoNode, SessionExpired
+from millstream.coordination.interface import WatchEvent, WatchKind
+from millstream.coordination.operations import Check, Create, Delete, SetAcl, SetData, TreeOperation
+from millstream.coordination.tree import Identities, Outcome, Tree
+from millstream.coordination.znode import CONTAINER_OWNER
 
 SESSION = 7
 ALICE = Identity("digest", "alice:hash")

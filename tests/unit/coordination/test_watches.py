@@ -1,6 +1,6 @@
-from penstock.coordination.acl import OPEN_TO_ALL, Acl
-from penstock.coordination.interface import WatchEvent, WatchKind
-from penstock.coordination.watches import WatchTable
+from millstream.coordination.acl import OPEN_TO_ALL, Acl
+from millstream.coordination.interface import WatchEvent, WatchKind
+from millstream.coordination.watches import WatchTable
 
 
 class Seen(list[WatchEvent]):

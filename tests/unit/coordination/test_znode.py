@@ -1,8 +1,8 @@
 import pytest
 
-from penstock.coordination.acl import OPEN_TO_ALL
-from penstock.coordination.errors import BadArguments
-from penstock.coordination.znode import CONTAINER_OWNER, Znode, check_path, parent_of
+from millstream.coordination.acl import OPEN_TO_ALL
+from millstream.coordination.errors import BadArguments
+from millstream.coordination.znode import CONTAINER_OWNER, Znode, check_path, parent_of
 
 
 @pytest.mark.parametrize(("path", "parent"), [("/a", "/"), ("/a/b", "/a"), ("/a/b/c", "/a/b"), ("/", "/")])

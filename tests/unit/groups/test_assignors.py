@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.groups.assignors import ASSIGNORS, Candidate, assign_ranges, assign_uniformly, canonical
-from penstock.groups.consumer_records import Assignment
+from millstream.groups.assignors import ASSIGNORS, Candidate, assign_ranges, assign_uniformly, canonical
+from millstream.groups.consumer_records import Assignment
 
 A, B, C = (UUID(int=number) for number in (1, 2, 3))
 

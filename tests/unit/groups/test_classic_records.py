@@ -2,8 +2,8 @@ import struct
 
 import pytest
 
-from penstock.errors import MalformedFrame
-from penstock.groups.classic_records import (
+from millstream.errors import MalformedFrame
+from millstream.groups.classic_records import (
     GroupMetadata,
     MemberRecord,
     decode_group_metadata,
@@ -11,7 +11,7 @@ from penstock.groups.classic_records import (
     encode_group_metadata,
     group_metadata_record,
 )
-from penstock.wire.primitives import compact_string, nullable_string
+from millstream.wire.primitives import compact_string, nullable_string
 
 MEMBER = MemberRecord("m", "i", "c", "/h", 300, 200, b"subscription", b"assignment")
 METADATA = GroupMetadata("consumer", 5, "range", "m", 99, (MEMBER,))

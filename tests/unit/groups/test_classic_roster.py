@@ -1,9 +1,9 @@
 import pytest
 
-from penstock.errors import FencedInstanceId, UnknownMemberId
-from penstock.groups.classic_member import ClassicMember
-from penstock.groups.classic_roster import ClassicRoster
-from penstock.groups.commands import Protocol
+from millstream.errors import FencedInstanceId, UnknownMemberId
+from millstream.groups.classic_member import ClassicMember
+from millstream.groups.classic_roster import ClassicRoster
+from millstream.groups.commands import Protocol
 
 
 def protocols(*names: str) -> tuple[Protocol, ...]:

@@ -2,8 +2,8 @@ from uuid import UUID
 
 import pytest
 
-from penstock.groups.consumer_group_state import ConsumerGroupState, in_order
-from penstock.groups.consumer_records import (
+from millstream.groups.consumer_group_state import ConsumerGroupState, in_order
+from millstream.groups.consumer_records import (
     ConsumerKey,
     ConsumerRecordType,
     ConsumerValue,

@@ -1,9 +1,9 @@
 import pytest
 
-from penstock.errors import InvalidRequest
-from penstock.groups.commands import ConsumerHeartbeat
-from penstock.groups.consumer_heartbeat_check import available_assignors, check_consumer_heartbeat
-from penstock.groups.settings import GroupSettings
+from millstream.errors import InvalidRequest
+from millstream.groups.commands import ConsumerHeartbeat
+from millstream.groups.consumer_heartbeat_check import available_assignors, check_consumer_heartbeat
+from millstream.groups.settings import GroupSettings
 
 
 def heartbeat(**fields: object) -> ConsumerHeartbeat:

@@ -2,8 +2,8 @@ from uuid import UUID
 
 import pytest
 
-from penstock.errors import MalformedFrame
-from penstock.groups.consumer_protocol import (
+from millstream.errors import MalformedFrame
+from millstream.groups.consumer_protocol import (
     ClassicAssignment,
     Subscription,
     by_id,
@@ -13,7 +13,7 @@ from penstock.groups.consumer_protocol import (
     subscribed_topics,
     version_of,
 )
-from penstock.groups.topic_image import TopicImage, TopicInfo
+from millstream.groups.topic_image import TopicImage, TopicInfo
 
 
 @pytest.mark.parametrize("version", [0, 1, 3, 9])

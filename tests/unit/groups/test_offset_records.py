@@ -3,8 +3,8 @@ from uuid import UUID
 
 import pytest
 
-from penstock.errors import MalformedFrame
-from penstock.groups.offset_records import (
+from millstream.errors import MalformedFrame
+from millstream.groups.offset_records import (
     CommittedOffset,
     OffsetKey,
     decode_offset_key,

@@ -1,8 +1,8 @@
 from uuid import UUID
 
-from penstock.groups.commands import PartitionOffset, TopicOffsets
-from penstock.groups.offsets import OffsetStore
-from penstock.groups.outcome import GroupRecord, Outcome
+from millstream.groups.commands import PartitionOffset, TopicOffsets
+from millstream.groups.offsets import OffsetStore
+from millstream.groups.outcome import GroupRecord, Outcome
 
 
 def store_with(*partitions: int) -> tuple[OffsetStore, list[GroupRecord]]:

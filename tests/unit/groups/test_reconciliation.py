@@ -3,8 +3,8 @@ from uuid import UUID
 
 import pytest
 
-from penstock.groups.consumer_records import Assignment, CurrentAssignment
-from penstock.groups.reconciliation import MemberState, Target, reconcile
+from millstream.groups.consumer_records import Assignment, CurrentAssignment
+from millstream.groups.reconciliation import MemberState, Target, reconcile
 
 A, B = UUID(int=1), UUID(int=2)
 STABLE, UNREVOKED, UNRELEASED = (int(state) for state in MemberState)

@@ -1,4 +1,4 @@
-from penstock.groups.timers import GroupTimers
+from millstream.groups.timers import GroupTimers
 
 
 def test_groups_become_due_in_order() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
-from penstock.errors import InvalidRegularExpression
-from penstock.groups.topic_patterns import MatchingBudget, TopicPattern, TopicScan
+from millstream.errors import InvalidRegularExpression
+from millstream.groups.topic_patterns import MatchingBudget, TopicPattern, TopicScan
 
 LONGEST_NAME = "ab" * 124 + "a"
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.groups import uneven_assignment
-from penstock.groups.uneven_assignment import UnevenAssignment
+from millstream.groups import uneven_assignment
+from millstream.groups.uneven_assignment import UnevenAssignment
 
 Divided = dict[str, dict[UUID, set[int]]]
 TOPICS = [UUID(int=number) for number in range(1, 6)]

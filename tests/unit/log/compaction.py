@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 
-from penstock.files import Files
-from penstock.log.cleaner import Cleaner
-from penstock.log.cleaning_order import CleanedGroup, CleaningResult
-from penstock.log.cleaning_rules import CleaningExtent
-from penstock.log.log import Log
-from penstock.wire.compression import Codec
-from penstock.wire.records import ProducerStamp, Record, decode_records, encode_batch, split_batches
+from millstream.files import Files
+from millstream.log.cleaner import Cleaner
+from millstream.log.cleaning_order import CleanedGroup, CleaningResult
+from millstream.log.cleaning_rules import CleaningExtent
+from millstream.log.log import Log
+from millstream.wire.compression import Codec
+from millstream.wire.records import ProducerStamp, Record, decode_records, encode_batch, split_batches
 from tests.unit.log.conftest import NOW_MS
 from tests.unit.log.partition import flush, read_bytes
 

@@ -1,8 +1,8 @@
 """Short ways to write to a log and to read it back."""
 
-from penstock.files import Files
-from penstock.log.log import AppendResult, Log
-from penstock.log.timestamp_search import OffsetSearch, TimestampedOffset
+from millstream.files import Files
+from millstream.log.log import AppendResult, Log
+from millstream.log.timestamp_search import OffsetSearch, TimestampedOffset
 from tests.batches import Record, decode_records, encode_batch
 from tests.unit.log.conftest import NOW_MS
 

@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.errors import (
+from millstream.errors import (
     CorruptMessage,
     InvalidRecord,
     InvalidTimestamp,
@@ -10,9 +10,9 @@ from penstock.errors import (
     TransactionalIdAuthorizationFailed,
     UnsupportedCompressionType,
 )
-from penstock.log.batch_check import check_batch
-from penstock.log.config import LogConfig
-from penstock.wire.compression import Codec, compress
+from millstream.log.batch_check import check_batch
+from millstream.log.config import LogConfig
+from millstream.wire.compression import Codec, compress
 from tests.batches import encode_batch, encode_block, encode_record
 from tests.unit.log.conftest import NOW_MS
 

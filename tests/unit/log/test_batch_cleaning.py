@@ -2,12 +2,12 @@
 
 import pytest
 
-from penstock.errors import KafkaError
-from penstock.files import Buffer
-from penstock.log.batch_cleaning import CleanedBatch, CleaningRules, clean_batch
-from penstock.wire.batch import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, BatchHeader, read_header
-from penstock.wire.compression import Codec
-from penstock.wire.records import ProducerStamp, Record, decode_records, encode_batch
+from millstream.errors import KafkaError
+from millstream.files import Buffer
+from millstream.log.batch_cleaning import CleanedBatch, CleaningRules, clean_batch
+from millstream.wire.batch import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, BatchHeader, read_header
+from millstream.wire.compression import Codec
+from millstream.wire.records import ProducerStamp, Record, decode_records, encode_batch
 
 NOW_MS = 1_000_000
 RETENTION_MS = 5000

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.files import Files
-from penstock.log.checkpoints import read_checkpoint, write_checkpoint
+from millstream.files import Files
+from millstream.log.checkpoints import read_checkpoint, write_checkpoint
 
 
 def test_file_is_kafkas(tmp_path: Path) -> None:

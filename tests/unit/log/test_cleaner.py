@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 from crc32c import crc32c
 
-from penstock.errors import CorruptMessage, StorageError
-from penstock.files import Files
-from penstock.log.cleaner import Cleaner
-from penstock.log.cleaning_order import CleanedGroup
-from penstock.log.config import LONG_MAX
-from penstock.log.latest_offsets import ENTRY_BYTES
-from penstock.log.log import Log
-from penstock.wire.batch import read_header
-from penstock.wire.compression import Codec
-from penstock.wire.records import Record, decode_records, encode_batch, split_batches
+from millstream.errors import CorruptMessage, StorageError
+from millstream.files import Files
+from millstream.log.cleaner import Cleaner
+from millstream.log.cleaning_order import CleanedGroup
+from millstream.log.config import LONG_MAX
+from millstream.log.latest_offsets import ENTRY_BYTES
+from millstream.log.log import Log
+from millstream.wire.batch import read_header
+from millstream.wire.compression import Codec
+from millstream.wire.records import Record, decode_records, encode_batch, split_batches
 from tests.unit.log.compaction import compact, extent_of, pairs, records_of, stored_batches, write
 from tests.unit.log.conftest import NOW_MS, OpenLog
 from tests.unit.log.partition import offset_for_timestamp, offset_of_max_timestamp, read_bytes

@@ -5,13 +5,13 @@ import sys
 
 import pytest
 
-from penstock.log.cleaner_process import Throttle
-from penstock.log.cleaning_order import CleanedGroup, CleaningResult, answer_from_line
-from penstock.log.log import Log
+from millstream.log.cleaner_process import Throttle
+from millstream.log.cleaning_order import CleanedGroup, CleaningResult, answer_from_line
+from millstream.log.log import Log
 from tests.unit.log.compaction import extent_of, write
 from tests.unit.log.conftest import NOW_MS, OpenLog
 
-COMMAND = [sys.executable, "-P", "-m", "penstock.log.cleaner_process"]
+COMMAND = [sys.executable, "-P", "-m", "millstream.log.cleaner_process"]
 
 
 @pytest.fixture
@@ -55,9 +55,9 @@ def test_files_that_are_gone_are_worth_another_try_and_damage_is_not(filled: Log
 
 
 def test_it_imports_nothing_of_the_broker() -> None:
-    code = "import sys, penstock.log.cleaner_process; print(*sys.modules)"
+    code = "import sys, millstream.log.cleaner_process; print(*sys.modules)"
     modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout.split()
-    assert [name for name in modules if name.startswith(("penstock.broker", "penstock.cluster", "asyncio", "kio"))] == []
+    assert [name for name in modules if name.startswith(("millstream.broker", "millstream.cluster", "asyncio", "kio"))] == []
 
 
 def test_work_takes_as_long_as_the_rate_says() -> None:

@@ -1,4 +1,4 @@
-from penstock.log.cleaning_order import CleanedGroup, CleaningOrder, CleaningResult, answer_from_line, answer_line
+from millstream.log.cleaning_order import CleanedGroup, CleaningOrder, CleaningResult, answer_from_line, answer_line
 
 ORDER = CleaningOrder(
     directory="data/orders-0",

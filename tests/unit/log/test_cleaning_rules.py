@@ -1,6 +1,6 @@
 """When a log is due for compaction, how far it may go, and which segments become one."""
 
-from penstock.log.cleaning_rules import (
+from millstream.log.cleaning_rules import (
     MAX_RELATIVE_OFFSET,
     CleanableSegment,
     CleaningBounds,
@@ -11,7 +11,7 @@ from penstock.log.cleaning_rules import (
     group_segments,
     is_due,
 )
-from penstock.log.config import LogConfig
+from millstream.log.config import LogConfig
 
 NOW_MS = 1_000_000
 SEGMENTS = [CleanableSegment(number * 10, 100, NOW_MS - 1000 + number, NOW_MS - 1000 + number) for number in range(5)]

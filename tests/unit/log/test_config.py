@@ -1,4 +1,4 @@
-from penstock.log.config import LogConfig
+from millstream.log.config import LogConfig
 
 
 def test_options_are_taken_by_kafkas_names() -> None:

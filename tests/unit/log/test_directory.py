@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import StartupError, StorageError
-from penstock.files import Files
-from penstock.log import checkpoints
-from penstock.log.directory import (
+from millstream.errors import StartupError, StorageError
+from millstream.files import Files
+from millstream.log import checkpoints
+from millstream.log.directory import (
     LogDirectory,
     deleted_directory_name,
     log_directory_name,

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import InvalidRecord
-from penstock.log.first_bytes import check_first_bytes
-from penstock.wire.batch import read_header
-from penstock.wire.compression import Codec, compress
+from millstream.errors import InvalidRecord
+from millstream.log.first_bytes import check_first_bytes
+from millstream.wire.batch import read_header
+from millstream.wire.compression import Codec, compress
 from tests.batches import encode_block, encode_record, varint
 
 REAL_CODECS = [codec for codec in Codec if codec is not Codec.NONE]

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.files import FileHandle, Files
-from penstock.log.flush import Flush, Unsynced
+from millstream.files import FileHandle, Files
+from millstream.log.flush import Flush, Unsynced
 
 
 class CountingFiles(Files):

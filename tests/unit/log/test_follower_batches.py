@@ -1,7 +1,7 @@
 import pytest
 
-from penstock.errors import CorruptMessage
-from penstock.log.follower_batches import split_batches
+from millstream.errors import CorruptMessage
+from millstream.log.follower_batches import split_batches
 from tests.batches import encode_batch
 
 ONE = encode_batch([b"a", b"b"], base_offset=10, timestamp=1)

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.log.log import Log
-from penstock.wire.compression import Codec
-from penstock.wire.records import Record, encode_batch
+from millstream.log.log import Log
+from millstream.wire.compression import Codec
+from millstream.wire.records import Record, encode_batch
 from tests.batches import encode_batch as encode_by_hand
 from tests.java import run_tool
 from tests.unit.log.compaction import compact, records_of

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clock import ManualClock
-from penstock.errors import StartupError
-from penstock.log.directory import CLEAN_SHUTDOWN
-from penstock.log.known_directories import FILE_NAME, ZOOKEEPER, FoundDirectories, KnownDirectories, check, newest, renewed
-from penstock.log.manager import LogManager
+from millstream.clock import ManualClock
+from millstream.errors import StartupError
+from millstream.log.directory import CLEAN_SHUTDOWN
+from millstream.log.known_directories import FILE_NAME, ZOOKEEPER, FoundDirectories, KnownDirectories, check, newest, renewed
+from millstream.log.manager import LogManager
 
 BOTH = KnownDirectories(3, {"A": "/one", "B": "/two"}, "A")
 

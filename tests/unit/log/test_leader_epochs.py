@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.log.leader_epochs import LeaderEpochs
+from millstream.log.leader_epochs import LeaderEpochs
 
 
 def epochs(*entries: tuple[int, int]) -> LeaderEpochs:

@@ -2,9 +2,9 @@ import shutil
 
 import pytest
 
-from penstock.errors import CorruptMessage
-from penstock.log.log import Log
-from penstock.wire.batch import read_header
+from millstream.errors import CorruptMessage
+from millstream.log.log import Log
+from millstream.wire.batch import read_header
 from tests.batches import encode_batch
 from tests.unit.log.conftest import NOW_MS, OpenLog
 from tests.unit.log.partition import append, append_many, flush, offset_of_max_timestamp, read_bytes, values

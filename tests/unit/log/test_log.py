@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import (
+from millstream.errors import (
     InvalidRecord,
     MessageTooLarge,
     OffsetOutOfRange,
     OutOfOrderSequenceNumber,
     StorageError,
 )
-from penstock.files import Buffer, FileHandle, Files
-from penstock.log.config import LogConfig
-from penstock.log.directory import LogDirectory
-from penstock.log.loading import LoadOrder
-from penstock.log.log import AppendResult, Log
+from millstream.files import Buffer, FileHandle, Files
+from millstream.log.config import LogConfig
+from millstream.log.directory import LogDirectory
+from millstream.log.loading import LoadOrder
+from millstream.log.log import AppendResult, Log
 from tests.batches import decode_records, encode_batch, split_batches
 from tests.unit.log.conftest import NOW_MS, OpenLog
 from tests.unit.log.partition import append, append_many, flush, read_bytes, values

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clock import ManualClock
-from penstock.errors import StartupError, StorageError
-from penstock.files import FileHandle, Files
-from penstock.log.config import LogConfig
-from penstock.log.directory import LogDirectory
-from penstock.log.log import Log
-from penstock.log.manager import LoadReport, LogManager
+from millstream.clock import ManualClock
+from millstream.errors import StartupError, StorageError
+from millstream.files import FileHandle, Files
+from millstream.log.config import LogConfig
+from millstream.log.directory import LogDirectory
+from millstream.log.log import Log
+from millstream.log.manager import LoadReport, LogManager
 from tests.unit.log.partition import append, append_many, flush, values
 
 ID = uuid.UUID(int=7)

@@ -1,8 +1,8 @@
 import struct
 from pathlib import Path
 
-from penstock.files import Files
-from penstock.log.offset_index import OffsetIndex
+from millstream.files import Files
+from millstream.log.offset_index import OffsetIndex
 
 
 def test_entries_are_kafkas_eight_bytes(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import StorageError
-from penstock.files import Files, count_open_handles
-from penstock.log.config import LogConfig
+from millstream.errors import StorageError
+from millstream.files import Files, count_open_handles
+from millstream.log.config import LogConfig
 from tests.batches import encode_batch
 from tests.unit.log.conftest import NOW_MS
 from tests.unit.log.partition import append, append_many, values

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.files import Files
-from penstock.log.partition_metadata import FILE_NAME, id_from_text, id_to_text, read_topic_id, render
+from millstream.files import Files
+from millstream.log.partition_metadata import FILE_NAME, id_from_text, id_to_text, read_topic_id, render
 
 TOPIC_ID = uuid.UUID("a48caa2c-9f31-4d1a-90a1-9d2304e48b5a")
 

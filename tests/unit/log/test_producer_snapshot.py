@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.files import Files
-from penstock.log.producer_snapshot import load_latest, parse, render, snapshot_path, write_snapshot
-from penstock.log.producer_state import ProducerState
+from millstream.files import Files
+from millstream.log.producer_snapshot import load_latest, parse, render, snapshot_path, write_snapshot
+from millstream.log.producer_state import ProducerState
 from tests.unit.log.test_producer_state import header, written
 
 

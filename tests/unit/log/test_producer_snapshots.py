@@ -1,11 +1,11 @@
 from pathlib import Path
 
-from penstock.files import Files
-from penstock.log.config import LogConfig
-from penstock.log.producer_snapshots import ProducerSnapshots
-from penstock.log.producer_state import ProducerState
-from penstock.log.segment import Segment
-from penstock.log.segments import Segments
+from millstream.files import Files
+from millstream.log.config import LogConfig
+from millstream.log.producer_snapshots import ProducerSnapshots
+from millstream.log.producer_state import ProducerState
+from millstream.log.segment import Segment
+from millstream.log.segments import Segments
 
 
 def segments_at(path: Path, *bases: int) -> Segments:

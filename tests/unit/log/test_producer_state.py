@@ -1,8 +1,8 @@
 import pytest
 
-from penstock.errors import InvalidProducerEpoch, OutOfOrderSequenceNumber
-from penstock.log.producer_state import FORGOTTEN_AT_ONCE, MAX_PRODUCERS, ProducerState
-from penstock.wire.batch import BatchHeader, read_header
+from millstream.errors import InvalidProducerEpoch, OutOfOrderSequenceNumber
+from millstream.log.producer_state import FORGOTTEN_AT_ONCE, MAX_PRODUCERS, ProducerState
+from millstream.wire.batch import BatchHeader, read_header
 from tests.batches import encode_batch
 
 

@@ -2,13 +2,13 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.errors import InvalidRecord, MessageTooLarge
-from penstock.log.config import LogConfig
-from penstock.log.record_check import checked, is_needed
-from penstock.wire import records
-from penstock.wire.batch import compute_crc, read_header
-from penstock.wire.compression import Codec
-from penstock.wire.records import ProducerStamp, Record, decode_records, encode_batch
+from millstream.errors import InvalidRecord, MessageTooLarge
+from millstream.log.config import LogConfig
+from millstream.log.record_check import checked, is_needed
+from millstream.wire import records
+from millstream.wire.batch import compute_crc, read_header
+from millstream.wire.compression import Codec
+from millstream.wire.records import ProducerStamp, Record, decode_records, encode_batch
 
 KEYED = encode_batch([Record(0, 1000, b"k", b"v" * 100), Record(1, 2000, b"l", None)], producer=ProducerStamp(5, 1, 9))
 KEYLESS = encode_batch([Record(0, 1000, b"k", b"v"), Record(1, 1000, None, b"w")])

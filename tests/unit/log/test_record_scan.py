@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import InvalidRecord, InvalidTimestamp, KafkaError
-from penstock.log.config import LogConfig
-from penstock.log.record_scan import MAX_NAMED, RecordRules, RecordScan
-from penstock.log.record_walk import MAX_HEADERS
-from penstock.wire.batch import HEADER_SIZE, compute_crc, read_header
-from penstock.wire.records import Record, decode_records, encode_batch
+from millstream.errors import InvalidRecord, InvalidTimestamp, KafkaError
+from millstream.log.config import LogConfig
+from millstream.log.record_scan import MAX_NAMED, RecordRules, RecordScan
+from millstream.log.record_walk import MAX_HEADERS
+from millstream.wire.batch import HEADER_SIZE, compute_crc, read_header
+from millstream.wire.records import Record, decode_records, encode_batch
 from tests.batches import encode_record, varint
 
 NOW_MS = 1_700_000_000_000

@@ -1,9 +1,9 @@
 import pytest
 
-from penstock.errors import InvalidRecord
-from penstock.log.record_times import RecordTimes
-from penstock.wire.batch import HEADER_SIZE, LOG_APPEND_TIME, read_header
-from penstock.wire.records import Record, encode_batch
+from millstream.errors import InvalidRecord
+from millstream.log.record_times import RecordTimes
+from millstream.wire.batch import HEADER_SIZE, LOG_APPEND_TIME, read_header
+from millstream.wire.records import Record, encode_batch
 
 TIMES = [100, 90, 300, 120, 5_000_000_000, 110]
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import InvalidRecord
-from penstock.log.record_walk import DIGEST_SIZE, MAX_SHORT_KEY, walk_records
-from penstock.wire.batch import HEADER_SIZE, read_header
-from penstock.wire.records import Record, encode_batch
+from millstream.errors import InvalidRecord
+from millstream.log.record_walk import DIGEST_SIZE, MAX_SHORT_KEY, walk_records
+from millstream.wire.batch import HEADER_SIZE, read_header
+from millstream.wire.records import Record, encode_batch
 from tests.batches import encode_record
 
 FIELD = st.none() | st.binary(max_size=300)

@@ -2,13 +2,13 @@ from pathlib import Path
 
 import pytest
 
-from penstock.files import Files
-from penstock.log import recovery
-from penstock.log.config import LogConfig
-from penstock.log.leader_epochs import LeaderEpochs
-from penstock.log.producer_state import ProducerState
-from penstock.log.recovery import batches, end_of, rebuild_indexes, recover_segment, replay_epochs, replay_producers
-from penstock.log.segment import Segment
+from millstream.files import Files
+from millstream.log import recovery
+from millstream.log.config import LogConfig
+from millstream.log.leader_epochs import LeaderEpochs
+from millstream.log.producer_state import ProducerState
+from millstream.log.recovery import batches, end_of, rebuild_indexes, recover_segment, replay_epochs, replay_producers
+from millstream.log.segment import Segment
 from tests.batches import encode_batch
 
 CONFIG = LogConfig(index_interval_bytes=150)

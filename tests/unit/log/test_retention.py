@@ -1,5 +1,5 @@
-from penstock.log.config import LogConfig
-from penstock.log.retention import RetentionBounds, SegmentFacts, count_to_delete
+from millstream.log.config import LogConfig
+from millstream.log.retention import RetentionBounds, SegmentFacts, count_to_delete
 
 SEGMENTS = [SegmentFacts(10, 100, 1000), SegmentFacts(20, 100, 2000), SegmentFacts(30, 100, 3000)]
 

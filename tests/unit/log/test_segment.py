@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.errors import CorruptMessage
-from penstock.files import Files
-from penstock.log.config import LogConfig
-from penstock.log.segment import Segment
+from millstream.errors import CorruptMessage
+from millstream.files import Files
+from millstream.log.config import LogConfig
+from millstream.log.segment import Segment
 from tests.batches import encode_batch
 
 CONFIG = LogConfig(index_interval_bytes=200)

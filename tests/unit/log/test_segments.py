@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.files import Files
-from penstock.log.config import LogConfig
-from penstock.log.segment import Segment
-from penstock.log.segments import Segments
+from millstream.files import Files
+from millstream.log.config import LogConfig
+from millstream.log.segment import Segment
+from millstream.log.segments import Segments
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.files import FileHandle, Files, count_open_handles
-from penstock.log import offset_index
-from penstock.log.offset_index import OffsetIndex
-from penstock.log.sparse_index import BLOCK_BYTES, whole_entries
+from millstream.files import FileHandle, Files, count_open_handles
+from millstream.log import offset_index
+from millstream.log.offset_index import OffsetIndex
+from millstream.log.sparse_index import BLOCK_BYTES, whole_entries
 
 
 def filled(path: Path, count: int) -> OffsetIndex:

@@ -1,8 +1,8 @@
 import struct
 from pathlib import Path
 
-from penstock.files import Files
-from penstock.log.time_index import TimeIndex
+from millstream.files import Files
+from millstream.log.time_index import TimeIndex
 
 
 def test_entries_are_kafkas_twelve_bytes(tmp_path: Path) -> None:

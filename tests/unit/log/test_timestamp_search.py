@@ -2,12 +2,12 @@ from random import Random
 
 import pytest
 
-from penstock.files import FileHandle, Files
-from penstock.log.log import Log
-from penstock.log.timestamp_search import SEGMENT_UNITS
-from penstock.wire.batch import HEADER_SIZE
-from penstock.wire.compression import Codec
-from penstock.wire.records import Record, encode_batch
+from millstream.files import FileHandle, Files
+from millstream.log.log import Log
+from millstream.log.timestamp_search import SEGMENT_UNITS
+from millstream.wire.batch import HEADER_SIZE
+from millstream.wire.compression import Codec
+from millstream.wire.records import Record, encode_batch
 from tests import batches
 from tests.batches import encode_block
 from tests.unit.log.compaction import compact

@@ -1,8 +1,8 @@
 import pytest
 
-from penstock.errors import InvalidConfig, InvalidRequest
-from penstock.options.alteration import Alteration, AlterOperation, apply_incremental
-from penstock.options.topic import TOPIC_OPTIONS
+from millstream.errors import InvalidConfig, InvalidRequest
+from millstream.options.alteration import Alteration, AlterOperation, apply_incremental
+from millstream.options.topic import TOPIC_OPTIONS
 
 
 def alter(current: dict[str, str], *alterations: tuple[str, int, str | None], inherited: dict[str, str] | None = None) -> dict[str, str]:

@@ -1,8 +1,8 @@
-from penstock.options.broker import BROKER_OPTIONS
-from penstock.options.description import DescribedOption, describe_broker, describe_topic
-from penstock.options.option import OptionType
-from penstock.options.settings import BrokerSettings, ConfigSource
-from penstock.options.topic import TOPIC_OPTIONS
+from millstream.options.broker import BROKER_OPTIONS
+from millstream.options.description import DescribedOption, describe_broker, describe_topic
+from millstream.options.option import OptionType
+from millstream.options.settings import BrokerSettings, ConfigSource
+from millstream.options.topic import TOPIC_OPTIONS
 
 NOTHING_SET = BrokerSettings()
 

@@ -1,9 +1,9 @@
 import pytest
 
-from penstock.errors import InvalidConfig
-from penstock.options.broker import BROKER_OPTIONS
-from penstock.options.option import Option, OptionType, OptionValue, at_least, default_value, one_of, parse_value
-from penstock.options.topic import TOPIC_OPTIONS
+from millstream.errors import InvalidConfig
+from millstream.options.broker import BROKER_OPTIONS
+from millstream.options.option import Option, OptionType, OptionValue, at_least, default_value, one_of, parse_value
+from millstream.options.topic import TOPIC_OPTIONS
 
 ALL_OPTIONS = [*TOPIC_OPTIONS.values(), *BROKER_OPTIONS.values()]
 
@@ -75,7 +75,7 @@ def test_a_refusal_does_not_repeat_a_secret() -> None:
 def test_a_fixed_option_takes_its_default_in_any_spelling_and_nothing_else() -> None:
     fixed = Option("a.fixed.option", OptionType.BOOLEAN, "false", "Without effect.", is_fixed=True)
     assert parse_value(fixed, "FALSE") is False
-    with pytest.raises(InvalidConfig, match="not supported by Penstock: it takes only 'false'"):
+    with pytest.raises(InvalidConfig, match="not supported by Millstream: it takes only 'false'"):
         parse_value(fixed, "true")
 
 

@@ -1,8 +1,8 @@
 import pytest
 
-from penstock.log.config import LogConfig
-from penstock.options.resolution import format_value, resolve_topic
-from penstock.options.topic import TOPIC_OPTIONS
+from millstream.log.config import LogConfig
+from millstream.options.resolution import format_value, resolve_topic
+from millstream.options.topic import TOPIC_OPTIONS
 
 
 def test_without_settings_a_topic_has_the_defaults_of_a_log() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
-from penstock.errors import InvalidConfig
-from penstock.options.settings import BrokerSettings
+from millstream.errors import InvalidConfig
+from millstream.options.settings import BrokerSettings
 
 
 def test_stronger_layers_win() -> None:

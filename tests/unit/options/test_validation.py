@@ -1,9 +1,9 @@
 import pytest
 
-from penstock.errors import InvalidConfig, UsageError
-from penstock.options.broker import BROKER_OPTIONS
-from penstock.options.topic import TOPIC_OPTIONS
-from penstock.options.validation import (
+from millstream.errors import InvalidConfig, UsageError
+from millstream.options.broker import BROKER_OPTIONS
+from millstream.options.topic import TOPIC_OPTIONS
+from millstream.options.validation import (
     check_startup_values,
     find_option,
     validate_broker_values,
@@ -42,8 +42,8 @@ def test_a_topic_option_on_a_broker_names_the_brokers_own() -> None:
     [
         ("zookeeper.connect", "use --zookeeper"),
         ("port", "use listeners"),
-        ("ssl.keystore.location", "not supported by Penstock"),
-        ("create.topic.policy.class.name", "not supported by Penstock"),
+        ("ssl.keystore.location", "not supported by Millstream"),
+        ("create.topic.policy.class.name", "not supported by Millstream"),
     ],
 )
 def test_an_option_that_only_kafka_has_comes_with_advice(name: str, advice: str) -> None:
@@ -81,5 +81,5 @@ def test_an_option_read_at_start_cannot_be_changed_while_the_broker_runs() -> No
 @pytest.mark.parametrize("name", [name for name, option in TOPIC_OPTIONS.items() if option.is_fixed])
 def test_an_option_without_effect_can_only_be_set_to_what_it_is(name: str) -> None:
     validate_topic_overrides({name: TOPIC_OPTIONS[name].default or ""})
-    with pytest.raises(InvalidConfig, match=r"not supported by Penstock|it takes"):
+    with pytest.raises(InvalidConfig, match=r"not supported by Millstream|it takes"):
         validate_topic_overrides({name: "true" if TOPIC_OPTIONS[name].default == "false" else "7"})

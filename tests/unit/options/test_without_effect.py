@@ -1,11 +1,11 @@
 import pytest
 
-from penstock.errors import InvalidConfig
-from penstock.options.broker import BROKER_OPTIONS
-from penstock.options.option import default_value, parse_value
-from penstock.options.topic import TOPIC_OPTIONS
-from penstock.options.validation import validate_broker_values, validate_dynamic_broker_values, validate_topic_overrides
-from penstock.options.without_effect import WITHOUT_EFFECT
+from millstream.errors import InvalidConfig
+from millstream.options.broker import BROKER_OPTIONS
+from millstream.options.option import default_value, parse_value
+from millstream.options.topic import TOPIC_OPTIONS
+from millstream.options.validation import validate_broker_values, validate_dynamic_broker_values, validate_topic_overrides
+from millstream.options.without_effect import WITHOUT_EFFECT
 
 
 @pytest.mark.parametrize("option", WITHOUT_EFFECT, ids=lambda option: option.name)

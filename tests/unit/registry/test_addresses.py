@@ -5,8 +5,8 @@ import pickle
 
 import pytest
 
-from penstock.errors import UsageError
-from penstock.registry.addresses import RegistryAddress, parse_addresses
+from millstream.errors import UsageError
+from millstream.registry.addresses import RegistryAddress, parse_addresses
 
 SECRETS = ["pa/ss", "pa#ss", "pa?ss", "pa,ss", "pa%25ss", "pa%ss", "p@ss", "pa:ss", "p,http:/x", "pä ss", "1/2?3#4,5@6", ""]
 

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from penstock.errors import UsageError
-from penstock.registry.client import Reference, RegisteredSchema, RegistryClient
-from penstock.registry.errors import IncompatibleSchema, RegistryError, RegistryUnavailable, SubjectNotFound
+from millstream.errors import UsageError
+from millstream.registry.client import Reference, RegisteredSchema, RegistryClient
+from millstream.registry.errors import IncompatibleSchema, RegistryError, RegistryUnavailable, SubjectNotFound
 from tests.unit.registry.scripted_server import Answer, Asked, ScriptedServer, scripted_server
 
 USER = '{"type":"record","name":"User","fields":[]}'

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.registry.deletion import decide_context_deletion
-from penstock.registry.errors import (
+from millstream.registry.deletion import decide_context_deletion
+from millstream.registry.errors import (
     OperationNotPermitted,
     ReferenceExists,
     SubjectNotFound,
@@ -13,7 +13,7 @@ from penstock.registry.errors import (
     VersionNotSoftDeleted,
     VersionSoftDeleted,
 )
-from penstock.registry.registration import LATEST
+from millstream.registry.registration import LATEST
 from tests.unit.registry.book import Book
 
 REFERENCE = {"name": "A", "subject": "a", "version": 1}

@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 from typing import Any, cast
 
-from penstock.registry.api.schemas import SchemaRoutes
-from penstock.registry.api.settings import SettingRoutes
-from penstock.registry.api.subjects import SubjectRoutes
+from millstream.registry.api.schemas import SchemaRoutes
+from millstream.registry.api.settings import SettingRoutes
+from millstream.registry.api.subjects import SubjectRoutes
 
 PAGE = Path(__file__).parents[3] / "docs" / "registry.md"
 

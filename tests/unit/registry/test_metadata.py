@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.registry.errors import IncompatibleSchema, InvalidRequest
+from millstream.registry.errors import IncompatibleSchema, InvalidRequest
 from tests.unit.registry.book import Book, record_schema
 
 OWNER = {"properties": {"owner": "anyone", "team": "data"}, "tags": {"R.a": ["PII"]}, "sensitive": ["owner"]}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.registry.client import Reference
-from penstock.registry.records import (
+from millstream.registry.client import Reference
+from millstream.registry.records import (
     CLAIM_KEY,
     Key,
     LogRecord,
@@ -15,8 +15,8 @@ from penstock.registry.records import (
     mode_key,
     schema_key,
 )
-from penstock.registry.state import RegistryState, config_record
-from penstock.registry.stored import Content, StoredVersion, stored_version
+from millstream.registry.state import RegistryState, config_record
+from millstream.registry.stored import Content, StoredVersion, stored_version
 
 CONFLUENTS = [
     (schema_key("s", 2), b'{"keytype":"SCHEMA","subject":"s","version":2,"magic":1}'),

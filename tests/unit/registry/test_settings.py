@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.registry.errors import (
+from millstream.registry.errors import (
     ConfigNotFound,
     InvalidLevel,
     InvalidMode,
@@ -13,7 +13,7 @@ from penstock.registry.errors import (
     ReferenceExists,
     SubjectNotFound,
 )
-from penstock.registry.settings import Mode, config_in_scope, config_of, mode_in_scope, mode_of
+from millstream.registry.settings import Mode, config_in_scope, config_of, mode_in_scope, mode_of
 from tests.unit.registry.book import Book
 
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from penstock.registry.records import Key, LogRecord, config_key, schema_key
-from penstock.registry.state import Claim, RegistryState, claim_record, config_record, mode_record
-from penstock.registry.stored import Content, StoredVersion
+from millstream.registry.records import Key, LogRecord, config_key, schema_key
+from millstream.registry.state import Claim, RegistryState, claim_record, config_record, mode_record
+from millstream.registry.stored import Content, StoredVersion
 
 
 def version(subject: str, number: int, schema_id: int, text: str = '"int"', **more: Any) -> LogRecord:
@@ -59,7 +59,7 @@ def test_deleting_a_subject_deletes_the_versions_up_to_a_number() -> None:
 
 
 def test_referrers_are_known_and_forgotten() -> None:
-    from penstock.registry.client import Reference
+    from millstream.registry.client import Reference
 
     referring = version("b", 1, 2, '"x"', references=(Reference("X", "a", 1),))
     state = state_of(version("a", 1, 1), referring)
@@ -69,7 +69,7 @@ def test_referrers_are_known_and_forgotten() -> None:
 
 
 def test_a_reference_without_a_context_is_one_of_the_same_context() -> None:
-    from penstock.registry.client import Reference
+    from millstream.registry.client import Reference
 
     state = state_of(version(":.c:b", 1, 2, '"x"', references=(Reference("X", "a", 1),)))
     assert state.referrers("a", 1, include_deleted=True) == []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.spark.compiled import _private_folder
+from millstream.spark.compiled import _private_folder
 
 ROOT = Path(__file__).parents[3]
 
@@ -28,14 +28,14 @@ sys.exit(pytest.main([
 TOLD = """
 import sys
 sys.modules["numba"] = None
-from penstock.spark.compiled import tell_if_slow
+from millstream.spark.compiled import tell_if_slow
 tell_if_slow()
 tell_if_slow()
 """
 
 KEPT = """
 import numpy as np
-from penstock.spark.record_kernel import find_next_offset
+from millstream.spark.record_kernel import find_next_offset
 assert find_next_offset(np.zeros(0, np.uint8)) == -1
 print(find_next_offset.stats.cache_path)
 """
@@ -56,9 +56,9 @@ def test_slowness_is_told_once() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_package_in_a_zip_keeps_its_compiled_code_in_the_users_cache(tmp_path: Path) -> None:
-    package = tmp_path / "penstock.zip"
+    package = tmp_path / "millstream.zip"
     with zipfile.ZipFile(package, "w") as archive:
-        for path in sorted((ROOT / "src" / "penstock").rglob("*.py")):
+        for path in sorted((ROOT / "src" / "millstream").rglob("*.py")):
             archive.write(path, path.relative_to(ROOT / "src"))
     environment = os.environ | {"PYTHONPATH": str(package), "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
     environment.pop("NUMBA_CACHE_DIR", None)

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.spark.binary_columns import binary_column
-from penstock.spark.partitioner import NO_PARTITION, Partitioner, PartitionOutOfRange, hash_keys
+from millstream.spark.binary_columns import binary_column
+from millstream.spark.partitioner import NO_PARTITION, Partitioner, PartitionOutOfRange, hash_keys
 
 # From the tests of Kafka's Java client (`UtilsTest.testMurmur2`): key, hash as a signed number.
 JAVA_HASHES = {

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.spark.binary_columns import Rows, binary_column, header_column, no_headers
-from penstock.spark.row_digest import RowsDigest
+from millstream.spark.binary_columns import Rows, binary_column, header_column, no_headers
+from millstream.spark.row_digest import RowsDigest
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 Row = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]] | None, int]

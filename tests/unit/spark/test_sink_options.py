@@ -3,11 +3,11 @@
 import pytest
 from pyspark.sql.types import ArrayType, BinaryType, DataType, DoubleType, IntegerType, LongType, StringType, StructType
 
-from penstock.client.produce import ALL_REPLICAS, LEADER_ONLY, NO_ANSWER
-from penstock.spark.positions import OptionError
-from penstock.spark.producer_settings import Compression, ProducerSettings, parse_producer_settings
-from penstock.spark.sink_options import SINK_OPTIONS, FieldPlan, SchemaError, SinkPlan, plan_sink
-from penstock.wire.compression import Codec
+from millstream.client.produce import ALL_REPLICAS, LEADER_ONLY, NO_ANSWER
+from millstream.spark.positions import OptionError
+from millstream.spark.producer_settings import Compression, ProducerSettings, parse_producer_settings
+from millstream.spark.sink_options import SINK_OPTIONS, FieldPlan, SchemaError, SinkPlan, plan_sink
+from millstream.wire.compression import Codec
 
 SERVERS = "127.0.0.1:9092"
 HEADERS = ArrayType(StructType().add("key", StringType()).add("value", BinaryType()))

@@ -6,12 +6,12 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.client.cluster import Cluster
-from penstock.client.list_offsets import OffsetAndTime
-from penstock.client.topic_partition import TopicPartition
-from penstock.errors import KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
-from penstock.spark.options import parse_read_options
-from penstock.spark.source_offsets import SourceOffsets
+from millstream.client.cluster import Cluster
+from millstream.client.list_offsets import OffsetAndTime
+from millstream.client.topic_partition import TopicPartition
+from millstream.errors import KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
+from millstream.spark.options import parse_read_options
+from millstream.spark.source_offsets import SourceOffsets
 
 UNKNOWN, LEADER_NOT_AVAILABLE, NOT_AUTHORIZED, STORAGE_ERROR = 3, 5, 29, 56
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)

@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from penstock.spark.sink_progress import WrittenBatch, group_of_query
-from penstock.spark.stream_writer import BatchWritten, ReplayDiffers, add_up, check_replay, tell_back
+from millstream.spark.sink_progress import WrittenBatch, group_of_query
+from millstream.spark.stream_writer import BatchWritten, ReplayDiffers, add_up, check_replay, tell_back
 
 TOPICS = frozenset({"t"})
 LAST = WrittenBatch(7, 10, 99, TOPICS, turn=3)

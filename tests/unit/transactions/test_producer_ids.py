@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clock import ManualClock
-from penstock.coordination import paths
-from penstock.coordination.embedded import EmbeddedCoordination
-from penstock.coordination.errors import BadVersion
-from penstock.coordination.interface import ZnodeStat
-from penstock.errors import CoordinatorLoadInProgress
-from penstock.files import Files
-from penstock.transactions.producer_ids import BLOCK_SIZE, ProducerIds
+from millstream.clock import ManualClock
+from millstream.coordination import paths
+from millstream.coordination.embedded import EmbeddedCoordination
+from millstream.coordination.errors import BadVersion
+from millstream.coordination.interface import ZnodeStat
+from millstream.errors import CoordinatorLoadInProgress
+from millstream.files import Files
+from millstream.transactions.producer_ids import BLOCK_SIZE, ProducerIds
 
 
 @pytest.fixture

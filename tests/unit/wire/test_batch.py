@@ -1,6 +1,6 @@
-from penstock.wire.batch import STAMPED_SIZE, TRANSACTIONAL, compute_crc, read_header, stamp, with_log_append_time
-from penstock.wire.compression import Codec
-from penstock.wire.records import ProducerStamp, Record, encode_batch
+from millstream.wire.batch import STAMPED_SIZE, TRANSACTIONAL, compute_crc, read_header, stamp, with_log_append_time
+from millstream.wire.compression import Codec
+from millstream.wire.records import ProducerStamp, Record, encode_batch
 
 BATCH = encode_batch(
     [Record(5, 100, None, b"a"), Record(7, 90, None, b"b")], codec=Codec.GZIP, leader_epoch=3, producer=ProducerStamp(1, 2, 2**31 - 2)

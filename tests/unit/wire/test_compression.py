@@ -6,8 +6,8 @@ from random import Random
 import cramjam
 import pytest
 
-from penstock.errors import CorruptMessage, UnsupportedCompressionType
-from penstock.wire.compression import MAX_GZIP_STREAMS, MAX_SNAPPY_BLOCKS, Codec, codec_of, compress, decompress
+from millstream.errors import CorruptMessage, UnsupportedCompressionType
+from millstream.wire.compression import MAX_GZIP_STREAMS, MAX_SNAPPY_BLOCKS, Codec, codec_of, compress, decompress
 
 REAL_CODECS = [codec for codec in Codec if codec is not Codec.NONE]
 TEXT = b"the quick brown fox jumps over the lazy dog " * 5_000
@@ -118,7 +118,7 @@ def test_large_output_is_right_and_no_room_for_it_is_an_error_of_memory(codec: C
     def no_room(_descriptor: int, _size: int) -> None:
         raise OSError(errno.ENOMEM, "no room")
 
-    monkeypatch.setattr("penstock.wire.compression.mmap", no_room)
+    monkeypatch.setattr("millstream.wire.compression.mmap", no_room)
     with pytest.raises(MemoryError, match="no room for"):
         decompress(compress(data, codec), codec)
 

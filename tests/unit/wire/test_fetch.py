@@ -2,12 +2,12 @@ from typing import NamedTuple
 
 import pytest
 
-from penstock.errors import MalformedFrame
-from penstock.wire import messages
-from penstock.wire.api import ApiKey
-from penstock.wire.fetch import MAX_PARTITIONS, FetchRequest, PartitionFetched, TopicFetched, decode_request, encode_response
-from penstock.wire.frames import read_request_header
-from penstock.wire.primitives import tagged_fields, unsigned_varint
+from millstream.errors import MalformedFrame
+from millstream.wire import messages
+from millstream.wire.api import ApiKey
+from millstream.wire.fetch import MAX_PARTITIONS, FetchRequest, PartitionFetched, TopicFetched, decode_request, encode_response
+from millstream.wire.frames import read_request_header
+from millstream.wire.primitives import tagged_fields, unsigned_varint
 
 
 class Region(NamedTuple):

@@ -1,8 +1,8 @@
 import pytest
 
-from penstock.errors import MalformedFrame
-from penstock.wire.api import ApiKey
-from penstock.wire.frames import (
+from millstream.errors import MalformedFrame
+from millstream.wire.api import ApiKey
+from millstream.wire.frames import (
     MAX_FRAME_BYTES,
     RequestHeader,
     frame_request,
@@ -11,7 +11,7 @@ from penstock.wire.frames import (
     read_response_header,
     read_size,
 )
-from penstock.wire.primitives import tagged_fields
+from millstream.wire.primitives import tagged_fields
 
 
 def test_the_size_of_a_frame_is_read_where_it_stands() -> None:

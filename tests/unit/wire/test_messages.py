@@ -2,10 +2,10 @@ from uuid import UUID
 
 import pytest
 
-from penstock.errors import MalformedFrame
-from penstock.wire import messages
-from penstock.wire.api import ApiKey
-from penstock.wire.frames import read_request_header, read_response_header
+from millstream.errors import MalformedFrame
+from millstream.wire import messages
+from millstream.wire.api import ApiKey
+from millstream.wire.frames import read_request_header, read_response_header
 
 TOPIC_ID = UUID(int=7)
 METADATA = {

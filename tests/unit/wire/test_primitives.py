@@ -1,7 +1,7 @@
 import pytest
 
-from penstock.errors import MalformedFrame
-from penstock.wire.primitives import (
+from millstream.errors import MalformedFrame
+from millstream.wire.primitives import (
     compact_string,
     nullable_string,
     read_count,

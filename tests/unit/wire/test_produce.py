@@ -1,11 +1,11 @@
 import pytest
 
-from penstock.errors import MalformedFrame
-from penstock.wire import messages
-from penstock.wire.api import ApiKey
-from penstock.wire.frames import read_request_header
-from penstock.wire.primitives import tagged_fields, unsigned_varint
-from penstock.wire.produce import MAX_PARTITIONS, PartitionProduced, TopicProduced, decode_request, encode_response
+from millstream.errors import MalformedFrame
+from millstream.wire import messages
+from millstream.wire.api import ApiKey
+from millstream.wire.frames import read_request_header
+from millstream.wire.primitives import tagged_fields, unsigned_varint
+from millstream.wire.produce import MAX_PARTITIONS, PartitionProduced, TopicProduced, decode_request, encode_response
 
 
 def produce_frame(version: int, records: bytes | None = b"R" * 200) -> bytes:

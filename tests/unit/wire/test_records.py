@@ -2,10 +2,10 @@ from collections.abc import Callable
 
 import pytest
 
-from penstock.errors import CorruptMessage, InvalidRecord, KafkaError
-from penstock.wire.batch import CONTROL, HEADER_SIZE, LOG_APPEND_TIME, TRANSACTIONAL, compute_crc, read_header, with_log_append_time
-from penstock.wire.compression import Codec
-from penstock.wire.records import ProducerStamp, Record, check_batch, decode_records, encode_batch, recompress, split_batches
+from millstream.errors import CorruptMessage, InvalidRecord, KafkaError
+from millstream.wire.batch import CONTROL, HEADER_SIZE, LOG_APPEND_TIME, TRANSACTIONAL, compute_crc, read_header, with_log_append_time
+from millstream.wire.compression import Codec
+from millstream.wire.records import ProducerStamp, Record, check_batch, decode_records, encode_batch, recompress, split_batches
 
 RECORDS = [Record(10, 1_000, b"k", b"v"), Record(11, 999, None, None, (("h", b"x"), ("n", None))), Record(15, 1_002, b"", b"")]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cluster.replicas import Replicas
-from penstock.coordination.cluster_view import TopicState
-from penstock.log.config import LogConfig
-from penstock.log.manager import LogManager
+from millstream.cluster.replicas import Replicas
+from millstream.coordination.cluster_view import TopicState
+from millstream.log.config import LogConfig
+from millstream.log.manager import LogManager
 from tests.unit.broker.handlers.desk import Desk
 from tests.unit.cluster.hosting import started_logs
 

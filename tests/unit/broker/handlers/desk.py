@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from inspect import iscoroutine
 from typing import Any, cast
 
-from penstock.broker.api import Request
-from penstock.broker.connection import Connection, PendingReply
-from penstock.files import Files
-from penstock.log.region import FileRegion
-from penstock.wire.frames import read_request_header
+from millstream.broker.api import Request
+from millstream.broker.connection import Connection, PendingReply
+from millstream.files import Files
+from millstream.log.region import FileRegion
+from millstream.wire.frames import read_request_header
 from tests.connection import decode_response, encode_request
 
 

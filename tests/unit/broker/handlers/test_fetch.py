@@ -3,14 +3,14 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.broker.fetch_sessions import FetchSessions
-from penstock.broker.handlers.fetch import FetchFamily
-from penstock.broker.region_loader import RegionLoader
-from penstock.clock import ManualClock
-from penstock.cluster.partition import Partition
-from penstock.cluster.replicas import Replicas
-from penstock.errors import OffsetOutOfRange, UnknownTopicOrPartition
-from penstock.wire.api import ApiKey
+from millstream.broker.fetch_sessions import FetchSessions
+from millstream.broker.handlers.fetch import FetchFamily
+from millstream.broker.region_loader import RegionLoader
+from millstream.clock import ManualClock
+from millstream.cluster.partition import Partition
+from millstream.cluster.replicas import Replicas
+from millstream.errors import OffsetOutOfRange, UnknownTopicOrPartition
+from millstream.wire.api import ApiKey
 from tests.batches import decode_records
 from tests.unit.broker.handlers.desk import Desk
 from tests.unit.cluster.hosting import append, flush, topic_state, view_of

@@ -4,11 +4,11 @@ from uuid import uuid4
 
 import pytest
 
-from penstock.admin_errors import ElectionNotNeeded, EligibleLeadersNotAvailable, PreferredLeaderNotAvailable
-from penstock.broker.handlers.leadership import PREFERRED, UNCLEAN, LeadershipFamily
-from penstock.coordination.cluster_view import NO_LEADER, BrokerState, ClusterView, PartitionState, TopicState
-from penstock.errors import InvalidReplicaAssignment
-from penstock.wire.api import ApiKey
+from millstream.admin_errors import ElectionNotNeeded, EligibleLeadersNotAvailable, PreferredLeaderNotAvailable
+from millstream.broker.handlers.leadership import PREFERRED, UNCLEAN, LeadershipFamily
+from millstream.coordination.cluster_view import NO_LEADER, BrokerState, ClusterView, PartitionState, TopicState
+from millstream.errors import InvalidReplicaAssignment
+from millstream.wire.api import ApiKey
 from tests.unit.broker.handlers.desk import Desk
 
 LED = PartitionState.first((1,))

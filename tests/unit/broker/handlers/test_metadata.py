@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from penstock.broker.handlers.metadata import MetadataFamily
-from penstock.broker.handlers.topics import TopicsFamily
-from penstock.broker.topic_creation import TopicCreation
-from penstock.coordination.errors import ConnectionLost
-from penstock.errors import (
+from millstream.broker.handlers.metadata import MetadataFamily
+from millstream.broker.handlers.topics import TopicsFamily
+from millstream.broker.topic_creation import TopicCreation
+from millstream.coordination.errors import ConnectionLost
+from millstream.errors import (
     CoordinatorNotAvailable,
     InvalidRequest,
     InvalidTopic,
@@ -16,8 +16,8 @@ from penstock.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from penstock.options.settings import BrokerSettings
-from penstock.wire.api import ApiKey
+from millstream.options.settings import BrokerSettings
+from millstream.wire.api import ApiKey
 from tests.unit.broker.handlers.desk import Desk
 from tests.unit.cluster.test_controller import Cluster, running
 

@@ -5,18 +5,25 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.broker.api import Request
-from penstock.broker.connection import Connection
-from penstock.broker.handlers.offsets import OffsetsFamily
-from penstock.cluster.partition import Partition
-from penstock.cluster.replicas import Replicas
-from penstock.errors import FencedLeaderEpoch, OffsetOutOfRange, PolicyViolation, StorageError, UnknownTopicOrPartition, UnsupportedVersion
-from penstock.log.record_times import RecordTimes
-from penstock.log.segment import Segment
-from penstock.wire.api import ApiKey
-from penstock.wire.compression import Codec
-from penstock.wire.frames import read_request_header
-from penstock.wire.records import Record, encode_batch
+from millstream.broker.api import Request
+from millstream.broker.connection import Connection
+from millstream.broker.handlers.offsets import OffsetsFamily
+from millstream.cluster.partition import Partition
+from millstream.cluster.replicas import Replicas
+from millstream.errors import (
+    FencedLeaderEpoch,
+    OffsetOutOfRange,
+    PolicyViolation,
+    StorageError,
+    UnknownTopicOrPartition,
+    UnsupportedVersion,
+)
+from millstream.log.record_times import RecordTimes
+from millstream.log.segment import Segment
+from millstream.wire.api import ApiKey
+from millstream.wire.compression import Codec
+from millstream.wire.frames import read_request_header
+from millstream.wire.records import Record, encode_batch
 from tests.connection import encode_request
 from tests.unit.broker.handlers.desk import Desk
 from tests.unit.cluster.hosting import NOW_MS, append, topic_state, view_of

@@ -2,12 +2,12 @@ import asyncio
 
 import pytest
 
-from penstock.broker.handlers.produce import ProduceFamily
-from penstock.clock import ManualClock
-from penstock.cluster.partition import Partition
-from penstock.cluster.replicas import Replicas
-from penstock.errors import InvalidRequiredAcks, RequestTimedOut, StorageError, UnknownTopicOrPartition, UnsupportedVersion
-from penstock.wire.api import ApiKey
+from millstream.broker.handlers.produce import ProduceFamily
+from millstream.clock import ManualClock
+from millstream.cluster.partition import Partition
+from millstream.cluster.replicas import Replicas
+from millstream.errors import InvalidRequiredAcks, RequestTimedOut, StorageError, UnknownTopicOrPartition, UnsupportedVersion
+from millstream.wire.api import ApiKey
 from tests.batches import encode_batch
 from tests.unit.broker.handlers.desk import Desk
 from tests.unit.broker.produce_family import produce_family

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.registry.avro.compatibility import MAX_TOLD, Incompatibility, incompatibilities
+from millstream.registry.avro.compatibility import MAX_TOLD, Incompatibility, incompatibilities
 from tests.unit.registry.avro.schemas import decimal, enum, field, fixed, record, schema
 
 LIST = record(field("next", ["null", "R"]), field("x", "int"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.registry.avro.levels import Earlier, Level, compatibility_messages
+from millstream.registry.avro.levels import Earlier, Level, compatibility_messages
 from tests.unit.registry.avro.schemas import field, record, schema
 
 BASE = record(field("a", "int"))

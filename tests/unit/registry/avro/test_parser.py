@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from penstock.registry.avro.parser import MAX_DEPTH, MAX_TEXT_BYTES, SchemaError, parse_schema
-from penstock.registry.avro.schema import Array, Enum, Record, Union
+from millstream.registry.avro.parser import MAX_DEPTH, MAX_TEXT_BYTES, SchemaError, parse_schema
+from millstream.registry.avro.schema import Array, Enum, Record, Union
 from tests.unit.registry.avro.schemas import enum, field, fixed, record
 
 

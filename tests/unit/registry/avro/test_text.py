@@ -6,8 +6,8 @@ from typing import Any
 import fastavro
 import pytest
 
-from penstock.registry.avro.parser import parse_schema
-from penstock.registry.avro.text import canonical_form, rabin_fingerprint, registered_text, resolved_text, sha256_fingerprint
+from millstream.registry.avro.parser import parse_schema
+from millstream.registry.avro.text import canonical_form, rabin_fingerprint, registered_text, resolved_text, sha256_fingerprint
 from tests.unit.registry.avro.schemas import decimal, enum, field, fixed, record
 
 

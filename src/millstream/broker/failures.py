@@ -1,0 +1,25 @@
+"""How an error of one topic or partition becomes the fields of an answer: the one place that knows."""
+
+import logging
+
+from millstream.coordination.errors import ConnectionLost, SessionExpired
+from millstream.errors import KafkaError, RequestTimedOut, UnknownServerError
+
+logger = logging.getLogger(__name__)
+
+
+def as_kafka_error(error: Exception) -> KafkaError:
+    """The error as it may be shown to a client, who tries again if it may pass; one without a code is a mistake of ours and is logged."""
+    if isinstance(error, KafkaError):
+        return error
+    if isinstance(error, (ConnectionLost, SessionExpired)):
+        return RequestTimedOut(f"the coordination is away for now, so nobody knows whether this was done: {error}")
+    logger.error("unexpected error", exc_info=error)
+    return UnknownServerError("the broker failed on this; its log says why")
+
+
+def error_fields(error: KafkaError | None) -> dict[str, object]:
+    """`error_code` and `error_message`, as most answers name them."""
+    if error is None:
+        return {"error_code": 0, "error_message": None}
+    return {"error_code": error.code, "error_message": str(error)}

@@ -1,0 +1,196 @@
+"""Fetch sessions (KIP-227): the broker remembers what a client fetches, so that requests and answers carry only what changed.
+
+Pure code: a request goes in, what to read comes out; after reading, the session decides which partitions the answer has to mention.
+
+    request                         session
+    id 0, epoch 0 (or a new start)  a new session is made, if there is room; all partitions are in the request
+    epoch -1                        no session (an old one of that id ends)
+    id n, epoch e                   session n must expect e; the request carries only changes; the next one must be e + 1
+
+A full cache makes room by dropping the session that was not used for longest, if that is long enough ago; otherwise the client simply
+gets no session and sends everything each time. Within a session the partitions that an incremental answer had data of move to the back of
+the order, so that a small `max_bytes` starves nobody.
+"""
+
+from collections.abc import Iterable, Iterator
+from random import randrange
+
+from millstream.errors import FetchSessionIdNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch
+from millstream.log.region import FileRegion
+from millstream.wire.fetch import FetchRequest, FetchTopic, ForgottenTopic, PartitionFetched
+
+NO_SESSION = 0
+FIRST_EPOCH = 0
+FINAL_EPOCH = -1
+MAX_EPOCH = 2**31 - 1
+MAX_PARTITIONS = 500_000
+"""In all sessions together, at some 200 bytes each: whoever comes later has no session."""
+FIRST_VERSION_WITH_TOPIC_ID = 13
+
+TopicKey = str | bytes
+PartitionKey = tuple[TopicKey, int]
+
+
+class Wanted:
+    """One partition that a client fetches, and what it was last told about it."""
+
+    __slots__ = (
+        "current_leader_epoch",
+        "fetch_offset",
+        "index",
+        "last_error",
+        "last_fetched_epoch",
+        "last_high_watermark",
+        "last_log_start_offset",
+        "max_bytes",
+        "topic",
+    )
+
+    def __init__(self, topic: TopicKey, index: int) -> None:
+        self.topic = topic
+        self.index = index
+        self.fetch_offset = 0
+        self.max_bytes = 0
+        self.current_leader_epoch = -1
+        self.last_fetched_epoch = -1
+        self.last_high_watermark = -1
+        self.last_log_start_offset = -1
+        self.last_error = 0
+
+    def is_news(self, answer: PartitionFetched[FileRegion]) -> bool:
+        """Whether the client has to be told this answer; remembers what it was told."""
+        has_changed = (
+            answer.records is not None
+            or answer.error_code != 0
+            or answer.diverging_epoch is not None
+            or self.last_error != 0
+            or answer.high_watermark != self.last_high_watermark
+            or answer.log_start_offset != self.last_log_start_offset
+        )
+        self.last_high_watermark = answer.high_watermark
+        self.last_log_start_offset = answer.log_start_offset
+        self.last_error = answer.error_code
+        return has_changed
+
+
+class FetchSession:
+    """What one client fetches; a client without a session has one that lasts for a single request and has the id 0."""
+
+    def __init__(self, session_id: int, *, uses_topic_ids: bool) -> None:
+        self.session_id = session_id
+        self.next_epoch = 1
+        self.uses_topic_ids = uses_topic_ids
+        self.used_ms = 0
+        self.is_incremental = False
+        """Whether the current request carried only changes, so that the answer may too."""
+        self._wanted: dict[PartitionKey, Wanted] = {}
+
+    def __iter__(self) -> Iterator[Wanted]:
+        return iter(self._wanted.values())
+
+    def __len__(self) -> int:
+        return len(self._wanted)
+
+    def update(self, topics: Iterable[FetchTopic], forgotten: Iterable[ForgottenTopic] = ()) -> None:
+        """Take over the changes that a request carries; what it both wants and forgets is forgotten, as in Kafka."""
+        wanted = self._wanted
+        for name, topic_id, partitions in topics:
+            key = _key(name, topic_id)
+            for partition in partitions:
+                place = (key, partition.partition)
+                entry = wanted.get(place)
+                if entry is None:
+                    entry = wanted[place] = Wanted(key, partition.partition)
+                entry.fetch_offset = partition.fetch_offset
+                entry.max_bytes = partition.max_bytes
+                entry.current_leader_epoch = partition.current_leader_epoch
+                entry.last_fetched_epoch = partition.last_fetched_epoch
+        for name, topic_id, indexes in forgotten:
+            for index in indexes:
+                wanted.pop((_key(name, topic_id), index), None)
+
+    def move_to_back(self, entries: Iterable[Wanted]) -> None:
+        """Let the others go first next time."""
+        for entry in entries:
+            place = (entry.topic, entry.index)
+            if self._wanted.pop(place, None) is not None:
+                self._wanted[place] = entry
+
+
+class FetchSessions:
+    """All sessions of this broker."""
+
+    def __init__(self, *, max_sessions: int, min_idle_ms: int) -> None:
+        self._max_sessions = max_sessions
+        self._min_idle_ms = min_idle_ms
+        self._sessions: dict[int, FetchSession] = {}
+        self._partitions = 0
+        """How many partitions all sessions together remember."""
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def begin(self, request: FetchRequest, *, version: int, now_ms: int) -> FetchSession:
+        """The session that a request belongs to, brought up to date; raises if the request is out of turn."""
+        uses_topic_ids = version >= FIRST_VERSION_WITH_TOPIC_ID
+        if request.session_epoch in (FIRST_EPOCH, FINAL_EPOCH):
+            self._end(request.session_id)
+            session_id = NO_SESSION if request.session_epoch == FINAL_EPOCH else self._make_room(now_ms)
+            session = FetchSession(session_id, uses_topic_ids=uses_topic_ids)
+            session.update(request.topics)
+            if session_id != NO_SESSION and self._partitions + len(session) > MAX_PARTITIONS:
+                session.session_id = NO_SESSION
+            elif session_id != NO_SESSION:
+                self._sessions[session_id] = session
+                self._partitions += len(session)
+        else:
+            session = self._continue(request, uses_topic_ids=uses_topic_ids)
+        session.used_ms = now_ms
+        return session
+
+    def _continue(self, request: FetchRequest, *, uses_topic_ids: bool) -> FetchSession:
+        session = self._sessions.get(request.session_id)
+        if session is None:
+            raise FetchSessionIdNotFound(f"there is no fetch session {request.session_id}")
+        if request.session_epoch != session.next_epoch:
+            raise InvalidFetchSessionEpoch(
+                f"fetch session {request.session_id} expects epoch {session.next_epoch}, the request says {request.session_epoch}"
+            )
+        if uses_topic_ids != session.uses_topic_ids:
+            raise FetchSessionTopicIdError("a fetch session cannot change between topic names and topic ids")
+        session.next_epoch = session.next_epoch + 1 if session.next_epoch < MAX_EPOCH else 1
+        session.is_incremental = True
+        self._partitions -= len(session)
+        session.update(request.topics, request.forgotten_topics)
+        self._partitions += len(session)
+        # Taken out and put back: the dictionary is in the order of use, the one unused for longest first.
+        del self._sessions[session.session_id]
+        if not len(session):
+            return FetchSession(NO_SESSION, uses_topic_ids=uses_topic_ids)
+        self._sessions[session.session_id] = session
+        if self._partitions > MAX_PARTITIONS:
+            self._end(session.session_id)
+            raise FetchSessionIdNotFound(f"the fetch sessions of all clients hold {MAX_PARTITIONS} partitions already")
+        return session
+
+    def _end(self, session_id: int) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._partitions -= len(session)
+
+    def _make_room(self, now_ms: int) -> int:
+        if len(self._sessions) >= self._max_sessions:
+            oldest = next(iter(self._sessions.values()), None)
+            if oldest is None or now_ms - oldest.used_ms < self._min_idle_ms:
+                return NO_SESSION
+            self._end(oldest.session_id)
+        while True:
+            session_id = randrange(1, MAX_EPOCH)
+            if session_id not in self._sessions:
+                return session_id
+
+
+def _key(name: str | None, topic_id: bytes | None) -> TopicKey:
+    key = topic_id if name is None else name
+    assert key is not None
+    return key

@@ -1,0 +1,55 @@
+"""ApiVersions (18): what this broker answers.
+
+Versions 0-4. 3: flexible, client software name and version (KIP-511), features (KIP-584). 4: features with minimum 0 as well (KIP-1022).
+A version we do not know is answered in version 0 with UNSUPPORTED_VERSION and the whole list, so that the client can choose and ask again.
+The header of the answer never has tagged fields, whatever the version.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+
+from millstream.broker import features
+from millstream.broker.api import Api, Request, api, api_of
+from millstream.broker.outbox import Chunk
+from millstream.errors import InvalidRequest, UnsupportedVersion
+from millstream.wire import messages
+from millstream.wire.api import ApiKey
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+_FIRST_WITH_SOFTWARE = 3
+_FIRST_WITH_FEATURES_FROM_0 = 4
+
+
+class ApiVersionsFamily:
+    """Tells clients which APIs they may use."""
+
+    def __init__(self, apis: Callable[[], Sequence[Api]]) -> None:
+        self._apis = apis
+
+    @api(ApiKey.API_VERSIONS, 0, 4)
+    def api_versions(self, request: Request) -> Sequence[Chunk]:
+        """The list, whatever version was asked in."""
+        version = request.api_version
+        if not 0 <= version <= api_of(self.api_versions).highest:
+            return (self._encode(request, 0, UnsupportedVersion.code),)
+        if version >= _FIRST_WITH_SOFTWARE:
+            message = request.decode()
+            name, software_version = message.client_software_name, message.client_software_version
+            if not _SOFTWARE.fullmatch(name) or not _SOFTWARE.fullmatch(software_version):
+                return (self._encode(request, version, InvalidRequest.code),)
+        return (self._encode(request, version, 0),)
+
+    def _encode(self, request: Request, version: int, error_code: int) -> bytes:
+        keys = [
+            {"api_key": answered.key, "min_version": answered.advertised_lowest, "max_version": answered.highest}
+            for answered in self._apis()
+        ]
+        reply: dict[str, object] = {"error_code": error_code, "api_keys": []}
+        if error_code != InvalidRequest.code:
+            reply |= {
+                "api_keys": keys,
+                "supported_features": features.supported(with_lowest_0=version >= _FIRST_WITH_FEATURES_FROM_0),
+                "finalized_features_epoch": features.FINALIZED_EPOCH,
+                "finalized_features": features.finalized(),
+            }
+        return messages.encode_response(ApiKey.API_VERSIONS, version, correlation_id=request.correlation_id, reply=reply)

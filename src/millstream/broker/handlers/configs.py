@@ -1,0 +1,129 @@
+"""DescribeConfigs (32), AlterConfigs (33), IncrementalAlterConfigs (44), ListConfigResources (74): options.
+
+DescribeConfigs 1-4. 3: type and documentation. AlterConfigs 0-2: replaces all. IncrementalAlterConfigs 0-1: SET, DELETE, APPEND, SUBTRACT
+(KIP-339). Resources: topics (2), brokers (4; the empty name means all brokers), the levels of a broker's loggers (8) and groups (32).
+Changes hold at once; those of topics and brokers survive a restart. ListConfigResources 0-1. 0: only client metrics (KIP-1000), of which
+there are none. 1: all kinds (KIP-1142).
+"""
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from millstream.broker.api import Fields, Request, api
+from millstream.broker.config_resources import ConfigResource
+from millstream.broker.failures import as_kafka_error, error_fields
+from millstream.errors import InvalidRequest, UnsupportedVersion
+from millstream.options.alteration import Alteration, AlterOperation
+from millstream.options.description import DescribedOption
+from millstream.wire.api import ApiKey
+
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+
+Alter = Callable[[ConfigResource, Any, bool], Awaitable[None]]
+
+
+class ConfigsFamily:
+    """Describes and changes options."""
+
+    def __init__(self, *, topics: ConfigResource, brokers: ConfigResource, loggers: ConfigResource, groups: ConfigResource) -> None:
+        self._kinds: Mapping[int, ConfigResource] = {TOPIC: topics, BROKER: brokers, BROKER_LOGGER: loggers, GROUP: groups}
+
+    @api(ApiKey.DESCRIBE_CONFIGS, 1, 4)
+    def describe_configs(self, request: Request) -> Fields:
+        """Every option with its value, where that comes from, and what else could give it."""
+        message = request.decode()
+        results = []
+        # A resource that is named a thousand times is described once: a small request is not to keep the broker busy for minutes.
+        for resource in dict.fromkeys(message.resources):
+            place = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
+            try:
+                rows = self._kind(resource).describe(resource.resource_name, resource.configuration_keys)
+            except Exception as error:
+                results.append({**place, **error_fields(as_kafka_error(error)), "configs": []})
+                continue
+            include_documentation = getattr(message, "include_documentation", False)
+            configs = [_row_fields(row, synonyms=message.include_synonyms, documentation=include_documentation) for row in rows]
+            results.append({**place, **error_fields(None), "configs": configs})
+        return {"results": results}
+
+    @api(ApiKey.ALTER_CONFIGS, 0, 2)
+    def alter_configs(self, request: Request) -> Any:
+        """Set exactly the given options; all others go back to their defaults."""
+
+        async def replace(kind: ConfigResource, resource: Any, validate_only: bool) -> None:
+            values = {one.name: one.value for one in resource.configs}
+            await kind.replace(resource.resource_name, values, validate_only=validate_only)
+
+        return self._alter_all(request.decode(), replace)
+
+    @api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
+    def incremental_alter_configs(self, request: Request) -> Any:
+        """Change the given options and leave the others alone."""
+
+        async def increment(kind: ConfigResource, resource: Any, validate_only: bool) -> None:
+            alterations = [Alteration(one.name, one.config_operation, one.value) for one in resource.configs]
+            await kind.increment(resource.resource_name, alterations, validate_only=validate_only)
+
+        return self._alter_all(request.decode(), increment)
+
+    @api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1)
+    def list_config_resources(self, request: Request) -> Fields:
+        """What there are options of, by kind."""
+        kinds = set(getattr(request.decode(), "resource_types", (CLIENT_METRICS,))) or {*self._kinds, CLIENT_METRICS}
+        if not kinds <= {*self._kinds, CLIENT_METRICS}:
+            return {"error_code": UnsupportedVersion.code, "config_resources": []}
+        resources = [
+            {"resource_name": name, "resource_type": number}
+            for number, kind in self._kinds.items()
+            if number in kinds
+            for name in kind.names()
+        ]
+        return {"error_code": 0, "config_resources": resources}
+
+    async def _alter_all(self, message: Any, alter: Alter) -> Fields:
+        responses = []
+        named = Counter((resource.resource_type, resource.resource_name) for resource in message.resources)
+        for resource in message.resources:
+            place = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
+            key = (resource.resource_type, resource.resource_name)
+            try:
+                if named[key] > 1:
+                    raise InvalidRequest(f"{resource.resource_name!r} is named {named[key]} times in the request")
+                _check_entries(resource.configs)
+                await alter(self._kind(resource), resource, message.validate_only)
+                responses.append({**place, **error_fields(None)})
+            except Exception as error:
+                responses.append({**place, **error_fields(as_kafka_error(error))})
+        return {"responses": responses}
+
+    def _kind(self, resource: Any) -> ConfigResource:
+        kind = self._kinds.get(resource.resource_type)
+        if kind is None:
+            known = "topics (2), brokers (4), loggers of brokers (8) and groups (32) have"
+            raise InvalidRequest(f"resources of type {resource.resource_type} have no options here; {known}")
+        return kind
+
+
+def _check_entries(configs: Sequence[Any]) -> None:
+    """What Kafka looks at before everything else: no value where one is needed, and options that are named twice."""
+    named = Counter(one.name for one in configs)
+    for one in configs:
+        if one.value is None and getattr(one, "config_operation", AlterOperation.SET) != AlterOperation.DELETE:
+            raise InvalidRequest(f"option {one.name} has no value")
+        if named[one.name] > 1:
+            raise InvalidRequest(f"option {one.name} is named twice")
+
+
+def _row_fields(row: DescribedOption, *, synonyms: bool, documentation: bool) -> dict[str, object]:
+    listed = [{"name": one.name, "value": one.value, "source": one.source} for one in row.synonyms] if synonyms else []
+    return {
+        "name": row.name,
+        "value": row.value,
+        "read_only": row.is_read_only,
+        "config_source": row.source,
+        "is_sensitive": row.is_sensitive,
+        "synonyms": listed,
+        "config_type": row.type,
+        "documentation": row.documentation if documentation else None,
+    }

@@ -1,0 +1,258 @@
+"""Fetch (1): read record batches.
+
+Versions 4-18. 5: log start offset. 7: fetch sessions (KIP-227). 9: current leader epoch (KIP-320). 10: zstd. 11: rack (KIP-392).
+12: flexible, diverging epoch (KIP-595). 13: topics by id (KIP-516). 15: the replica is a tagged field (KIP-903). 16: leader hints
+(KIP-951).
+
+The answer is made of file regions: record bytes do not pass through this process unless the answer is small. The first partition with
+data gets its first batch, however large; after that only what fits into `max_bytes` is sent, and no region begins with half a batch.
+
+A fetch that finds less than `min_bytes` waits for the high watermarks of its partitions, without a task, until the client's deadline, and
+then reads once more. It does not wait for what would not fit: `min_bytes` above `max_bytes` means `max_bytes`, and what a partition could
+give counts even where this answer has no room for it (both as in Kafka).
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from millstream.broker.api import Request, api
+from millstream.broker.connection import PendingReply
+from millstream.broker.failures import as_kafka_error
+from millstream.broker.fetch_sessions import FetchSession, FetchSessions, Wanted
+from millstream.broker.outbox import Chunk
+from millstream.broker.region_loader import RegionLoader
+from millstream.clock import Clock
+from millstream.cluster.partition import READ_COMMITTED, Partition
+from millstream.cluster.replicas import Replicas
+from millstream.cluster.watermark import Watermark
+from millstream.errors import InvalidRequest, KafkaError, NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
+from millstream.log.region import FileRegion
+from millstream.wire.api import ApiKey
+from millstream.wire.fetch import CONSUMER, FetchRequest, PartitionFetched, TopicFetched, decode_request, encode_response
+
+DEBUGGING_CONSUMER = -2
+"""Kafka's second replica id for clients."""
+
+
+class FetchRound(NamedTuple):
+    """What one pass over the wanted partitions found."""
+
+    found: list[tuple[Wanted, PartitionFetched[FileRegion]]]
+    size_bytes: int
+    has_error: bool
+
+
+class FetchFamily:
+    """Reads from the partitions this broker leads."""
+
+    def __init__(self, replicas: Replicas, *, sessions: FetchSessions, loader: RegionLoader, clock: Clock, max_bytes: int) -> None:
+        self._replicas = replicas
+        self._sessions = sessions
+        self._loader = loader
+        self._clock = clock
+        self._max_bytes = max_bytes
+
+    @api(ApiKey.FETCH, 4, 18)
+    def fetch(self, request: Request) -> Sequence[Chunk] | None:
+        """Read from each wanted partition, or wait until there is enough to read."""
+        fetch = decode_request(request.frame, request.api_version, start=request.body_start)
+        try:
+            session = self._sessions.begin(fetch, version=request.api_version, now_ms=self._clock.monotonic_ms())
+        except KafkaError as error:
+            return encode_response(request.api_version, request.correlation_id, topics=[], error_code=error.code)
+        attempt = FetchAttempt(self, request, fetch, session)
+        found = self.read(fetch, session)
+        if fetch.max_wait_ms <= 0 or self.is_enough(fetch, found):
+            chunks = attempt.compose(found)
+            if self._loader.load_warm(chunks):
+                return chunks
+            self._loader.load_cold(chunks, request.defer())
+        else:
+            attempt.wait(request.defer())
+        return None
+
+    def read(self, fetch: FetchRequest, session: FetchSession) -> FetchRound:
+        """One pass over the wanted partitions, until `max_bytes` are found."""
+        budget = self._budget(fetch)
+        found: list[tuple[Wanted, PartitionFetched[FileRegion]]] = []
+        size_bytes = 0
+        has_error = False
+        for wanted in session:
+            try:
+                partition = self._partition(fetch, wanted)
+                answer = _read_partition(partition, wanted, fetch, budget=budget - size_bytes, is_first=size_bytes == 0)
+            except Exception as error:
+                answer = _refused(wanted.index, as_kafka_error(error))
+            found.append((wanted, answer))
+            if answer.records is not None:
+                size_bytes += answer.records.length
+            elif answer.error_code or answer.diverging_epoch:
+                has_error = True
+        return FetchRound(found, size_bytes, has_error)
+
+    def is_enough(self, fetch: FetchRequest, found: FetchRound) -> bool:
+        """Whether the answer may go out before the deadline."""
+        min_bytes = min(fetch.min_bytes, self._budget(fetch))
+        if found.size_bytes >= min_bytes or found.has_error or not found.found:
+            return True
+        # Nothing found means that nothing is there: whoever is first gets its batch whatever its size.
+        return found.size_bytes > 0 and self._could_be_enough(fetch, found, min_bytes=min_bytes)
+
+    def watermarks(self, session: FetchSession) -> list[Watermark]:
+        """What a fetch of this session waits for."""
+        return [self._replicas.partition(wanted.topic, wanted.index).high_watermark for wanted in session]
+
+    def deliver(self, chunks: list[Chunk], pending: PendingReply) -> None:
+        """Send a composed answer that had to wait."""
+        if self._loader.load_warm(chunks):
+            pending.complete(chunks)
+        else:
+            self._loader.load_cold(chunks, pending)
+
+    def _could_be_enough(self, fetch: FetchRequest, found: FetchRound, *, min_bytes: int) -> bool:
+        """Whether there is enough to read, though not for this answer; or a region ends with its segment, and cannot grow."""
+        readable = 0
+        for wanted, _ in found.found:
+            try:
+                partition = self._replicas.partition(wanted.topic, wanted.index)
+                own = partition.readable_bytes(wanted.fetch_offset, isolation_level=fetch.isolation_level)
+            except KafkaError:
+                return True  # It could be read just now: the next fetch will say what is wrong.
+            if own is None:
+                return True
+            readable += min(own, wanted.max_bytes)
+        return readable >= min_bytes
+
+    def _budget(self, fetch: FetchRequest) -> int:
+        return min(fetch.max_bytes, self._max_bytes)
+
+    def _partition(self, fetch: FetchRequest, wanted: Wanted) -> Partition:
+        partition = self._replicas.partition(wanted.topic, wanted.index)
+        partition.check_leader(wanted.current_leader_epoch)
+        if fetch.replica_id not in (CONSUMER, DEBUGGING_CONSUMER) and fetch.replica_id not in partition.state.replicas:
+            raise NotLeaderOrFollower(f"broker {fetch.replica_id} is no replica of {partition.topic}-{partition.index}")
+        return partition
+
+
+class FetchAttempt:
+    """One fetch from its request to its answer, however long that takes."""
+
+    __slots__ = ("_correlation_id", "_family", "_fetch", "_is_scheduled", "_pending", "_session", "_timer", "_version", "_waiting")
+
+    def __init__(self, family: FetchFamily, request: Request, fetch: FetchRequest, session: FetchSession) -> None:
+        self._family = family
+        self._fetch = fetch
+        self._session = session
+        self._version = request.api_version
+        self._correlation_id = request.correlation_id
+        self._pending: PendingReply | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiting: list[Watermark] = []
+        self._is_scheduled = False
+
+    def compose(self, found: FetchRound) -> list[Chunk]:
+        """The encoded answer: what an incremental session already knows is left out."""
+        is_incremental = self._session.is_incremental
+        topics: list[TopicFetched[FileRegion]] = []
+        with_data: list[Wanted] = []
+        answers: list[PartitionFetched[FileRegion]] = []
+        current: object = None
+        for wanted, answer in found.found:
+            is_news = wanted.is_news(answer)
+            if is_incremental and not is_news:
+                continue
+            if wanted.topic != current:
+                current = wanted.topic
+                answers = []
+                topics.append(_topic(wanted, answers))
+            answers.append(answer)
+            if is_incremental and answer.records is not None:
+                with_data.append(wanted)
+        if with_data and len(self._session) > 1:
+            self._session.move_to_back(with_data)
+        return encode_response(self._version, self._correlation_id, topics=topics, session_id=self._session.session_id)
+
+    def wait(self, pending: PendingReply) -> None:
+        """Answer when a watermark moves and there is enough, or when the client's time is up."""
+        self._pending = pending
+        pending.on_abandon = self._stop_waiting
+        self._timer = asyncio.get_running_loop().call_later(self._fetch.max_wait_ms / 1000, self._finish)
+        self._watch()
+
+    def _watch(self) -> None:
+        self._waiting = self._family.watermarks(self._session)
+        for watermark in self._waiting:
+            watermark.wait_for(watermark.value + 1, self._moved, token=self)
+
+    def _moved(self, _error: KafkaError | None) -> None:
+        # Soon, not now: what else this callback of the loop appends then goes out with the same answer.
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            asyncio.get_running_loop().call_soon(self._look_again)
+
+    def _look_again(self) -> None:
+        self._is_scheduled = False
+        if self._pending is None:
+            return
+        found = self._family.read(self._fetch, self._session)
+        if self._family.is_enough(self._fetch, found):
+            self._finish(found)
+        else:
+            self._watch()
+
+    def _finish(self, found: FetchRound | None = None) -> None:
+        pending = self._pending
+        if pending is None:
+            return
+        self._stop_waiting()
+        self._family.deliver(self.compose(found or self._family.read(self._fetch, self._session)), pending)
+
+    def _stop_waiting(self) -> None:
+        self._pending = None
+        if self._timer is not None:
+            self._timer.cancel()
+        for watermark in self._waiting:
+            watermark.cancel(self)
+        self._waiting = []
+
+
+def _read_partition(
+    partition: Partition, wanted: Wanted, fetch: FetchRequest, *, budget: int, is_first: bool
+) -> PartitionFetched[FileRegion]:
+    offset = wanted.fetch_offset
+    if wanted.last_fetched_epoch >= 0:
+        diverging = partition.find_divergence(wanted.last_fetched_epoch, offset)
+        if diverging is not None:
+            return PartitionFetched(
+                wanted.index,
+                0,
+                partition.high_watermark.value,
+                partition.last_stable_offset,
+                partition.log.log_start_offset,
+                diverging_epoch=diverging,
+            )
+    if wanted.max_bytes < 0 and offset < partition.visible_end(fetch.isolation_level):
+        raise InvalidRequest(f"at most {wanted.max_bytes} bytes of {partition.topic}-{partition.index}")
+    is_committed_only = fetch.isolation_level == READ_COMMITTED
+    region = partition.read(offset, max_bytes=min(budget, wanted.max_bytes), isolation_level=fetch.isolation_level, min_one_batch=is_first)
+    return PartitionFetched(
+        wanted.index,
+        0,
+        partition.high_watermark.value,
+        partition.last_stable_offset,
+        partition.log.log_start_offset,
+        region,
+        [] if is_committed_only else None,
+    )
+
+
+def _refused(index: int, error: KafkaError) -> PartitionFetched[FileRegion]:
+    """As in Kafka no partition has an empty list of aborted transactions, and a partition with another error has none."""
+    aborted = () if isinstance(error, UnknownTopicOrPartition | UnknownTopicId) else None
+    return PartitionFetched(index, error.code, aborted_transactions=aborted)
+
+
+def _topic(wanted: Wanted, answers: list[PartitionFetched[FileRegion]]) -> TopicFetched[FileRegion]:
+    key = wanted.topic
+    return TopicFetched(key, None, answers) if isinstance(key, str) else TopicFetched(None, key, answers)

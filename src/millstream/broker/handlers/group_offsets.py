@@ -1,0 +1,208 @@
+"""OffsetCommit (8), OffsetFetch (9), OffsetDelete (47): how far groups have read.
+
+OffsetCommit 2-10. 2-4: a retention of their own. 6: leader epoch (KIP-320). 7: static members (KIP-345). 8: flexible. 9: member epochs of
+KIP-848. 10: topics by id (KIP-848). A commit waits, without a task, until it is committed itself.
+OffsetFetch 1-10. 2: all topics of a group (null), a top-level error. 5: leader epoch. 6: flexible. 7: require stable offsets (KIP-447;
+without transactions all are). 8: several groups (KIP-709). 9: member epochs. 10: topics by id. OffsetDelete 0 (KIP-496).
+
+Partitions that do not exist are answered here, and the group is asked about the others; positions that were committed are shown whatever
+became of their topic, unless it is asked for by an id that no topic has. Where positions are deleted, a missing group comes first.
+"""
+
+from collections.abc import Sequence
+from typing import Any, cast
+from uuid import UUID
+
+from millstream.broker.api import Fields, Request, api
+from millstream.broker.commit_lane import CommitLanes
+from millstream.broker.group_reply import GatheredReply, GroupReply, Refusal, Shape, refuse_nothing
+from millstream.broker.groups import Groups
+from millstream.broker.outbox import Chunk
+from millstream.errors import InvalidGroupId, UnknownTopicId, UnknownTopicOrPartition
+from millstream.groups.commands import CommitOffsets, DeleteOffsets, PartitionOffset, TopicOffsets
+from millstream.groups.coordinator import GroupCoordinator
+from millstream.groups.offsets import answer_commit
+from millstream.groups.topic_image import TopicImage
+from millstream.wire.api import ApiKey
+from millstream.wire.offset_commit import NO_RETENTION, TopicToCommit, decode_request, encode_response
+
+_FIRST_WITH_MEMBER_EPOCH = 9
+_FIRST_FETCH_WITH_ERROR = 2
+_FIRST_FETCH_OF_SEVERAL = 8
+_FIRST_FETCH_BY_ID = 10
+
+AskedTopic = tuple[str, UUID | None, tuple[int, ...]]
+
+
+class GroupOffsetsFamily:
+    """Remembers positions."""
+
+    def __init__(self, groups: Groups) -> None:
+        self._groups = groups
+        self._commit_lanes = CommitLanes(groups)
+
+    @api(ApiKey.OFFSET_COMMIT, 2, 10)
+    def offset_commit(self, request: Request) -> Sequence[Chunk] | None:
+        """Commit positions; each partition has its own error."""
+        version = request.api_version
+        message = decode_request(request.frame, version, start=request.body_start)
+        topics, unknown = _known_topics(message.topics, self._groups.image)
+        if unknown and not topics:
+            return (_encode_commit(request, {"topics": unknown}),)
+        command = CommitOffsets(
+            group_id=message.group_id,
+            member_id=message.member_id,
+            generation_or_member_epoch=message.generation_or_member_epoch,
+            topics=topics,
+            instance_id=message.instance_id,
+            retention_ms=None if message.retention_ms == NO_RETENTION else message.retention_ms,
+            understands_stale_epoch=version >= _FIRST_WITH_MEMBER_EPOCH,
+        )
+        shape = _with_unknown(unknown) if unknown else None
+        chunks = self._groups.submit(
+            command, request, refuse=lambda error: {"topics": answer_commit(topics, error.code)}, shape=shape, encode=_encode_commit
+        )
+        self._commit_lanes.commit_answered(request, message, command, chunks)
+        return chunks
+
+    @api(ApiKey.OFFSET_FETCH, 1, 10)
+    def offset_fetch(self, request: Request) -> Sequence[Chunk] | None:
+        """The positions of one group or of several."""
+        message = request.decode()
+        version = request.api_version
+        if version >= _FIRST_FETCH_OF_SEVERAL:
+            reply = GroupReply(request, refuse_nothing)
+            # What is asked for repeatedly is answered once: a small request is not to keep the broker busy for minutes.
+            wanted = {(group.group_id, group.topics): group for group in message.groups}.values()
+            gathered = GatheredReply(reply, len(wanted), lambda groups: {"groups": groups})
+            for number, group in enumerate(wanted):
+                self._fetch(group, gathered.part(number, _refuse_fetch_of(group.group_id)), version=version)
+            return reply.result()
+        reply = GroupReply(request, refuse_nothing)
+        gathered = GatheredReply(reply, 1, lambda groups: groups[0])
+        self._fetch(message, gathered.part(0, _refuse_old_fetch(message, version)), version=version)
+        return reply.result()
+
+    def _fetch(self, group: Any, reply: Any, *, version: int) -> None:
+        unknown: list[Fields] = []
+        asked: list[AskedTopic] | None
+        if group.topics is None:
+            asked = None
+        elif version >= _FIRST_FETCH_BY_ID:
+            asked, unknown = _topics_by_id(group.topics, self._groups.image)
+        else:
+            asked = [(topic.name, None, topic.partition_indexes) for topic in group.topics]
+
+        def ask(coordinator: GroupCoordinator) -> Fields:
+            member_id, member_epoch = getattr(group, "member_id", None), getattr(group, "member_epoch", -1)
+            fields = coordinator.fetch_offsets(group.group_id, asked, member_id=member_id, member_epoch=member_epoch)
+            found: Any = fields["topics"]
+            if version >= _FIRST_FETCH_BY_ID:
+                # A topic that is gone has no id any more to be called by.
+                found = [topic for topic in found if topic["topic_id"] is not None]
+            return {**fields, "topics": [*found, *unknown] if not fields["error_code"] else []}
+
+        self._groups.read(group.group_id, reply, ask)
+
+    @api(ApiKey.OFFSET_DELETE, 0, 0)
+    def offset_delete(self, request: Request) -> Sequence[Chunk] | None:
+        """Forget positions in topics that the group does not read."""
+        message = request.decode()
+        if not message.group_id:
+            return (request.encode({"error_code": InvalidGroupId.code, "topics": []}),)
+        image = self._groups.image
+        known: list[tuple[str, tuple[int, ...]]] = []
+        unknown: list[Fields] = []
+        for topic in message.topics:
+            info = image.topics.get(topic.name)
+            count = 0 if info is None else info.partition_count
+            indexes = [one.partition_index for one in topic.partitions]
+            there = tuple(index for index in indexes if 0 <= index < count)
+            if there:
+                known.append((topic.name, there))
+            missing = [index for index in indexes if not 0 <= index < count]
+            if missing:
+                unknown.append({"name": topic.name, "partitions": _partition_errors(missing, UnknownTopicOrPartition.code)})
+        command = DeleteOffsets(group_id=message.group_id, topics=tuple(known))
+        shape = _with_unknown(unknown) if unknown else None
+        return self._groups.submit(command, request, refuse=lambda error: {"error_code": error.code, "topics": []}, shape=shape)
+
+
+def _known_topics(asked: list[TopicToCommit], image: TopicImage) -> tuple[list[TopicOffsets], list[Fields]]:
+    """What can be committed, and the answers for what cannot because it does not exist."""
+    topics: list[TopicOffsets] = []
+    unknown: list[Fields] = []
+    for name, topic_id, partitions in asked:
+        found = name if name is not None or topic_id is None else image.names.get(topic_id)
+        info = None if found is None else image.topics.get(found)
+        if info is None or found is None:
+            error_code = UnknownTopicId.code if name is None else UnknownTopicOrPartition.code
+            errors = _partition_errors([one[0] for one in partitions], error_code)
+            unknown.append({"name": name, "topic_id": topic_id, "partitions": errors})
+            continue
+        count = info.partition_count
+        offsets = [PartitionOffset(*one) for one in partitions if 0 <= one[0] < count]
+        if offsets:
+            topics.append(TopicOffsets(found, info.topic_id, offsets))
+        if len(offsets) < len(partitions):
+            missing = [one[0] for one in partitions if not 0 <= one[0] < count]
+            errors = _partition_errors(missing, UnknownTopicOrPartition.code)
+            unknown.append({"name": found, "topic_id": info.topic_id, "partitions": errors})
+    return topics, unknown
+
+
+def _encode_commit(request: Request, fields: Fields) -> bytes:
+    return encode_response(request.api_version, request.correlation_id, topics=cast(Any, fields["topics"]))
+
+
+def _with_unknown(unknown: list[Fields]) -> Shape:
+    """Adds the errors of what does not exist to the answer of the coordinator, unless that is an error as a whole."""
+
+    def add(fields: Fields) -> Fields:
+        if fields.get("error_code"):
+            return fields
+        found: Any = fields["topics"]
+        topics = {topic["name"]: topic for topic in found}
+        for missing in unknown:
+            present = topics.get(missing.get("name"))
+            if present is None:
+                found = [*found, missing]
+            else:
+                present["partitions"] = [*present["partitions"], *cast(Any, missing["partitions"])]
+        return {**fields, "topics": found}
+
+    return add
+
+
+def _partition_errors(indexes: list[int], error_code: int) -> list[Fields]:
+    return [{"partition_index": index, "error_code": error_code} for index in indexes]
+
+
+def _topics_by_id(asked: Any, image: TopicImage) -> tuple[list[AskedTopic], list[Fields]]:
+    known: list[AskedTopic] = []
+    unknown: list[Fields] = []
+    for topic in asked:
+        name = image.names.get(topic.topic_id)
+        if name is not None:
+            known.append((name, topic.topic_id, topic.partition_indexes))
+        else:
+            unknown.append({"topic_id": topic.topic_id, "partitions": _no_positions(topic.partition_indexes, UnknownTopicId.code)})
+    return known, unknown
+
+
+def _no_positions(indexes: tuple[int, ...], error_code: int) -> list[Fields]:
+    nothing = {"committed_offset": -1, "committed_leader_epoch": -1, "metadata": "", "error_code": error_code}
+    return [{"partition_index": index, **nothing} for index in indexes]
+
+
+def _refuse_fetch_of(group_id: str) -> Refusal:
+    return lambda error: {"group_id": group_id, "error_code": error.code, "topics": []}
+
+
+def _refuse_old_fetch(message: Any, version: int) -> Refusal:
+    """Version 1 has no error of its own: every partition carries it."""
+    if version >= _FIRST_FETCH_WITH_ERROR:
+        return lambda error: {"error_code": error.code, "topics": []}
+    return lambda error: {
+        "topics": [{"name": topic.name, "partitions": _no_positions(topic.partition_indexes, error.code)} for topic in message.topics]
+    }

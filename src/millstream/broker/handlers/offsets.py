@@ -1,0 +1,204 @@
+"""ListOffsets (2), OffsetForLeaderEpoch (23), DeleteRecords (21): questions about offsets, and moving the start of a log.
+
+ListOffsets 1-11. 2: isolation level. 4: leader epoch. 7: max timestamp (-3, KIP-734). 8: earliest local (-4). 9: last tiered (-5).
+10: the client's timeout. 11: earliest pending upload (-6). Without tiered storage everything is local and nothing is tiered.
+A time is looked for in the log, a slice of it per turn of the loop for all who ask together (`turn_budget`): most searches end within their
+first slice, and the answer goes out at once; the others go on turn by turn, and decompress in a thread.
+OffsetForLeaderEpoch 2-4. 3: replica id. 4: flexible. DeleteRecords 0-2. 2: flexible.
+"""
+
+from collections import Counter
+from collections.abc import Coroutine, Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from millstream.broker.api import Fields, Request, api
+from millstream.broker.failures import as_kafka_error
+from millstream.broker.turn_budget import TurnBudget
+from millstream.broker.unfolding import Unfolding
+from millstream.cluster.partition import Partition
+from millstream.cluster.replicas import Replicas
+from millstream.coordination.cluster_view import INTERNAL_TOPICS
+from millstream.errors import InvalidRequest, InvalidTopic, PolicyViolation, UnsupportedVersion
+from millstream.log.timestamp_search import OffsetSearch, StoredBatch
+from millstream.wire.api import ApiKey
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+_FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+
+Found = tuple[int, int, int]
+"""Timestamp, offset, leader epoch."""
+NOTHING: Found = (-1, -1, -1)
+Answer = dict[str, object]
+
+UNITS_PER_TURN = 500
+"""Batch headers and records that all searches together look at in one turn of the loop: a millisecond at most."""
+LOAD_UNITS = 50
+"""What it costs to read a small batch and to check its CRC."""
+
+
+class Search(NamedTuple):
+    """A partition that is asked for a time, and where its answer goes; nothing from `end` on is told."""
+
+    answer: Answer
+    partition: Partition
+    offsets: OffsetSearch
+    end: int
+
+
+class OffsetsFamily:
+    """Answers from the logs of the partitions this broker leads."""
+
+    def __init__(self, replicas: Replicas, *, executor: Executor, units_per_turn: int = UNITS_PER_TURN) -> None:
+        self._replicas = replicas
+        self._unfolding = Unfolding(executor)
+        self._turns = TurnBudget(units_per_turn)
+
+    @api(ApiKey.LIST_OFFSETS, 1, 11)
+    def list_offsets(self, request: Request) -> Fields | Coroutine[Any, Any, Fields]:
+        """The offset for a time, or for one of the special times."""
+        message = request.decode()
+        isolation_level = getattr(message, "isolation_level", 0)
+        topics = []
+        unfinished: list[Search] = []
+        times_asked = Counter((topic.name, asked.partition_index) for topic in message.topics for asked in topic.partitions)
+        for topic in message.topics:
+            partitions = []
+            for index, asked in {one.partition_index: one for one in topic.partitions}.items():
+                answer: Answer = {"partition_index": index, "error_code": 0}
+                partitions.append(answer)
+                if times_asked[topic.name, index] > 1:
+                    # As Kafka: a search in the log is not to be had a thousand times for the bytes of one request.
+                    answer["error_code"] = InvalidRequest.code
+                    continue
+                with _told_in(answer):
+                    search = self._list_one(topic.name, asked, answer, isolation_level=isolation_level, version=request.api_version)
+                    if search is not None and not self._go_on(search):
+                        unfinished.append(search)
+            topics.append({"name": topic.name, "partitions": partitions})
+        fields = {"topics": topics}
+        return self._finish(unfinished, fields) if unfinished else fields
+
+    def _list_one(self, topic: str, asked: Any, answer: Answer, *, isolation_level: int, version: int) -> Search | None:
+        """Answer what needs no search; the search for what does."""
+        timestamp = asked.timestamp
+        if version < _FIRST_VERSION.get(timestamp, 0) or timestamp < EARLIEST_PENDING_UPLOAD:
+            raise UnsupportedVersion(f"timestamp {timestamp} is not known in version {version}")
+        partition = self._replicas.partition(topic, asked.partition_index)
+        partition.check_leader(getattr(asked, "current_leader_epoch", -1))
+        log = partition.log
+        if timestamp == LATEST:
+            _answer(answer, (-1, partition.visible_end(isolation_level), partition.state.leader_epoch))
+        elif timestamp in (EARLIEST, EARLIEST_LOCAL):
+            _answer(answer, (-1, log.log_start_offset, log.epoch_of(log.log_start_offset)))
+        elif timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+            _answer(answer, NOTHING)
+        else:
+            end = partition.visible_end(isolation_level)
+            search = log.search_max_timestamp() if timestamp == MAX_TIMESTAMP else log.search_timestamp(timestamp, limit_offset=end)
+            return Search(answer, partition, search, end)
+        return None
+
+    def _go_on(self, search: Search) -> bool:
+        """Search for as long as this turn of the loop allows, or until a batch has to be loaded; whether it is answered."""
+        answer, partition, offsets, end = search
+        while not offsets.is_done and self._turns.units > 0:
+            if offsets.batch is None:
+                before = self._turns.units
+                self._turns.spend(before - partition.log.advance_search(offsets, before))
+            elif offsets.batch.is_light:
+                self._turns.spend(LOAD_UNITS)
+                with partition.log.directory.guarded("reading a log"):
+                    offsets.look_into(offsets.batch.load())
+            else:
+                return False
+        if offsets.is_done:
+            found = offsets.found
+            _answer(answer, NOTHING if found is None or found.offset >= end else found)
+        return offsets.is_done
+
+    async def _finish(self, unfinished: Sequence[Search], fields: Fields) -> Fields:
+        """Search on, turn by turn."""
+        for search in unfinished:
+            with _told_in(search.answer):
+                while not self._go_on(search):
+                    batch = search.offsets.batch
+                    if batch is None or batch.is_light:
+                        await self._turns.wait()
+                    else:
+                        await self._go_through(batch, search)
+        return fields
+
+    async def _go_through(self, batch: StoredBatch, search: Search) -> None:
+        """Let a thread read and decompress the batch that the search waits for, and go through its records."""
+        with search.partition.log.directory.guarded("reading a log"):
+            async with self._unfolding.unfolded(batch.header.record_count, batch.load) as payload:
+                search.offsets.look_into(payload)
+                await self._turns.wait()
+                while search.offsets.is_inside_batch and not self._go_on(search):
+                    await self._turns.wait()
+
+    @api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4)
+    def offset_for_leader_epoch(self, request: Request) -> Fields:
+        """Where an epoch ended: the largest epoch not above the one asked for, and its end offset (KIP-101, KIP-279)."""
+        topics = []
+        for topic in request.decode().topics:
+            partitions = []
+            for asked in topic.partitions:
+                try:
+                    partition = self._replicas.partition(topic.topic, asked.partition)
+                    partition.check_leader(asked.current_leader_epoch)
+                    epoch, end_offset = partition.log.end_offset_for_epoch(asked.leader_epoch)
+                    answer = {"error_code": 0, "leader_epoch": epoch, "end_offset": end_offset}
+                except Exception as error:
+                    answer = {"error_code": as_kafka_error(error).code}
+                partitions.append({"partition": asked.partition, **answer})
+            topics.append({"topic": topic.topic, "partitions": partitions})
+        return {"topics": topics}
+
+    @api(ApiKey.DELETE_RECORDS, 0, 2)
+    def delete_records(self, request: Request) -> Fields:
+        """Move the start of logs forward; -1 means up to the high watermark. Of a partition that is named twice the last offset counts."""
+        asked: dict[str, dict[int, int]] = {}
+        for topic in request.decode().topics:
+            asked.setdefault(topic.name, {}).update((one.partition_index, one.offset) for one in topic.partitions)
+        topics = [
+            {"name": name, "partitions": [self._delete_before(offset, name, index) for index, offset in offsets.items()]}
+            for name, offsets in asked.items()
+        ]
+        return {"topics": topics}
+
+    def _delete_before(self, offset: int, topic: str, index: int) -> Fields:
+        try:
+            partition = self._replicas.partition(topic, index)
+            partition.check_leader()
+            _check_deletable(partition)
+            return {"partition_index": index, "low_watermark": partition.delete_records_before(offset), "error_code": 0}
+        except Exception as error:
+            return {"partition_index": index, "low_watermark": -1, "error_code": as_kafka_error(error).code}
+
+
+def _check_deletable(partition: Partition) -> None:
+    if partition.topic in INTERNAL_TOPICS:
+        raise InvalidTopic(f"records of {partition.topic} belong to the broker and cannot be deleted")
+    if not partition.log.config.is_deleted:
+        raise PolicyViolation(f"{partition.topic} is compacted, not deleted from (cleanup.policy); write tombstones instead")
+
+
+@contextmanager
+def _told_in(answer: Answer) -> Iterator[None]:
+    """What goes wrong with one partition becomes its error code."""
+    try:
+        yield
+    except Exception as error:
+        answer["error_code"] = as_kafka_error(error).code
+
+
+def _answer(answer: Answer, found: Found) -> None:
+    answer["timestamp"], answer["offset"], answer["leader_epoch"] = found

@@ -1,0 +1,65 @@
+"""DescribeClientQuotas (48), DescribeUserScramCredentials (50): what is set for users and clients, which is nothing.
+
+DescribeClientQuotas 0-1. 1: flexible. DescribeUserScramCredentials 0. There are neither quotas nor users with passwords here; a question
+that makes no sense is refused as Kafka refuses it.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from millstream.admin_errors import DuplicateResource, ResourceNotFound
+from millstream.broker.api import Fields, Request, api
+from millstream.broker.failures import error_fields
+from millstream.errors import InvalidRequest, KafkaError, UnsupportedVersion
+from millstream.wire.api import ApiKey
+
+USER, CLIENT_ID, IP = "user", "client-id", "ip"
+EXACT, DEFAULT, ANY = 0, 1, 2
+_NOTHING_WRONG = {"error_code": 0, "error_message": ""}
+"""Kafka has an empty text here and not null."""
+
+
+class UsersFamily:
+    """Says that nothing is set for anybody."""
+
+    @api(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1)
+    def describe_client_quotas(self, request: Request) -> Fields:
+        """The quotas that match a filter: none."""
+        try:
+            _check_filter(request.decode().components)
+        except KafkaError as error:
+            return {**error_fields(error), "entries": None}
+        return {**_NOTHING_WRONG, "entries": []}
+
+    @api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0)
+    def describe_user_scram_credentials(self, request: Request) -> Fields:
+        """The users with SCRAM passwords: none; each one who is named does not exist."""
+        named = Counter(user.name for user in request.decode().users or ())
+        results = [{"user": name, **error_fields(_no_credential(name, count)), "credential_infos": []} for name, count in named.items()]
+        return {**_NOTHING_WRONG, "results": results}
+
+
+def _check_filter(components: Sequence[Any]) -> None:
+    seen: set[str] = set()
+    for component in components:
+        kind = component.entity_type
+        if not kind:
+            raise InvalidRequest("quotas are asked for by kinds of clients, and one of them has no name")
+        if kind not in (USER, CLIENT_ID, IP):
+            raise UnsupportedVersion(f"quotas are for {USER}, {CLIENT_ID} and {IP}, not for {kind!r}")
+        if kind in seen:
+            raise InvalidRequest(f"{kind} appears twice in the filter")
+        seen.add(kind)
+        if component.match_type not in (EXACT, DEFAULT, ANY):
+            raise InvalidRequest(f"unknown match type {component.match_type}")
+        if (component.match is None) is (component.match_type == EXACT):
+            raise InvalidRequest("a name is given where, and only where, exactly that name is looked for (match type 0)")
+    if IP in seen and len(seen) > 1:
+        raise InvalidRequest(f"{IP} cannot be combined with {USER} or {CLIENT_ID} in a filter")
+
+
+def _no_credential(name: str, count: int) -> KafkaError:
+    if count > 1:
+        return DuplicateResource(f"user {name!r} is named {count} times in the request")
+    return ResourceNotFound(f"user {name!r} has no SCRAM credentials: this broker has no users")

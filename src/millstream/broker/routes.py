@@ -1,0 +1,69 @@
+"""Every API this broker answers: the one list that the router, ApiVersions and docs/protocol.md are made from."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from millstream.broker.api import Handler
+from millstream.broker.handlers.acls import AclsFamily
+from millstream.broker.handlers.api_versions import ApiVersionsFamily
+from millstream.broker.handlers.configs import ConfigsFamily
+from millstream.broker.handlers.coordinators import CoordinatorsFamily
+from millstream.broker.handlers.fetch import FetchFamily
+from millstream.broker.handlers.group_admin import GroupAdminFamily
+from millstream.broker.handlers.group_offsets import GroupOffsetsFamily
+from millstream.broker.handlers.groups import GroupsFamily
+from millstream.broker.handlers.leadership import LeadershipFamily
+from millstream.broker.handlers.log_directories import LogDirectoriesFamily
+from millstream.broker.handlers.metadata import MetadataFamily
+from millstream.broker.handlers.offsets import OffsetsFamily
+from millstream.broker.handlers.produce import ProduceFamily
+from millstream.broker.handlers.producers import ProducersFamily
+from millstream.broker.handlers.quorum import QuorumFamily
+from millstream.broker.handlers.topics import TopicsFamily
+from millstream.broker.handlers.users import UsersFamily
+
+ROUTES: dict[type, tuple[Callable[..., Any], ...]] = {
+    ProduceFamily: (ProduceFamily.produce,),
+    FetchFamily: (FetchFamily.fetch,),
+    OffsetsFamily: (OffsetsFamily.list_offsets, OffsetsFamily.offset_for_leader_epoch, OffsetsFamily.delete_records),
+    MetadataFamily: (MetadataFamily.metadata, MetadataFamily.describe_topic_partitions, MetadataFamily.describe_cluster),
+    CoordinatorsFamily: (CoordinatorsFamily.find_coordinator,),
+    GroupsFamily: (
+        GroupsFamily.join_group,
+        GroupsFamily.sync_group,
+        GroupsFamily.heartbeat,
+        GroupsFamily.leave_group,
+        GroupsFamily.consumer_group_heartbeat,
+    ),
+    GroupOffsetsFamily: (GroupOffsetsFamily.offset_commit, GroupOffsetsFamily.offset_fetch, GroupOffsetsFamily.offset_delete),
+    GroupAdminFamily: (
+        GroupAdminFamily.describe_groups,
+        GroupAdminFamily.list_groups,
+        GroupAdminFamily.delete_groups,
+        GroupAdminFamily.consumer_group_describe,
+    ),
+    ApiVersionsFamily: (ApiVersionsFamily.api_versions,),
+    TopicsFamily: (TopicsFamily.create_topics, TopicsFamily.delete_topics, TopicsFamily.create_partitions),
+    ProducersFamily: (ProducersFamily.init_producer_id, ProducersFamily.describe_producers, ProducersFamily.list_transactions),
+    ConfigsFamily: (
+        ConfigsFamily.describe_configs,
+        ConfigsFamily.alter_configs,
+        ConfigsFamily.incremental_alter_configs,
+        ConfigsFamily.list_config_resources,
+    ),
+    AclsFamily: (AclsFamily.describe_acls, AclsFamily.create_acls, AclsFamily.delete_acls),
+    LeadershipFamily: (
+        LeadershipFamily.elect_leaders,
+        LeadershipFamily.alter_partition_reassignments,
+        LeadershipFamily.list_partition_reassignments,
+    ),
+    UsersFamily: (UsersFamily.describe_client_quotas, UsersFamily.describe_user_scram_credentials),
+    QuorumFamily: (QuorumFamily.describe_quorum,),
+    LogDirectoriesFamily: (LogDirectoriesFamily.describe_log_dirs,),
+}
+
+
+def bind(families: Iterable[object]) -> list[Handler]:
+    """The handlers of the given families, in the order of the list; every family has to be there."""
+    by_type = {type(family): family for family in families}
+    return [function.__get__(by_type[family]) for family, functions in ROUTES.items() for function in functions]

@@ -1,0 +1,44 @@
+"""What a server is started with: addresses, directories, who it is, and the broker options by Kafka's names."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from millstream.files import path_text
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions:
+    """Everything that is decided before the start."""
+
+    listen_host: str = "127.0.0.1"
+    listen_port: int = 9092
+    """0 picks a free port."""
+    advertise: tuple[str, int] | None = None
+    """What clients are told; the address listened on if None."""
+    coordination_host: str = "127.0.0.1"
+    coordination_port: int = 2181
+    coordination_port_required: bool = False
+    """Whether a taken coordination port is an error; otherwise a free one is picked."""
+    zookeeper: str | None = None
+    """A real ZooKeeper, `host:port,host:port/chroot`, instead of the embedded coordination."""
+    data: tuple[Path, ...] = (Path("millstream-data"),)
+    forget_directories: tuple[str, ...] = ()
+    """Ids of data directories that are given up, with all their records."""
+    node_id: int = 1
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def facts(self, *, listen: tuple[str, int], advertise: tuple[str, int]) -> dict[str, str]:
+        """What was decided, by the names of Kafka's options."""
+        return {
+            "node.id": str(self.node_id),
+            "broker.id": str(self.node_id),
+            # A comma stands between directories, so one inside a name is written as addresses on the web write it.
+            "log.dirs": ",".join(path_text(path).replace(",", "%2C") for path in self.data),
+            "listeners": _plaintext(*listen),
+            "advertised.listeners": _plaintext(*advertise),
+        }
+
+
+def _plaintext(host: str, port: int) -> str:
+    return f"PLAINTEXT://[{host}]:{port}" if ":" in host else f"PLAINTEXT://{host}:{port}"

@@ -1,0 +1,162 @@
+"""The door of the command line to a cluster: clients of confluent-kafka that have been answered once, and errors as sentences.
+
+Any Kafka will do: nothing here knows Millstream. Opening a client asks for the metadata at once, so a wrong address is told within seconds
+and in one sentence; librdkafka's own log, which repeats such a thing forever, is off (`-X log_level=7 -X debug=broker` brings it back).
+Whoever opens a client must keep it as long as a future or a delivery of it is awaited.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from millstream.cli.parameters import parse_assignment
+from millstream.errors import CommandFailed, UsageError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Producer
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.admin._metadata import ClusterMetadata, TopicMetadata
+
+ANSWER_SLICES_SECONDS = (0.5, 1.5, 3.0)
+"""How long to wait for the first answer; between the slices we look whether every broker has already refused."""
+TOPIC_APPEARS_SECONDS = 3.0
+APPEARANCE_POLL_SECONDS = 0.05
+REQUEST_SECONDS = 30.0
+
+
+class _Client(Protocol):
+    def list_topics(self, topic: str | None = ..., timeout: float = ...) -> "ClusterMetadata": ...
+
+    def poll(self, timeout: float) -> object: ...
+
+
+class _Complaints:
+    """What librdkafka has reported about its connections."""
+
+    def __init__(self) -> None:
+        self.reason = "no answer"
+        self.all_brokers_down = False
+
+    def __call__(self, error: "KafkaError") -> None:
+        if error.name() == "_ALL_BROKERS_DOWN":
+            self.all_brokers_down = True
+        else:
+            self.reason = _without_statistics(error.str())
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The cluster that a command talks to."""
+
+    brokers: str
+    options: Mapping[str, str]
+
+    @classmethod
+    def of(cls, brokers: str, client_options: list[str] | None) -> "Cluster":
+        """The cluster that the flags `-b` and `-X` describe."""
+        return cls(brokers, dict(parse_assignment(text, "-X") for text in client_options or []))
+
+    def admin(self) -> "AdminClient":
+        """A client for topics and configs."""
+        from confluent_kafka.admin import AdminClient
+
+        complaints = _Complaints()
+        with self.told_plainly():
+            client = AdminClient(self._settings({}, complaints))
+        self._await_answer(client, complaints)
+        return client
+
+    def producer(self, settings: Mapping[str, str]) -> "Producer":
+        """A producer; keys are hashed as Java's clients do it, so that both put a key into the same partition."""
+        from confluent_kafka import Producer
+
+        complaints = _Complaints()
+        with self.told_plainly():
+            client = Producer(self._settings({"partitioner": "murmur2_random", **settings}, complaints))
+        self._await_answer(client, complaints)
+        return client
+
+    def consumer(self, settings: Mapping[str, str]) -> "Consumer":
+        """A consumer for `assign()`: librdkafka wants the name of a group, but none is joined and nothing is committed."""
+        from confluent_kafka import Consumer
+
+        complaints = _Complaints()
+        alone = {"group.id": "millstream-command-line", "enable.auto.commit": "false", "enable.auto.offset.store": "false"}
+        with self.told_plainly():
+            client = Consumer(self._settings({**alone, **settings}, complaints))
+        # A consumer's poll() would fetch messages; the list of topics makes librdkafka call the error callback as well.
+        self._await_answer(client, complaints)
+        return client
+
+    def existing_topic(self, client: _Client, name: str) -> "TopicMetadata":
+        """What the cluster says about a topic that must exist; asked so that it is not created by the question."""
+        with self.told_plainly():
+            metadata = client.list_topics(timeout=REQUEST_SECONDS).topics.get(name)
+        if metadata is None or metadata.error is not None:
+            raise CommandFailed(self._missing_topic(name, metadata))
+        return metadata
+
+    def topic_to_write(self, client: "Producer", name: str) -> "TopicMetadata":
+        """What the cluster says about a topic that is created by asking, if the brokers allow that; then it takes a moment to appear."""
+        deadline = time.monotonic() + TOPIC_APPEARS_SECONDS
+        while True:
+            with self.told_plainly():
+                metadata: TopicMetadata = client.list_topics(name, timeout=REQUEST_SECONDS).topics[name]
+            if metadata.error is None and metadata.partitions:
+                return metadata
+            is_appearing = metadata.error is None or metadata.error.name() in ("UNKNOWN_TOPIC_OR_PART", "LEADER_NOT_AVAILABLE")
+            if not is_appearing or time.monotonic() > deadline:
+                raise CommandFailed(self._missing_topic(name, metadata))
+            time.sleep(APPEARANCE_POLL_SECONDS)
+
+    def _missing_topic(self, name: str, metadata: "TopicMetadata | None") -> str:
+        error = None if metadata is None else metadata.error
+        if error is None or error.name() == "UNKNOWN_TOPIC_OR_PART":
+            return f"There is no topic {name!r} at {self.brokers}: create it with `millstream topic create {name}`."
+        return f"The topic {name!r} at {self.brokers} cannot be used: {plain(error)}."
+
+    @contextmanager
+    def told_plainly(self, doing: str = "the request") -> Iterator[None]:
+        """Turns an exception of the client into a sentence that says what could not be done where."""
+        from confluent_kafka import KafkaException
+
+        try:
+            yield
+        except KafkaException as exception:
+            error: KafkaError = exception.args[0]
+            if error.name() in ("_INVALID_ARG", "_UNKNOWN_PROTOCOL"):
+                raise UsageError(f"The client does not take these options: {error.str()}.") from exception
+            raise CommandFailed(f"At {self.brokers} {doing} failed: {plain(error)}.") from exception
+
+    def _settings(self, settings: Mapping[str, str], complaints: _Complaints) -> dict[str, Any]:
+        quiet = {"bootstrap.servers": self.brokers, "client.id": "millstream", "log_level": "0"}
+        return {**quiet, **settings, **self.options, "error_cb": complaints}
+
+    def _await_answer(self, client: _Client, complaints: _Complaints) -> None:
+        from confluent_kafka import KafkaException
+
+        for seconds in ANSWER_SLICES_SECONDS:
+            try:
+                client.list_topics(timeout=seconds)
+                return
+            except KafkaException:
+                client.poll(0)
+                if complaints.all_brokers_down:
+                    break
+        advice = "Start one with `millstream serve`, or name another with --brokers HOST:PORT."
+        raise CommandFailed(f"No broker answers at {self.brokers} ({complaints.reason}). {advice}")
+
+
+def plain(error: "KafkaError") -> str:
+    """The error without librdkafka's prefix and without a full stop."""
+    text = error.str()
+    for prefix in ("Broker: ", "Local: "):
+        text = text.removeprefix(prefix)
+    return text.rstrip(".")
+
+
+def _without_statistics(text: str) -> str:
+    """`host:1/bootstrap: Connect to ipv4#host:1 failed: Connection refused (after 0ms in state CONNECT)` -> `Connection refused`."""
+    return text.partition(" (after ")[0].rpartition(": ")[2]

@@ -1,0 +1,261 @@
+"""`millstream serve`: run a broker until it is told to stop.
+
+The command that has to be fast: it imports neither Typer, rich nor a client (about 0.1 s together), so it reads its flags with argparse,
+and `main` comes here before it builds the Typer app. This is the only definition of the flags; `millstream --help` lists the command and
+hands its arguments to the same `serve`.
+
+The ready line is a contract: `ready:` and then pairs of a name and an address, on stdout, flushed, when clients are accepted. All the rest
+goes to stderr, one line per event. SIGTERM and Ctrl-C stop cleanly; a second one does not wait for the end of the clean stop.
+"""
+
+import argparse
+import asyncio
+import difflib
+import gc
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+from millstream.cli.address import Address, check_advertised, parse_address
+from millstream.cli.listeners import take_listeners
+from millstream.cli.properties import parse_assignments, read_properties
+from millstream.errors import UsageError
+from millstream.log_lines import log_to_stderr
+
+if TYPE_CHECKING:
+    import socket
+
+    from millstream.broker.server_options import ServerOptions
+
+SUMMARY = "Run a broker: the log, its coordination and its clients' port in one process, and a schema registry beside it."
+DEFAULT_LISTEN = "127.0.0.1:9092"
+DEFAULT_COORDINATION = "127.0.0.1:2181"
+DEFAULT_REGISTRY = "127.0.0.1:8081"
+DEFAULT_DATA = "millstream-data"
+DEFAULT_NODE_ID = "1"
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+EXAMPLES = """\
+examples:
+  millstream serve
+  millstream serve --listen 127.0.0.1:0 --data /tmp/throwaway
+  millstream serve --listen 0.0.0.0:9092 --advertise broker1.example:9092
+  millstream serve -X num.partitions=3 -X log.retention.hours=24
+  millstream serve --zookeeper zk1:2181,zk2:2181,zk3:2181/millstream
+  millstream serve --config server.properties --data /disk1/millstream --data /disk2/millstream
+
+When clients are accepted, one line goes to stdout:
+  ready: broker HOST:PORT coordination HOST:PORT registry HOST:PORT
+"""
+
+
+class RegistryAddress(NamedTuple):
+    """Where the schema registry listens, and whether a taken port is an error."""
+
+    address: Address
+    is_required: bool
+
+
+def serve(arguments: Sequence[str]) -> None:
+    """Run a broker as the arguments say; returns after a clean stop."""
+    flags = parse_flags(arguments)
+    options = server_options(flags)
+    registry = registry_address(flags)
+    log_to_stderr(flags.log_level)
+    from millstream.broker.event_loop import BrokerLoop
+
+    with asyncio.Runner(loop_factory=BrokerLoop) as runner:
+        runner.run(_serve(options, registry, log_level=flags.log_level))
+
+
+def server_options(flags: argparse.Namespace) -> "ServerOptions":
+    """What the flags and the options file say together: a flag wins over `-X`, `-X` over the file, the file over the default."""
+    from millstream.broker.server_options import ServerOptions
+
+    options = read_properties(flags.config) if flags.config else {}
+    options |= parse_assignments(flags.options)
+    _pass_over(options)
+    configured = take_listeners(options)
+    listen = configured.listen or parse_address(DEFAULT_LISTEN, "--listen")
+    if flags.listen is not None:
+        listen = parse_address(flags.listen, "--listen")
+    if flags.zookeeper is not None and flags.coordination is not None:
+        raise UsageError("--coordination is for the embedded coordination, --zookeeper for a real one: give one of the two.")
+    coordination = parse_address(flags.coordination or DEFAULT_COORDINATION, "--coordination")
+    return ServerOptions(
+        listen_host=listen.host,
+        listen_port=listen.port,
+        advertise=_advertised_address(flags.advertise) or configured.advertise,
+        coordination_host=coordination.host,
+        coordination_port=coordination.port,
+        coordination_port_required=flags.coordination is not None,
+        zookeeper=_zookeeper(flags.zookeeper),
+        data=_data_directories(flags.data, options),
+        forget_directories=tuple(flags.forget_directories),
+        node_id=_node_id(flags.node_id, options),
+        options=options,
+    )
+
+
+def registry_address(flags: argparse.Namespace) -> RegistryAddress | None:
+    """Where the registry shall listen; None without one: by choice, or because its packages are not installed."""
+    if flags.no_registry:
+        if flags.registry is not None:
+            raise UsageError("--registry and --no-registry contradict each other: give one of them.")
+        return None
+    from millstream.registry.activation import INSTALL, missing_packages
+
+    missing = missing_packages()
+    if missing and flags.registry is not None:
+        raise UsageError(f"--registry needs {' and '.join(missing)}: {INSTALL}")
+    if missing:
+        print(f"millstream: without a schema registry, because {' and '.join(missing)} are not installed: {INSTALL}", file=sys.stderr)
+        return None
+    return RegistryAddress(parse_address(flags.registry or DEFAULT_REGISTRY, "--registry"), flags.registry is not None)
+
+
+def _advertised_address(flag: str | None) -> Address | None:
+    if flag is None:
+        return None
+    return check_advertised(parse_address(flag, "--advertise"), f"--advertise {flag}")
+
+
+def _zookeeper(flag: str | None) -> str | None:
+    """The ensemble as kazoo takes it: addresses with commas between them, and perhaps a path."""
+    if flag is None:
+        return None
+    hosts, slash, chroot = flag.partition("/")
+    for host in hosts.split(","):
+        parse_address(host, "--zookeeper")
+    if slash and (not chroot or chroot.endswith("/")):
+        raise UsageError(f"--zookeeper got {flag!r}: after the addresses stands a path such as /millstream, or nothing.")
+    return flag
+
+
+def _data_directories(flags: list[Path], options: dict[str, str]) -> tuple[Path, ...]:
+    one, several = options.pop("log.dir", ""), options.pop("log.dirs", "")
+    named = flags or [Path(name.strip()) for name in (several or one or DEFAULT_DATA).split(",") if name.strip()]
+    if len({path.resolve() for path in named}) < len(named):
+        raise UsageError("The same data directory is given twice: name each only once.")
+    return tuple(named)
+
+
+def _node_id(flag: int | None, options: dict[str, str]) -> int:
+    named, older = options.pop("node.id", None), options.pop("broker.id", None)
+    if named is not None and older is not None and named != older:
+        raise UsageError(f"node.id={named} and broker.id={older} are two names of one thing: give one of them.")
+    text = str(flag) if flag is not None else named or older or DEFAULT_NODE_ID
+    if not (text.isascii() and text.isdigit()) or int(text) >= 2**31:
+        raise UsageError(f"The node id must be a number from 0 to {2**31 - 1}, and is {text!r}.")
+    return int(text)
+
+
+def _pass_over(options: dict[str, str]) -> None:
+    """Drop, and say so, what Kafka 4 does not know either and passes over with a warning."""
+    from millstream.options.foreign import is_passed_over
+
+    unknown_to_kafka = [name for name in options if is_passed_over(name)]
+    for name in unknown_to_kafka:
+        del options[name]
+    if unknown_to_kafka:
+        print(f"millstream: passed over, as Kafka 4 does: {', '.join(unknown_to_kafka)}", file=sys.stderr)
+
+
+async def _serve(options: "ServerOptions", registry: RegistryAddress | None, *, log_level: str) -> None:
+    """Start, announce, wait for a signal or the server's own end, stop."""
+    from millstream.broker.server import BrokerServer
+
+    loop = asyncio.get_running_loop()
+    asked_to_stop = asyncio.Event()
+
+    def stop() -> None:
+        asked_to_stop.set()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    async with AsyncExitStack() as stack:
+        # First, because it is soon said that a port is taken.
+        listener = None if registry is None else _listen_for_registry(registry)
+        server = await stack.enter_async_context(BrokerServer(options))
+        coordination = options.zookeeper or Address(*server.coordination_address)
+        pairs: list[tuple[str, object]] = [("broker", Address(*server.address)), ("coordination", coordination)]
+        if listener is not None:
+            from millstream.registry.activation import RegistryActivation
+
+            activation = await stack.enter_async_context(RegistryActivation(listener, broker=server.address, log_level=log_level))
+            pairs.append(("registry", Address(*activation.address)))
+        _collect_garbage_seldom()
+        print("ready:", *(f"{name} {address}" for name, address in pairs), flush=True)
+        asked = asyncio.create_task(asked_to_stop.wait())
+        stopped = asyncio.create_task(server.stopped())
+        await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if stopped.done():
+            stopped.result()
+
+
+def _listen_for_registry(registry: RegistryAddress) -> "socket.socket":
+    from millstream.registry.activation import bind
+
+    return bind(*registry.address, is_required=registry.is_required)
+
+
+def _collect_garbage_seldom() -> None:
+    """What was made at start stays, and requests make few cycles: looking for garbage as often as Python does costs a tenth of the time."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
+
+
+class _FlagParser(argparse.ArgumentParser):
+    """Raises instead of printing the usage and exiting, so that every mistake is told in the same way."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}. See `millstream serve --help`.")
+
+
+def parse_flags(arguments: Sequence[str]) -> argparse.Namespace:
+    """The flags; an unknown one is refused with the name that was probably meant."""
+    parser = _flag_parser()
+    flags, unknown = parser.parse_known_args(list(arguments))
+    if unknown:
+        known = [name for action in parser._actions for name in action.option_strings]
+        near = difflib.get_close_matches(unknown[0].partition("=")[0], known, n=1)
+        advice = f"did you mean {near[0]}?" if near else "see `millstream serve --help`."
+        raise UsageError(f"serve does not know {unknown[0]}: {advice}")
+    return flags
+
+
+def _flag_parser() -> argparse.ArgumentParser:
+    parser = _FlagParser(
+        prog="millstream serve",
+        description=SUMMARY,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    listen_help = f"where clients connect; port 0 picks a free one (default {DEFAULT_LISTEN})"
+    add("--listen", metavar="HOST:PORT", help=listen_help)
+    add("--advertise", metavar="HOST:PORT", help="the address that clients are told (default: where it listens)")
+    coordination_help = f"where the embedded coordination listens (default {DEFAULT_COORDINATION}, or a free port if that one is taken)"
+    add("--coordination", metavar="HOST:PORT", help=coordination_help)
+    zookeeper_help = "use a real ZooKeeper instead of the embedded coordination"
+    add("--zookeeper", metavar="HOST:PORT[,...][/PATH]", help=zookeeper_help)
+    registry_help = f"where the schema registry listens (default {DEFAULT_REGISTRY}, or a free port if that one is taken)"
+    add("--registry", metavar="HOST:PORT", help=registry_help)
+    add("--no-registry", action="store_true", help="no schema registry")
+    data_help = f"where the logs are kept; repeat it to use several disks (default ./{DEFAULT_DATA})"
+    add("--data", metavar="DIR", type=Path, action="append", default=[], help=data_help)
+    forget_help = "give up a data directory that is missing, with all its records, by the id that the refused start names; may be repeated"
+    add("--forget-directory", metavar="ID", dest="forget_directories", action="append", default=[], help=forget_help)
+    add("--node-id", metavar="N", type=int, help=f"this broker's number in its cluster (default {DEFAULT_NODE_ID})")
+    option_help = "set any broker option by Kafka's own name; may be repeated"
+    add("-X", metavar="NAME=VALUE", dest="options", action="append", default=[], help=option_help)
+    add("--config", metavar="FILE", type=Path, help="read options from a file of NAME=VALUE lines, as Kafka's server.properties")
+    add("--log-level", choices=LOG_LEVELS, default="info", help="how much to tell on stderr (default info)")
+    return parser

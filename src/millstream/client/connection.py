@@ -1,0 +1,148 @@
+"""A blocking connection to one broker, with as many requests under way as the caller likes.
+
+    with Connection(Address("localhost", 9092)) as connection:
+        first = connection.send(FetchRequest([FetchFrom("clicks", 0, offset=0)]))
+        second = connection.send(FetchRequest([FetchFrom("clicks", 1, offset=0)]))   # does not wait for the first
+        answer = connection.receive(first)
+        connection.receive(second)
+        metadata = connection.call(MessageRequest(ApiKey.METADATA, {"topics": None}))
+
+Answers come in the order of the requests; one that was received on the way to a later one is kept until it is asked for. A connection
+belongs to one thread, but `close` may be called from any: whoever waits then gets `BrokerUnavailable`. After a timeout, a broken frame or
+an end by the broker the connection is closed and stays so; the record batches of an answer live as long as somebody holds them.
+"""
+
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from time import monotonic
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from millstream.client.address import Address
+from millstream.client.api_versions import Ranges, negotiate
+from millstream.client.conversation import Conversation, Pending
+from millstream.client.errors import AnswerTimedOut, BrokerUnavailable
+from millstream.client.request import Request
+from millstream.client.transport import OpenSocket, open_tcp
+from millstream.errors import MalformedFrame
+from millstream.files import Buffer
+from millstream.wire.frames import SIZE_BYTES, read_size
+
+T = TypeVar("T")
+
+CLIENT_ID: Final = "millstream"
+TIMEOUT_S: Final = 30.0
+MAX_ANSWER_BYTES: Final = 1 << 30
+_MOST_PIECES: Final = 512
+"""Fewer than the kernel's limit of buffers in one call."""
+
+
+class Connection:
+    """One connection to one broker; connected, and told what the broker speaks, when the constructor returns."""
+
+    def __init__(
+        self, address: Address, *, client_id: str = CLIENT_ID, timeout_s: float = TIMEOUT_S, open_socket: OpenSocket = open_tcp
+    ) -> None:
+        self.address = address
+        self._timeout_s = timeout_s
+        self._is_closed = False
+        self._conversation = Conversation(client_id=client_id)
+        self._socket = open_socket(address, timeout_s)
+        try:
+            self._conversation.learn(negotiate(self._ask_for_versions))
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._is_closed
+
+    @property
+    def unanswered(self) -> int:
+        """How many requests wait for their answers."""
+        return self._conversation.unanswered
+
+    def call(self, request: Request[T], *, timeout_s: float | None = None) -> T:
+        """Send one request and wait for its answer."""
+        return self.receive(self.send(request), timeout_s=timeout_s)
+
+    def send(self, request: Request[T]) -> Pending[T]:
+        """Send one request without waiting for its answer; one that has no answer must not be received."""
+        return self._send(request, version=None)
+
+    def receive(self, pending: Pending[T], *, timeout_s: float | None = None) -> T:
+        """The answer to a request of this connection; waits for it as long as the connection's timeout says, or this one."""
+        assert pending.request.has_answer, "a request without an answer cannot be received"
+        deadline = monotonic() + (self._timeout_s if timeout_s is None else timeout_s)
+        try:
+            while not pending.is_answered:
+                self._conversation.hear(self._receive_frame(deadline))
+        except (OSError, MalformedFrame, BrokerUnavailable) as error:
+            self.close()
+            raise self._explain(error) from error
+        return pending.answer()
+
+    def close(self) -> None:
+        """End the connection, from whatever thread."""
+        self._is_closed = True
+        with suppress(OSError):  # it may not be connected any more
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def _ask_for_versions(self, request: Request[Ranges | None], version: int) -> Ranges | None:
+        return self.receive(self._send(request, version=version))
+
+    def _send(self, request: Request[T], *, version: int | None) -> Pending[T]:
+        if self._is_closed:
+            raise BrokerUnavailable(f"the connection to {self.address} is closed")
+        pending, pieces = self._conversation.ask(request, version=version)
+        try:
+            self._socket.settimeout(self._timeout_s)
+            self._send_all(pieces)
+        except OSError as error:
+            self.close()
+            raise self._explain(error) from error
+        return pending
+
+    def _send_all(self, pieces: Sequence[Buffer]) -> None:
+        left = [memoryview(piece) for piece in pieces]
+        while left:
+            sent = self._socket.sendmsg(left[:_MOST_PIECES])
+            while left and sent >= len(left[0]):
+                sent -= len(left.pop(0))
+            if sent:
+                left[0] = left[0][sent:]
+
+    def _receive_frame(self, deadline: float) -> memoryview:
+        size = read_size(self._receive_exactly(SIZE_BYTES, deadline), limit=MAX_ANSWER_BYTES)
+        return memoryview(self._receive_exactly(size, deadline))
+
+    def _receive_exactly(self, size: int, deadline: float) -> bytearray:
+        # A fresh buffer for each frame: the record batches of an answer are views into it.
+        received = bytearray(size)
+        view = memoryview(received)
+        while view:
+            self._socket.settimeout(max(deadline - monotonic(), 0.001))
+            count = self._socket.recv_into(view)
+            if not count:
+                raise BrokerUnavailable(f"the broker at {self.address} closed the connection")
+            view = view[count:]
+        return received
+
+    def _explain(self, error: Exception) -> Exception:
+        if isinstance(error, TimeoutError):
+            return AnswerTimedOut(f"the broker at {self.address} did not answer in time; the connection is closed")
+        if isinstance(error, OSError):
+            return BrokerUnavailable(f"the connection to {self.address} broke: {error.strerror or error}")
+        if isinstance(error, MalformedFrame):
+            return BrokerUnavailable(f"what answers at {self.address} does not speak Kafka's protocol: {error}")
+        return error

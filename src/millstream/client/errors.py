@@ -1,0 +1,78 @@
+"""What can go wrong for a client that has nothing to do with a code of Kafka's, and how a code becomes an exception.
+
+    MillstreamError
+    ├── UsageError                 an address, a name or a setting that cannot be
+    ├── KafkaError                 the broker answered with a code: `kafka_error` makes the exception (see `millstream.errors`)
+    └── ClientError
+        ├── BrokerUnavailable      nobody there, or the connection ended; whether a request was carried out is not known
+        │   └── AnswerTimedOut     the broker is there and did not answer in time; the connection is closed
+        ├── DeliveryFailed         a message that a producer took was not written
+        ├── ZooKeeperUnavailable   no ZooKeeper, or none that answers any more
+        ├── ConsumerIdTaken        another living consumer of the group has this id
+        ├── OffsetExpired          the next message to read is not there any more, and the consumer is set to say so
+        └── ConsumerClosed         the consumer or stream has been closed
+
+Every message says what was wrong, where, and what to do.
+"""
+
+from typing import Final
+
+from millstream.errors import KafkaError, MillstreamError
+
+
+class ClientError(MillstreamError):
+    """A client could not do what it was asked to do."""
+
+
+class BrokerUnavailable(ClientError):
+    """No broker answers, or one that did has gone away; a request under way may or may not have been carried out."""
+
+
+class AnswerTimedOut(BrokerUnavailable):
+    """A broker did not answer in time. The connection is closed: a late answer would be taken for that of the next request."""
+
+
+class DeliveryFailed(ClientError):
+    """A message was not written. It is raised by the next call of the producer, because sending does not wait."""
+
+
+class ZooKeeperUnavailable(ClientError):
+    """The coordination cannot be reached."""
+
+
+class ConsumerIdTaken(ClientError):
+    """Two consumers of a group cannot have one id: each would take the other's partitions for its own."""
+
+
+class OffsetExpired(ClientError):
+    """The next message to read was removed by retention, or was never there."""
+
+
+class ConsumerClosed(ClientError):
+    """Nothing can be done with a consumer that has been closed."""
+
+
+def kafka_error(code: int, message: str = "") -> KafkaError:
+    """The exception for a code of Kafka's; one that has no class here keeps its number in the text."""
+    kind = _ERROR_OF_CODE.get(code)
+    if kind is None:
+        error = KafkaError(f"{message} (error code {code})" if message else f"the broker answered with error code {code}")
+        error.code = code  # type: ignore[misc]  # the class of codes that have none
+        return error
+    return kind(message or (kind.__doc__ or kind.__name__).rstrip("."))
+
+
+def is_retriable(code: int) -> bool:
+    """Whether the same request may succeed later, at the same broker or at the partition's new leader."""
+    return code in RETRIABLE_CODES
+
+
+RETRIABLE_CODES: Final = frozenset({3, 5, 6, 7, 9, 13, 14, 15, 16, 19, 20, 56, 74, 75, 78, 100, 103, 105})
+"""Leaders that move, replicas that are behind, topics that are just being made, coordinators that load, storage that fails over."""
+
+
+def _all_subclasses(base: type[KafkaError]) -> list[type[KafkaError]]:
+    return [found for child in base.__subclasses__() for found in (child, *_all_subclasses(child))]
+
+
+_ERROR_OF_CODE: Final = {kind.code: kind for kind in reversed(_all_subclasses(KafkaError))}

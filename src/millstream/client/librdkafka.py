@@ -1,0 +1,110 @@
+"""The door to confluent-kafka: the settings of its producers and consumers, and its errors as ours.
+
+Keys are hashed with Java's murmur2, so that every client puts a key into the same partition; a message without a key goes to a random one.
+A consumer is used with `assign` only: librdkafka wants the name of a group for it, but none is joined, nothing is committed to the broker,
+and where to start is always given. Nothing here is imported by a broker.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import KafkaError as LibrdkafkaError
+
+from millstream.client.errors import BrokerUnavailable, ClientError, DeliveryFailed, OffsetExpired
+from millstream.errors import MillstreamError, UnknownTopicOrPartition, UsageError
+
+_log = logging.getLogger(__name__)
+
+Setting = str | int | float | bool
+Settings = Mapping[str, Setting]
+
+_UNKNOWN_TOPIC_CODES: Final = frozenset({LibrdkafkaError.UNKNOWN_TOPIC_OR_PART, LibrdkafkaError._UNKNOWN_TOPIC})
+_UNUSABLE_SETTING_CODES: Final = frozenset({LibrdkafkaError._INVALID_ARG, LibrdkafkaError._UNKNOWN_PROTOCOL})
+_GONE_CODES: Final = frozenset({LibrdkafkaError._TRANSPORT, LibrdkafkaError._ALL_BROKERS_DOWN, LibrdkafkaError._RESOLVE})
+
+_PRODUCER: Final[dict[str, Setting]] = {
+    "client.id": "millstream",
+    "partitioner": "murmur2_random",
+    # Retries neither repeat nor reorder the messages of a partition.
+    "enable.idempotence": True,
+    # Only failures are reported one by one; a report per message would cost more than the message.
+    "delivery.report.only.error": True,
+    "message.timeout.ms": 60_000,
+    "log_level": 3,
+}
+_CONSUMER: Final[dict[str, Setting]] = {
+    "client.id": "millstream",
+    "enable.auto.commit": False,
+    "enable.auto.offset.store": False,
+    "auto.offset.reset": "error",
+    # A reader that falls behind pauses its fetcher; the default of a second starves one that is fast again.
+    "fetch.queue.backoff.ms": 5,
+    "log_level": 3,
+}
+
+
+def open_producer(brokers: str, options: Settings, *, on_failure: Callable[[Any, Any], None]) -> Producer:
+    """A producer; `on_failure(error, message)` is called for each message that could not be delivered."""
+    client: Producer = _open(Producer, {**_PRODUCER, "bootstrap.servers": brokers, **options, "on_delivery": on_failure, "logger": _log})
+    return client
+
+
+def open_consumer(brokers: str, group: str, options: Settings) -> Consumer:
+    """A consumer without partitions."""
+    client: Consumer = _open(Consumer, {**_CONSUMER, "bootstrap.servers": brokers, "group.id": group, **options, "logger": _log})
+    return client
+
+
+def positions(topic: str, offsets: Iterable[tuple[int, int]]) -> list[TopicPartition]:
+    """Partitions with the offsets to go on from, as `Consumer.assign` takes them."""
+    return [TopicPartition(topic, partition, offset) for partition, offset in offsets]
+
+
+def await_answer(client: Producer, brokers: str, *, timeout_s: float) -> None:
+    """Wait until one of the brokers has answered; `BrokerUnavailable` if none does."""
+    try:
+        client.list_topics(topic="", timeout=timeout_s)
+    except KafkaException as error:
+        raise BrokerUnavailable(
+            f"no broker answers at {brokers} ({_text(error.args[0])}); is one running, and is the address right?"
+        ) from error
+
+
+def delivery_failure(error: Any, message: Any) -> DeliveryFailed:
+    """Why a message was not delivered."""
+    if error.code() in _UNKNOWN_TOPIC_CODES:
+        return DeliveryFailed(f"there is no topic {message.topic()!r}, and the brokers do not create it: create it first")
+    if error.code() == LibrdkafkaError._MSG_TIMED_OUT:
+        return DeliveryFailed(f"a message for {message.topic()!r} was not taken in time; are the brokers up?")
+    return DeliveryFailed(f"a message for {message.topic()!r} was refused: {_text(error)}")
+
+
+def consume_failure(error: Any, message: Any) -> MillstreamError | None:
+    """What an event among the messages means; None for what passes by itself (a broker that is away is looked for again)."""
+    where = f"{message.topic()}-{message.partition()}"
+    if error.code() in (LibrdkafkaError._AUTO_OFFSET_RESET, LibrdkafkaError.OFFSET_OUT_OF_RANGE):
+        return OffsetExpired(f"the offset to read next from {where} is not there any more ({_text(error)}): rewind, or choose expired=")
+    if error.code() in _UNKNOWN_TOPIC_CODES:
+        return UnknownTopicOrPartition(f"there is no {where} any more: was the topic deleted?")
+    if error.fatal() or not (error.retriable() or error.code() in _GONE_CODES or error.code() == LibrdkafkaError._PARTITION_EOF):
+        return ClientError(f"reading {where} failed: {_text(error)}")
+    _log.warning("reading %s: %s", where, _text(error))
+    return None
+
+
+def _open(kind: Any, settings: dict[str, Any]) -> Any:
+    try:
+        return kind(settings)
+    except KafkaException as error:
+        if error.args[0].code() in _UNUSABLE_SETTING_CODES:
+            raise UsageError(f"librdkafka does not take these options: {_text(error.args[0])}") from error
+        raise ClientError(f"librdkafka could not be started: {_text(error.args[0])}") from error
+
+
+def _text(error: Any) -> str:
+    text = str(error.str())
+    for prefix in ("Broker: ", "Local: "):
+        text = text.removeprefix(prefix)
+    return text.rstrip(".")

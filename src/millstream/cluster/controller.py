@@ -1,0 +1,219 @@
+"""The controller: the only one who writes topics, partitions and their configs.
+
+Every write is a multi that also checks the controller epoch: a controller that was replaced without knowing it cannot write any more.
+Decisions are made on the `ClusterView` and then written; the version of the topic's znode is part of the write, so a decision made on an
+old picture fails and is made again. Nothing here touches a log: brokers follow the znodes.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from uuid import UUID, uuid4
+
+from millstream.cluster.placement import Assignment, check_assignment, check_replication, place
+from millstream.coordination import paths
+from millstream.coordination.cluster_view import (
+    DEFAULT_BROKER,
+    ClusterView,
+    PartitionState,
+    TopicState,
+    decode_configs,
+    encode_configs,
+)
+from millstream.coordination.cluster_watcher import ClusterWatcher, Stale
+from millstream.coordination.election import ControllerClaim
+from millstream.coordination.errors import BadVersion, NodeExists, NoNode
+from millstream.coordination.interface import Coordination, Create, Delete, Operation, SetData
+from millstream.coordination.topic_names import check_collision, check_name
+from millstream.errors import (
+    InvalidPartitions,
+    InvalidReplicaAssignment,
+    NotController,
+    RequestTimedOut,
+    TopicAlreadyExists,
+    UnknownTopicOrPartition,
+)
+
+MAX_TRIES = 5
+
+
+class Controller:
+    """Creates, changes and deletes topics."""
+
+    def __init__(self, coordination: Coordination, watcher: ClusterWatcher, *, claim: Callable[[], ControllerClaim | None]) -> None:
+        self._coordination = coordination
+        self._watcher = watcher
+        self._claim = claim
+
+    @property
+    def view(self) -> ClusterView:
+        """The cluster as this broker sees it."""
+        return self._watcher.view
+
+    def plan_topic(
+        self,
+        name: str,
+        *,
+        partitions: int,
+        replication_factor: int,
+        configs: Mapping[str, str],
+        assignment: Mapping[int, Sequence[int]] | None = None,
+    ) -> TopicState:
+        """The topic as it would be created; raises whatever stands against it."""
+        check_name(name)
+        if name in self.view.topics:
+            raise TopicAlreadyExists(f"topic {name!r} already exists")
+        check_collision(name, self.view.topics)
+        replicas = self._plan_replicas(partitions, replication_factor, assignment)
+        states = tuple(PartitionState.first(partition) for partition in replicas)
+        return TopicState(name=name, topic_id=_new_topic_id(), partitions=states, configs=dict(configs))
+
+    async def create_topic(self, topic: TopicState, *, timeout_ms: int) -> None:
+        """Write a planned topic and wait until this broker has taken it up."""
+        try:
+            await self._write([Create(paths.topic(topic.name), topic.encode())])
+        except NodeExists:
+            raise TopicAlreadyExists(f"topic {topic.name!r} already exists") from None
+        await self._settle(lambda view: topic.topic_id in view.topics_by_id, timeout_ms, f"topic {topic.name!r} was created")
+
+    async def await_topic(self, name: str, *, timeout_ms: int) -> None:
+        """Wait until this broker has taken up a topic that somebody else is creating."""
+        await self._settle(lambda view: name in view.topics, timeout_ms, f"topic {name!r} is being created")
+
+    async def delete_topic(self, topic: TopicState, *, timeout_ms: int) -> None:
+        """Remove a topic, and not another one that has its name by now, and wait until this broker has let go of it."""
+
+        async def write() -> None:
+            current = await self._read_topic(topic.name)
+            if current.topic_id != topic.topic_id:
+                raise UnknownTopicOrPartition(f"topic {topic.name!r} was deleted and created again")
+            await self._write([Delete(paths.topic(topic.name), current.version)])
+
+        await self._retry_on_conflict(write)
+        await self._settle(lambda view: topic.topic_id not in view.topics_by_id, timeout_ms, f"topic {topic.name!r} was deleted")
+
+    def plan_partitions(self, name: str, *, count: int, assignments: Sequence[Sequence[int]] | None) -> TopicState:
+        """The topic with more partitions; raises whatever stands against it."""
+        topic = self._topic(name)
+        present = len(topic.partitions)
+        if count <= present:
+            raise InvalidPartitions(f"topic {name!r} has {present} partitions already; {count} is not more")
+        given = None
+        if assignments is not None:
+            if len(assignments) != count - present:
+                raise InvalidReplicaAssignment(f"{count - present} new partitions, but {len(assignments)} assignments")
+            given = {present + number: replicas for number, replicas in enumerate(assignments)}
+        factor = len(topic.partitions[0].replicas)
+        replicas = self._plan_replicas(count - present, factor, given, first_partition=present)
+        return replace(topic, partitions=topic.partitions + tuple(PartitionState.first(partition) for partition in replicas))
+
+    async def create_partitions(self, topic: TopicState, *, timeout_ms: int) -> None:
+        """Write a planned growth and wait until this broker has taken it up."""
+        try:
+            await self._write([SetData(paths.topic(topic.name), topic.encode(), topic.version)])
+        except (BadVersion, NoNode):
+            raise InvalidPartitions(f"topic {topic.name!r} was changed by somebody else at the same time; try again") from None
+        count = len(topic.partitions)
+        await self._settle(lambda view: _partition_count(view, topic.name) >= count, timeout_ms, f"partitions of {topic.name!r} were added")
+
+    async def alter_topic_configs(self, name: str, change: Callable[[Mapping[str, str]], Mapping[str, str]], *, timeout_ms: int) -> None:
+        """Replace a topic's own configs by `change(configs)`, on whatever they are at the moment of writing."""
+
+        async def write() -> None:
+            topic = await self._read_topic(name)
+            changed = replace(topic, configs=dict(change(topic.configs)))
+            await self._write([SetData(paths.topic(name), changed.encode(), topic.version)])
+
+        await self._retry_on_conflict(write)
+        await self._catch_up(("topic", name), timeout_ms, f"configs of topic {name!r} were changed")
+
+    async def alter_broker_configs(self, broker: str, change: Callable[[Mapping[str, str]], Mapping[str, str]], *, timeout_ms: int) -> None:
+        """Replace the dynamic configs of one broker (or of all, `<default>`) by `change(configs)`, as above."""
+        path = paths.broker_config(None if broker == DEFAULT_BROKER else int(broker))
+
+        async def write() -> None:
+            try:
+                data, stat = await self._coordination.get(path)
+            except NoNode:
+                await self._write([Create(path, encode_configs(change({})))])
+            else:
+                await self._write([SetData(path, encode_configs(change(self._configs_in(data, broker))), stat.version)])
+
+        await self._retry_on_conflict(write)
+        await self._catch_up(("config", broker), timeout_ms, f"configs of broker {broker} were changed")
+
+    def _plan_replicas(
+        self, partitions: int, replication_factor: int, assignment: Mapping[int, Sequence[int]] | None, *, first_partition: int = 0
+    ) -> Assignment:
+        brokers = list(self.view.brokers)
+        if assignment is not None:
+            checked = check_assignment(assignment, brokers, first_partition=first_partition)
+            check_replication(len(checked[0]))
+            return checked
+        if partitions > 0:  # Kafka minds a number of partitions that cannot be before too many replicas
+            check_replication(replication_factor)
+        shift = len(self.view.topics)
+        return place(brokers, partitions=partitions, replication_factor=replication_factor, first_partition=first_partition, shift=shift)
+
+    def _topic(self, name: str) -> TopicState:
+        topic = self.view.topics.get(name)
+        if topic is None:
+            raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
+        return topic
+
+    async def _write(self, operations: Sequence[Operation]) -> None:
+        claim = self._claim()
+        if claim is None:
+            raise NotController("this broker is not the controller")
+        try:
+            await self._coordination.multi([claim.fence(), *operations])
+        except BadVersion:
+            stat = await self._coordination.exists(paths.CONTROLLER_EPOCH)
+            if stat is None or stat.version != claim.epoch_version:
+                raise NotController("another broker is the controller by now") from None
+            raise
+
+    async def _settle(self, predicate: Callable[[ClusterView], bool], timeout_ms: int, what: str) -> None:
+        if not await self._watcher.until(predicate, timeout_ms=max(timeout_ms, 1)):
+            raise RequestTimedOut(f"{what}, but this broker had not taken it up within {timeout_ms} ms")
+
+    async def _catch_up(self, stale: Stale, timeout_ms: int, what: str) -> None:
+        """Wait until this broker has seen the write; not until it sees what was written, which may be overwritten by then."""
+        if not await self._watcher.catch_up(stale, timeout_ms=max(timeout_ms, 1)):
+            raise RequestTimedOut(f"{what}, but this broker had not taken it up within {timeout_ms} ms")
+
+    async def _read_topic(self, name: str) -> TopicState:
+        """The topic as it is in the tree, which may be ahead of the view."""
+        try:
+            data, stat = await self._coordination.get(paths.topic(name))
+        except NoNode:
+            raise UnknownTopicOrPartition(f"topic {name!r} does not exist") from None
+        try:
+            return TopicState.decode(name, data, version=stat.version)
+        except ValueError:
+            # The watcher has told. What was known before stays true, and is what is changed.
+            return replace(self._topic(name), version=stat.version)
+
+    def _configs_in(self, data: bytes, broker: str) -> Mapping[str, str]:
+        try:
+            return decode_configs(data)
+        except ValueError:
+            return self.view.broker_configs.get(broker, {})
+
+    async def _retry_on_conflict(self, write: Callable[[], Awaitable[None]]) -> None:
+        """Read, decide and write again when somebody else wrote in between."""
+        for _ in range(MAX_TRIES):
+            try:
+                await write()
+                return
+            except (BadVersion, NodeExists, NoNode):
+                continue
+        raise RequestTimedOut(f"others changed the same thing {MAX_TRIES} times in a row; try again")
+
+
+def _new_topic_id() -> UUID:
+    return uuid4()
+
+
+def _partition_count(view: ClusterView, name: str) -> int:
+    topic = view.topics.get(name)
+    return len(topic.partitions) if topic else 0

@@ -1,0 +1,194 @@
+"""The partitions this broker keeps, by topic: what a request looks up, kept in step with the `ClusterView`.
+
+`apply` is called with each new view before it is shown to clients. It opens or creates the logs of partitions that came (in a thread: new
+files are synced), hands changed state and configs to those that stay, and lets go of those that went. The look-ups are plain dictionaries
+on the event loop.
+
+A partition whose log cannot be used is offline: it is answered with a storage error, and is never begun anew and empty on another disk
+because the one that holds it failed while the logs were opened.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from uuid import UUID
+
+from millstream.cluster.partition import FlushRequest, Partition
+from millstream.coordination.cluster_view import ClusterView, TopicState
+from millstream.errors import KafkaError, StorageError, UnknownTopicId, UnknownTopicOrPartition
+from millstream.log.config import LogConfig
+from millstream.log.log import Log
+from millstream.log.manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+TopicKey = str | bytes
+"""A topic by its name or by the 16 bytes of its id."""
+
+
+class HostedTopic:
+    """A topic of which this broker keeps at least one partition."""
+
+    __slots__ = ("lost", "name", "offline", "partitions", "topic_id")
+
+    def __init__(self, name: str, topic_id: UUID) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions: dict[int, Partition] = {}
+        self.offline: set[int] = set()
+        """Partitions that belong here and whose logs cannot be used."""
+        self.lost: set[int] = set()
+        """Those of them whose logs were not found at the start and may be on a disk that failed: they wait for it."""
+
+
+class Replicas:
+    """All partitions of this broker."""
+
+    def __init__(
+        self,
+        logs: LogManager,
+        *,
+        node_id: int,
+        log_config: Callable[[TopicState], LogConfig],
+        request_flush: FlushRequest,
+        remove_later: Callable[[Path, int], None],
+    ) -> None:
+        self._logs = logs
+        self._node_id = node_id
+        self._log_config = log_config
+        self._request_flush = request_flush
+        self._remove_later = remove_later
+        self._topics: dict[TopicKey, HostedTopic] = {}
+        self._incomplete: set[str] = set()
+        """Topics with partitions that are offline: they are tried again with every view."""
+        self._applied: ClusterView | None = None
+        self._unread: set[str] = set()
+        """Topics that could not be read at the start: they are older than it, so their logs are looked for as if they had been."""
+
+    def __iter__(self) -> Iterator[Partition]:
+        for key, topic in list(self._topics.items()):
+            if isinstance(key, str):
+                yield from list(topic.partitions.values())
+
+    def topic(self, key: TopicKey) -> HostedTopic | None:
+        """The topic of that name or id, if this broker keeps any of it."""
+        return self._topics.get(key)
+
+    def partition(self, key: TopicKey | None, index: int) -> Partition:
+        """The partition; raises with Kafka's code for what is unknown."""
+        topic = self._topics.get(key)  # type: ignore[arg-type]  # None is no topic's key
+        if topic is None:
+            if isinstance(key, bytes):
+                raise UnknownTopicId(f"no topic has the id {UUID(bytes=key)}")
+            raise UnknownTopicOrPartition(f"topic {key!r} does not exist")
+        partition = topic.partitions.get(index)
+        if partition is None:
+            if index in topic.offline:
+                raise StorageError(f"the log of {topic.name}-{index} cannot be used; the broker's log says why")
+            raise UnknownTopicOrPartition(f"topic {topic.name!r} has no partition {index} on this broker")
+        return partition
+
+    def high_watermark_of(self, log: Log) -> int:
+        """How far the log is committed; a log without a partition has nothing committed."""
+        topic = self._topics.get(log.topic)
+        partition = topic.partitions.get(log.partition) if topic is not None else None
+        return log.log_start_offset if partition is None else partition.high_watermark.value
+
+    async def apply(self, view: ClusterView) -> None:
+        """Make what this broker keeps agree with the view; topics that are as they were in the last one are not looked at."""
+        names = self._names_to_look_at(view)
+        if self._applied is None:
+            self._unread = set(view.unreadable_topics)
+        for name in names:
+            topic, current = self._topics.get(name), view.topics.get(name)
+            if topic is not None and (current is None or current.topic_id != topic.topic_id):
+                self._let_go(topic)
+        for name in names:
+            state = view.topics.get(name)
+            if state is not None:
+                await self._take_up(state)
+        self._unread &= view.unreadable_topics
+        self._applied = view
+
+    def _is_older_than_the_start(self, name: str) -> bool:
+        return self._applied is None or name in self._unread
+
+    def _names_to_look_at(self, view: ClusterView) -> Collection[str]:
+        """What changed, and what could not be had the last time; everything at first, and when options of brokers changed."""
+        last = self._applied
+        if last is None or view.broker_configs is not last.broker_configs:
+            return dict.fromkeys([*(key for key in self._topics if isinstance(key, str)), *view.topics])
+        return {*view.topics_changed_since(last), *self._incomplete}
+
+    async def _take_up(self, state: TopicState) -> None:
+        mine = [index for index, partition in enumerate(state.partitions) if self._node_id in partition.replicas]
+        topic = self._topics.get(state.name)
+        if topic is None:
+            if not mine:
+                return
+            topic = HostedTopic(state.name, state.topic_id)
+        config = self._log_config(state)
+        for present in topic.partitions.values():
+            if present.index < len(state.partitions):
+                self._update(present, state, config)
+            else:
+                logger.error("topic %s claims to have %d partitions; partition %d stays", state.name, len(state.partitions), present.index)
+        if self._is_older_than_the_start(state.name) and self._is_a_disk_missing:
+            topic.lost = {index for index in mine if self._logs.get(state.name, index) is None}
+            for index in sorted(topic.lost):
+                logger.error("partition %s-%d is offline: its log was not found and may be on the disk that failed", state.name, index)
+        missing = [index for index in mine if index not in topic.partitions and index not in topic.lost]
+        if missing:
+            logs = await asyncio.to_thread(self._open_logs, state, missing, config)
+            for index, log in logs.items():
+                self._begin(topic, index, log, state)
+        topic.offline = set(mine) - set(topic.partitions)
+        (self._incomplete.add if topic.offline else self._incomplete.discard)(state.name)
+        self._topics[state.name] = self._topics[state.topic_id.bytes] = topic
+
+    @property
+    def _is_a_disk_missing(self) -> bool:
+        return any(directory.offline is not None for directory in self._logs.directories)
+
+    def _update(self, present: Partition, state: TopicState, config: LogConfig) -> None:
+        decided = state.partitions[present.index]
+        if present.state is not decided and present.state != decided:
+            try:
+                present.apply(decided)
+            except StorageError as error:
+                logger.error("partition %s-%d is offline: %s", present.topic, present.index, error)
+        if present.log.config is not config and present.log.config != config:
+            present.log.update_config(config)
+
+    def _begin(self, topic: HostedTopic, index: int, log: Log, state: TopicState) -> None:
+        decided = state.partitions[index]
+        try:
+            topic.partitions[index] = Partition(
+                topic.name, index, log, node_id=self._node_id, state=decided, request_flush=self._request_flush
+            )
+        except StorageError as error:
+            logger.error("partition %s-%d is offline: %s", topic.name, index, error)
+
+    def _open_logs(self, state: TopicState, indexes: list[int], config: LogConfig) -> dict[int, Log]:
+        logs = {}
+        for index in indexes:
+            try:
+                logs[index] = self._logs.create(state.name, index, topic_id=state.topic_id, config=config)
+            except StorageError as error:
+                logger.error("partition %s-%d is offline: %s", state.name, index, error)
+        return logs
+
+    def _let_go(self, topic: HostedTopic) -> None:
+        self._incomplete.discard(topic.name)
+        del self._topics[topic.name]
+        del self._topics[topic.topic_id.bytes]
+        for index, partition in topic.partitions.items():
+            partition.fail_waiters(UnknownTopicOrPartition(f"topic {topic.name!r} was deleted"))
+            try:
+                deleted = self._logs.delete(topic.name, index)
+            except KafkaError as error:
+                logger.error("cannot delete the log of %s-%d: %s", topic.name, index, error)
+                continue
+            if deleted is not None:
+                self._remove_later(deleted, partition.log.config.file_delete_delay_ms)

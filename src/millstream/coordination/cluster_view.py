@@ -1,0 +1,248 @@
+"""What the cluster looks like, as one immutable value: `ClusterView`.
+
+A broker holds exactly one view at a time and swaps it whole, so whoever reads it within one callback sees one consistent picture. The
+truth is in the znodes; the classes here also know how their state is written there (JSON, one znode per broker and per topic):
+
+    /brokers/ids/<id>         {"host": ..., "port": ..., "rack": ...}
+    /brokers/topics/<topic>   {"topic_id": ..., "configs": {...}, "partitions": [{"replicas": [...], "leader": ..., "leader_epoch": ...,
+                               "in_sync_replicas": [...], "eligible_leaders": [...]}, ...]}
+    /config/brokers/<id>      {"option": "value", ...}; the id `<default>` holds for all brokers
+
+Anybody can write to the tree, so `decode` is strict: it raises ValueError, naming the field, for everything that we would not have written.
+
+A partition with one replica is a partition with one replica: nothing here knows whether there is a cluster.
+"""
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Self
+from uuid import UUID
+
+from millstream.coordination.topic_names import check_name
+from millstream.errors import InvalidTopic
+from millstream.json_object import MAX_INT, JsonObject
+
+NO_LEADER = -1
+DEFAULT_BROKER = "<default>"
+"""The broker id under which configs for all brokers are kept, as Kafka names it."""
+
+_DECIMAL = re.compile(r"0|[1-9][0-9]{0,9}")
+_EPOCH = re.compile(rb"[0-9]{1,10}")
+_CLUSTER_ID = re.compile(r"[!-~]{1,249}")
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
+
+
+def encode_configs(configs: Mapping[str, str]) -> bytes:
+    """The content of a config znode."""
+    return json.dumps(dict(configs)).encode()
+
+
+def decode_configs(data: bytes) -> dict[str, str]:
+    """The options in a config znode; ValueError if it holds something else."""
+    return JsonObject.parse(data).all_texts()
+
+
+def decode_broker_id(name: str) -> int:
+    """The number of a broker from the name of a znode; ValueError if it is none."""
+    if not _DECIMAL.fullmatch(name) or int(name) > MAX_INT:
+        raise ValueError(f"{name[:80]!r} is no number of a broker")
+    return int(name)
+
+
+def decode_controller(data: bytes) -> int:
+    """The broker id in the controller's znode; ValueError if it holds something else."""
+    return JsonObject.parse(data).integer("broker_id")
+
+
+def decode_controller_epoch(data: bytes) -> int:
+    """The number of the last election; ValueError if it is none."""
+    if not _EPOCH.fullmatch(data) or int(data) >= MAX_INT:
+        raise ValueError(f"it must be a number, and is {data[:80]!r}")
+    return int(data)
+
+
+def decode_cluster_id(data: bytes) -> str:
+    """The cluster id; ValueError if it is none: it becomes a line of a file and is sent to every client."""
+    text = data.decode()
+    if not _CLUSTER_ID.fullmatch(text):
+        raise ValueError(f"{text[:80]!r} is no id of a cluster")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """Who keeps a partition and who leads it, as the controller decided."""
+
+    replicas: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    in_sync_replicas: tuple[int, ...]
+    eligible_leaders: tuple[int, ...] = ()
+
+    @classmethod
+    def first(cls, replicas: tuple[int, ...]) -> Self:
+        """The state of a new partition: its first replica leads, all are in sync with the empty log."""
+        return cls(replicas=replicas, leader=replicas[0], leader_epoch=0, in_sync_replicas=replicas)
+
+    def without_followers(self) -> "PartitionState":
+        """The same with nobody in sync but the leader: what is true while no follower copies anything."""
+        kept = tuple(replica for replica in self.in_sync_replicas if replica == self.leader)
+        return self if kept == self.in_sync_replicas else replace(self, in_sync_replicas=kept)
+
+    def _to_json(self) -> dict[str, object]:
+        return {
+            "replicas": self.replicas,
+            "leader": self.leader,
+            "leader_epoch": self.leader_epoch,
+            "in_sync_replicas": self.in_sync_replicas,
+            "eligible_leaders": self.eligible_leaders,
+        }
+
+    @classmethod
+    def _from_json(cls, fields: JsonObject) -> Self:
+        replicas = fields.integers("replicas")
+        leader = fields.integer("leader", lowest=NO_LEADER)
+        in_sync, eligible = fields.integers("in_sync_replicas"), fields.integers("eligible_leaders")
+        if not replicas or not {leader, *in_sync, *eligible} <= {*replicas, NO_LEADER}:
+            raise ValueError(f"a partition with the replicas {replicas} is led by {leader}, in sync on {in_sync}, eligible on {eligible}")
+        return cls(replicas, leader, fields.integer("leader_epoch"), in_sync, eligible)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicState:
+    """A topic: its id, its own configs and its partitions, the index in the tuple being the partition's number."""
+
+    name: str
+    topic_id: UUID
+    partitions: tuple[PartitionState, ...]
+    configs: Mapping[str, str] = field(default_factory=dict)
+    version: int = 0
+    """Version of the znode that this was read from."""
+    created: int = field(default=-1, compare=False)
+    """The transaction that created the znode: a topic of the same name that was deleted and made again has another."""
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether the topic belongs to the broker itself."""
+        return self.name in INTERNAL_TOPICS
+
+    def encode(self) -> bytes:
+        """The content of the topic's znode."""
+        partitions = [partition._to_json() for partition in self.partitions]
+        return json.dumps({"topic_id": str(self.topic_id), "configs": dict(self.configs), "partitions": partitions}).encode()
+
+    @classmethod
+    def decode(cls, name: str, data: bytes, *, version: int, created: int = -1) -> Self:
+        """The topic whose znode holds `data`; ValueError if that makes no sense."""
+        try:
+            check_name(name)
+        except InvalidTopic as error:
+            raise ValueError(str(error)) from None
+        fields = JsonObject.parse(data)
+        partitions = tuple(PartitionState._from_json(partition) for partition in fields.objects("partitions"))
+        if not partitions:
+            raise ValueError("partitions must not be empty")
+        configs = MappingProxyType(fields.texts("configs"))
+        return cls(name, _decode_topic_id(fields.text("topic_id")), partitions, configs, version, created)
+
+    def check_follows(self, last: "TopicState | None") -> None:
+        """Raise ValueError unless this may be what became of `last`: a topic keeps its id, and loses no partition."""
+        if last is None or last.created != self.created:
+            return
+        if last.topic_id != self.topic_id:
+            raise ValueError(f"topic_id must stay {last.topic_id}, and is {self.topic_id}")
+        if len(self.partitions) < len(last.partitions):
+            raise ValueError(f"partitions are never taken away: there were {len(last.partitions)}, and are {len(self.partitions)}")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerState:
+    """A living broker and where clients reach it."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+    epoch: int = -1
+    """Tells two lives of a broker apart: the transaction that created its znode. Not part of the znode's content."""
+
+    def encode(self) -> bytes:
+        """The content of the broker's znode."""
+        return json.dumps({"host": self.host, "port": self.port, "rack": self.rack}).encode()
+
+    @classmethod
+    def decode(cls, node_id: int, data: bytes, *, epoch: int) -> Self:
+        """The broker whose znode holds `data`; ValueError if that makes no sense."""
+        fields = JsonObject.parse(data)
+        host = fields.text("host")
+        if not host:
+            raise ValueError("host must not be empty")
+        return cls(node_id, host, fields.integer("port", highest=65_535), fields.optional_text("rack"), epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """All of it at one moment."""
+
+    cluster_id: str = ""
+    controller_id: int = -1
+    brokers: Mapping[int, BrokerState] = field(default_factory=dict)
+    topics: Mapping[str, TopicState] = field(default_factory=dict)
+    broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    unreadable_topics: frozenset[str] = frozenset()
+    """Topics whose znodes are there and never made sense: nothing is known of them, and their logs are left alone."""
+    topics_by_id: Mapping[UUID, TopicState] = field(default_factory=dict, repr=False, compare=False)
+    """The same topics; given only by `with_topics`."""
+    partition_count: int = field(default=0, compare=False)
+    """Of all topics together that are not internal."""
+    former_topics: Mapping[str, TopicState] | None = field(default=None, repr=False, compare=False)
+    """What `topics` were made of, and which names were changed by that."""
+    changed_names: Collection[str] = field(default=(), repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if len(self.topics_by_id) != len(self.topics):
+            object.__setattr__(self, "topics_by_id", {topic.topic_id: topic for topic in self.topics.values()})
+            object.__setattr__(self, "partition_count", sum(_counted(topic) for topic in self.topics.values()))
+
+    def with_topics(self, changed: Mapping[str, TopicState | None]) -> "ClusterView":
+        """The view with some topics replaced, added or (None) removed; those that stay are copied, not looked at."""
+        if not changed:
+            return self
+        topics, by_id, count = dict(self.topics), dict(self.topics_by_id), self.partition_count
+        for name, topic in changed.items():
+            former = topics.get(name)
+            if former is not None:
+                by_id.pop(former.topic_id, None)
+                count -= _counted(former)
+            if topic is not None:
+                topics[name] = by_id[topic.topic_id] = topic
+                count += _counted(topic)
+            elif former is not None:
+                del topics[name]
+        return replace(
+            self, topics=topics, topics_by_id=by_id, partition_count=count, former_topics=self.topics, changed_names=frozenset(changed)
+        )
+
+    def topics_changed_since(self, last: "ClusterView") -> Collection[str]:
+        """The names of topics that came, went or may be others; of two views that do not follow each other all are compared."""
+        if self.topics is last.topics:
+            return ()
+        if self.former_topics is last.topics:
+            return self.changed_names
+        names = self.topics.keys() | last.topics.keys()
+        return {name for name in names if self.topics.get(name) is not last.topics.get(name)}
+
+
+def _counted(topic: TopicState) -> int:
+    return 0 if topic.is_internal else len(topic.partitions)
+
+
+def _decode_topic_id(text: str) -> UUID:
+    topic_id = UUID(text)
+    if str(topic_id) != text or not topic_id.int:
+        raise ValueError(f"topic_id must be an id such as {UUID(int=7)}, and is {text[:80]!r}")
+    return topic_id

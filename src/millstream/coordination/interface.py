@@ -1,0 +1,129 @@
+"""The one small interface between Millstream and its coordination, wherever the tree of znodes is.
+
+Two implementations, one contract (`tests/cluster/test_contract.py` runs on all): `EmbeddedCoordination`, a tree in this process, and
+`KazooCoordination`, a real ZooKeeper. What a caller may rely on:
+
+- Paths, versions, ephemeral and sequential znodes and multi are ZooKeeper's.
+- A write that returned is durable. After `ConnectionLost` a write may or may not have happened.
+- A watch is one-shot: it is called once, on the event loop, for the first change after the read that set it; `exists` may watch a znode
+  that is not there yet. Each registration is called by itself, also when the same function is registered twice.
+- Watches do not outlive a lost connection: whoever watches also listens to the session, and reads everything again on `CONNECTED`.
+- `LOST` means the session is over and its ephemeral znodes are gone; a following `CONNECTED` is a new session with a new `session_id`.
+
+Recursive watches, access lists and quotas are not part of it.
+"""
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from millstream.coordination.operations import ANY_VERSION, Check, Create, Delete, Operation, SetData
+
+__all__ = [
+    "ANY_VERSION",
+    "Check",
+    "Coordination",
+    "Create",
+    "Delete",
+    "Operation",
+    "OperationResult",
+    "SessionListener",
+    "SessionState",
+    "SetData",
+    "WatchCallback",
+    "WatchEvent",
+    "WatchKind",
+    "ZnodeStat",
+]
+
+
+class ZnodeStat(NamedTuple):
+    """ZooKeeper's stat of a znode, field for field."""
+
+    czxid: int
+    mzxid: int
+    ctime_ms: int
+    mtime_ms: int
+    version: int
+    cversion: int
+    aversion: int
+    ephemeral_owner: int
+    data_length: int
+    children_count: int
+    pzxid: int
+
+
+class WatchKind(Enum):
+    """What happened to a watched znode; the values are ZooKeeper's."""
+
+    CREATED = 1
+    DELETED = 2
+    CHANGED = 3
+    CHILDREN = 4
+
+
+class WatchEvent(NamedTuple):
+    """One change of one znode."""
+
+    kind: WatchKind
+    path: str
+
+
+class SessionState(Enum):
+    """How the session is."""
+
+    CONNECTED = "connected"
+    SUSPENDED = "suspended"
+    LOST = "lost"
+
+
+WatchCallback = Callable[[WatchEvent], None]
+SessionListener = Callable[[SessionState], None]
+OperationResult = str | ZnodeStat | None
+
+
+class Coordination(Protocol):
+    """A session in a tree of znodes."""
+
+    @property
+    def session_id(self) -> int:
+        """The session that owns the ephemeral znodes created here."""
+        ...
+
+    async def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False, make_parents: bool = False
+    ) -> str:
+        """Create a znode and return its path (with the number, where sequential)."""
+        ...
+
+    async def get(self, path: str, *, watch: WatchCallback | None = None) -> tuple[bytes, ZnodeStat]:
+        """Data and stat; the watch sees the next change or deletion."""
+        ...
+
+    async def set(self, path: str, data: bytes, *, version: int = ANY_VERSION) -> ZnodeStat:
+        """Replace the data if the znode has that version."""
+        ...
+
+    async def delete(self, path: str, *, version: int = ANY_VERSION) -> None:
+        """Remove a znode without children if it has that version."""
+        ...
+
+    async def exists(self, path: str, *, watch: WatchCallback | None = None) -> ZnodeStat | None:
+        """The stat, or None; the watch sees the next creation, change or deletion."""
+        ...
+
+    async def children(self, path: str, *, watch: WatchCallback | None = None) -> list[str]:
+        """Names of the children, sorted; the watch sees the next child that comes or goes, or the znode's deletion."""
+        ...
+
+    async def multi(self, operations: Sequence[Operation]) -> list[OperationResult]:
+        """All or nothing: a path per Create, a stat per SetData, None for the others; raises the error of the one that failed."""
+        ...
+
+    def add_session_listener(self, listener: SessionListener) -> None:
+        """Be told, on the event loop, when the session's state changes."""
+        ...
+
+    async def close(self) -> None:
+        """End the session: its ephemeral znodes go at once."""
+        ...

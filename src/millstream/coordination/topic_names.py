@@ -1,0 +1,43 @@
+"""Which names a topic may have. Kafka's rules: the name becomes a directory, and part of a metric's name."""
+
+import re
+from collections.abc import Collection, Iterable
+
+from millstream.errors import InvalidTopic
+
+MAX_LENGTH = 249
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+def check_name(name: str) -> None:
+    """Raise InvalidTopic, saying why, unless `name` may be a topic's."""
+    if not name:
+        raise InvalidTopic("the topic name is empty")
+    if name in (".", ".."):
+        raise InvalidTopic(f"a topic cannot be called {name!r}")
+    if len(name) > MAX_LENGTH:
+        raise InvalidTopic(f"the topic name has {len(name)} characters, at most {MAX_LENGTH} are allowed")
+    if not _LEGAL.fullmatch(name):
+        raise InvalidTopic(f"topic name {name[:80]!r}: only ASCII letters, digits, '.', '_' and '-' are allowed")
+
+
+def check_collision(name: str, existing: Collection[str]) -> None:
+    """Raise InvalidTopic if `name` differs from another topic only by '.' against '_', which metrics cannot tell apart."""
+    for other in _spellings(name, existing):
+        if other != name and other in existing:
+            raise InvalidTopic(f"topic {name!r} collides with the existing topic {other!r}: '.' and '_' count as the same character")
+
+
+def _spellings(name: str, existing: Collection[str]) -> Iterable[str]:
+    """All that count as the same name, or, where a name has very many, those of them that exist.
+
+    Most names have one or two of these characters, and are looked up in all their spellings sooner than thousands of topics are compared.
+    """
+    parts = re.split(r"[._]", name)
+    if 2 ** (len(parts) - 1) > max(len(existing), 2):
+        flattened = name.replace(".", "_")
+        return [other for other in existing if other.replace(".", "_") == flattened]
+    spellings = parts[:1]
+    for part in parts[1:]:
+        spellings = [f"{spelling}{character}{part}" for spelling in spellings for character in "._"]
+    return spellings

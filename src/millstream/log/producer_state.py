@@ -1,0 +1,153 @@
+"""What the log remembers of idempotent producers, so that a batch sent twice is written once and a lost one leaves no gap.
+
+Per producer id: its epoch and the sequence ranges of its last five batches (a producer may have five requests in flight). A batch whose
+range is among them is a duplicate and is answered with the offset it got the first time. Otherwise its sequence has to follow the last
+one; a new epoch starts at 0; a producer the log does not know may start anywhere, because its older records may have been deleted.
+
+At most `MAX_PRODUCERS` are remembered per log: anybody can write under any number of ids, and each costs memory until it expires. Those who
+wrote longest ago are forgotten first; if one comes back, it may start anywhere, like any producer that is not known.
+
+All of it can be rebuilt from the batch headers; snapshots (`producer_snapshot`) only make that short. Transactions will find their place in
+`ProducerEntry`: the coordinator's epoch and the first offset of the open transaction are kept and stored already, as in Kafka's files.
+"""
+
+from collections.abc import Iterator
+from heapq import nsmallest
+from operator import attrgetter
+from typing import NamedTuple
+
+from millstream.errors import InvalidProducerEpoch, OutOfOrderSequenceNumber
+from millstream.wire.batch import BatchHeader
+
+REMEMBERED_BATCHES = 5
+MAX_PRODUCERS = 10_000
+FORGOTTEN_AT_ONCE = 1_000
+"""Finding the oldest means to look at all of them."""
+MAX_SEQUENCE = 2**31 - 1
+
+
+_last_offset = attrgetter("last_offset")
+
+
+class WrittenBatch(NamedTuple):
+    """A batch of a producer, as the log remembers it."""
+
+    base_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class ProducerEntry:
+    """One producer: its epoch and its last batches, the oldest first."""
+
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "producer_id", "transaction_first_offset")
+
+    def __init__(self, producer_id: int, epoch: int, *, last_timestamp: int = -1) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.batches: list[WrittenBatch] = []
+        self.last_timestamp = last_timestamp
+        self.coordinator_epoch = -1
+        self.transaction_first_offset = -1
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the last record; -1 when the log has none of this epoch."""
+        return self.batches[-1].last_sequence if self.batches else -1
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record; -1 when the log has none of this epoch."""
+        return self.batches[-1].last_offset if self.batches else -1
+
+
+class ProducerState:
+    """All producers of one log."""
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: dict[int, ProducerEntry] = {}
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[ProducerEntry]:
+        return iter(self._entries.values())
+
+    def get(self, producer_id: int) -> ProducerEntry | None:
+        """The producer, if the log knows it."""
+        return self._entries.get(producer_id)
+
+    def check(self, header: BatchHeader) -> WrittenBatch | None:
+        """None if the batch may be written; the batch as it was written if it is a duplicate; raises if it is out of turn."""
+        entry = self._entries.get(header.producer_id)
+        if entry is None:
+            return None
+        if header.producer_epoch != entry.epoch:
+            if header.producer_epoch < entry.epoch:
+                raise InvalidProducerEpoch(
+                    f"producer {header.producer_id} sent epoch {header.producer_epoch}, the log has seen epoch {entry.epoch}"
+                )
+            if header.base_sequence != 0:
+                raise OutOfOrderSequenceNumber(
+                    f"producer {header.producer_id} starts epoch {header.producer_epoch} with sequence {header.base_sequence} instead of 0"
+                )
+            return None
+        base_sequence = header.base_sequence
+        expected = (entry.last_sequence + 1) & MAX_SEQUENCE
+        if base_sequence == expected:
+            return None
+        for batch in entry.batches:
+            if batch.base_sequence == base_sequence and batch.last_sequence == header.last_sequence:
+                return batch
+        raise OutOfOrderSequenceNumber(
+            f"producer {header.producer_id} sent sequence {base_sequence} where {expected} had to follow (epoch {entry.epoch})"
+        )
+
+    def record(self, header: BatchHeader, *, base_offset: int) -> None:
+        """Take note of a batch that was written at `base_offset`."""
+        entry = self._entries.get(header.producer_id)
+        if entry is None:
+            if len(self._entries) >= MAX_PRODUCERS:
+                self._forget_oldest()
+            entry = self._entries[header.producer_id] = ProducerEntry(header.producer_id, header.producer_epoch)
+        elif entry.epoch != header.producer_epoch:
+            entry.epoch = header.producer_epoch
+            entry.batches = []
+        batches = entry.batches
+        batches.append(
+            WrittenBatch(
+                header.base_sequence, header.last_sequence, base_offset, base_offset + header.last_offset_delta, header.max_timestamp
+            )
+        )
+        if len(batches) > REMEMBERED_BATCHES:
+            del batches[0]
+        entry.last_timestamp = header.max_timestamp
+
+    def restore(self, entry: ProducerEntry) -> None:
+        """Put back what a snapshot remembered."""
+        self._entries[entry.producer_id] = entry
+
+    def expire(self, *, older_than_ms: int) -> int:
+        """Forget the producers whose last batch is older and who have no transaction open; how many that were."""
+        expired = [
+            entry.producer_id
+            for entry in self._entries.values()
+            if entry.last_timestamp <= older_than_ms and entry.transaction_first_offset < 0
+        ]
+        for producer_id in expired:
+            del self._entries[producer_id]
+        return len(expired)
+
+    def _forget_oldest(self) -> None:
+        count = len(self._entries) - MAX_PRODUCERS + FORGOTTEN_AT_ONCE
+        idle = (entry for entry in self._entries.values() if entry.transaction_first_offset < 0)
+        for entry in nsmallest(count, idle, key=_last_offset):
+            del self._entries[entry.producer_id]
+
+    def clear(self) -> None:
+        """Forget everybody."""
+        self._entries.clear()

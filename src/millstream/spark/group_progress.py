@@ -1,0 +1,94 @@
+"""The progress of a query as the committed offsets of a consumer group, so that every tool that shows lag shows the query's.
+
+Commits are those of a client without membership (generation -1), which a group takes while nobody is a member of it. Spark's checkpoint
+stays the truth about where a query goes on: these offsets are only told, never read back.
+"""
+
+from collections.abc import Callable
+from itertools import chain, repeat
+from time import monotonic, sleep
+from typing import Any, Final, TypeVar
+
+from millstream.client.cluster import Cluster
+from millstream.client.errors import BrokerUnavailable, is_retriable, kafka_error
+from millstream.client.request import MessageRequest
+from millstream.client.topic_partition import TopicPartition
+from millstream.errors import KafkaError, UnknownMemberId
+from millstream.spark.planning import Offsets
+from millstream.wire.api import ApiKey
+
+T = TypeVar("T")
+
+_GROUP: Final = 0
+_PAUSES_S: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+LAST_WITH_TOPIC_NAMES: Final = 9
+"""From version 10 on OffsetCommit and OffsetFetch know topics by their ids."""
+
+
+class GroupProgress:
+    """Commits offsets of a group; what did not change is not sent again."""
+
+    def __init__(self, cluster: Cluster, group_id: str, *, timeout_s: float) -> None:
+        self._cluster = cluster
+        self._group_id = group_id
+        self._timeout_s = timeout_s
+        self._coordinator: int | None = None
+        self._committed: dict[TopicPartition, int] = {}
+
+    def commit(self, offsets: Offsets, *, metadata: str = "") -> None:
+        """Commit these offsets, each with this text beside it; tries again while the coordinator moves or loads."""
+        changed = {place: offset for place, offset in offsets.items() if self._committed.get(place) != offset}
+        if not changed:
+            return
+        try:
+            self._retry(lambda coordinator: self._commit_once(coordinator, changed, metadata))
+        except UnknownMemberId:
+            raise UnknownMemberId(
+                f"the progress of the query cannot be committed to the group {self._group_id!r}, because consumers are members of it: "
+                "let the option group.id name a group of the query's own"
+            ) from None
+        self._committed.update(changed)
+
+    def _retry(self, ask: Callable[[int], T]) -> T:
+        """Ask the coordinator, and again while it moves or loads."""
+        deadline = monotonic() + self._timeout_s
+        for pause_s in chain(_PAUSES_S, repeat(_PAUSES_S[-1])):
+            try:
+                if self._coordinator is None:
+                    self._coordinator = self._find_coordinator()
+                return ask(self._coordinator)
+            except (BrokerUnavailable, KafkaError) as error:
+                if monotonic() + pause_s > deadline or (isinstance(error, KafkaError) and not is_retriable(error.code)):
+                    raise
+                self._coordinator = None
+                sleep(pause_s)
+        raise AssertionError("the pauses never end")
+
+    def _commit_once(self, coordinator: int, offsets: Offsets, metadata: str) -> None:
+        topics: dict[str, list[dict[str, object]]] = {}
+        for (topic, partition), offset in sorted(offsets.items()):
+            entry = {"partition_index": partition, "committed_offset": offset, "committed_leader_epoch": -1, "committed_metadata": metadata}
+            topics.setdefault(topic, []).append(entry)
+        fields = {
+            "group_id": self._group_id,
+            "generation_id_or_member_epoch": -1,
+            "member_id": "",
+            "topics": [{"name": topic, "partitions": partitions} for topic, partitions in topics.items()],
+        }
+        request = MessageRequest(ApiKey.OFFSET_COMMIT, fields, lowest=2, highest=LAST_WITH_TOPIC_NAMES)
+        answer = self._cluster.connection(coordinator).call(request)
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                _check(int(partition.error_code), f"committing an offset of {topic.name} for the group {self._group_id!r} failed")
+
+    def _find_coordinator(self) -> int:
+        fields = {"key": self._group_id, "key_type": _GROUP, "coordinator_keys": [self._group_id]}
+        answer: Any = self._cluster.call(MessageRequest(ApiKey.FIND_COORDINATOR, fields, lowest=1))
+        found = answer.coordinators[0] if hasattr(answer, "coordinators") else answer
+        _check(int(found.error_code), f"the coordinator of the group {self._group_id!r} was not found")
+        return int(found.node_id)
+
+
+def _check(code: int, what: str) -> None:
+    if code:
+        raise kafka_error(code, what)
