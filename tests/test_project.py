@@ -25,7 +25,7 @@ VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "base", "
 DOORS = {
     "kio": ("src/millstream/wire",),
     "kazoo": ("src/millstream/coordination/kazoo_adapter.py",),
-    "confluent_kafka": ("src/millstream/client/librdkafka.py", "src/millstream/cli", "src/millstream/registry/schema_log.py"),
+    "confluent_kafka": ("src/millstream/paper/librdkafka.py", "src/millstream/cli", "src/millstream/registry/schema_log.py"),
 }
 """Where a library may be named at all: kio's modules are imported by name there, which import-linter cannot see."""
 # Assembled, so that this file does not contain what it looks for.

@@ -7,24 +7,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from millstream.client.consumer import Consumer as Consumer
-    from millstream.client.deduplicator import Deduplicator as Deduplicator
-    from millstream.client.message import ConsumedMessage as ConsumedMessage
-    from millstream.client.message import Message as Message
-    from millstream.client.message import MessageSet as MessageSet
-    from millstream.client.producer import Producer as Producer
-    from millstream.client.simple_consumer import SimpleConsumer as SimpleConsumer
-    from millstream.client.stream import MessageStream as MessageStream
+    from millstream.paper.consumer import Consumer as Consumer
+    from millstream.paper.deduplicator import Deduplicator as Deduplicator
+    from millstream.paper.message import ConsumedMessage as ConsumedMessage
+    from millstream.paper.message import Message as Message
+    from millstream.paper.message import MessageSet as MessageSet
+    from millstream.paper.producer import Producer as Producer
+    from millstream.paper.simple_consumer import SimpleConsumer as SimpleConsumer
+    from millstream.paper.stream import MessageStream as MessageStream
 
 _HOMES = {
-    "ConsumedMessage": "millstream.client.message",
-    "Consumer": "millstream.client.consumer",
-    "Deduplicator": "millstream.client.deduplicator",
-    "Message": "millstream.client.message",
-    "MessageSet": "millstream.client.message",
-    "MessageStream": "millstream.client.stream",
-    "Producer": "millstream.client.producer",
-    "SimpleConsumer": "millstream.client.simple_consumer",
+    "ConsumedMessage": "millstream.paper.message",
+    "Consumer": "millstream.paper.consumer",
+    "Deduplicator": "millstream.paper.deduplicator",
+    "Message": "millstream.paper.message",
+    "MessageSet": "millstream.paper.message",
+    "MessageStream": "millstream.paper.stream",
+    "Producer": "millstream.paper.producer",
+    "SimpleConsumer": "millstream.paper.simple_consumer",
 }
 
 __all__ = [

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from millstream.client.consumer import Consumer
 from millstream.client.errors import ClientError
-from millstream.client.message import ConsumedMessage, Message
-from millstream.client.producer import Producer
-from millstream.client.settings import ConsumerSettings
-from millstream.client.stream import MessageStream
+from millstream.paper.consumer import Consumer
+from millstream.paper.message import ConsumedMessage, Message
+from millstream.paper.producer import Producer
+from millstream.paper.settings import ConsumerSettings
+from millstream.paper.stream import MessageStream
 from tests.brokers import IS_KAFKA, MillstreamBroker
 from tests.cluster.server_process import ServerProcess, missing_zookeeper
 from tests.paper.znode_history import Event, embedded_history, zookeeper_history

@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from kazoo.client import KazooClient
 
-from millstream.client.deduplicator import Deduplicator
-from millstream.client.message import ConsumedMessage, Message
-from millstream.client.producer import Producer
-from millstream.client.settings import ConsumerSettings
-from millstream.client.stream import MessageStream
 from millstream.coordination.kazoo_adapter import KazooCoordination
+from millstream.paper.deduplicator import Deduplicator
+from millstream.paper.message import ConsumedMessage, Message
+from millstream.paper.producer import Producer
+from millstream.paper.settings import ConsumerSettings
+from millstream.paper.stream import MessageStream
 from tests.paper.consumer_processes import StartConsumer
 from tests.paper.sites import Reader, Site, fresh_group, wait_for_all
 from tests.waiting import wait_until

@@ -14,9 +14,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
-from millstream.client.message import Message
-from millstream.client.producer import Producer
-from millstream.client.settings import ConsumerSettings
+from millstream.paper.message import Message
+from millstream.paper.producer import Producer
+from millstream.paper.settings import ConsumerSettings
 from tests.paper.sites import Reader, Site, fresh_group, wait_for_all
 from tests.topics import LATEST, list_offset
 from tests.waiting import wait_until

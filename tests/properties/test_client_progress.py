@@ -7,9 +7,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from millstream.client.message import ConsumedMessage
-from millstream.client.progress import Claim, Progress
-from tests.unit.client.records import message
+from millstream.paper.message import ConsumedMessage
+from millstream.paper.progress import Claim, Progress
+from tests.unit.paper.records import message
 
 PARTITIONS = (0, 1, 2)
 

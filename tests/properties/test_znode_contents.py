@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from millstream.broker.live_settings import LiveSettings
 from millstream.broker.registration import recall_directories
-from millstream.client.subscription import read_offset, read_subscription
+from millstream.paper.subscription import read_offset, read_subscription
 from millstream.clock import ManualClock
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import DEFAULT_BROKER, BrokerState, ClusterView, PartitionState, TopicState

@@ -1,1 +1,1 @@
-"""Talking to brokers: connections of our own for raw batches (start with `cluster`), and the client of the paper above them."""
+"""Raw conversations with brokers, for what handles batches and not messages: start with `cluster`. The paper's client is in `paper`."""

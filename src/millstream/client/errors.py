@@ -6,11 +6,7 @@
     └── ClientError
         ├── BrokerUnavailable      nobody there, or the connection ended; whether a request was carried out is not known
         │   └── AnswerTimedOut     the broker is there and did not answer in time; the connection is closed
-        ├── DeliveryFailed         a message that a producer took was not written
-        ├── ZooKeeperUnavailable   no ZooKeeper, or none that answers any more
-        ├── ConsumerIdTaken        another living consumer of the group has this id
-        ├── OffsetExpired          the next message to read is not there any more, and the consumer is set to say so
-        └── ConsumerClosed         the consumer or stream has been closed
+        └── what the paper's producer and consumer add (`millstream.paper.errors`)
 
 Every message says what was wrong, where, and what to do.
 """
@@ -30,26 +26,6 @@ class BrokerUnavailable(ClientError):
 
 class AnswerTimedOut(BrokerUnavailable):
     """A broker did not answer in time. The connection is closed: a late answer would be taken for that of the next request."""
-
-
-class DeliveryFailed(ClientError):
-    """A message was not written. It is raised by the next call of the producer, because sending does not wait."""
-
-
-class ZooKeeperUnavailable(ClientError):
-    """The coordination cannot be reached."""
-
-
-class ConsumerIdTaken(ClientError):
-    """Two consumers of a group cannot have one id: each would take the other's partitions for its own."""
-
-
-class OffsetExpired(ClientError):
-    """The next message to read was removed by retention, or was never there."""
-
-
-class ConsumerClosed(ClientError):
-    """Nothing can be done with a consumer that has been closed."""
 
 
 def kafka_error(code: int, message: str = "") -> KafkaError:

@@ -1,18 +1,25 @@
 import inspect
+from types import ModuleType
 
 import pytest
 
 from millstream.client import errors
 from millstream.client.errors import ClientError, is_retriable, kafka_error
 from millstream.errors import KafkaError, NotLeaderOrFollower, OffsetOutOfRange, UnknownServerError
+from millstream.paper import errors as paper_errors
 
-OWN_ERRORS = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, ClientError)]
+OWN_ERRORS = [
+    (module, value)
+    for module in (errors, paper_errors)
+    for value in vars(module).values()
+    if isinstance(value, type) and issubclass(value, ClientError)
+]
 
 
-@pytest.mark.parametrize("error", OWN_ERRORS, ids=lambda error: error.__name__)
-def test_every_error_stands_in_the_tree_of_the_module_and_says_what_it_means(error: type[ClientError]) -> None:
-    assert errors.__doc__ is not None
-    assert error.__name__ in errors.__doc__.replace(",", " ").split()
+@pytest.mark.parametrize(("module", "error"), OWN_ERRORS, ids=lambda value: value.__name__)
+def test_every_error_stands_in_the_tree_of_the_module_and_says_what_it_means(module: ModuleType, error: type[ClientError]) -> None:
+    assert module.__doc__ is not None
+    assert error.__name__ in module.__doc__.replace(",", " ").split()
     assert inspect.getdoc(error)
 
 

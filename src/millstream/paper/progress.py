@@ -14,7 +14,7 @@ somebody wants to know (`settle`).
 
 from collections.abc import Sequence
 
-from millstream.client.message import ConsumedMessage
+from millstream.paper.message import ConsumedMessage
 
 
 class Claim:

@@ -23,18 +23,19 @@ from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 from uuid import uuid4
 
-from millstream.client.assignment import StreamId
-from millstream.client.errors import ClientError, ConsumerClosed, ZooKeeperUnavailable
-from millstream.client.group_member import GroupMember
-from millstream.client.puller import Puller
-from millstream.client.settings import ConsumerSettings, Expired, Setting, Start
-from millstream.client.start_offsets import Target
-from millstream.client.stream import MessageStream, current_holder
-from millstream.client.subscription import check_name
+from millstream.client.errors import ClientError
 from millstream.coordination.errors import ConnectionLost, CoordinationError, SessionExpired
 from millstream.coordination.interface import Coordination
 from millstream.coordination.kazoo_adapter import KazooCoordination
 from millstream.errors import MillstreamError, StartupError, UsageError
+from millstream.paper.assignment import StreamId
+from millstream.paper.errors import ConsumerClosed, ZooKeeperUnavailable
+from millstream.paper.group_member import GroupMember
+from millstream.paper.puller import Puller
+from millstream.paper.settings import ConsumerSettings, Expired, Setting, Start
+from millstream.paper.start_offsets import Target
+from millstream.paper.stream import MessageStream, current_holder
+from millstream.paper.subscription import check_name
 
 T = TypeVar("T")
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from millstream.client.message import ConsumedMessage
+from millstream.paper.message import ConsumedMessage
 
 
 class HandMade(NamedTuple):

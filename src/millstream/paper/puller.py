@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from itertools import repeat
 from typing import Any, Final
 
-from millstream.client.librdkafka import Settings, consume_failure, open_consumer, positions
-from millstream.client.message import ConsumedMessage
+from millstream.paper.librdkafka import Settings, consume_failure, open_consumer, positions
+from millstream.paper.message import ConsumedMessage
 
 BATCH_SIZE: Final = 200
 """Few enough for messages to be gone before the garbage collector has looked at them more than once."""

@@ -8,11 +8,11 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from millstream.client.subscription import Subscription, read_subscription
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import BrokerState, TopicState
 from millstream.coordination.errors import NoNode
 from millstream.coordination.interface import Coordination, WatchEvent
+from millstream.paper.subscription import Subscription, read_subscription
 
 _NONSENSE = (ValueError, KeyError, TypeError, AttributeError)
 """What comes up when a znode of somebody else's holds no JSON, or lacks something."""

@@ -13,18 +13,18 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-from millstream.client.assignment import assign_range, streams_of
 from millstream.client.cluster import Cluster
 from millstream.client.errors import BrokerUnavailable
-from millstream.client.group_registry import Fenced, GroupRegistry
-from millstream.client.group_view import GroupView
-from millstream.client.progress import Claim
-from millstream.client.settings import ConsumerSettings
-from millstream.client.start_offsets import read_ends, start_offset
-from millstream.client.stream import MessageStream
 from millstream.client.topic_partition import TopicPartition
 from millstream.coordination.interface import WatchEvent
 from millstream.errors import KafkaError
+from millstream.paper.assignment import assign_range, streams_of
+from millstream.paper.group_registry import Fenced, GroupRegistry
+from millstream.paper.group_view import GroupView
+from millstream.paper.progress import Claim
+from millstream.paper.settings import ConsumerSettings
+from millstream.paper.start_offsets import read_ends, start_offset
+from millstream.paper.stream import MessageStream
 
 _log = logging.getLogger(__name__)
 

@@ -25,11 +25,11 @@ from time import monotonic
 from types import TracebackType
 from typing import Final, Self
 
-from millstream.client.assignment import StreamId
-from millstream.client.message import ConsumedMessage
-from millstream.client.progress import Claim, Progress
-from millstream.client.puller import Puller
 from millstream.errors import MillstreamError, UsageError
+from millstream.paper.assignment import StreamId
+from millstream.paper.message import ConsumedMessage
+from millstream.paper.progress import Claim, Progress
+from millstream.paper.puller import Puller
 
 _PULL_S: Final = 0.1
 """How long one pull waits: the longest that a change or a close goes unnoticed by a stream without messages."""

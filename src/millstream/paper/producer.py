@@ -15,9 +15,9 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from millstream.client.address import parse_bootstrap_servers
-from millstream.client.errors import DeliveryFailed
-from millstream.client.librdkafka import Settings, await_answer, delivery_failure, open_producer
-from millstream.client.message import Message, Payload, Sendable, as_messages
+from millstream.paper.errors import DeliveryFailed
+from millstream.paper.librdkafka import Settings, await_answer, delivery_failure, open_producer
+from millstream.paper.message import Message, Payload, Sendable, as_messages
 
 _POLL_EVERY_S: Final = 0.1
 _ROOM_S: Final = 0.1

@@ -1,6 +1,6 @@
-from millstream.client.message import ConsumedMessage
-from millstream.client.progress import Claim, Progress
-from tests.unit.client.records import message
+from millstream.paper.message import ConsumedMessage
+from millstream.paper.progress import Claim, Progress
+from tests.unit.paper.records import message
 
 
 def progress_of(*partitions: int, start: int = 0) -> Progress:

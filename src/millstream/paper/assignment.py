@@ -8,7 +8,7 @@ nobody has to be asked. A consumer with two streams is sorted as two.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from millstream.client.subscription import Subscription
+from millstream.paper.subscription import Subscription
 
 
 class StreamId(NamedTuple):

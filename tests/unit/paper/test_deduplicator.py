@@ -1,8 +1,8 @@
 import pytest
 
-from millstream.client.deduplicator import Deduplicator
 from millstream.errors import UsageError
-from tests.unit.client.records import message
+from millstream.paper.deduplicator import Deduplicator
+from tests.unit.paper.records import message
 
 
 def test_what_a_crash_made_a_stream_repeat_is_left_out() -> None:

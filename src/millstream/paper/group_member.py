@@ -15,19 +15,20 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import Final
 
-from millstream.client.errors import BrokerUnavailable, ConsumerIdTaken
-from millstream.client.group_registry import GroupRegistry
-from millstream.client.group_view import GroupReader
-from millstream.client.rebalance import Rebalance, ask_brokers
-from millstream.client.settings import ConsumerSettings
-from millstream.client.start_offsets import Target, rewind_offsets
-from millstream.client.stream import MessageStream
-from millstream.client.subscription import Subscription
+from millstream.client.errors import BrokerUnavailable
 from millstream.client.topic_partition import TopicPartition
 from millstream.coordination import paths
 from millstream.coordination.errors import ConnectionLost, NodeExists, SessionExpired
 from millstream.coordination.interface import Coordination, SessionState, WatchEvent
 from millstream.errors import UnknownTopicOrPartition
+from millstream.paper.errors import ConsumerIdTaken
+from millstream.paper.group_registry import GroupRegistry
+from millstream.paper.group_view import GroupReader
+from millstream.paper.rebalance import Rebalance, ask_brokers
+from millstream.paper.settings import ConsumerSettings
+from millstream.paper.start_offsets import Target, rewind_offsets
+from millstream.paper.stream import MessageStream
+from millstream.paper.subscription import Subscription
 
 _log = logging.getLogger(__name__)
 

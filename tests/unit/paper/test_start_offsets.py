@@ -1,7 +1,7 @@
 import pytest
 
-from millstream.client.settings import ConsumerSettings, Expired, Start
-from millstream.client.start_offsets import Ends, start_offset
+from millstream.paper.settings import ConsumerSettings, Expired, Start
+from millstream.paper.start_offsets import Ends, start_offset
 
 ENDS = Ends(earliest=10, latest=20)
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from millstream.client.message import Message, MessageSet, as_messages, milliseconds_of
 from millstream.errors import UsageError
+from millstream.paper.message import Message, MessageSet, as_messages, milliseconds_of
 
 
 def test_a_message_is_bytes_and_text_is_sent_as_utf_8() -> None:

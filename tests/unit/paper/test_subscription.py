@@ -1,7 +1,7 @@
 import pytest
 
-from millstream.client.subscription import Subscription, check_name, read_offset, read_subscription
 from millstream.errors import UsageError
+from millstream.paper.subscription import Subscription, check_name, read_offset, read_subscription
 
 
 def test_a_subscription_is_read_as_it_was_written() -> None:

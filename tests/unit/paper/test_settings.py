@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from millstream.client.settings import ConsumerSettings
 from millstream.errors import UsageError
+from millstream.paper.settings import ConsumerSettings
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.client.assignment import StreamId, assign_range, streams_of
-from millstream.client.subscription import Subscription
+from millstream.paper.assignment import StreamId, assign_range, streams_of
+from millstream.paper.subscription import Subscription
 
 ANN, BOB, CAT = StreamId("ann", 0), StreamId("bob", 0), StreamId("cat", 0)
 

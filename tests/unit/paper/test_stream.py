@@ -7,14 +7,14 @@ from time import monotonic
 
 import pytest
 
-from millstream.client.assignment import StreamId
 from millstream.client.errors import ClientError
-from millstream.client.message import ConsumedMessage
-from millstream.client.progress import Claim
-from millstream.client.puller import Puller
-from millstream.client.stream import MessageStream, current_holder
 from millstream.errors import UsageError
-from tests.unit.client.records import message
+from millstream.paper.assignment import StreamId
+from millstream.paper.message import ConsumedMessage
+from millstream.paper.progress import Claim
+from millstream.paper.puller import Puller
+from millstream.paper.stream import MessageStream, current_holder
+from tests.unit.paper.records import message
 from tests.waiting import wait_until
 
 FOREVER = 1e9

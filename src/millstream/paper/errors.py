@@ -1,0 +1,33 @@
+"""What can go wrong for the paper's producer and consumer, beyond what their connections and brokers say.
+
+    ClientError                    (`millstream.client.errors`)
+    ├── DeliveryFailed             a message that a producer took was not written
+    ├── ZooKeeperUnavailable       no ZooKeeper, or none that answers any more
+    ├── ConsumerIdTaken            another living consumer of the group has this id
+    ├── OffsetExpired              the next message to read is not there any more, and the consumer is set to say so
+    └── ConsumerClosed             the consumer or stream has been closed
+
+Every message says what was wrong, where, and what to do.
+"""
+
+from millstream.client.errors import ClientError
+
+
+class DeliveryFailed(ClientError):
+    """A message was not written. It is raised by the next call of the producer, because sending does not wait."""
+
+
+class ZooKeeperUnavailable(ClientError):
+    """The coordination cannot be reached."""
+
+
+class ConsumerIdTaken(ClientError):
+    """Two consumers of a group cannot have one id: each would take the other's partitions for its own."""
+
+
+class OffsetExpired(ClientError):
+    """The next message to read was removed by retention, or was never there."""
+
+
+class ConsumerClosed(ClientError):
+    """Nothing can be done with a consumer that has been closed."""
