@@ -11,9 +11,9 @@ from millstream.clock import SystemClock
 from millstream.coordination.embedded import EmbeddedCoordination
 from millstream.coordination.interface import Coordination
 from millstream.coordination.kazoo_adapter import KazooCoordination
-from millstream.coordination.keeper import TreeKeeper
-from millstream.coordination.server import CoordinationServer
 from millstream.files import Files
+from millstream.zookeeper.keeper import TreeKeeper
+from millstream.zookeeper.server import CoordinationServer
 from tests.cluster.server_process import ServerProcess, missing_zookeeper
 
 OpenSession = Callable[[], Awaitable[Coordination]]

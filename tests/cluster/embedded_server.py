@@ -7,8 +7,8 @@ from pathlib import Path
 
 from millstream.clock import SystemClock
 from millstream.coordination.embedded import EmbeddedCoordination
-from millstream.coordination.server import CoordinationServer
 from millstream.files import Files
+from millstream.zookeeper.server import CoordinationServer
 
 
 async def main(directory: Path, port: int) -> None:

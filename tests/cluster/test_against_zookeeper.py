@@ -9,12 +9,12 @@ import uuid
 
 import pytest
 
-from millstream.coordination.acl import ALL_PERMISSIONS, ANYONE, OPEN_TO_ALL, READ, Acl, AclEntry, Identity
-from millstream.coordination.change import decode_acl, encode_acl
-from millstream.coordination.jute import JuteReader, encode_buffer, encode_string
-from millstream.coordination.protocol import Opcode
+from millstream.zookeeper.acl import ALL_PERMISSIONS, ANYONE, OPEN_TO_ALL, READ, Acl, AclEntry, Identity
+from millstream.zookeeper.change import decode_acl, encode_acl
+from millstream.zookeeper.jute import JuteReader, encode_buffer, encode_string
+from millstream.zookeeper.protocol import Opcode
 from tests.cluster.server_process import ServerProcess
-from tests.unit.coordination.raw_client import (
+from tests.unit.zookeeper.raw_client import (
     RawClient,
     Reply,
     create_body,

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from millstream.coordination.errors import (
+from millstream.coordination.interface import Check, Coordination, Create, Delete, SetData, WatchEvent, WatchKind, ZnodeStat
+from millstream.zookeeper.errors import (
     BadArguments,
     BadVersion,
     ConnectionLost,
@@ -14,7 +15,6 @@ from millstream.coordination.errors import (
     NotEmpty,
     SessionExpired,
 )
-from millstream.coordination.interface import Check, Coordination, Create, Delete, SetData, WatchEvent, WatchKind, ZnodeStat
 from tests.cluster.conftest import OpenSession
 
 

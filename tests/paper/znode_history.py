@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from millstream.coordination.change import DataChanged, NodeCreated, NodeDeleted, SessionClosed, decode_transaction
-from millstream.coordination.jute import JuteReader
+from millstream.zookeeper.change import DataChanged, NodeCreated, NodeDeleted, SessionClosed, decode_transaction
+from millstream.zookeeper.jute import JuteReader
 
 Kind = Literal["created", "changed", "deleted", "session ended"]
 

@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.coordination.change import (
+from millstream.zookeeper.change import (
     DataChanged,
     NodeCreated,
     NodeDeleted,
@@ -13,10 +13,10 @@ from millstream.coordination.change import (
     decode_transaction,
     encode_transaction,
 )
-from millstream.coordination.errors import CoordinationError
-from millstream.coordination.operations import Check, Create, Delete, SetData, TreeOperation
-from millstream.coordination.snapshot import decode_snapshot, encode_snapshot
-from millstream.coordination.tree import Tree
+from millstream.zookeeper.errors import ZooKeeperError
+from millstream.zookeeper.operations import Check, Create, Delete, SetData, TreeOperation
+from millstream.zookeeper.snapshot import decode_snapshot, encode_snapshot
+from millstream.zookeeper.tree import Tree
 
 names = st.sampled_from(["a", "b", "c"])
 paths = st.lists(names, min_size=1, max_size=3).map(lambda parts: "/" + "/".join(parts))
@@ -48,7 +48,7 @@ def play(tree: Tree, session_id: int, wanted: list[TreeOperation] | None) -> lis
     before = seen(tree)
     try:
         outcome = tree.execute(wanted, session_id=session_id, identities=None, time_ms=5)
-    except CoordinationError:
+    except ZooKeeperError:
         assert seen(tree) == before
         return done
     if outcome.transaction.changes:

@@ -6,12 +6,12 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.coordination.acl import ALL_PERMISSIONS, AclEntry, Identity
-from millstream.coordination.change import decode_acl, decode_transaction, encode_acl
-from millstream.coordination.errors import CoordinationError, MarshallingError
-from millstream.coordination.jute import JuteReader, encode_buffer, encode_string
-from millstream.coordination.protocol import Opcode, decode_connect, read_multi, read_names, read_operation
-from millstream.coordination.snapshot import decode_snapshot
+from millstream.zookeeper.acl import ALL_PERMISSIONS, AclEntry, Identity
+from millstream.zookeeper.change import decode_acl, decode_transaction, encode_acl
+from millstream.zookeeper.errors import MarshallingError, ZooKeeperError
+from millstream.zookeeper.jute import JuteReader, encode_buffer, encode_string
+from millstream.zookeeper.protocol import Opcode, decode_connect, read_multi, read_names, read_operation
+from millstream.zookeeper.snapshot import decode_snapshot
 
 WRITES = [Opcode.CREATE, Opcode.CREATE_2, Opcode.CREATE_CONTAINER, Opcode.DELETE, Opcode.SET_DATA, Opcode.CHECK]
 
@@ -22,10 +22,10 @@ def test_no_bytes_hurt_the_readers_of_requests(content: bytes) -> None:
         with contextlib.suppress(MarshallingError):
             read(content)
     for read_from in (read_multi, read_names, decode_acl):
-        with contextlib.suppress(CoordinationError):
+        with contextlib.suppress(ZooKeeperError):
             read_from(JuteReader(content))
     for opcode in WRITES:
-        with contextlib.suppress(CoordinationError):
+        with contextlib.suppress(ZooKeeperError):
             read_operation(JuteReader(content), opcode)
 
 

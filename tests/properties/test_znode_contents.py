@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from millstream.broker.live_settings import LiveSettings
 from millstream.broker.registration import recall_directories
-from millstream.paper.subscription import read_offset, read_subscription
 from millstream.clock import ManualClock
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import DEFAULT_BROKER, BrokerState, ClusterView, PartitionState, TopicState
@@ -24,6 +23,7 @@ from millstream.coordination.embedded import EmbeddedCoordination
 from millstream.errors import CoordinatorNotAvailable
 from millstream.files import Files
 from millstream.log.known_directories import KnownDirectories
+from millstream.paper.subscription import read_offset, read_subscription
 from millstream.transactions.producer_ids import ProducerIds
 
 TOPIC = TopicState("orders", UUID(int=7), (PartitionState.first((1,)), PartitionState.first((2, 1))), {"retention.ms": "5"})

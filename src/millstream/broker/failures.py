@@ -2,8 +2,8 @@
 
 import logging
 
-from millstream.coordination.errors import ConnectionLost, SessionExpired
 from millstream.errors import KafkaError, RequestTimedOut, UnknownServerError
+from millstream.zookeeper.errors import ConnectionLost, SessionExpired
 
 logger = logging.getLogger(__name__)
 

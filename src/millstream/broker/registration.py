@@ -8,10 +8,10 @@ from typing import Final
 
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import BrokerState, decode_cluster_id
-from millstream.coordination.errors import CoordinationError, NodeExists, NoNode
 from millstream.coordination.interface import Coordination, SessionState, WatchEvent
 from millstream.errors import StartupError
 from millstream.log.known_directories import KnownDirectories
+from millstream.zookeeper.errors import NodeExists, NoNode, ZooKeeperError
 
 logger = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class Registration:
             try:
                 await self.register()
                 told = ""
-            except (CoordinationError, StartupError) as error:
+            except (ZooKeeperError, StartupError) as error:
                 if str(error) != told:
                     told = str(error)
                     logger.warning("this broker is not registered for now, and tries again: %s", error)

@@ -59,8 +59,6 @@ from millstream.coordination.cluster_watcher import ClusterWatcher
 from millstream.coordination.election import ControllerElection
 from millstream.coordination.embedded import EmbeddedCoordination
 from millstream.coordination.interface import Coordination, SessionState
-from millstream.coordination.keeper import TreeKeeper
-from millstream.coordination.server import CoordinationServer
 from millstream.errors import StartupError, StorageError
 from millstream.files import Files
 from millstream.log.directory import LogDirectory
@@ -68,6 +66,8 @@ from millstream.log.known_directories import ZOOKEEPER
 from millstream.log.manager import LogManager
 from millstream.options.validation import check_startup_values
 from millstream.transactions.producer_ids import ProducerIds
+from millstream.zookeeper.keeper import TreeKeeper
+from millstream.zookeeper.server import CoordinationServer
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,6 @@ from millstream.coordination.cluster_view import (
 )
 from millstream.coordination.cluster_watcher import ClusterWatcher, Stale
 from millstream.coordination.election import ControllerClaim
-from millstream.coordination.errors import BadVersion, NodeExists, NoNode
 from millstream.coordination.interface import Coordination, Create, Delete, Operation, SetData
 from millstream.coordination.topic_names import check_collision, check_name
 from millstream.errors import (
@@ -32,6 +31,7 @@ from millstream.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
+from millstream.zookeeper.errors import BadVersion, NodeExists, NoNode
 
 MAX_TRIES = 5
 

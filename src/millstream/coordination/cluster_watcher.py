@@ -28,10 +28,10 @@ from millstream.coordination.cluster_view import (
     decode_controller,
 )
 from millstream.coordination.complaints import Complaints
-from millstream.coordination.errors import CoordinationError, NoNode
 from millstream.coordination.interface import Coordination, SessionState, WatchEvent
 from millstream.errors import InvalidConfig
 from millstream.options.validation import validate_dynamic_broker_values, validate_topic_overrides
+from millstream.zookeeper.errors import NoNode, ZooKeeperError
 
 Stale = tuple[str, str]
 """What to read again: the kind of thing, and which one of the kind ('' for the list)."""
@@ -78,7 +78,7 @@ class ClusterWatcher:
             await self._wake.wait()
             try:
                 await self._refresh()
-            except CoordinationError as error:
+            except ZooKeeperError as error:
                 logger.info("the view of the cluster is read again when ZooKeeper is back: %s", error)
 
     async def until(self, predicate: ViewPredicate, *, timeout_ms: int) -> bool:

@@ -21,8 +21,8 @@ from typing import NamedTuple
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import decode_controller_epoch
 from millstream.coordination.complaints import Complaints
-from millstream.coordination.errors import BadVersion, ConnectionLost, CoordinationError, NodeExists, NoNode, SessionExpired
 from millstream.coordination.interface import Check, Coordination, Create, Operation, SessionState, SetData, WatchEvent, ZnodeStat
+from millstream.zookeeper.errors import BadVersion, ConnectionLost, NodeExists, NoNode, SessionExpired, ZooKeeperError
 
 _log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class ControllerElection:
             self._wake.clear()
             try:
                 await self._compete()
-            except CoordinationError as error:
+            except ZooKeeperError as error:
                 _log.info("the election waits for the session to come back: %r", error)
 
     async def _compete(self) -> None:

@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Self
 
 from millstream.clock import Clock
-from millstream.coordination.acl import Acl
-from millstream.coordination.errors import NoNode, SessionExpired, TreeOffline
 from millstream.coordination.interface import (
     ANY_VERSION,
     Create,
@@ -29,9 +27,11 @@ from millstream.coordination.interface import (
     WatchEvent,
     ZnodeStat,
 )
-from millstream.coordination.keeper import TreeKeeper
-from millstream.coordination.znode import Znode, check_path, parent_of
 from millstream.files import Files
+from millstream.zookeeper.acl import Acl
+from millstream.zookeeper.errors import NoNode, SessionExpired, TreeOffline
+from millstream.zookeeper.keeper import TreeKeeper
+from millstream.zookeeper.znode import Znode, check_path, parent_of
 
 
 class EmbeddedCoordination:

@@ -15,9 +15,11 @@ Recursive watches, access lists and quotas are not part of it.
 
 from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
-from millstream.coordination.operations import ANY_VERSION, Check, Create, Delete, Operation, SetData
+from millstream.zookeeper.operations import ANY_VERSION, Check, Create, Delete, Operation, SetData
+from millstream.zookeeper.watches import WatchEvent, WatchKind
+from millstream.zookeeper.znode import ZnodeStat
 
 __all__ = [
     "ANY_VERSION",
@@ -35,38 +37,6 @@ __all__ = [
     "WatchKind",
     "ZnodeStat",
 ]
-
-
-class ZnodeStat(NamedTuple):
-    """ZooKeeper's stat of a znode, field for field."""
-
-    czxid: int
-    mzxid: int
-    ctime_ms: int
-    mtime_ms: int
-    version: int
-    cversion: int
-    aversion: int
-    ephemeral_owner: int
-    data_length: int
-    children_count: int
-    pzxid: int
-
-
-class WatchKind(Enum):
-    """What happened to a watched znode; the values are ZooKeeper's."""
-
-    CREATED = 1
-    DELETED = 2
-    CHANGED = 3
-    CHILDREN = 4
-
-
-class WatchEvent(NamedTuple):
-    """One change of one znode."""
-
-    kind: WatchKind
-    path: str
 
 
 class SessionState(Enum):

@@ -20,7 +20,6 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 from kazoo.protocol.states import EventType, KazooState, WatchedEvent
 
-from millstream.coordination.errors import ERROR_OF_CODE, BadArguments, ConnectionLost, CoordinationError, RuntimeInconsistency
 from millstream.coordination.interface import (
     ANY_VERSION,
     Check,
@@ -36,8 +35,9 @@ from millstream.coordination.interface import (
     WatchKind,
     ZnodeStat,
 )
-from millstream.coordination.znode import check_path
 from millstream.errors import StartupError
+from millstream.zookeeper.errors import ERROR_OF_CODE, BadArguments, ConnectionLost, RuntimeInconsistency, ZooKeeperError
+from millstream.zookeeper.znode import check_path
 
 _SWITCH_INTERVAL_S = 0.0005
 _ROLLED_BACK = 0
@@ -220,7 +220,7 @@ def _result(operation: Operation, result: Any) -> OperationResult:
     return None
 
 
-def _translate(error: BaseException) -> CoordinationError:
+def _translate(error: BaseException) -> ZooKeeperError:
     code = getattr(error, "code", None)
     if isinstance(code, int) and code in ERROR_OF_CODE:
         return ERROR_OF_CODE[code](str(error) or type(error).__name__)

@@ -24,7 +24,6 @@ from typing import Any, Final, Self, TypeVar
 from uuid import uuid4
 
 from millstream.client.errors import ClientError
-from millstream.coordination.errors import ConnectionLost, CoordinationError, SessionExpired
 from millstream.coordination.interface import Coordination
 from millstream.coordination.kazoo_adapter import KazooCoordination
 from millstream.errors import MillstreamError, StartupError, UsageError
@@ -36,6 +35,7 @@ from millstream.paper.settings import ConsumerSettings, Expired, Setting, Start
 from millstream.paper.start_offsets import Target
 from millstream.paper.stream import MessageStream, current_holder
 from millstream.paper.subscription import check_name
+from millstream.zookeeper.errors import ConnectionLost, SessionExpired, ZooKeeperError
 
 T = TypeVar("T")
 
@@ -150,7 +150,7 @@ class Consumer:
                 stream.end()
             if self._member is not None:
                 # ZooKeeper may be away, which only means that some messages will be repeated.
-                with suppress(CoordinationError, ClientError):
+                with suppress(ZooKeeperError, ClientError):
                     self._do(self._leave(self._member, holder), timeout_s=self._settings.handover_timeout_s + _GRACE_S)
             for stream in self.streams:
                 stream.close()

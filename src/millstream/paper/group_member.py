@@ -18,7 +18,6 @@ from typing import Final
 from millstream.client.errors import BrokerUnavailable
 from millstream.client.topic_partition import TopicPartition
 from millstream.coordination import paths
-from millstream.coordination.errors import ConnectionLost, NodeExists, SessionExpired
 from millstream.coordination.interface import Coordination, SessionState, WatchEvent
 from millstream.errors import UnknownTopicOrPartition
 from millstream.paper.errors import ConsumerIdTaken
@@ -29,6 +28,7 @@ from millstream.paper.settings import ConsumerSettings
 from millstream.paper.start_offsets import Target, rewind_offsets
 from millstream.paper.stream import MessageStream
 from millstream.paper.subscription import Subscription
+from millstream.zookeeper.errors import ConnectionLost, NodeExists, SessionExpired
 
 _log = logging.getLogger(__name__)
 

@@ -16,11 +16,11 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from millstream.coordination import paths
-from millstream.coordination.errors import BadVersion, NodeExists, NoNode
 from millstream.coordination.interface import Coordination, Create, Operation, SetData, WatchCallback, ZnodeStat
 from millstream.paper.assignment import StreamId
 from millstream.paper.progress import Claim
 from millstream.paper.subscription import read_offset
+from millstream.zookeeper.errors import BadVersion, NodeExists, NoNode
 
 _MOST_OPERATIONS: Final = 500
 """In one multi: well below ZooKeeper's limit of a megabyte per request."""

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import BrokerState, TopicState
-from millstream.coordination.errors import NoNode
 from millstream.coordination.interface import Coordination, WatchEvent
 from millstream.paper.subscription import Subscription, read_subscription
+from millstream.zookeeper.errors import NoNode
 
 _NONSENSE = (ValueError, KeyError, TypeError, AttributeError)
 """What comes up when a znode of somebody else's holds no JSON, or lacks something."""

@@ -11,10 +11,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from millstream.coordination.errors import BadArguments
-from millstream.coordination.znode import check_path
 from millstream.errors import UsageError
 from millstream.json_object import JsonObject
+from millstream.zookeeper.errors import BadArguments
+from millstream.zookeeper.znode import check_path
 
 MOST_DIGITS = 19
 """Of an offset: 63 bits."""

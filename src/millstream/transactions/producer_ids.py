@@ -11,10 +11,10 @@ import json
 
 from millstream.coordination import paths
 from millstream.coordination.complaints import Complaints
-from millstream.coordination.errors import BadVersion, CoordinationError, NodeExists, NoNode
 from millstream.coordination.interface import Coordination, ZnodeStat
 from millstream.errors import CoordinatorLoadInProgress
 from millstream.json_object import JsonObject
+from millstream.zookeeper.errors import BadVersion, NodeExists, NoNode, ZooKeeperError
 
 BLOCK_SIZE = 1000
 HIGHEST_ID = 2**63 - 1
@@ -36,7 +36,7 @@ class ProducerIds:
             if self._next == self._end:
                 try:
                     self._next = await self._reserve()
-                except CoordinationError as error:
+                except ZooKeeperError as error:
                     raise CoordinatorLoadInProgress(f"no producer ids can be reserved for now: {error}") from error
                 self._end = self._next + BLOCK_SIZE
             self._next += 1

@@ -13,7 +13,7 @@ from millstream.errors import KafkaError, StorageError
 from millstream.log.manager import LogManager
 from tests.unit.broker.eventually import eventually
 from tests.unit.cluster.hosting import append, host, started_logs
-from tests.unit.coordination.failing_files import FailingFiles
+from tests.unit.zookeeper.failing_files import FailingFiles
 
 
 class Disk:

@@ -11,11 +11,11 @@ from millstream.clock import ManualClock
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import BrokerState
 from millstream.coordination.embedded import EmbeddedCoordination
-from millstream.coordination.errors import ConnectionLost
 from millstream.coordination.interface import SessionState
 from millstream.errors import StartupError
 from millstream.files import Files
 from millstream.log.known_directories import KnownDirectories
+from millstream.zookeeper.errors import ConnectionLost
 from tests.unit.broker.eventually import eventually
 
 BROKER = BrokerState(1, "localhost", 9092)

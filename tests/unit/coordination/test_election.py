@@ -8,10 +8,10 @@ from millstream.clock import ManualClock
 from millstream.coordination import paths
 from millstream.coordination.election import ControllerClaim, ControllerElection
 from millstream.coordination.embedded import EmbeddedCoordination
-from millstream.coordination.errors import BadVersion, ConnectionLost
 from millstream.coordination.interface import Create, Operation, OperationResult
-from millstream.coordination.keeper import TreeKeeper
 from millstream.files import Files
+from millstream.zookeeper.errors import BadVersion, ConnectionLost
+from millstream.zookeeper.keeper import TreeKeeper
 
 
 class Candidate:

@@ -6,10 +6,10 @@ import pytest
 
 from millstream.clock import ManualClock
 from millstream.coordination.embedded import EmbeddedCoordination
-from millstream.coordination.errors import TreeOffline
 from millstream.coordination.interface import SessionState, WatchEvent
 from millstream.files import Files
-from tests.unit.coordination.failing_files import FailingFiles
+from millstream.zookeeper.errors import TreeOffline
+from tests.unit.zookeeper.failing_files import FailingFiles
 
 
 async def opened(directory: Path, clock: ManualClock, files: Files | None = None) -> EmbeddedCoordination:
@@ -72,5 +72,5 @@ async def test_closing_twice_is_closing_once(tmp_path: Path, clock: ManualClock)
 
 
 def test_the_embedded_tree_and_its_server_load_no_kazoo() -> None:
-    script = "import sys, millstream.coordination.embedded, millstream.coordination.server; sys.exit('kazoo' in sys.modules)"
+    script = "import sys, millstream.coordination.embedded, millstream.zookeeper.server; sys.exit('kazoo' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

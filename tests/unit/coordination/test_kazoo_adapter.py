@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from millstream.clock import SystemClock
-from millstream.coordination.errors import ConnectionLost, SessionExpired
 from millstream.coordination.interface import SessionState, WatchEvent
 from millstream.coordination.kazoo_adapter import KazooCoordination
-from millstream.coordination.keeper import TreeKeeper
-from millstream.coordination.server import CoordinationServer
 from millstream.errors import StartupError
 from millstream.files import Files
+from millstream.zookeeper.errors import ConnectionLost, SessionExpired
+from millstream.zookeeper.keeper import TreeKeeper
+from millstream.zookeeper.server import CoordinationServer
 
 # kazoo leaves the sockets of failed connections to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")

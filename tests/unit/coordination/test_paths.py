@@ -1,5 +1,5 @@
 from millstream.coordination import paths
-from millstream.coordination.znode import check_path, parent_of
+from millstream.zookeeper.znode import check_path, parent_of
 
 
 def test_the_persistent_parents_stand_in_the_order_in_which_they_can_be_created() -> None:

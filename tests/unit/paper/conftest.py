@@ -8,8 +8,8 @@ import pytest
 from millstream.clock import SystemClock
 from millstream.coordination import paths
 from millstream.coordination.embedded import EmbeddedCoordination
-from millstream.coordination.keeper import TreeKeeper
 from millstream.files import Files
+from millstream.zookeeper.keeper import TreeKeeper
 
 
 @pytest.fixture

@@ -4,11 +4,11 @@ import pytest
 
 from millstream.coordination import paths
 from millstream.coordination.embedded import EmbeddedCoordination
-from millstream.coordination.errors import ConnectionLost
 from millstream.coordination.interface import Operation, OperationResult
 from millstream.paper.assignment import StreamId
 from millstream.paper.group_registry import Fenced, GroupRegistry, StoredOffset
 from millstream.paper.progress import Claim
+from millstream.zookeeper.errors import ConnectionLost
 
 ANN, BOB = StreamId("ann", 0), StreamId("bob", 0)
 OWNER = paths.partition_owner("search", topic_name="clicks", partition=0)

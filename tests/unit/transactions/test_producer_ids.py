@@ -7,11 +7,11 @@ import pytest
 from millstream.clock import ManualClock
 from millstream.coordination import paths
 from millstream.coordination.embedded import EmbeddedCoordination
-from millstream.coordination.errors import BadVersion
 from millstream.coordination.interface import ZnodeStat
 from millstream.errors import CoordinatorLoadInProgress
 from millstream.files import Files
 from millstream.transactions.producer_ids import BLOCK_SIZE, ProducerIds
+from millstream.zookeeper.errors import BadVersion
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from millstream.broker.api import Fields, Request, api
 from millstream.broker.failures import error_fields
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import ClusterView, decode_controller_epoch
-from millstream.coordination.errors import CoordinationError
 from millstream.coordination.interface import Coordination
 from millstream.errors import UnknownTopicOrPartition
 from millstream.wire.api import ApiKey
+from millstream.zookeeper.errors import ZooKeeperError
 
 METADATA_TOPIC = "__cluster_metadata"
 LISTENER = "PLAINTEXT"
@@ -52,7 +52,7 @@ class QuorumFamily:
         try:
             data, _ = await self._coordination.get(paths.CONTROLLER_EPOCH)
             epoch = decode_controller_epoch(data)
-        except (CoordinationError, ValueError):
+        except (ZooKeeperError, ValueError):
             # The connection is away, or somebody else wrote to the tree; who the controller is is known all the same.
             epoch = UNKNOWN
         view = self._view()

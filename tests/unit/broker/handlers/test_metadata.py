@@ -7,7 +7,6 @@ import pytest
 from millstream.broker.handlers.metadata import MetadataFamily
 from millstream.broker.handlers.topics import TopicsFamily
 from millstream.broker.topic_creation import TopicCreation
-from millstream.coordination.errors import ConnectionLost
 from millstream.errors import (
     CoordinatorNotAvailable,
     InvalidRequest,
@@ -18,6 +17,7 @@ from millstream.errors import (
 )
 from millstream.options.settings import BrokerSettings
 from millstream.wire.api import ApiKey
+from millstream.zookeeper.errors import ConnectionLost
 from tests.unit.broker.handlers.desk import Desk
 from tests.unit.cluster.test_controller import Cluster, running
 
