@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
+from codegen.kio_schema import REQUIRED, KioField, KioSchema, describe, entity_class, plain
 from millstream.wire.api import API_VERSIONS
-from millstream.wire.messages import entity_class
-from millstream.wire.schema import REQUIRED, Field, Schema, describe
+from millstream.wire.messages import schema_of
+from millstream.wire.schema import Schema
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MILLISECOND = timedelta(milliseconds=1)
@@ -43,25 +44,43 @@ NUMBERS: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-def schema_of(api_key: int, version: int, kind: str) -> Schema:
-    """The schema of one version of a request or response."""
+def kio_schema(api_key: int, version: int, kind: str) -> KioSchema:
+    """What kio says one version of a request or response looks like."""
     return describe(entity_class(api_key, version, kind))
 
 
-def every_schema(api_key: int) -> list[Schema]:
-    """All versions of an API's requests and responses."""
+def every_schema(api_key: int) -> list[tuple[Schema, KioSchema]]:
+    """All versions of an API's requests and responses, as we and as kio have them."""
     versions = API_VERSIONS[api_key]
     return [
-        schema_of(api_key, version, kind) for version in range(versions.lowest, versions.highest + 1) for kind in ("request", "response")
+        (schema_of(api_key, version, kind), kio_schema(api_key, version, kind))
+        for version in range(versions.lowest, versions.highest + 1)
+        for kind in ("request", "response")
     ]
 
 
-def entities(schema: Schema) -> st.SearchStrategy[Any]:
+def plain_message(schema: Schema, kio: KioSchema, entity: Any) -> Any:
+    """What one of kio's objects is read into here; a field that the version does not have is its default."""
+    nested = {field.name: field.nested for field in schema.fields}
+    values = {field.kafka_name: _plain(nested[field.kafka_name], field, getattr(entity, field.name)) for field in kio.fields}
+    return schema.plain(**values)
+
+
+def _plain(nested: Schema | None, field: KioField, value: Any) -> Any:
+    if nested is None or value is None:
+        return plain(field, value)
+    assert field.nested is not None
+    if field.is_array:
+        return tuple(plain_message(nested, field.nested, element) for element in value)
+    return plain_message(nested, field.nested, value)
+
+
+def entities(schema: KioSchema) -> st.SearchStrategy[Any]:
     """Objects of kio's class with any values that the schema allows."""
     return st.fixed_dictionaries({field.name: _values(field) for field in schema.fields}).map(lambda values: schema.entity(**values))
 
 
-def _values(field: Field) -> st.SearchStrategy[Any]:
+def _values(field: KioField) -> st.SearchStrategy[Any]:
     element = entities(field.nested) if field.nested is not None else _scalars(field)
     values: st.SearchStrategy[Any] = st.lists(element, max_size=3).map(tuple) if field.is_array else element
     if field.tag is not None:
@@ -69,7 +88,7 @@ def _values(field: Field) -> st.SearchStrategy[Any]:
     return st.none() | values if field.is_nullable else values
 
 
-def _scalars(field: Field) -> st.SearchStrategy[Any]:
+def _scalars(field: KioField) -> st.SearchStrategy[Any]:
     return st.sampled_from(list(ErrorCode)) if field.kind == "error_code" else NUMBERS[field.kind]
 
 
@@ -80,12 +99,12 @@ def kio_bytes(entity: Any) -> bytes:
     return buffer.getvalue()
 
 
-def kio_read(schema: Schema, body: bytes) -> Any:
+def kio_read(schema: KioSchema, body: bytes) -> Any:
     """The body, written by kio, as kio's native reader reads it."""
     return entity_reader(schema.entity)(body, 0)[0]
 
 
-def entity_of(schema: Schema, values: Mapping[str, Any]) -> Any:
+def entity_of(schema: KioSchema, values: Mapping[str, Any]) -> Any:
     """kio's object for plain values with Kafka's names; what is not given has its default."""
     arguments = {}
     for field in schema.fields:
@@ -97,7 +116,7 @@ def entity_of(schema: Schema, values: Mapping[str, Any]) -> Any:
     return schema.entity(**arguments)
 
 
-def _convert(field: Field, value: Any) -> Any:
+def _convert(field: KioField, value: Any) -> Any:
     if value is None:
         return None
     if field.nested is not None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from millstream.client.fetch import FetchAnswer, FetchedPartition, FetchFrom, FetchRequest
 from millstream.errors import MalformedFrame
 from millstream.wire.api import ApiKey
-from tests.properties.kio_entities import NUMBERS, entities, entity_of, kio_bytes, schema_of
+from tests.properties.kio_entities import NUMBERS, entities, entity_of, kio_bytes, kio_schema
 
 VERSION = 12
 texts, int32, int64 = NUMBERS["string"], NUMBERS["int32"], NUMBERS["int64"]
@@ -21,7 +21,7 @@ wanted = st.builds(
     last_fetched_epoch=int32,
     log_start_offset=int64,
 )
-answers = entities(schema_of(ApiKey.FETCH, VERSION, "response"))
+answers = entities(kio_schema(ApiKey.FETCH, VERSION, "response"))
 
 
 @given(
@@ -50,7 +50,7 @@ def test_a_fetch_request_is_what_kio_writes(
         "forgotten_topics_data": [],
         "rack_id": "",
     }
-    assert b"".join(request.encode(VERSION)) == kio_bytes(entity_of(schema_of(ApiKey.FETCH, VERSION, "request"), fields))
+    assert b"".join(request.encode(VERSION)) == kio_bytes(entity_of(kio_schema(ApiKey.FETCH, VERSION, "request"), fields))
 
 
 def _partition(wanted: FetchFrom) -> dict[str, int]:

@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from millstream.client.produce import BatchFor, ProduceAnswer, ProducedPartition, ProduceRequest
 from millstream.errors import MalformedFrame
 from millstream.wire.api import ApiKey
-from tests.properties.kio_entities import NUMBERS, entities, entity_of, kio_bytes, schema_of
+from tests.properties.kio_entities import NUMBERS, entities, entity_of, kio_bytes, kio_schema
 
 VERSION = 9
 batches = st.builds(BatchFor, topic=st.sampled_from(["clicks", "views", "a" * 200]), partition=NUMBERS["int32"], batch=NUMBERS["records"])
-answers = entities(schema_of(ApiKey.PRODUCE, VERSION, "response"))
+answers = entities(kio_schema(ApiKey.PRODUCE, VERSION, "response"))
 
 
 @given(
@@ -31,7 +31,7 @@ def test_a_produce_request_is_what_kio_writes(parts: list[BatchFor], acks: int, 
             for topic in dict.fromkeys(each.topic for each in parts)
         ],
     }
-    assert b"".join(request.encode(VERSION)) == kio_bytes(entity_of(schema_of(ApiKey.PRODUCE, VERSION, "request"), fields))
+    assert b"".join(request.encode(VERSION)) == kio_bytes(entity_of(kio_schema(ApiKey.PRODUCE, VERSION, "request"), fields))
 
 
 @given(entity=answers)

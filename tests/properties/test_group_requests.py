@@ -16,7 +16,7 @@ from millstream.broker.server_options import ServerOptions
 from millstream.errors import MalformedFrame
 from millstream.wire.api import API_VERSIONS, ApiKey
 from millstream.wire.frames import encode_request_header
-from tests.properties.kio_entities import entities, kio_bytes, schema_of
+from tests.properties.kio_entities import entities, kio_bytes, kio_schema
 
 APIS = (
     ApiKey.JOIN_GROUP,
@@ -103,7 +103,7 @@ def test_no_request_about_groups_makes_the_broker_fail(
     caplog.set_level(logging.ERROR)
     versions = API_VERSIONS[key]
     version = data.draw(st.integers(versions.lowest, versions.highest))
-    entity = data.draw(entities(schema_of(key, version, "request")))
+    entity = data.draw(entities(kio_schema(key, version, "request")))
     name = data.draw(st.none() | st.sampled_from(("one", "two", "x" * 40_000, "")))
     changed = _with_names(entity, name, data)
     header = encode_request_header(key, version, correlation_id=1, client_id="client")

@@ -22,7 +22,7 @@ from millstream.wire.fetch import (
     encode_response,
 )
 from millstream.wire.primitives import ZERO_UUID
-from tests.properties.kio_entities import MILLISECOND, NUMBERS, entities, entity_of, kio_bytes, schema_of
+from tests.properties.kio_entities import MILLISECOND, NUMBERS, entities, entity_of, kio_bytes, kio_schema
 
 
 class Content(NamedTuple):
@@ -60,7 +60,7 @@ endpoints = st.builds(NodeEndpoint, node_id=int32, host=texts, port=int32, rack=
 @settings(max_examples=12)
 @given(data=st.data())
 def test_a_fetch_request_is_read_as_kio_wrote_it(version: int, data: st.DataObject) -> None:
-    entity = data.draw(entities(schema_of(ApiKey.FETCH, version, "request")))
+    entity = data.draw(entities(kio_schema(ApiKey.FETCH, version, "request")))
     prefix = data.draw(st.binary(max_size=3))
     request = decode_request(memoryview(prefix + kio_bytes(entity)), version, start=len(prefix))
     state = getattr(entity, "replica_state", None)
@@ -115,7 +115,7 @@ def test_a_fetch_response_with_its_regions_is_what_kio_writes(
         "responses": [_plain_answer(topic) for topic in answered],
         "node_endpoints": [node._asdict() for node in nodes],
     }
-    expected = kio_bytes(entity_of(schema_of(ApiKey.FETCH, version, "response"), reply))
+    expected = kio_bytes(entity_of(kio_schema(ApiKey.FETCH, version, "response"), reply))
     chunks = encode_response(
         version,
         correlation_id,
@@ -157,7 +157,7 @@ def _plain_data(partition: PartitionFetched[Content]) -> dict[str, Any]:
 @settings(max_examples=20)
 @given(data=st.data())
 def test_a_damaged_fetch_request_is_read_or_malformed(version: int, data: st.DataObject) -> None:
-    body = bytearray(kio_bytes(data.draw(entities(schema_of(ApiKey.FETCH, version, "request")))))
+    body = bytearray(kio_bytes(data.draw(entities(kio_schema(ApiKey.FETCH, version, "request")))))
     body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     body = body[: data.draw(st.integers(0, len(body)))] + data.draw(st.binary(max_size=10))
     with suppress(MalformedFrame):
@@ -168,6 +168,6 @@ def test_a_damaged_fetch_request_is_read_or_malformed(version: int, data: st.Dat
 @settings(max_examples=20)
 @given(data=st.data())
 def test_a_fetch_request_that_was_cut_off_is_malformed(version: int, data: st.DataObject) -> None:
-    body = kio_bytes(data.draw(entities(schema_of(ApiKey.FETCH, version, "request"))))
+    body = kio_bytes(data.draw(entities(kio_schema(ApiKey.FETCH, version, "request"))))
     with pytest.raises(MalformedFrame):
         decode_request(memoryview(body)[: data.draw(st.integers(0, len(body) - 1))], version)

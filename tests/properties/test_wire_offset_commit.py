@@ -10,7 +10,7 @@ from millstream.errors import MalformedFrame
 from millstream.wire import messages
 from millstream.wire.api import ApiKey
 from millstream.wire.offset_commit import HIGHEST_VERSION, LOWEST_VERSION, decode_request, encode_response
-from tests.properties.kio_entities import MILLISECOND, NUMBERS, entities, kio_bytes, schema_of
+from tests.properties.kio_entities import MILLISECOND, NUMBERS, entities, kio_bytes, kio_schema
 
 every_version = pytest.mark.parametrize("version", range(LOWEST_VERSION, HIGHEST_VERSION + 1))
 answers = st.lists(
@@ -31,7 +31,7 @@ answers = st.lists(
 @settings(max_examples=12)
 @given(data=st.data())
 def test_a_commit_is_read_as_kio_wrote_it(version: int, data: st.DataObject) -> None:
-    entity = data.draw(entities(schema_of(ApiKey.OFFSET_COMMIT, version, "request")))
+    entity = data.draw(entities(kio_schema(ApiKey.OFFSET_COMMIT, version, "request")))
     prefix = data.draw(st.binary(max_size=3))
     request = decode_request(memoryview(prefix + kio_bytes(entity)), version, start=len(prefix))
     assert (request.group_id, request.member_id) == (entity.group_id, entity.member_id)
@@ -63,7 +63,7 @@ def test_the_answer_to_a_commit_is_written_like_every_other(version: int, topics
 @settings(max_examples=30)
 @given(data=st.data())
 def test_only_malformed_frame_escapes_from_bytes_of_the_outside(version: int, data: st.DataObject) -> None:
-    entity = data.draw(entities(schema_of(ApiKey.OFFSET_COMMIT, version, "request")))
+    entity = data.draw(entities(kio_schema(ApiKey.OFFSET_COMMIT, version, "request")))
     content = bytearray(kio_bytes(entity))
     for position in data.draw(st.lists(st.integers(0, max(len(content) - 1, 0)), max_size=4)):
         if content:

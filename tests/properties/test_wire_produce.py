@@ -18,7 +18,7 @@ from millstream.wire.produce import (
     decode_request,
     encode_response,
 )
-from tests.properties.kio_entities import MAX_INSTANT_MS, MILLISECOND, NUMBERS, entities, entity_of, kio_bytes, schema_of
+from tests.properties.kio_entities import MAX_INSTANT_MS, MILLISECOND, NUMBERS, entities, entity_of, kio_bytes, kio_schema
 
 every_version = pytest.mark.parametrize("version", range(LOWEST_VERSION, HIGHEST_VERSION + 1))
 texts, int32, int64 = NUMBERS["string"], NUMBERS["int32"], NUMBERS["int64"]
@@ -43,7 +43,7 @@ endpoints = st.builds(NodeEndpoint, node_id=int32, host=texts, port=int32, rack=
 @settings(max_examples=12)
 @given(data=st.data())
 def test_a_produce_request_is_read_as_kio_wrote_it(version: int, data: st.DataObject) -> None:
-    entity = data.draw(entities(schema_of(ApiKey.PRODUCE, version, "request")))
+    entity = data.draw(entities(kio_schema(ApiKey.PRODUCE, version, "request")))
     prefix = data.draw(st.binary(max_size=3))
     request = decode_request(memoryview(prefix + kio_bytes(entity)), version, start=len(prefix))
     assert request.transactional_id == entity.transactional_id
@@ -77,7 +77,7 @@ def test_a_produce_response_is_written_as_kio_writes_it(
         "throttle_time_ms": throttle_time_ms,
         "node_endpoints": [node._asdict() for node in nodes],
     }
-    expected = kio_bytes(entity_of(schema_of(ApiKey.PRODUCE, version, "response"), reply))
+    expected = kio_bytes(entity_of(kio_schema(ApiKey.PRODUCE, version, "response"), reply))
     framed = frames.frame_response(ApiKey.PRODUCE, version, correlation_id=correlation_id, body=expected)
     assert encode_response(version, correlation_id, topics=answered, throttle_time_ms=throttle_time_ms, node_endpoints=nodes) == framed
 
@@ -105,7 +105,7 @@ def _plain_answer(topic: TopicProduced) -> dict[str, Any]:
 @settings(max_examples=20)
 @given(data=st.data())
 def test_a_damaged_produce_request_is_read_or_malformed(version: int, data: st.DataObject) -> None:
-    body = bytearray(kio_bytes(data.draw(entities(schema_of(ApiKey.PRODUCE, version, "request")))))
+    body = bytearray(kio_bytes(data.draw(entities(kio_schema(ApiKey.PRODUCE, version, "request")))))
     body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     body = body[: data.draw(st.integers(0, len(body)))] + data.draw(st.binary(max_size=10))
     with suppress(MalformedFrame):
@@ -116,6 +116,6 @@ def test_a_damaged_produce_request_is_read_or_malformed(version: int, data: st.D
 @settings(max_examples=20)
 @given(data=st.data())
 def test_a_produce_request_that_was_cut_off_is_malformed(version: int, data: st.DataObject) -> None:
-    body = kio_bytes(data.draw(entities(schema_of(ApiKey.PRODUCE, version, "request"))))
+    body = kio_bytes(data.draw(entities(kio_schema(ApiKey.PRODUCE, version, "request"))))
     with pytest.raises(MalformedFrame):
         decode_request(memoryview(body)[: data.draw(st.integers(0, len(body) - 1))], version)

@@ -46,7 +46,7 @@ class Request:
         self.api_key, self.api_version, self.correlation_id, self.client_id, self.body_start = header
 
     def decode(self) -> Any:
-        """The fields of the request, by Kafka's names (`wire.plain_message`); those that the version does not have are missing."""
+        """The request (`wire.requests`); fields that the version does not have are Kafka's defaults."""
         return messages.decode_request(self.api_key, self.api_version, body=self.frame, start=self.body_start)
 
     def encode(self, fields: Fields) -> bytes:

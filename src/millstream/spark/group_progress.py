@@ -84,7 +84,7 @@ class GroupProgress:
     def _find_coordinator(self) -> int:
         fields = {"key": self._group_id, "key_type": _GROUP, "coordinator_keys": [self._group_id]}
         answer: Any = self._cluster.call(MessageRequest(ApiKey.FIND_COORDINATOR, fields, lowest=1))
-        found = answer.coordinators[0] if hasattr(answer, "coordinators") else answer
+        found = answer.coordinators[0] if answer.coordinators else answer
         _check(int(found.error_code), f"the coordinator of the group {self._group_id!r} was not found")
         return int(found.node_id)
 

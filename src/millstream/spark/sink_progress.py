@@ -65,7 +65,7 @@ class SinkProgress(GroupProgress):
         fields = {"group_id": self._group_id, "topics": None, "groups": [group], "require_stable": False}
         request = MessageRequest(ApiKey.OFFSET_FETCH, fields, lowest=2, highest=LAST_WITH_TOPIC_NAMES)
         answer: Any = self._cluster.connection(coordinator).call(request)
-        found = answer.groups[0] if hasattr(answer, "groups") else answer
+        found = answer.groups[0] if answer.groups else answer
         if found.error_code:
             raise kafka_error(int(found.error_code), f"asking what the group {self._group_id!r} has written failed")
         remembered = [_read(topic.name, partition) for topic in found.topics for partition in topic.partitions]

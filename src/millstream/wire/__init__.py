@@ -1,1 +1,1 @@
-"""Bytes to values and back, without any input or output: frames, record batches, compression, Produce and Fetch, kio for the rest."""
+"""Bytes to values and back, without any input or output: frames, record batches, compression, and every message of Kafka's."""

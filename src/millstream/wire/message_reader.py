@@ -1,4 +1,4 @@
-"""Bytes to plain messages (`plain_message`), for every message that has no codec of its own.
+"""Bytes to messages (`wire.requests`, `wire.responses`), for every message that has no codec of its own.
 
 A reader is made once per schema: its source is written out, as `namedtuple` does it, and compiled. That is dull to look at and three times
 as fast as a chain of closures, and groups and tools send nothing else. A reader believes nothing: lengths and counts are compared with the
@@ -26,9 +26,8 @@ from typing import Any
 from uuid import UUID
 
 from millstream.errors import MalformedFrame
-from millstream.wire.plain_message import plain_class, plain_value
 from millstream.wire.primitives import INT16, INT32, UUID_SIZE, ZERO_UUID, read_tags, read_unsigned_varint
-from millstream.wire.schema import ENTITY, NUMBER_FORMATS, Field, Schema
+from millstream.wire.schema import NUMBER_FORMATS, STRUCTURE, BoundField, Schema
 
 
 class Budget:
@@ -58,11 +57,17 @@ def message_reader(schema: Schema) -> Reader:
     untagged = [(field, names[field.name]) for field in schema.fields if field.tag is None]
     tagged = [(field, names[field.name]) for field in schema.fields if field.tag is not None]
     body = [*source.fields(untagged), *(source.tags(tagged) if schema.is_flexible else ())]
-    values = "".join(f"{variable}, " for variable in names.values())
-    return source.compiled(body, result=f"new_tuple({source.name('plain', plain_class(schema))}, ({values}))")
+    values = "".join(f"{names[name] if name in names else source.name('absent', default)}, " for name, default in _all_fields(schema.plain))
+    return source.compiled(body, result=f"new_tuple({source.name('plain', schema.plain)}, ({values}))")
 
 
-def _field_reader(schema: Schema, field: Field) -> Reader:
+def _all_fields(plain: Any) -> Iterable[tuple[str, Any]]:
+    """The fields that any version has, each with its default."""
+    defaults: dict[str, Any] = plain._field_defaults
+    return defaults.items()
+
+
+def _field_reader(schema: Schema, field: BoundField) -> Reader:
     """A reader of one field alone: tagged ones stand by themselves."""
     source = _ReaderSource(schema)
     return source.compiled(source.field(field, "f0"), result="f0")
@@ -109,11 +114,11 @@ class _ReaderSource:
             "  raise not_utf8() from None",
             f" return {result}, position",
         ]
-        exec("\n".join(lines), self._names)  # noqa: S102  # made of kio's schemas alone: nothing from outside is in it
+        exec("\n".join(lines), self._names)  # noqa: S102  # made of our own layouts alone: nothing from outside is in it
         reader: Reader = self._names["read"]
         return reader
 
-    def fields(self, fields: list[tuple[Field, str]]) -> Lines:
+    def fields(self, fields: list[tuple[BoundField, str]]) -> Lines:
         """Read fields one after the other, numbers that are neighbours together."""
         for is_number, group in groupby(fields, key=lambda pair: not pair[0].is_array and pair[0].kind in NUMBER_FORMATS):
             if is_number:
@@ -122,7 +127,7 @@ class _ReaderSource:
                 for field, target in group:
                     yield from self.field(field, target)
 
-    def field(self, field: Field, target: str) -> Lines:
+    def field(self, field: BoundField, target: str) -> Lines:
         """Read one field into the variable `target`."""
         if field.is_array:
             yield from self._array(field, target)
@@ -131,10 +136,10 @@ class _ReaderSource:
         else:
             yield from self._value(field, target, is_nullable=field.is_nullable)
 
-    def tags(self, fields: list[tuple[Field, str]]) -> Lines:
+    def tags(self, fields: list[tuple[BoundField, str]]) -> Lines:
         """Read the tagged fields; those that nobody here knows are passed over."""
         for field, target in fields:
-            yield f"{target} = {self.name('default', plain_value(field, field.default))}"
+            yield f"{target} = {self.name('default', field.default)}"
         yield "if buffer[position] == 0:"
         yield " position += 1"
         yield "else:"
@@ -145,13 +150,13 @@ class _ReaderSource:
             yield f"   {target}, _ = {self.name('read_tagged', _field_reader(self._schema, field))}(buffer[:end], start, budget)"
         yield "  pass"
 
-    def _numbers(self, fields: list[tuple[Field, str]]) -> Lines:
+    def _numbers(self, fields: list[tuple[BoundField, str]]) -> Lines:
         layout = struct.Struct(">" + "".join(NUMBER_FORMATS[field.kind][1:] for field, _ in fields))
         yield f"{''.join(target + ', ' for _, target in fields)}= {self.name('unpack', layout.unpack_from)}(buffer, position)"
         yield f"position += {layout.size}"
 
-    def _value(self, field: Field, target: str, *, is_nullable: bool) -> Lines:
-        assert field.kind != ENTITY
+    def _value(self, field: BoundField, target: str, *, is_nullable: bool) -> Lines:
+        assert field.kind != STRUCTURE
         if field.kind == "uuid":
             yield f"{target} = read_uuid(buffer, position)"
             yield f"position += {UUID_SIZE}"
@@ -166,7 +171,7 @@ class _ReaderSource:
             yield f" {target} = " + ("str(buffer[position:end], 'utf-8')" if field.kind == "string" else "bytes(buffer[position:end])")
             yield " position = end"
 
-    def _array(self, field: Field, target: str) -> Lines:
+    def _array(self, field: BoundField, target: str) -> Lines:
         yield from self._length(is_short=False)
         yield from self._unless_null(field, target, is_nullable=field.is_nullable)
         yield f" if size * {self._schema.smallest_element(field)} > limit - position:"
@@ -188,7 +193,7 @@ class _ReaderSource:
         yield f"  {elements}.append(element)"
         yield f" {target} = tuple({elements})"
 
-    def _structure(self, field: Field, target: str) -> Lines:
+    def _structure(self, field: BoundField, target: str) -> Lines:
         assert field.nested is not None
         read = self.name("read_structure", message_reader(field.nested))
         if field.is_nullable and field.tag is None:
@@ -216,7 +221,7 @@ class _ReaderSource:
             yield "(size,) = int32(buffer, position)"
             yield "position += 4"
 
-    def _unless_null(self, field: Field, target: str, *, is_nullable: bool) -> Lines:
+    def _unless_null(self, field: BoundField, target: str, *, is_nullable: bool) -> Lines:
         """Open the branch for a length that is one."""
         yield "if size < 0:"
         if is_nullable:

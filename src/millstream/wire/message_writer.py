@@ -2,7 +2,7 @@
 
 A writer is made once per schema, like a reader: its source is written out and compiled. It takes a mapping with Kafka's field names: ints
 for numbers, error codes, durations and points in time (milliseconds), `uuid.UUID` or 16 bytes or None for ids, sequences for arrays,
-mappings for structures. Plain messages are taken too, so that what was read can be written. Fields that the version does not have are left
+mappings for structures. Messages are taken too, so that what was read can be written. Fields that the version does not have are left
 out without a word, because a handler writes one reply for all versions. A field that is missing takes the schema's default; one without
 default is our mistake: a `ValueError` that names it.
 
@@ -29,9 +29,8 @@ from functools import cache, partial
 from typing import Any
 from uuid import UUID
 
-from millstream.wire.plain_message import plain_value
 from millstream.wire.primitives import INT16, INT32, ZERO_UUID, tagged_fields, unsigned_varint
-from millstream.wire.schema import NUMBER_FORMATS, REQUIRED, Field, Schema
+from millstream.wire.schema import NUMBER_FORMATS, REQUIRED, BoundField, Schema
 
 Writer = Callable[[Any], bytes]
 PartsWriter = Callable[[Any, list[bytes]], None]
@@ -57,7 +56,7 @@ def _parts_writer(schema: Schema) -> PartsWriter:
     return source.compiled([*source.untagged(), *source.tagged()])
 
 
-def _field_writer(schema: Schema, field: Field) -> Writer:
+def _field_writer(schema: Schema, field: BoundField) -> Writer:
     """A writer of the value of one field alone."""
     source = _WriterSource(schema)
     write = source.compiled(["value = values", *source.value(field)])
@@ -105,7 +104,7 @@ class _WriterSource:
             " except (ValueError, TypeError, AttributeError, struct_error) as error:",
             "  raise mistake(name, error) from error",
         ]
-        exec("\n".join(lines), self._names)  # noqa: S102  # made of kio's schemas alone: nothing from outside is in it
+        exec("\n".join(lines), self._names)  # noqa: S102  # made of our own layouts alone: nothing from outside is in it
         writer: PartsWriter = self._names["write"]
         return writer
 
@@ -114,13 +113,13 @@ class _WriterSource:
         for field in self._schema.fields:
             if field.tag is not None:
                 continue
-            yield f"name = {field.kafka_name!r}"
-            yield f"value = get({field.kafka_name!r}, REQUIRED)"
+            yield f"name = {field.name!r}"
+            yield f"value = get({field.name!r}, REQUIRED)"
             yield "if value is REQUIRED:"
             if field.default is REQUIRED:
                 yield " raise ValueError('is required and was not given')"
             else:
-                yield f" value = {self.name('default', plain_value(field, field.default))}"
+                yield f" value = {self.name('default', field.default)}"
             yield from self.value(field)
 
     def tagged(self) -> Lines:
@@ -134,11 +133,11 @@ class _WriterSource:
         plans = []
         for field in fields:
             write = _field_writer(self._schema, field)
-            default = b"" if field.default is None else None if field.default is REQUIRED else write(plain_value(field, field.default))
-            plans.append((field.tag, field.kafka_name, write, default))
+            default = b"" if field.default is None else None if field.default is REQUIRED else write(field.default)
+            plans.append((field.tag, field.name, write, default))
         yield f"parts.append(write_tagged({self.name('tagged', plans)}, get))"
 
-    def value(self, field: Field) -> Lines:
+    def value(self, field: BoundField) -> Lines:
         """Write what is in the variable `value`."""
         if field.is_array:
             yield from self._array(field)
@@ -147,7 +146,7 @@ class _WriterSource:
         else:
             yield from self._single(field, "value", is_nullable=field.is_nullable)
 
-    def _array(self, field: Field) -> Lines:
+    def _array(self, field: BoundField) -> Lines:
         yield "if value is None:"
         yield f" {self._null(is_nullable=field.is_nullable, legacy=INT32)}"
         yield "else:"
@@ -163,7 +162,7 @@ class _WriterSource:
             for line in self._single(field, "element", is_nullable=False):
                 yield f"  {line}"
 
-    def _structure(self, field: Field) -> Lines:
+    def _structure(self, field: BoundField) -> Lines:
         assert field.nested is not None
         write = self.name("write", _parts_writer(field.nested))
         if field.is_nullable and field.tag is None:
@@ -174,7 +173,7 @@ class _WriterSource:
         else:
             yield f"{write}(value, parts)"
 
-    def _single(self, field: Field, variable: str, *, is_nullable: bool) -> Lines:
+    def _single(self, field: BoundField, variable: str, *, is_nullable: bool) -> Lines:
         if field.kind in ("string", "bytes", "records"):
             legacy = INT16 if field.kind == "string" else INT32
             yield f"if {variable} is None:"
@@ -207,7 +206,7 @@ def _write_tagged(plans: list[tuple[int, str, Writer, bytes | None]], get: Calla
     return tagged_fields(fields)
 
 
-def _value_writer(field: Field) -> Writer:
+def _value_writer(field: BoundField) -> Writer:
     """Writes a value of fixed size."""
     return _write_uuid if field.kind == "uuid" else struct.Struct(NUMBER_FORMATS[field.kind]).pack
 

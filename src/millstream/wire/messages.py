@@ -1,27 +1,24 @@
-"""Every message that has no codec of its own, and the one door to kio.
+"""Every message that has no codec of its own: bytes to named tuples, plain mappings to bytes.
 
-kio's modules are dear to import, one or two for each version of each message, so a module is imported when the first message of its version
-comes or goes, and the compiled reader or writer is kept. Messages are read into plain values (`plain_message`) and written from plain
-mappings (`message_writer`), by Kafka's names. What comes from outside is bounded in bytes and in elements of arrays, and whatever is wrong
-with it is a `MalformedFrame`.
+The layouts are generated from Kafka's own descriptions (`wire.requests`, `wire.responses`), a module per API that is imported when the
+first message of its kind comes or goes; the compiled reader or writer of a version is kept. What comes from outside is bounded in bytes and
+in elements of arrays, and whatever is wrong with it is a `MalformedFrame`.
 
 Produce and Fetch go through `wire.produce` and `wire.fetch` in the broker; here they serve tests and clients.
 """
 
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
 from millstream.errors import MalformedFrame
 from millstream.files import Buffer
-from millstream.wire.api import API_VERSIONS, ApiKey
+from millstream.wire.api import API_VERSIONS, ApiKey, is_flexible
 from millstream.wire.frames import frame_request, frame_response
 from millstream.wire.message_reader import Budget, Reader, message_reader
 from millstream.wire.message_writer import Writer, message_writer
-from millstream.wire.schema import describe
+from millstream.wire.schema import Schema, schema_at
 
 MAX_REQUEST_BYTES: Final = 8 * 1024 * 1024
 """Biggest body of a request; the big ones, Produce, do not come this way."""
@@ -63,39 +60,23 @@ def decode_response(api_key: int, version: int, *, body: Buffer, start: int = 0)
     return read(memoryview(body), start, Budget(MAX_RESPONSE_ELEMENTS))[0]
 
 
-def entity_class(api_key: int, version: int, kind: str) -> Any:
-    """kio's class for one version of a request or response."""
+def schema_of(api_key: int, version: int, kind: str) -> Schema:
+    """What one version of a request or response looks like."""
     known = API_VERSIONS.get(api_key)
     if known is None or not known.lowest <= version <= known.highest:
         raise MalformedFrame(f"there is no version {version} of {_name(api_key)}")
-    name = ApiKey(api_key).name.lower()
-    class_name = "".join(word.capitalize() for word in name.split("_")) + kind.capitalize()
-    with _without_hypothesis():
-        return getattr(import_module(f"kio.schema.{name}.v{version}.{kind}"), class_name)
+    module = import_module(f"millstream.wire.{kind}s.{ApiKey(api_key).name.lower()}")
+    return schema_at(module.LAYOUT, version, is_flexible=is_flexible(api_key, version))
 
 
 @cache
 def _reader(api_key: int, version: int, kind: str) -> Reader:
-    return message_reader(describe(entity_class(api_key, version, kind)))
+    return message_reader(schema_of(api_key, version, kind))
 
 
 @cache
 def _writer(api_key: int, version: int, kind: str) -> Writer:
-    return message_writer(describe(entity_class(api_key, version, kind)))
-
-
-@contextmanager
-def _without_hypothesis() -> Iterator[None]:
-    """kio imports hypothesis wherever it is installed, which costs a start 0.4 s; unless somebody has loaded it, hide it meanwhile."""
-    name = "hypothesis"
-    if name in sys.modules:
-        yield
-        return
-    sys.modules[name] = None  # type: ignore[assignment]  # None is how an import is made to fail
-    try:
-        yield
-    finally:
-        del sys.modules[name]
+    return message_writer(schema_of(api_key, version, kind))
 
 
 def _name(api_key: int) -> str:

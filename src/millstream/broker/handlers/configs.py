@@ -70,7 +70,9 @@ class ConfigsFamily:
     @api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1)
     def list_config_resources(self, request: Request) -> Fields:
         """What there are options of, by kind."""
-        kinds = set(getattr(request.decode(), "resource_types", (CLIENT_METRICS,))) or {*self._kinds, CLIENT_METRICS}
+        # Version 0 only knew of metrics (KIP-714), and had no field to say so.
+        asked = request.decode().resource_types if request.api_version else (CLIENT_METRICS,)
+        kinds = set(asked) or {*self._kinds, CLIENT_METRICS}
         if not kinds <= {*self._kinds, CLIENT_METRICS}:
             return {"error_code": UnsupportedVersion.code, "config_resources": []}
         resources = [

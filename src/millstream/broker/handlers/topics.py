@@ -91,11 +91,9 @@ class TopicsFamily:
 
     async def _delete_topics(self, message: Any) -> Fields:
         timeout_ms = message.timeout_ms
-        asked: list[tuple[str | None, UUID | None]]
-        if hasattr(message, "topic_names"):
-            asked = [(name, None) for name in message.topic_names]
-        else:
-            asked = [(topic.name, topic.topic_id) for topic in message.topics]
+        # Version 6 (KIP-516) asks with `topics`, older ones with `topic_names`.
+        asked: list[tuple[str | None, UUID | None]] = [(name, None) for name in message.topic_names]
+        asked += ((topic.name, topic.topic_id) for topic in message.topics)
         counts = Counter(asked)
         topics = self._controller.view.topics
         once = [name for (name, topic_id), count in counts.items() if name is not None and topic_id is None and count == 1]

@@ -1,0 +1,54 @@
+"""ReadShareGroupStateRequest (key 84), versions 0 to 0. Written by `codegen.messages`: do not edit."""
+
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from millstream.wire.schema import STRUCTURE, Field, Layout
+
+
+class PartitionData(NamedTuple):
+    """A part of it."""
+
+    partition: int = 0
+    leader_epoch: int = 0
+
+
+PARTITION_DATA: Final = Layout(
+    PartitionData,
+    (
+        Field("partition", "int32", 0, 0),
+        Field("leader_epoch", "int32", 0, 0),
+    ),
+)
+
+
+class ReadStateData(NamedTuple):
+    """A part of it."""
+
+    topic_id: UUID | None = None
+    partitions: tuple[PartitionData, ...] = ()
+
+
+READ_STATE_DATA: Final = Layout(
+    ReadStateData,
+    (
+        Field("topic_id", "uuid", 0, 0, nullable_from=0),
+        Field("partitions", STRUCTURE, 0, 0, is_array=True, nested=PARTITION_DATA),
+    ),
+)
+
+
+class ReadShareGroupStateRequest(NamedTuple):
+    """The message."""
+
+    group_id: str = ""
+    topics: tuple[ReadStateData, ...] = ()
+
+
+LAYOUT: Final = Layout(
+    ReadShareGroupStateRequest,
+    (
+        Field("group_id", "string", 0, 0),
+        Field("topics", STRUCTURE, 0, 0, is_array=True, nested=READ_STATE_DATA),
+    ),
+)

@@ -1,0 +1,23 @@
+"""BrokerRegistrationResponse (key 62), versions 0 to 4. Written by `codegen.messages`: do not edit."""
+
+from typing import Final, NamedTuple
+
+from millstream.wire.schema import Field, Layout
+
+
+class BrokerRegistrationResponse(NamedTuple):
+    """The message."""
+
+    throttle_time_ms: int = 0
+    error_code: int = 0
+    broker_epoch: int = -1
+
+
+LAYOUT: Final = Layout(
+    BrokerRegistrationResponse,
+    (
+        Field("throttle_time_ms", "timedelta_i32", 0, 4, default=0),
+        Field("error_code", "error_code", 0, 4, default=0),
+        Field("broker_epoch", "int64", 0, 4, default=-1),
+    ),
+)
