@@ -7,9 +7,9 @@ from typing import Any
 import fastavro
 from hypothesis import event, given, settings
 
-from millstream.registry.avro.compatibility import incompatibilities
-from millstream.registry.avro.parser import parse_schema
-from millstream.registry.avro.text import canonical_form, registered_text
+from millstream.avro.compatibility import incompatibilities
+from millstream.avro.parser import parse_schema
+from millstream.avro.text import canonical_form, registered_text
 from tests.properties.avro_schemas import Document, pairs, schemas, witnesses
 
 

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from millstream.registry.avro.levels import Earlier, Level, compatibility_messages
-from millstream.registry.avro.parser import ParsedSchema
-from millstream.registry.avro.text import registered_text, resolved_text
+from millstream.avro.levels import Earlier, Level, compatibility_messages
+from millstream.avro.parser import ParsedSchema
+from millstream.avro.text import registered_text, resolved_text
 from millstream.registry.client import Reference
 from millstream.registry.errors import IdDoesNotMatch, IncompatibleSchema, InvalidRequest, InvalidSchema, OperationNotPermitted
 from millstream.registry.metadata import property_of, reserved_messages, with_configured_metadata

@@ -8,7 +8,7 @@ ones reads each text once.
 from collections import OrderedDict
 from typing import Final
 
-from millstream.registry.avro.parser import ParsedSchema, SchemaError, parse_schema
+from millstream.avro.parser import ParsedSchema, SchemaError, parse_schema
 from millstream.registry.client import Reference
 from millstream.registry.errors import InvalidSchema
 from millstream.registry.state import RegistryState

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from millstream.registry.avro.levels import Level
+from millstream.avro.levels import Level
 from millstream.registry.errors import (
     ConfigNotFound,
     InvalidLevel,

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from millstream.registry.avro.text import resolved_text
+from millstream.avro.text import resolved_text
 from millstream.registry.registration import Registrar
 from millstream.registry.stored import StoredVersion
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from millstream.registry.avro.parser import MAX_DEPTH, MAX_TEXT_BYTES, SchemaError, parse_schema
-from millstream.registry.avro.schema import Array, Enum, Record, Union
-from tests.unit.registry.avro.schemas import enum, field, fixed, record
+from millstream.avro.parser import MAX_DEPTH, MAX_TEXT_BYTES, SchemaError, parse_schema
+from millstream.avro.schema import Array, Enum, Record, Union
+from tests.unit.avro.schemas import enum, field, fixed, record
 
 
 def refusal(document: Any, *, is_strict: bool = True) -> str:

@@ -14,8 +14,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from millstream.registry.avro.parser import ParsedSchema
-from millstream.registry.avro.schema import (
+from millstream.avro.parser import ParsedSchema
+from millstream.avro.schema import (
     NO_DEFAULT,
     Array,
     Enum,

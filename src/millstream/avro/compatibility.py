@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from millstream.registry.avro.schema import NO_DEFAULT, Array, Enum, Field, Fixed, Map, Named, Record, Schema, Union, short_name, type_name
+from millstream.avro.schema import NO_DEFAULT, Array, Enum, Field, Fixed, Map, Named, Record, Schema, Union, short_name, type_name
 
 MAX_TOLD: Final = 50
 PROMOTIONS: Final = {

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from millstream.registry.avro.compatibility import Incompatibility, incompatibilities
-from millstream.registry.avro.schema import Schema
+from millstream.avro.compatibility import Incompatibility, incompatibilities
+from millstream.avro.schema import Schema
 
 
 class Level(StrEnum):

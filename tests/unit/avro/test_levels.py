@@ -2,8 +2,8 @@
 
 import pytest
 
-from millstream.registry.avro.levels import Earlier, Level, compatibility_messages
-from tests.unit.registry.avro.schemas import field, record, schema
+from millstream.avro.levels import Earlier, Level, compatibility_messages
+from tests.unit.avro.schemas import field, record, schema
 
 BASE = record(field("a", "int"))
 WITH_DEFAULT = record(field("a", "int"), field("b", "int", default=1))

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from millstream.registry.avro.defaults import why_not_a_default
-from millstream.registry.avro.schema import (
+from millstream.avro.defaults import why_not_a_default
+from millstream.avro.schema import (
     NO_DEFAULT,
     PRIMITIVES,
     Array,

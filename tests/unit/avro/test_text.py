@@ -6,9 +6,9 @@ from typing import Any
 import fastavro
 import pytest
 
-from millstream.registry.avro.parser import parse_schema
-from millstream.registry.avro.text import canonical_form, rabin_fingerprint, registered_text, resolved_text, sha256_fingerprint
-from tests.unit.registry.avro.schemas import decimal, enum, field, fixed, record
+from millstream.avro.parser import parse_schema
+from millstream.avro.text import canonical_form, rabin_fingerprint, registered_text, resolved_text, sha256_fingerprint
+from tests.unit.avro.schemas import decimal, enum, field, fixed, record
 
 
 def stored(document: Any, **options: Any) -> str:

@@ -7,7 +7,7 @@ The specification's table: bytes and fixed are texts whose code points up to 255
 import json
 from typing import Final
 
-from millstream.registry.avro.schema import NO_DEFAULT, Array, Enum, Fixed, Json, Map, Record, Schema, Union, type_name
+from millstream.avro.schema import NO_DEFAULT, Array, Enum, Fixed, Json, Map, Record, Schema, Union, type_name
 
 INTEGERS: Final = {"int": 31, "long": 63}
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from millstream.registry.avro.compatibility import MAX_TOLD, Incompatibility, incompatibilities
-from tests.unit.registry.avro.schemas import decimal, enum, field, fixed, record, schema
+from millstream.avro.compatibility import MAX_TOLD, Incompatibility, incompatibilities
+from tests.unit.avro.schemas import decimal, enum, field, fixed, record, schema
 
 LIST = record(field("next", ["null", "R"]), field("x", "int"))
 

@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from millstream.registry.avro.parser import parse_schema
-from millstream.registry.avro.schema import Schema
+from millstream.avro.parser import parse_schema
+from millstream.avro.schema import Schema
 
 
 def record(*fields: dict[str, Any], name: str = "R", **more: Any) -> dict[str, Any]:
