@@ -12,8 +12,8 @@ from bench.peers.broker import Broker
 from bench.spark_session import connector_jars, session
 from bench.topics import create_topic
 from millstream.client.cluster import Cluster
-from millstream.client.list_offsets import LATEST
-from millstream.client.topic_partition import TopicPartition
+from millstream.offset import LATEST
+from millstream.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-Buffer = bytes | bytearray | memoryview
+from millstream.buffer import Buffer
+
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 """Says nothing about the disk: the process, or the system, has too many files and connections open."""
 

@@ -7,10 +7,10 @@ import pytest
 from millstream.client.cluster import Cluster
 from millstream.client.errors import BrokerUnavailable
 from millstream.client.fetch import FetchFrom, FetchRequest
-from millstream.client.list_offsets import EARLIEST, LATEST, MAX_TIMESTAMP
 from millstream.client.produce import BatchFor, ProduceRequest
-from millstream.client.topic_partition import TopicPartition
 from millstream.errors import CorruptMessage, OffsetOutOfRange, UnknownTopicOrPartition
+from millstream.offset import EARLIEST, LATEST, MAX_TIMESTAMP
+from millstream.topic_partition import TopicPartition
 from millstream.wire.records import decode_records, split_batches
 from tests.batches import encode_batch, now_ms
 from tests.brokers import Broker, StartBroker

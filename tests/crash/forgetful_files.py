@@ -18,7 +18,8 @@ from itertools import count
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
-from millstream.files import Buffer, FileHandle, Files
+from millstream.buffer import Buffer
+from millstream.files import FileHandle, Files
 
 
 class Fate(Enum):

@@ -5,7 +5,6 @@ from collections import deque
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from millstream.client.topic_partition import TopicPartition
 from millstream.errors import (
     DuplicateSequenceNumber,
     MessageTooLarge,
@@ -14,6 +13,7 @@ from millstream.errors import (
     OutOfOrderSequenceNumber,
 )
 from millstream.spark.delivery import LAST_SEQUENCE, PartitionQueue, QueuedBatch, Verdict
+from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import read_header
 from millstream.wire.compression import Codec
 from millstream.wire.records import ProducerStamp, Record, decode_records, encode_batch

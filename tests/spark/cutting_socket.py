@@ -6,7 +6,7 @@ A producer that sends through them loses requests before the broker has read the
 import socket
 from typing import Any
 
-from millstream.client.address import Address
+from millstream.address import Address
 from millstream.client.transport import open_tcp
 
 

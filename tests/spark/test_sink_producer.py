@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from millstream.client.errors import BrokerUnavailable
-from millstream.client.topic_partition import TopicPartition
 from millstream.spark.batch_encoding import BatchPacker
 from millstream.spark.batch_kernels import row_sizes
 from millstream.spark.binary_columns import Rows, binary_column, no_headers, null_column
@@ -18,6 +17,7 @@ from millstream.spark.delivery import DeliveryFailed
 from millstream.spark.producer_settings import Compression, ProducerSettings
 from millstream.spark.raw_producer import RawProducer
 from millstream.spark.worker_producers import borrow_producer
+from millstream.topic_partition import TopicPartition
 from millstream.wire.compression import Codec
 from tests.brokers import Broker, StartBroker
 from tests.spark.cutting_socket import Breaks

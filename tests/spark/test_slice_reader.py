@@ -6,13 +6,14 @@ from typing import Any
 import pytest
 
 from millstream.client.cluster import Cluster
-from millstream.client.list_offsets import EARLIEST, OffsetAndTime
-from millstream.client.topic_partition import TopicPartition
+from millstream.client.list_offsets import OffsetAndTime
+from millstream.offset import EARLIEST
 from millstream.spark.data_loss import DataLoss
 from millstream.spark.options import parse_read_options
 from millstream.spark.planning import Slice
 from millstream.spark.record_kernel import WITH_VALUE
 from millstream.spark.slice_reader import SliceReader
+from millstream.topic_partition import TopicPartition
 from tests.brokers import Broker
 from tests.spark.admin import delete_records
 from tests.spark.topic_content import Message, write

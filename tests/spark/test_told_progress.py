@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from millstream.client.cluster import Cluster
-from millstream.client.topic_partition import TopicPartition
 from millstream.errors import MalformedFrame
 from millstream.spark.told_progress import ToldProgress
+from millstream.topic_partition import TopicPartition
 from tests.brokers import Broker
 from tests.spark.admin import committed, member_of
 from tests.spark.topic_content import write_numbers

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from millstream.files import Buffer, FileHandle, Files
+from millstream.buffer import Buffer
+from millstream.files import FileHandle, Files
 
 
 class StutteringFiles(Files):

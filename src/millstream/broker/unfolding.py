@@ -10,7 +10,7 @@ from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from typing import Final
 
-from millstream.files import Buffer
+from millstream.buffer import Buffer
 from millstream.wire.compression import UnfoldsTooFar, forget
 
 ORDINARY_RECORDS: Final = 20_000

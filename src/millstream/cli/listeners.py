@@ -7,7 +7,7 @@ protocol is PLAINTEXT. More than that, or another protocol, is refused: to leave
 
 from typing import NamedTuple
 
-from millstream.cli.address import Address, check_advertised, parse_address
+from millstream.address import Address, check_advertised, parse_listen_address
 from millstream.errors import UsageError
 
 PLAINTEXT = "PLAINTEXT"
@@ -52,7 +52,7 @@ def _parse(option: str, element: str) -> tuple[str, Address]:
     name, separator, place = element.partition("://")
     if not separator or not name:
         raise UsageError(f"{option} takes NAME://HOST:PORT, for example {PLAINTEXT}://127.0.0.1:9092, and got {element!r}.")
-    return name.upper(), parse_address(place, option)
+    return name.upper(), parse_listen_address(place, option)
 
 
 def _protocols(text: str) -> dict[str, str]:

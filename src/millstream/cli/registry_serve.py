@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from millstream.cli.address import Address, parse_address
+from millstream.address import Address, parse_listen_address
 from millstream.cli.parameters import DEFAULT_BROKERS, Brokers, ClientOptions, parse_assignment
 from millstream.errors import UsageError
 from millstream.log_lines import log_to_stderr
@@ -44,8 +44,8 @@ def serve(
 
     options = {"bootstrap.servers": brokers, **dict(parse_assignment(text, "-X") for text in client_options or [])}
     log_to_stderr(log_level)
-    with bind(*parse_address(listen, "--listen"), is_required=True) as listener:
+    with bind(*parse_listen_address(listen, "--listen"), is_required=True) as listener:
         address = Address(*listener.getsockname()[:2])
-        url = f"http://{parse_address(advertise, '--advertise')}" if advertise else reachable_url(*address)
+        url = f"http://{parse_listen_address(advertise, '--advertise')}" if advertise else reachable_url(*address)
         started = RegistryOptions(client_options=options, url=url, topic=topic)
         asyncio.run(serve(started, listener, on_ready=lambda: print(f"ready: registry {address}", flush=True)))

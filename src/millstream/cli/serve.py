@@ -19,7 +19,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from millstream.cli.address import Address, check_advertised, parse_address
+from millstream.address import Address, check_advertised, parse_listen_address
 from millstream.cli.listeners import take_listeners
 from millstream.cli.properties import parse_assignments, read_properties
 from millstream.errors import UsageError
@@ -79,12 +79,12 @@ def server_options(flags: argparse.Namespace) -> "ServerOptions":
     options |= parse_assignments(flags.options)
     _pass_over(options)
     configured = take_listeners(options)
-    listen = configured.listen or parse_address(DEFAULT_LISTEN, "--listen")
+    listen = configured.listen or parse_listen_address(DEFAULT_LISTEN, "--listen")
     if flags.listen is not None:
-        listen = parse_address(flags.listen, "--listen")
+        listen = parse_listen_address(flags.listen, "--listen")
     if flags.zookeeper is not None and flags.coordination is not None:
         raise UsageError("--coordination is for the embedded coordination, --zookeeper for a real one: give one of the two.")
-    coordination = parse_address(flags.coordination or DEFAULT_COORDINATION, "--coordination")
+    coordination = parse_listen_address(flags.coordination or DEFAULT_COORDINATION, "--coordination")
     return ServerOptions(
         listen_host=listen.host,
         listen_port=listen.port,
@@ -114,13 +114,13 @@ def registry_address(flags: argparse.Namespace) -> RegistryAddress | None:
     if missing:
         print(f"millstream: without a schema registry, because {' and '.join(missing)} are not installed: {INSTALL}", file=sys.stderr)
         return None
-    return RegistryAddress(parse_address(flags.registry or DEFAULT_REGISTRY, "--registry"), flags.registry is not None)
+    return RegistryAddress(parse_listen_address(flags.registry or DEFAULT_REGISTRY, "--registry"), flags.registry is not None)
 
 
 def _advertised_address(flag: str | None) -> Address | None:
     if flag is None:
         return None
-    return check_advertised(parse_address(flag, "--advertise"), f"--advertise {flag}")
+    return check_advertised(parse_listen_address(flag, "--advertise"), f"--advertise {flag}")
 
 
 def _zookeeper(flag: str | None) -> str | None:
@@ -129,7 +129,7 @@ def _zookeeper(flag: str | None) -> str | None:
         return None
     hosts, slash, chroot = flag.partition("/")
     for host in hosts.split(","):
-        parse_address(host, "--zookeeper")
+        parse_listen_address(host, "--zookeeper")
     if slash and (not chroot or chroot.endswith("/")):
         raise UsageError(f"--zookeeper got {flag!r}: after the addresses stands a path such as /millstream, or nothing.")
     return flag

@@ -7,10 +7,10 @@ UNSUPPORTED_VERSION and does not hang up, so it is asked once more, in version 0
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from millstream.buffer import Buffer
 from millstream.client.errors import kafka_error
 from millstream.client.request import Request
 from millstream.errors import MalformedFrame, UnsupportedVersion
-from millstream.files import Buffer
 from millstream.wire.api import ApiKey
 from millstream.wire.messages import decode_response, encode_request_body
 from millstream.wire.primitives import INT16

@@ -19,14 +19,14 @@ from time import monotonic
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
-from millstream.client.address import Address
+from millstream.address import Address
+from millstream.buffer import Buffer
 from millstream.client.api_versions import Ranges, negotiate
 from millstream.client.conversation import Conversation, Pending
 from millstream.client.errors import AnswerTimedOut, BrokerUnavailable
 from millstream.client.request import Request
 from millstream.client.transport import OpenSocket, open_tcp
 from millstream.errors import MalformedFrame
-from millstream.files import Buffer
 from millstream.wire.frames import SIZE_BYTES, read_size
 
 T = TypeVar("T")

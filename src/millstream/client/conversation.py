@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar, cast
 
+from millstream.buffer import Buffer
 from millstream.client.request import Request
 from millstream.errors import MalformedFrame, UnsupportedVersion
-from millstream.files import Buffer
 from millstream.wire.api import ApiKey
 from millstream.wire.frames import encode_request_header, read_response_header
 from millstream.wire.primitives import INT32

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from millstream.client.topic_partition import TopicPartition
+from millstream.buffer import Buffer
 from millstream.errors import MalformedFrame
-from millstream.files import Buffer
+from millstream.topic_partition import TopicPartition
 from millstream.wire.api import ApiKey
 from millstream.wire.primitives import (
     compact_string,

@@ -4,14 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from millstream.client.request import MessageRequest
-from millstream.client.topic_partition import TopicPartition
+from millstream.offset import MAX_TIMESTAMP
+from millstream.topic_partition import TopicPartition
 from millstream.wire.api import ApiKey
-
-LATEST: Final = -1
-"""The offset after the last record that may be read."""
-EARLIEST: Final = -2
-MAX_TIMESTAMP: Final = -3
-"""The record with the largest timestamp (KIP-734; brokers since Kafka 3.0)."""
 
 _CONSUMER: Final = -1
 _FIRST_WITH_ISOLATION: Final = 2

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
-from millstream.client.address import Address
+from millstream.address import Address
 from millstream.client.errors import kafka_error
 from millstream.client.request import MessageRequest
 from millstream.wire.api import ApiKey

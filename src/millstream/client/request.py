@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from millstream.files import Buffer
+from millstream.buffer import Buffer
 from millstream.wire.api import API_VERSIONS
 from millstream.wire.messages import decode_response, encode_request_body
 

@@ -7,7 +7,7 @@ or authenticated if it has to be. The default is plain TCP without Nagle's delay
 import socket
 from collections.abc import Callable
 
-from millstream.client.address import Address
+from millstream.address import Address
 from millstream.client.errors import BrokerUnavailable
 
 OpenSocket = Callable[[Address, float], socket.socket]

@@ -11,6 +11,7 @@ It does not wait: who wants to wait hangs a callback on `high_watermark` or `dur
 
 from collections.abc import Callable, Sequence
 
+from millstream.buffer import Buffer
 from millstream.cluster.watermark import Watermark
 from millstream.coordination.cluster_view import PartitionState
 from millstream.errors import (
@@ -21,7 +22,6 @@ from millstream.errors import (
     OffsetOutOfRange,
     UnknownLeaderEpoch,
 )
-from millstream.files import Buffer
 from millstream.log.batch_framing import not_one_batch
 from millstream.log.log import AppendResult, Log
 from millstream.log.record_check import CheckedBatch, RecordCheck

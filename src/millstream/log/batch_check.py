@@ -5,6 +5,7 @@ batch with a right CRC and a wrong inside is its producer's own making and has t
 (`first_bytes`). Where the topic wants the records looked at (compaction needs keys, recompression needs everything), see `record_check`.
 """
 
+from millstream.buffer import Buffer
 from millstream.errors import (
     CorruptMessage,
     InvalidRecord,
@@ -15,7 +16,6 @@ from millstream.errors import (
     TransactionalIdAuthorizationFailed,
     UnsupportedCompressionType,
 )
-from millstream.files import Buffer
 from millstream.log.batch_framing import why_not_one_batch
 from millstream.log.config import LogConfig
 from millstream.log.first_bytes import check_first_bytes

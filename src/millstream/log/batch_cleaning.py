@@ -17,8 +17,8 @@ from struct import Struct
 
 from crc32c import crc32c
 
+from millstream.buffer import Buffer
 from millstream.errors import CorruptMessage, InvalidRecord
-from millstream.files import Buffer
 from millstream.log.config import LONG_MAX
 from millstream.log.record_walk import WalkedRecords, walk_records
 from millstream.wire.batch import (

@@ -8,8 +8,8 @@ comparison in `batch_check`. In one thing we are stricter: bytes behind the batc
 import struct
 from typing import Final
 
+from millstream.buffer import Buffer
 from millstream.errors import CorruptMessage, InvalidRecord, KafkaError
-from millstream.files import Buffer
 from millstream.wire.batch import LENGTH_OVERHEAD, MAGIC
 
 _LENGTH: Final = struct.Struct(">i")

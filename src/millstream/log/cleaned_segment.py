@@ -7,7 +7,8 @@
 from pathlib import Path
 from typing import ClassVar
 
-from millstream.files import Buffer, Files
+from millstream.buffer import Buffer
+from millstream.files import Files
 from millstream.log.config import LogConfig
 from millstream.log.segment import LOG_SUFFIX, Segment
 

@@ -13,8 +13,8 @@ that breaks off in the middle, a second record whose sizes do not add up. `check
 
 from typing import Final
 
+from millstream.buffer import Buffer
 from millstream.errors import InvalidRecord
-from millstream.files import Buffer
 from millstream.wire.batch import CODEC_MASK, HEADER_SIZE, BatchHeader
 
 _SMALLEST_RECORD: Final = 7

@@ -4,8 +4,8 @@ A fetch may end inside a batch; that piece is left out. Everything before it has
 the end of the log; otherwise nothing of it is written.
 """
 
+from millstream.buffer import Buffer
 from millstream.errors import CorruptMessage
-from millstream.files import Buffer
 from millstream.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, BatchHeader, compute_crc, read_header
 
 

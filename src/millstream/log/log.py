@@ -21,8 +21,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from millstream.buffer import Buffer
 from millstream.errors import OffsetOutOfRange, StorageError
-from millstream.files import Buffer
 from millstream.log import record_check
 from millstream.log.batch_check import check_batch, check_own_batch
 from millstream.log.checkpoints import TopicPartition

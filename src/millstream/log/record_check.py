@@ -12,8 +12,8 @@ What cannot be decompressed is an `InvalidRecord`: clients try again what is cal
 
 from typing import Final, NamedTuple, Self
 
+from millstream.buffer import Buffer
 from millstream.errors import CorruptMessage, InvalidRecord, MessageTooLarge
-from millstream.files import Buffer
 from millstream.log.config import LogConfig
 from millstream.log.record_scan import RecordRules, RecordScan
 from millstream.wire.batch import HEADER_SIZE, BatchHeader, read_header

@@ -8,8 +8,8 @@ is named by its number (KIP-467), and so are all others that do; Kafka's rules a
 A record costs somewhat less than a microsecond. Whoever has an event loop to look after takes slices.
 """
 
+from millstream.buffer import Buffer
 from millstream.errors import InvalidRecord, InvalidTimestamp, RecordError
-from millstream.files import Buffer
 from millstream.log.config import LogConfig
 from millstream.log.record_walk import RecordWalk, WalkedRecords
 from millstream.wire.batch import NO_TIMESTAMP, BatchHeader

@@ -3,8 +3,8 @@
 record   varint size of what follows | int8 attributes | varlong timestamp delta | varint offset delta | the rest is stepped over
 """
 
+from millstream.buffer import Buffer
 from millstream.errors import InvalidRecord
-from millstream.files import Buffer
 from millstream.wire.batch import BatchHeader
 from millstream.wire.records import SMALLEST_RECORD, read_varint
 

@@ -13,8 +13,8 @@ A long key is replaced by its digest, which is longer than any short key and so 
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple
 
+from millstream.buffer import Buffer
 from millstream.errors import InvalidRecord
-from millstream.files import Buffer
 
 MAX_SHORT_KEY = 32
 DIGEST_SIZE = MAX_SHORT_KEY + 1

@@ -22,8 +22,9 @@ from pathlib import Path
 from struct import Struct
 from typing import NamedTuple, Self
 
+from millstream.buffer import Buffer
 from millstream.errors import CorruptMessage
-from millstream.files import Buffer, FileHandle, Files
+from millstream.files import FileHandle, Files
 from millstream.log.config import LogConfig
 from millstream.log.offset_index import ENTRY as OFFSET_ENTRY
 from millstream.log.offset_index import OffsetIndex

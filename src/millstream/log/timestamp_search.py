@@ -16,8 +16,9 @@ nobody waits.
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from millstream.buffer import Buffer
 from millstream.errors import InvalidRecord, KafkaError
-from millstream.files import Buffer, FileHandle, Files
+from millstream.files import FileHandle, Files
 from millstream.log.segment import Segment, TimestampOffset
 from millstream.log.segments import Segments
 from millstream.wire.batch import HEADER_SIZE, BatchHeader

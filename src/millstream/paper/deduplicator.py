@@ -14,9 +14,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Final
 
-from millstream.client.topic_partition import TopicPartition
 from millstream.errors import UsageError
 from millstream.paper.message import ConsumedMessage
+from millstream.topic_partition import TopicPartition
 
 CAPACITY: Final = 1_000_000
 

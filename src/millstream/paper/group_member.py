@@ -16,7 +16,6 @@ from time import monotonic
 from typing import Final
 
 from millstream.client.errors import BrokerUnavailable
-from millstream.client.topic_partition import TopicPartition
 from millstream.coordination import paths
 from millstream.coordination.interface import Coordination, SessionState, WatchEvent
 from millstream.errors import UnknownTopicOrPartition
@@ -28,6 +27,7 @@ from millstream.paper.settings import ConsumerSettings
 from millstream.paper.start_offsets import Target, rewind_offsets
 from millstream.paper.stream import MessageStream
 from millstream.paper.subscription import Subscription
+from millstream.topic_partition import TopicPartition
 from millstream.zookeeper.errors import ConnectionLost, NodeExists, SessionExpired
 
 _log = logging.getLogger(__name__)

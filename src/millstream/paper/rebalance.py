@@ -15,7 +15,6 @@ from typing import Final, TypeVar
 
 from millstream.client.cluster import Cluster
 from millstream.client.errors import BrokerUnavailable
-from millstream.client.topic_partition import TopicPartition
 from millstream.coordination.interface import WatchEvent
 from millstream.errors import KafkaError
 from millstream.paper.assignment import assign_range, streams_of
@@ -25,6 +24,7 @@ from millstream.paper.progress import Claim
 from millstream.paper.settings import ConsumerSettings
 from millstream.paper.start_offsets import read_ends, start_offset
 from millstream.paper.stream import MessageStream
+from millstream.topic_partition import TopicPartition
 
 _log = logging.getLogger(__name__)
 

@@ -23,10 +23,10 @@ from millstream.client.connection import CLIENT_ID, TIMEOUT_S, Connection
 from millstream.client.conversation import Pending
 from millstream.client.errors import kafka_error
 from millstream.client.fetch import FetchAnswer, FetchedPartition, FetchFrom, FetchRequest
-from millstream.client.list_offsets import EARLIEST, LATEST
-from millstream.client.topic_partition import TopicPartition
 from millstream.client.transport import OpenSocket, open_tcp
+from millstream.offset import EARLIEST, LATEST
 from millstream.paper.message import ConsumedMessage, Headers, milliseconds_of
+from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import read_header
 from millstream.wire.records import Record, decode_records, split_batches
 

@@ -10,11 +10,11 @@ from datetime import datetime
 from typing import Literal, NamedTuple
 
 from millstream.client.cluster import Cluster
-from millstream.client.list_offsets import EARLIEST, LATEST
-from millstream.client.topic_partition import TopicPartition
 from millstream.errors import UsageError
+from millstream.offset import EARLIEST, LATEST
 from millstream.paper.message import milliseconds_of
 from millstream.paper.settings import ConsumerSettings
+from millstream.topic_partition import TopicPartition
 
 Target = int | datetime | Literal["earliest", "latest"]
 """Where to rewind to: an offset, the first message at or after a point in time, or an end of the log."""

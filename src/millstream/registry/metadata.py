@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from millstream.registry.avro.parser import ParsedSchema
-from millstream.registry.avro.schema import Record
+from millstream.avro.parser import ParsedSchema
+from millstream.avro.schema import Record
 from millstream.registry.stored import Content, canonical_json
 
 RESERVED: Final = "confluent:reserved"

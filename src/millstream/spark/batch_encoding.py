@@ -14,11 +14,11 @@ from typing import Final
 import numpy as np
 from crc32c import crc32c
 
-from millstream.client.topic_partition import TopicPartition
-from millstream.files import Buffer
+from millstream.buffer import Buffer
 from millstream.spark.batch_kernels import first_record_size, group_rows, write_records
 from millstream.spark.binary_columns import Bytes, Offsets, Rows
 from millstream.spark.producer_settings import Compression
+from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import CRC_START, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC
 from millstream.wire.compression import Codec, compress
 from millstream.wire.records import ProducerStamp

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from millstream.offset import EARLIEST, LATEST
 from millstream.spark.data_loss import report_data_loss
 from millstream.spark.options import ReadOptions
 from millstream.spark.planning import Slice, split_slices
-from millstream.spark.positions import EARLIEST, LATEST, AtEdge
+from millstream.spark.positions import AtEdge
 from millstream.spark.read_plan import ReadPlan
 from millstream.spark.slice_partition import SlicePartition
 from millstream.spark.source_offsets import SourceOffsets

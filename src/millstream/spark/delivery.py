@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Final
 
+from millstream.buffer import Buffer
 from millstream.client.errors import ClientError, is_retriable
-from millstream.client.topic_partition import TopicPartition
 from millstream.errors import (
     CorruptMessage,
     DuplicateSequenceNumber,
@@ -25,7 +25,7 @@ from millstream.errors import (
     OutOfOrderSequenceNumber,
     RecordListTooLarge,
 )
-from millstream.files import Buffer
+from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import NO_PRODUCER_ID, read_header
 from millstream.wire.compression import codec_of
 from millstream.wire.records import ProducerStamp, decode_records, encode_batch

@@ -12,9 +12,9 @@ from typing import Any, Final, TypeVar
 from millstream.client.cluster import Cluster
 from millstream.client.errors import BrokerUnavailable, is_retriable, kafka_error
 from millstream.client.request import MessageRequest
-from millstream.client.topic_partition import TopicPartition
 from millstream.errors import KafkaError, UnknownMemberId
 from millstream.spark.planning import Offsets
+from millstream.topic_partition import TopicPartition
 from millstream.wire.api import ApiKey
 
 T = TypeVar("T")

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from millstream.errors import UsageError
+from millstream.offset import EARLIEST, LATEST
 from millstream.registry.addresses import Addresses, parse_addresses
 from millstream.spark.positions import (
-    EARLIEST,
-    LATEST,
     AtEdge,
     AtOffsets,
     OptionError,

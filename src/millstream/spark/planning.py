@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
-from millstream.client.topic_partition import TopicPartition
+from millstream.topic_partition import TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
 

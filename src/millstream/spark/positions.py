@@ -11,14 +11,10 @@ not known here.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
-from millstream.client.topic_partition import TopicPartition
 from millstream.errors import UsageError
-
-EARLIEST: Final = -2
-LATEST: Final = -1
-
+from millstream.offset import EARLIEST, LATEST
+from millstream.topic_partition import TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
 

@@ -20,12 +20,12 @@ from millstream.client.errors import BrokerUnavailable, kafka_error
 from millstream.client.metadata import NO_LEADER, TopicMetadata
 from millstream.client.produce import BatchFor, ProduceAnswer, ProducedPartition, ProduceRequest
 from millstream.client.request import MessageRequest
-from millstream.client.topic_partition import TopicPartition
 from millstream.client.transport import OpenSocket, open_tcp
 from millstream.errors import InvalidTopic, MessageTooLarge, MillstreamError, UnknownTopicOrPartition
 from millstream.spark.batch_encoding import OpenBatch
 from millstream.spark.delivery import DeliveryFailed, PartitionQueue, QueuedBatch, Verdict
 from millstream.spark.producer_settings import ProducerSettings
+from millstream.topic_partition import TopicPartition
 from millstream.wire.api import ApiKey
 from millstream.wire.batch import NO_SEQUENCE
 from millstream.wire.records import NO_PRODUCER, ProducerStamp

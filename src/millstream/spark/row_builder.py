@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from millstream.client.topic_partition import TopicPartition
 from millstream.errors import MillstreamError
 from millstream.spark.field_formats import TypedColumn, make_format
 from millstream.spark.read_plan import CORRUPT_COLUMNS, Field, ReadPlan
 from millstream.spark.record_buffers import ROW_CAPACITY, RecordBuffers, arrow_numbers
 from millstream.spark.record_kernel import WITH_HEADERS, WITH_KEY, WITH_VALUE
+from millstream.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 from millstream.client.cluster import Cluster
 from millstream.client.errors import kafka_error
 from millstream.client.request import MessageRequest
-from millstream.client.topic_partition import TopicPartition
 from millstream.spark.group_progress import LAST_WITH_TOPIC_NAMES, GroupProgress
+from millstream.topic_partition import TopicPartition
 from millstream.wire.api import ApiKey
 
 

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 from crc32c import crc32c
 
-from millstream.client.topic_partition import TopicPartition
 from millstream.errors import CorruptMessage, KafkaError
 from millstream.spark.record_buffers import BYTE_CAPACITY, ROW_CAPACITY, RecordBuffers
 from millstream.spark.record_kernel import (
@@ -33,6 +32,7 @@ from millstream.spark.record_kernel import (
     SMALLEST_RECORD,
     scan_batches,
 )
+from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import CODEC_MASK, CONTROL, CRC_START, TRANSACTIONAL
 from millstream.wire.compression import codec_of, decompress
 

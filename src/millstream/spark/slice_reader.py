@@ -19,15 +19,15 @@ from millstream.client.connection import Connection
 from millstream.client.conversation import Pending
 from millstream.client.errors import BrokerUnavailable
 from millstream.client.fetch import READ_COMMITTED, READ_UNCOMMITTED, FetchAnswer, FetchedPartition, FetchFrom, FetchRequest
-from millstream.client.list_offsets import EARLIEST, LATEST
-from millstream.client.topic_partition import TopicPartition
 from millstream.errors import KafkaError, OffsetOutOfRange, UnknownTopicOrPartition
+from millstream.offset import EARLIEST, LATEST
 from millstream.spark.data_loss import report_data_loss
 from millstream.spark.options import ReadOptions
 from millstream.spark.planning import Slice
 from millstream.spark.record_buffers import RecordBuffers
 from millstream.spark.record_kernel import HEADER_SIZE, find_next_offset
 from millstream.spark.slice_decoder import SliceDecoder
+from millstream.topic_partition import TopicPartition
 
 _MAX_WAIT_MS: Final = 500
 _PAUSE_S: Final = 0.1

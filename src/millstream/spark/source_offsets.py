@@ -9,10 +9,11 @@ from millstream.client.cluster import Cluster
 from millstream.client.errors import BrokerUnavailable, is_retriable
 from millstream.client.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from millstream.client.metadata import TopicMetadata, metadata_request, read_metadata
-from millstream.client.topic_partition import TopicPartition
 from millstream.errors import InvalidTopic, KafkaError, UnknownTopicOrPartition
+from millstream.offset import EARLIEST, LATEST
 from millstream.spark.options import ReadOptions
-from millstream.spark.positions import EARLIEST, LATEST, AtEdge, AtOffsets, AtTime, AtTimes, OptionError, Position
+from millstream.spark.positions import AtEdge, AtOffsets, AtTime, AtTimes, OptionError, Position
+from millstream.topic_partition import TopicPartition
 
 T = TypeVar("T")
 

@@ -16,18 +16,19 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from millstream.client.topic_partition import TopicPartition
 from millstream.errors import UnknownTopicOrPartition
+from millstream.offset import LATEST
 from millstream.spark.data_loss import report_data_loss
 from millstream.spark.options import ReadOptions
 from millstream.spark.planning import Offsets, Slice, count_offsets, limit_offsets, split_slices
-from millstream.spark.positions import LATEST, AtEdge
+from millstream.spark.positions import AtEdge
 from millstream.spark.read_plan import ReadPlan
 from millstream.spark.slice_partition import SlicePartition
 from millstream.spark.source_offsets import SourceOffsets
 from millstream.spark.stream_offset import NOT_BEGUN, SparkOffset, format_stream_offset, read_stream_offset
 from millstream.spark.told_progress import ToldProgress
 from millstream.spark.worker_clusters import cluster_for
+from millstream.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa

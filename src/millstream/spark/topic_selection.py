@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from millstream.client.topic_partition import TopicPartition
 from millstream.spark.positions import OptionError
+from millstream.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from millstream.files import Buffer
+from millstream.buffer import Buffer
 
 HEADER_SIZE = 61
 LENGTH_OVERHEAD = 12

@@ -17,8 +17,8 @@ from functools import partial
 from mmap import mmap
 from typing import Any, Final
 
+from millstream.buffer import Buffer
 from millstream.errors import CorruptMessage, UnsupportedCompressionType
-from millstream.files import Buffer
 from millstream.wire.primitives import INT32
 
 MAX_DECOMPRESSED_BYTES: Final = 128 * 1024 * 1024

@@ -12,8 +12,8 @@ the log that says so. The client id keeps its old form even in flexible headers 
 import struct
 from typing import Final, NamedTuple
 
+from millstream.buffer import Buffer
 from millstream.errors import MalformedFrame
-from millstream.files import Buffer
 from millstream.wire.api import has_flexible_response_header, is_flexible
 from millstream.wire.primitives import INT32, nullable_string, skip_tags
 

@@ -11,8 +11,8 @@ from typing import Final
 
 from crc32c import crc32c
 
+from millstream.buffer import Buffer
 from millstream.errors import InvalidRecord
-from millstream.files import Buffer
 from millstream.wire.batch import CRC_START, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, NO_PRODUCER_ID, NO_SEQUENCE
 from millstream.wire.compression import Codec, codec_of, compress, decompress
 from millstream.wire.primitives import zigzag_varint

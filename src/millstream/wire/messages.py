@@ -12,8 +12,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
+from millstream.buffer import Buffer
 from millstream.errors import MalformedFrame
-from millstream.files import Buffer
 from millstream.wire.api import API_VERSIONS, ApiKey, is_flexible
 from millstream.wire.frames import frame_request, frame_response
 from millstream.wire.message_reader import Budget, Reader, message_reader

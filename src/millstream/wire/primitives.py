@@ -15,8 +15,8 @@ import struct
 from collections.abc import Iterator
 from typing import Final
 
+from millstream.buffer import Buffer
 from millstream.errors import MalformedFrame
-from millstream.files import Buffer
 
 INT16: Final = struct.Struct(">h")
 INT32: Final = struct.Struct(">i")

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
+from millstream.buffer import Buffer
 from millstream.errors import CorruptMessage, InvalidRecord
-from millstream.files import Buffer
 from millstream.wire.batch import (
     CODEC_MASK,
     CRC_START,

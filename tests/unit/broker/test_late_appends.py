@@ -11,9 +11,9 @@ from millstream.broker.frame_reader import ReceiveBuffers
 from millstream.broker.produce_run import ProduceRun
 from millstream.broker.record_turns import REBUILT_BYTES_LIKE_A_RECORD, RECORDS_PER_SLICE, RECORDS_PER_TURN, SMALL_REBUILT_BYTES
 from millstream.broker.unfolding import MAX_IN_WORK
+from millstream.buffer import Buffer
 from millstream.clock import ManualClock
 from millstream.errors import InvalidRecord, InvalidTimestamp
-from millstream.files import Buffer
 from millstream.log.config import LogConfig
 from millstream.log.record_scan import RecordScan
 from millstream.wire import messages, records

@@ -8,7 +8,7 @@ from typing import Any
 
 from millstream.broker.record_turns import RECORDS_PER_TURN, RecordTurns
 from millstream.broker.unfolding import ORDINARY_BYTES, ORDINARY_RECORDS, Unfolding
-from millstream.files import Buffer
+from millstream.buffer import Buffer
 from millstream.log.config import LogConfig
 from millstream.log.record_check import RecordCheck
 from millstream.wire.batch import read_header

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from millstream.client.address import Address
+from millstream.address import Address
 from millstream.wire.api import ApiKey
 from millstream.wire.messages import encode_response
 

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from millstream.client.address import Address
+from millstream.address import Address
 from millstream.client.connection import Connection
 from millstream.client.errors import AnswerTimedOut, BrokerUnavailable
 from millstream.client.metadata import metadata_request

@@ -1,7 +1,8 @@
 import pytest
 
-from millstream.client.list_offsets import EARLIEST, MAX_TIMESTAMP, OffsetAndTime, list_offsets_request, read_list_offsets
-from millstream.client.topic_partition import TopicPartition
+from millstream.client.list_offsets import OffsetAndTime, list_offsets_request, read_list_offsets
+from millstream.offset import EARLIEST, MAX_TIMESTAMP
+from millstream.topic_partition import TopicPartition
 from millstream.wire.api import ApiKey
 from millstream.wire.messages import decode_response, encode_response
 

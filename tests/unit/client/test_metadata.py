@@ -2,7 +2,7 @@ from uuid import UUID
 
 import pytest
 
-from millstream.client.address import Address
+from millstream.address import Address
 from millstream.client.metadata import NO_LEADER, ClusterMetadata, metadata_request, read_metadata
 from millstream.errors import InvalidTopic
 from millstream.wire.api import ApiKey

@@ -2,8 +2,8 @@
 
 import pytest
 
+from millstream.buffer import Buffer
 from millstream.errors import KafkaError
-from millstream.files import Buffer
 from millstream.log.batch_cleaning import CleanedBatch, CleaningRules, clean_batch
 from millstream.wire.batch import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, BatchHeader, read_header
 from millstream.wire.compression import Codec

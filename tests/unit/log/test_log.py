@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from millstream.buffer import Buffer
 from millstream.errors import (
     InvalidRecord,
     MessageTooLarge,
@@ -13,7 +14,7 @@ from millstream.errors import (
     OutOfOrderSequenceNumber,
     StorageError,
 )
-from millstream.files import Buffer, FileHandle, Files
+from millstream.files import FileHandle, Files
 from millstream.log.config import LogConfig
 from millstream.log.directory import LogDirectory
 from millstream.log.loading import LoadOrder

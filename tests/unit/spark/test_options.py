@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from millstream.client.topic_partition import TopicPartition
 from millstream.spark.options import KNOWN, ReadOptions, check_batch_options, check_stream_options, parse_read_options
 from millstream.spark.positions import AtEdge, AtOffsets, AtTime, AtTimes, OptionError
+from millstream.topic_partition import TopicPartition
 
 NEEDED = {"kafka.bootstrap.servers": "a:1", "subscribe": "topic"}
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.client.topic_partition import TopicPartition
 from millstream.spark.planning import Slice, count_offsets, limit_offsets, split_slices
+from millstream.topic_partition import TopicPartition
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 

@@ -8,10 +8,10 @@ import pytest
 
 from millstream.client.cluster import Cluster
 from millstream.client.list_offsets import OffsetAndTime
-from millstream.client.topic_partition import TopicPartition
 from millstream.errors import KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
 from millstream.spark.options import parse_read_options
 from millstream.spark.source_offsets import SourceOffsets
+from millstream.topic_partition import TopicPartition
 
 UNKNOWN, LEADER_NOT_AVAILABLE, NOT_AUTHORIZED, STORAGE_ERROR = 3, 5, 29, 56
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)

@@ -2,8 +2,8 @@
 
 import json
 
-from millstream.client.topic_partition import TopicPartition
 from millstream.spark.stream_offset import NOT_BEGUN, StreamOffset, format_stream_offset, read_stream_offset
+from millstream.topic_partition import TopicPartition
 
 A, B = TopicPartition("a", 0), TopicPartition("b.began", 11)
 

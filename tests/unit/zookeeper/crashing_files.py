@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from millstream.files import Buffer, FileHandle, Files
+from millstream.buffer import Buffer
+from millstream.files import FileHandle, Files
 
 
 class CrashState(NamedTuple):

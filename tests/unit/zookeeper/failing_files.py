@@ -4,7 +4,8 @@ import errno
 import threading
 from collections.abc import Sequence
 
-from millstream.files import Buffer, FileHandle, Files
+from millstream.buffer import Buffer
+from millstream.files import FileHandle, Files
 
 
 class FailingFiles(Files):

@@ -22,14 +22,9 @@ from millstream.cluster.replicas import Replicas
 from millstream.coordination.cluster_view import INTERNAL_TOPICS
 from millstream.errors import InvalidRequest, InvalidTopic, PolicyViolation, UnsupportedVersion
 from millstream.log.timestamp_search import OffsetSearch, StoredBatch
+from millstream.offset import EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED, MAX_TIMESTAMP
 from millstream.wire.api import ApiKey
 
-LATEST = -1
-EARLIEST = -2
-MAX_TIMESTAMP = -3
-EARLIEST_LOCAL = -4
-LATEST_TIERED = -5
-EARLIEST_PENDING_UPLOAD = -6
 _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
 Found = tuple[int, int, int]

@@ -1,4 +1,4 @@
-"""The name of one partition, as every part of the client passes it around: a pair that can be a key and sorts by topic, then number."""
+"""The name of one partition: a pair that can be a key and sorts by topic, then number."""
 
 from typing import NamedTuple
 

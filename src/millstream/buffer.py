@@ -1,0 +1,3 @@
+"""What holds bytes that are only read: received frames, record batches, the contents of files."""
+
+Buffer = bytes | bytearray | memoryview
