@@ -67,6 +67,13 @@ def groups(*, quick: Quick = False, kafka: WithKafka = True, millstream: WithMil
 
 
 @app.command()
+def neighbours(*, quick: Quick = False, kafka: WithKafka = True, millstream: WithMillstream = True, only: Only = None, rounds: Rounds = 0,
+               option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
+    """The slowest answer to a small request while another client sends the worst that is allowed."""
+    _run(["neighbours"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, millstream, options=option), directory=directory)
+
+
+@app.command()
 def compaction(*, quick: Quick = False, kafka: WithKafka = True, millstream: WithMillstream = True, only: Only = None, rounds: Rounds = 0,
                option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
     """How fast a log is compacted, and whether other clients feel it."""

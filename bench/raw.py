@@ -7,6 +7,7 @@ the broker's to give.
 
 import socket
 import struct
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -16,6 +17,7 @@ from bench.case import BenchError
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS = 0, 1, 2, 3, 18
 LATEST = -1
+GZIP_CODEC = 1
 
 
 class RawConnection:
@@ -50,7 +52,11 @@ class RawConnection:
 
     def end_offset(self, topic: str, partition: int) -> int:
         """The partition's end by ListOffsets; BenchError while the broker cannot say."""
-        body = struct.pack(">ii", -1, 1) + _string(topic) + struct.pack(">iiq", 1, partition, LATEST)
+        return self.offset_at(topic, partition, timestamp_ms=LATEST)
+
+    def offset_at(self, topic: str, partition: int, *, timestamp_ms: int) -> int:
+        """The first offset at or after a time, by ListOffsets; -1 if there is none."""
+        body = struct.pack(">ii", -1, 1) + _string(topic) + struct.pack(">iiq", 1, partition, timestamp_ms)
         answer = self.call(request(LIST_OFFSETS, 1, body))
         error, _, offset = struct.unpack_from(">hqq", answer, 4 + 4 + len(_string(topic)) + 4 + 4)
         if error:
@@ -99,13 +105,23 @@ def produce_error(answer: bytes) -> int:
 
 def record_batch(count: int, *, value: bytes, timestamp_ms: int) -> bytes:
     """A v2 batch of `count` records with the same value and no key."""
-    records = b"".join(_record(delta, value) for delta in range(count))
-    tail = struct.pack(">hiqqqhii", 0, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count) + records
+    return _sealed(b"".join(_record(delta, None, value) for delta in range(count)), count, timestamp_ms=timestamp_ms)
+
+
+def keyed_batch(count: int, *, timestamp_ms: int, compress: Callable[[bytes], bytes]) -> bytes:
+    """A v2 batch of `count` small records with one key, compressed in gzip's format."""
+    records = b"".join(_record(delta, b"k", b"v") for delta in range(count))
+    return _sealed(compress(records), count, timestamp_ms=timestamp_ms, attributes=GZIP_CODEC)
+
+
+def _sealed(payload: bytes, count: int, *, timestamp_ms: int, attributes: int = 0) -> bytes:
+    tail = struct.pack(">hiqqqhii", attributes, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count) + payload
     return struct.pack(">qiibI", 0, 4 + 1 + 4 + len(tail), -1, 2, crc32c(tail)) + tail
 
 
-def _record(offset_delta: int, value: bytes) -> bytes:
-    body = b"\x00\x00" + _varint(offset_delta) + _varint(-1) + _varint(len(value)) + value + _varint(0)
+def _record(offset_delta: int, key: bytes | None, value: bytes) -> bytes:
+    key_part = _varint(-1) if key is None else _varint(len(key)) + key
+    body = b"\x00\x00" + _varint(offset_delta) + key_part + _varint(len(value)) + value + _varint(0)
     return _varint(len(body)) + body
 
 

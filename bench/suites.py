@@ -16,6 +16,7 @@ from bench.groups import Commits, OffsetsLoad, Rebalance
 from bench.latency import Latency
 from bench.log_sizes import LogSize
 from bench.memory import Memory
+from bench.neighbours import Neighbours
 from bench.partitions import Partitions
 from bench.produce import Produce, Workload
 from bench.registry import AvroSerialisers, Registrations, RegistryLookups, RegistryStart
@@ -52,13 +53,17 @@ class Sizes:
     schemas: int = 10_000
     avro_messages: int = 100_000
     spark_rows: int = 4_000_000
+    neighbour_batches: int = 240_000
+    neighbour_records: int = 1_000_000
+    neighbour_topics: int = 500
 
 
 FULL = Sizes(2_000_000, 1_000_000, 50_000, 10, 500_000, (1, 100, 1000), (100, 2000), 1000, (1, 100, 1000), 5.0)
 QUICK = Sizes(200_000, 100_000, 10_000, 3, 100_000, (1, 100), (10, 100), 200, (1, 100), 1.0,
               group_members=(2, 10), rebalances=20, commits=2_000, committed_offsets=10_000, dirty_megabytes=60,
               client_messages=200_000, client_rates=(100, 10_000), client_seconds=3.0,
-              lookups=4_000, registrations=200, schemas=1_000, avro_messages=10_000, spark_rows=400_000)  # fmt: skip
+              lookups=4_000, registrations=200, schemas=1_000, avro_messages=10_000, spark_rows=400_000,
+              neighbour_batches=20_000, neighbour_records=100_000, neighbour_topics=20)  # fmt: skip
 
 
 def single(sizes: Sizes) -> list[Case]:
@@ -100,6 +105,11 @@ def groups(sizes: Sizes) -> list[Case]:
     ]
 
 
+def neighbours(sizes: Sizes) -> list[Case]:
+    """What a client feels of the worst requests of others."""
+    return [Neighbours(small_batches=sizes.neighbour_batches, records=sizes.neighbour_records, topics=sizes.neighbour_topics)]
+
+
 def compaction(sizes: Sizes) -> list[Case]:
     """The cleaner, and who feels it."""
     return [Compaction(sizes.dirty_megabytes)]
@@ -136,6 +146,7 @@ SUITES: dict[str, Callable[[Sizes], list[Case]]] = {
     "single": single,
     "scaling": scaling,
     "groups": groups,
+    "neighbours": neighbours,
     "compaction": compaction,
     "client": client,
     "registry": registry,
