@@ -10,6 +10,9 @@ from uuid import UUID
 NO_GENERATION = -1
 """The generation of a commit by a consumer that is no member of a group (a "simple" consumer)."""
 
+OwnedPartitions = tuple[tuple[UUID, tuple[int, ...]], ...]
+"""Per topic which of its partitions a member says it has."""
+
 
 class Protocol(NamedTuple):
     """One way of assigning partitions that a member offers, with its subscription in that way's own format."""
@@ -138,7 +141,7 @@ class ConsumerHeartbeat(NamedTuple):
     subscribed_topic_names: tuple[str, ...] | None = None
     subscribed_topic_regex: str | None = None
     server_assignor: str | None = None
-    topic_partitions: tuple[tuple[UUID, tuple[int, ...]], ...] | None = None
+    topic_partitions: OwnedPartitions | None = None
     """What the member owns, by topic id."""
     requires_member_id: bool = True
     """From v1 on the member makes up its own id (KIP-1082); before, the coordinator does when it joins without one."""

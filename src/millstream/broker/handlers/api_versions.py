@@ -7,6 +7,7 @@ The header of the answer never has tagged fields, whatever the version.
 
 import re
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from millstream.broker import features
 from millstream.broker.api import Api, Request, api, api_of
@@ -14,6 +15,9 @@ from millstream.broker.outbox import Chunk
 from millstream.errors import InvalidRequest, UnsupportedVersion
 from millstream.wire import messages
 from millstream.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    from millstream.wire.requests.api_versions import ApiVersionsRequest
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FIRST_WITH_SOFTWARE = 3
@@ -33,7 +37,7 @@ class ApiVersionsFamily:
         if not 0 <= version <= api_of(self.api_versions).highest:
             return (self._encode(request, 0, UnsupportedVersion.code),)
         if version >= _FIRST_WITH_SOFTWARE:
-            message = request.decode()
+            message: ApiVersionsRequest = request.decode()
             name, software_version = message.client_software_name, message.client_software_version
             if not _SOFTWARE.fullmatch(name) or not _SOFTWARE.fullmatch(software_version):
                 return (self._encode(request, version, InvalidRequest.code),)

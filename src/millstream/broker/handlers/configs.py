@@ -8,7 +8,7 @@ there are none. 1: all kinds (KIP-1142).
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from millstream.broker.api import Fields, Request, api
 from millstream.broker.config_resources import ConfigResource
@@ -17,6 +17,9 @@ from millstream.errors import InvalidRequest, UnsupportedVersion
 from millstream.options.alteration import Alteration, AlterOperation
 from millstream.options.description import DescribedOption
 from millstream.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    from millstream.wire.requests.describe_configs import DescribeConfigsRequest
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
@@ -32,7 +35,7 @@ class ConfigsFamily:
     @api(ApiKey.DESCRIBE_CONFIGS, 1, 4)
     def describe_configs(self, request: Request) -> Fields:
         """Every option with its value, where that comes from, and what else could give it."""
-        message = request.decode()
+        message: DescribeConfigsRequest = request.decode()
         results = []
         # A resource that is named a thousand times is described once: a small request is not to keep the broker busy for minutes.
         for resource in dict.fromkeys(message.resources):
@@ -42,7 +45,7 @@ class ConfigsFamily:
             except Exception as error:
                 results.append({**place, **error_fields(as_kafka_error(error)), "configs": []})
                 continue
-            include_documentation = getattr(message, "include_documentation", False)
+            include_documentation = message.include_documentation
             configs = [_row_fields(row, synonyms=message.include_synonyms, documentation=include_documentation) for row in rows]
             results.append({**place, **error_fields(None), "configs": configs})
         return {"results": results}

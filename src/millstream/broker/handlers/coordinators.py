@@ -9,7 +9,7 @@ committed offsets, and is answered when it is there (Kafka tells clients to come
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from millstream.broker.api import Fields, Request, api
 from millstream.broker.failures import as_kafka_error, error_fields
@@ -23,6 +23,9 @@ from millstream.errors import (
     UnsupportedVersion,
 )
 from millstream.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    from millstream.wire.requests.find_coordinator import FindCoordinatorRequest
 
 GROUP = 0
 TRANSACTION = 1
@@ -41,8 +44,8 @@ class CoordinatorsFamily:
     @api(ApiKey.FIND_COORDINATOR, 0, 6)
     def find_coordinator(self, request: Request) -> Any:
         """This broker."""
-        message = request.decode()
-        key_type = getattr(message, "key_type", GROUP)
+        message: FindCoordinatorRequest = request.decode()
+        key_type = message.key_type
         has_several = request.api_version >= _FIRST_WITH_SEVERAL_KEYS
         keys = message.coordinator_keys if has_several else (message.key,)
         if key_type == GROUP and not self._groups.is_ready:

@@ -6,7 +6,7 @@ with a message (KIP-1043); before, it is a dead group. ListGroups 0-5. 3: flexib
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from millstream.broker.api import Fields, Request, api
 from millstream.broker.group_reply import GatheredReply, GroupReply, Refusal, refuse_nothing
@@ -16,6 +16,11 @@ from millstream.errors import CoordinatorLoadInProgress, GroupIdNotFound, Invali
 from millstream.groups.commands import DeleteGroup
 from millstream.groups.coordinator import GroupCoordinator
 from millstream.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    from millstream.wire.requests.consumer_group_describe import ConsumerGroupDescribeRequest
+    from millstream.wire.requests.describe_groups import DescribeGroupsRequest
+    from millstream.wire.requests.list_groups import ListGroupsRequest
 
 _FIRST_WITH_NOT_FOUND = 6
 _DEAD = "Dead"
@@ -35,7 +40,7 @@ class GroupAdminFamily:
     @api(ApiKey.DESCRIBE_GROUPS, 0, 6)
     def describe_groups(self, request: Request) -> Sequence[Chunk] | None:
         """The members of classic groups and what they were assigned."""
-        message = request.decode()
+        message: DescribeGroupsRequest = request.decode()
         tells_missing = request.api_version >= _FIRST_WITH_NOT_FOUND
 
         def ask(coordinator: GroupCoordinator, group_id: str) -> Fields:
@@ -49,7 +54,7 @@ class GroupAdminFamily:
     @api(ApiKey.CONSUMER_GROUP_DESCRIBE, 0, 1)
     def consumer_group_describe(self, request: Request) -> Sequence[Chunk] | None:
         """The members of KIP-848 groups, what they have and what they are to have."""
-        message = request.decode()
+        message: ConsumerGroupDescribeRequest = request.decode()
 
         def ask(coordinator: GroupCoordinator, group_id: str) -> Fields:
             if not group_id:
@@ -69,7 +74,7 @@ class GroupAdminFamily:
     ) -> Sequence[Chunk] | None:
         if len(group_ids) > _MOST_REPEATED:
             group_ids = tuple(dict.fromkeys(group_ids))
-        operations = {"authorized_operations": _ALL_OPERATIONS} if getattr(message, "include_authorized_operations", False) else {}
+        operations = {"authorized_operations": _ALL_OPERATIONS} if message.include_authorized_operations else {}
 
         def question(group_id: str) -> Callable[[GroupCoordinator], Fields]:
             def describe(coordinator: GroupCoordinator) -> Fields:
@@ -87,8 +92,8 @@ class GroupAdminFamily:
     @api(ApiKey.LIST_GROUPS, 0, 5)
     def list_groups(self, request: Request) -> Fields:
         """The groups of this broker."""
-        message = request.decode()
-        states, types = getattr(message, "states_filter", ()), getattr(message, "types_filter", ())
+        message: ListGroupsRequest = request.decode()
+        states, types = message.states_filter, message.types_filter
         groups: list[Fields] = []
         for shard in self._groups:
             shard.settle_collected()

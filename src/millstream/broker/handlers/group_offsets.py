@@ -10,7 +10,7 @@ became of their topic, unless it is asked for by an id that no topic has. Where 
 """
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 from millstream.broker.api import Fields, Request, api
@@ -25,6 +25,10 @@ from millstream.groups.offsets import answer_commit
 from millstream.groups.topic_image import TopicImage
 from millstream.wire.api import ApiKey
 from millstream.wire.offset_commit import NO_RETENTION, TopicToCommit, decode_request, encode_response
+
+if TYPE_CHECKING:
+    from millstream.wire.requests.offset_delete import OffsetDeleteRequest
+    from millstream.wire.requests.offset_fetch import OffsetFetchRequest
 
 _FIRST_WITH_MEMBER_EPOCH = 9
 _FIRST_FETCH_WITH_ERROR = 2
@@ -68,7 +72,7 @@ class GroupOffsetsFamily:
     @api(ApiKey.OFFSET_FETCH, 1, 10)
     def offset_fetch(self, request: Request) -> Sequence[Chunk] | None:
         """The positions of one group or of several."""
-        message = request.decode()
+        message: OffsetFetchRequest = request.decode()
         version = request.api_version
         if version >= _FIRST_FETCH_OF_SEVERAL:
             reply = GroupReply(request, refuse_nothing)
@@ -94,6 +98,7 @@ class GroupOffsetsFamily:
             asked = [(topic.name, None, topic.partition_indexes) for topic in group.topics]
 
         def ask(coordinator: GroupCoordinator) -> Fields:
+            # Requests for one group, which are handed in whole, know of no member.
             member_id, member_epoch = getattr(group, "member_id", None), getattr(group, "member_epoch", -1)
             fields = coordinator.fetch_offsets(group.group_id, asked, member_id=member_id, member_epoch=member_epoch)
             found: Any = fields["topics"]
@@ -107,7 +112,7 @@ class GroupOffsetsFamily:
     @api(ApiKey.OFFSET_DELETE, 0, 0)
     def offset_delete(self, request: Request) -> Sequence[Chunk] | None:
         """Forget positions in topics that the group does not read."""
-        message = request.decode()
+        message: OffsetDeleteRequest = request.decode()
         if not message.group_id:
             return (request.encode({"error_code": InvalidGroupId.code, "topics": []}),)
         image = self._groups.image

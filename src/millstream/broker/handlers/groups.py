@@ -11,7 +11,7 @@ What an answer says is decided by the machines in `millstream.groups`; here requ
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from millstream.broker.api import Fields, Request, api
 from millstream.broker.groups import Groups
@@ -24,10 +24,20 @@ from millstream.groups.commands import (
     JoinGroup,
     LeaveGroup,
     LeavingMember,
+    MemberAssignment,
+    OwnedPartitions,
+    Protocol,
     SyncGroup,
 )
 from millstream.groups.consumer_answers import consumer_heartbeat_error
 from millstream.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    from millstream.wire.requests.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+    from millstream.wire.requests.heartbeat import HeartbeatRequest
+    from millstream.wire.requests.join_group import JoinGroupRequest
+    from millstream.wire.requests.leave_group import LeaveGroupRequest
+    from millstream.wire.requests.sync_group import SyncGroupRequest
 
 MAX_SUBSCRIPTION_BYTES = 1_000_000
 """Of one member, over all protocols that it offers; they are kept for as long as it is a member."""
@@ -48,7 +58,7 @@ class GroupsFamily:
     @api(ApiKey.JOIN_GROUP, 0, 9)
     def join_group(self, request: Request) -> Sequence[Chunk] | None:
         """Become a member; answered when the generation is complete."""
-        message = request.decode()
+        message: JoinGroupRequest = request.decode()
         version = request.api_version
         member_id = message.member_id
         shape = _as_it_is if version >= _FIRST_WITH_NO_PROTOCOL_NAME else _with_a_protocol_name
@@ -60,11 +70,11 @@ class GroupsFamily:
             client_id=request.client_id or "",
             client_host=client_host(request),
             protocol_type=message.protocol_type,
-            protocols=message.protocols,  # as they were read: tuples with the names of `Protocol`
+            protocols=cast("tuple[Protocol, ...]", message.protocols),  # as they were read: tuples with the names of `Protocol`
             session_timeout_ms=message.session_timeout_ms,
             rebalance_timeout_ms=message.rebalance_timeout_ms if version >= 1 else -1,
-            instance_id=getattr(message, "group_instance_id", None),
-            reason=getattr(message, "reason", None),
+            instance_id=message.group_instance_id,
+            reason=message.reason,
             requires_known_member_id=version >= _FIRST_WITH_MEMBER_ID_REQUIRED,
             supports_skipping_assignment=version >= _FIRST_WITH_SKIPPED_ASSIGNMENT,
         )
@@ -73,38 +83,38 @@ class GroupsFamily:
     @api(ApiKey.SYNC_GROUP, 0, 5)
     def sync_group(self, request: Request) -> Sequence[Chunk] | None:
         """Bring or get the assignment of a generation."""
-        message = request.decode()
+        message: SyncGroupRequest = request.decode()
         if request.api_version >= _FIRST_SYNC_WITH_PROTOCOL and (message.protocol_type is None or message.protocol_name is None):
             return (request.encode(sync_answer(InconsistentGroupProtocol.code)),)
         command = SyncGroup(
             group_id=message.group_id,
             member_id=message.member_id,
             generation_id=message.generation_id,
-            instance_id=getattr(message, "group_instance_id", None),
-            protocol_type=getattr(message, "protocol_type", None),
-            protocol_name=getattr(message, "protocol_name", None),
-            assignments=message.assignments,  # as they were read: tuples with the names of `MemberAssignment`
+            instance_id=message.group_instance_id,
+            protocol_type=message.protocol_type,
+            protocol_name=message.protocol_name,
+            assignments=cast("tuple[MemberAssignment, ...]", message.assignments),  # tuples with the same names, too
         )
         return self._groups.submit(command, request, refuse=lambda error: sync_answer(error.code))
 
     @api(ApiKey.HEARTBEAT, 0, 4)
     def heartbeat(self, request: Request) -> Sequence[Chunk] | None:
         """A member lives; does it have to join again?"""
-        message = request.decode()
+        message: HeartbeatRequest = request.decode()
         command = Heartbeat(
             group_id=message.group_id,
             member_id=message.member_id,
             generation_id=message.generation_id,
-            instance_id=getattr(message, "group_instance_id", None),
+            instance_id=message.group_instance_id,
         )
         return self._groups.submit(command, request, refuse=_refuse_heartbeat)
 
     @api(ApiKey.LEAVE_GROUP, 0, 5)
     def leave_group(self, request: Request) -> Sequence[Chunk] | None:
         """Members go, and need not be waited for."""
-        message = request.decode()
+        message: LeaveGroupRequest = request.decode()
         if request.api_version >= _FIRST_WITH_SEVERAL_LEAVING:
-            members = tuple(LeavingMember(one.member_id, one.group_instance_id, getattr(one, "reason", None)) for one in message.members)
+            members = tuple(LeavingMember(one.member_id, one.group_instance_id, one.reason) for one in message.members)
         else:
             members = (LeavingMember(message.member_id),)
         command = LeaveGroup(group_id=message.group_id, members=members)
@@ -114,7 +124,7 @@ class GroupsFamily:
     @api(ApiKey.CONSUMER_GROUP_HEARTBEAT, 0, 1)
     def consumer_group_heartbeat(self, request: Request) -> Sequence[Chunk] | None:
         """Join, stay in, or leave a KIP-848 group, and learn the assignment."""
-        message = request.decode()
+        message: ConsumerGroupHeartbeatRequest = request.decode()
         owned = message.topic_partitions
         names = message.subscribed_topic_names
         command = ConsumerHeartbeat(
@@ -127,9 +137,9 @@ class GroupsFamily:
             rack_id=message.rack_id,
             rebalance_timeout_ms=message.rebalance_timeout_ms,
             subscribed_topic_names=names,
-            subscribed_topic_regex=getattr(message, "subscribed_topic_regex", None),
+            subscribed_topic_regex=message.subscribed_topic_regex,
             server_assignor=message.server_assignor,
-            topic_partitions=None if owned is None else tuple([one for one in owned if one.topic_id is not None]),
+            topic_partitions=None if owned is None else cast("OwnedPartitions", tuple([one for one in owned if one.topic_id is not None])),
             requires_member_id=request.api_version >= _FIRST_WITH_CLIENTS_OWN_MEMBER_ID,
         )
         return self._groups.submit(command, request, refuse=consumer_heartbeat_error)

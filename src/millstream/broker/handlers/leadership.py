@@ -8,6 +8,7 @@ reassignment to the present replicas is done at once and any other is refused, a
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from millstream.admin_errors import (
     ElectionNotNeeded,
@@ -22,6 +23,10 @@ from millstream.coordination.cluster_view import NO_LEADER, ClusterView, Partiti
 from millstream.errors import InvalidReplicaAssignment, InvalidRequest, KafkaError, UnknownTopicOrPartition
 from millstream.wire.api import ApiKey
 
+if TYPE_CHECKING:
+    from millstream.wire.requests.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+    from millstream.wire.requests.elect_leaders import ElectLeadersRequest
+
 PREFERRED = 0
 UNCLEAN = 1
 
@@ -35,8 +40,8 @@ class LeadershipFamily:
     @api(ApiKey.ELECT_LEADERS, 0, 2)
     def elect_leaders(self, request: Request) -> Fields:
         """Say of each partition why no other leader is elected."""
-        message = request.decode()
-        kind = getattr(message, "election_type", PREFERRED)
+        message: ElectLeadersRequest = request.decode()
+        kind = message.election_type
         if kind not in (PREFERRED, UNCLEAN):
             return {"error_code": InvalidRequest.code, "replica_election_results": []}
         if message.topic_partitions is None:
@@ -67,7 +72,7 @@ class LeadershipFamily:
     @api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1)
     def alter_partition_reassignments(self, request: Request) -> Fields:
         """Accept the replicas that a partition has, refuse all others."""
-        message = request.decode()
+        message: AlterPartitionReassignmentsRequest = request.decode()
         responses = []
         for topic in message.topics:
             partitions = [
@@ -75,7 +80,7 @@ class LeadershipFamily:
                 for one in topic.partitions
             ]
             responses.append({"name": topic.name, "partitions": partitions})
-        may_change = getattr(message, "allow_replication_factor_change", True)
+        may_change = message.allow_replication_factor_change
         return {**error_fields(None), "allow_replication_factor_change": may_change, "responses": responses}
 
     def _reassignment(self, topic: str, index: int, replicas: Sequence[int] | None) -> dict[str, object]:

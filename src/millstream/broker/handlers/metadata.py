@@ -9,7 +9,7 @@ committed offsets too; the topic of transactions is not there before they are.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from millstream.broker.api import Fields, Request, api
@@ -32,6 +32,11 @@ from millstream.errors import (
     UnsupportedEndpointType,
 )
 from millstream.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    from millstream.wire.requests.describe_cluster import DescribeClusterRequest
+    from millstream.wire.requests.describe_topic_partitions import DescribeTopicPartitionsRequest
+    from millstream.wire.requests.metadata import MetadataRequest
 
 MAX_PARTITIONS_PER_PAGE = 2000
 BROKER_ENDPOINTS = 1
@@ -57,19 +62,19 @@ class MetadataFamily:
     @api(ApiKey.METADATA, 0, 13)
     def metadata(self, request: Request) -> Any:
         """Brokers, controller and the topics asked for."""
-        message = request.decode()
+        message: MetadataRequest = request.decode()
         asked = message.topics
         if asked is None or (request.api_version == 0 and not asked):
             topics = [_describe_topic(topic) for topic in self._view().topics.values()]
             return self._reply(topics, message)
         # Named a thousand times it is still one topic: the answer is not to grow without bound with a small request. Kafka does the same.
-        asked = tuple({(topic.name, getattr(topic, "topic_id", None)): topic for topic in asked}.values())
+        asked = tuple({(topic.name, topic.topic_id): topic for topic in asked}.values())
         if request.api_version < _FIRST_BY_ID and any(_asked_name(topic) is None for topic in asked):
             refused = {"error_code": InvalidRequest.code, "is_internal": False, "partitions": []}
             topics = [refused | {"name": topic.name or "", "topic_id": topic.topic_id} for topic in asked]
             return {"brokers": [], "cluster_id": None, "controller_id": -1, "topics": topics}
         names = [name for name in map(_asked_name, asked) if name is not None and name not in self._view().topics]
-        if names and getattr(message, "allow_auto_topic_creation", True) and self._creation.is_automatic:
+        if names and message.allow_auto_topic_creation and self._creation.is_automatic:
             return self._create_and_describe(message, asked, names)
         return self._reply([self._look_up(topic) for topic in asked], message)
 
@@ -101,16 +106,16 @@ class MetadataFamily:
 
     def _reply(self, topics: list[dict[str, object]], message: Any) -> Fields:
         view = self._view()
-        if getattr(message, "include_topic_authorized_operations", False):
+        if message.include_topic_authorized_operations:
             topics = [topic if topic["name"] is None else topic | _TOPIC_OPERATIONS for topic in topics]
-        operations = _CLUSTER_OPERATIONS if getattr(message, "include_cluster_authorized_operations", False) else {}
+        operations = _CLUSTER_OPERATIONS if message.include_cluster_authorized_operations else {}
         brokers = [{"node_id": one.node_id, "host": one.host, "port": one.port, "rack": one.rack} for one in view.brokers.values()]
         return {"brokers": brokers, "cluster_id": view.cluster_id, "controller_id": view.controller_id, "topics": topics, **operations}
 
     @api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
     def describe_topic_partitions(self, request: Request) -> Fields:
         """Topics in the order of their names, a page at a time."""
-        message = request.decode()
+        message: DescribeTopicPartitionsRequest = request.decode()
         view = self._view()
         asked = [topic.name for topic in message.topics]
         names = sorted(set(asked) or view.topics)
@@ -118,7 +123,9 @@ class MetadataFamily:
         first_partition = 0
         if cursor is not None:
             if asked and (cursor.topic_name not in asked or cursor.partition_index < 0):
-                refused = [{"error_code": InvalidRequest.code, "name": name, "topic_id": None, "partitions": []} for name in asked]
+                refused: list[Fields] = [
+                    {"error_code": InvalidRequest.code, "name": name, "topic_id": None, "partitions": []} for name in asked
+                ]
                 return {"topics": refused, "next_cursor": None}
             names = [name for name in names if name >= cursor.topic_name]
             first_partition = max(0, cursor.partition_index) if names and names[0] == cursor.topic_name else 0
@@ -127,8 +134,8 @@ class MetadataFamily:
     @api(ApiKey.DESCRIBE_CLUSTER, 0, 2)
     def describe_cluster(self, request: Request) -> Fields:
         """The brokers that are alive."""
-        message = request.decode()
-        endpoint_type = getattr(message, "endpoint_type", BROKER_ENDPOINTS)
+        message: DescribeClusterRequest = request.decode()
+        endpoint_type = message.endpoint_type
         view = self._view()
         if endpoint_type != BROKER_ENDPOINTS:
             refuse = MismatchedEndpointType if endpoint_type == CONTROLLER_ENDPOINTS else UnsupportedEndpointType
@@ -145,7 +152,7 @@ class MetadataFamily:
 def _asked_name(asked: Any) -> str | None:
     """The name that a topic is asked for by; None if it is by id, which counts where both are given."""
     name: str | None = asked.name
-    return None if getattr(asked, "topic_id", None) is not None else name
+    return None if asked.topic_id is not None else name
 
 
 def _describe_missing(name: str, error: KafkaError | None = None) -> dict[str, object]:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Coroutine, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from millstream.broker.api import Fields, Request, api
 from millstream.broker.failures import as_kafka_error
@@ -24,6 +24,9 @@ from millstream.errors import InvalidRequest, InvalidTopic, PolicyViolation, Uns
 from millstream.log.timestamp_search import OffsetSearch, StoredBatch
 from millstream.offset import EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED, MAX_TIMESTAMP
 from millstream.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    from millstream.wire.requests.list_offsets import ListOffsetsRequest
 
 _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
@@ -58,8 +61,8 @@ class OffsetsFamily:
     @api(ApiKey.LIST_OFFSETS, 1, 11)
     def list_offsets(self, request: Request) -> Fields | Coroutine[Any, Any, Fields]:
         """The offset for a time, or for one of the special times."""
-        message = request.decode()
-        isolation_level = getattr(message, "isolation_level", 0)
+        message: ListOffsetsRequest = request.decode()
+        isolation_level = message.isolation_level
         topics = []
         unfinished: list[Search] = []
         times_asked = Counter((topic.name, asked.partition_index) for topic in message.topics for asked in topic.partitions)
@@ -86,7 +89,7 @@ class OffsetsFamily:
         if version < _FIRST_VERSION.get(timestamp, 0) or timestamp < EARLIEST_PENDING_UPLOAD:
             raise UnsupportedVersion(f"timestamp {timestamp} is not known in version {version}")
         partition = self._replicas.partition(topic, asked.partition_index)
-        partition.check_leader(getattr(asked, "current_leader_epoch", -1))
+        partition.check_leader(asked.current_leader_epoch)
         log = partition.log
         if timestamp == LATEST:
             _answer(answer, (-1, partition.visible_end(isolation_level), partition.state.leader_epoch))

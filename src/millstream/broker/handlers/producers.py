@@ -6,7 +6,7 @@ TRANSACTIONAL_ID_AUTHORIZATION_FAILED, at which every client gives up at once; F
 DescribeProducers 0. ListTransactions 0-2. 1: filter by duration. 2: filter by a pattern of ids (KIP-1152).
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from millstream.broker.api import Fields, Request, api
 from millstream.broker.failures import as_kafka_error, error_fields
@@ -15,6 +15,10 @@ from millstream.errors import InvalidRegularExpression, InvalidRequest, Transact
 from millstream.groups.topic_patterns import TopicPattern
 from millstream.transactions.producer_ids import ProducerIds
 from millstream.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    from millstream.wire.requests.init_producer_id import InitProducerIdRequest
+    from millstream.wire.requests.list_transactions import ListTransactionsRequest
 
 NONE = -1
 TRANSACTION_STATES = frozenset(
@@ -32,9 +36,9 @@ class ProducersFamily:
     @api(ApiKey.INIT_PRODUCER_ID, 0, 5)
     def init_producer_id(self, request: Request) -> Any:
         """A new producer id."""
-        message = request.decode()
-        has_old_id = getattr(message, "producer_id", NONE) != NONE
-        has_old_epoch = getattr(message, "producer_epoch", NONE) != NONE
+        message: InitProducerIdRequest = request.decode()
+        has_old_id = message.producer_id != NONE
+        has_old_epoch = message.producer_epoch != NONE
         if has_old_id is not has_old_epoch or message.transactional_id == "":
             return _no_producer(InvalidRequest.code)
         if message.transactional_id is not None:
@@ -59,10 +63,10 @@ class ProducersFamily:
     @api(ApiKey.LIST_TRANSACTIONS, 0, 2)
     def list_transactions(self, request: Request) -> Fields:
         """The transactions that match a filter: none."""
-        message = request.decode()
+        message: ListTransactionsRequest = request.decode()
         unknown = [state for state in dict.fromkeys(message.state_filters) if state not in TRANSACTION_STATES]
         try:
-            TopicPattern(getattr(message, "transactional_id_pattern", None) or "")
+            TopicPattern(message.transactional_id_pattern or "")
         except InvalidRegularExpression as error:
             return {"error_code": error.code, "unknown_state_filters": [], "transaction_states": []}
         return {"error_code": 0, "unknown_state_filters": unknown, "transaction_states": []}
