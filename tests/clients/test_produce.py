@@ -41,7 +41,9 @@ def test_messages_come_back_as_they_were_sent_with_every_codec(broker: Broker, t
         received = reader.read(len(messages))
     assert [message.without_place() for message in received] == messages
     assert [message.offset for message in received] == list(range(len(messages)))
-    assert set(stored_batches(broker, topic)) == {CODECS[codec]}
+    stored = set(stored_batches(broker, topic))
+    # librdkafka sends a batch as it is that compression would not make smaller: one that left before the others had come.
+    assert stored in ({CODECS[codec]}, {CODECS[codec], CODECS["none"]})
 
 
 def test_header_may_have_no_value(broker: Broker, topic: str, client: Client) -> None:
