@@ -31,6 +31,7 @@ from millstream.groups.outcome import GroupRecord
 from millstream.groups.settings import GroupSettings
 from millstream.wire.batch import read_header
 from millstream.wire.records import decode_records, split_batches
+from millstream.wire.requests.list_groups import ListGroupsRequest
 from tests.unit.broker.eventually import eventually
 from tests.unit.broker.group_client import find, group_server
 
@@ -212,7 +213,7 @@ async def test_groups_are_listed_when_they_are_written(tmp_path: Path) -> None:
         member = Answers()
         shard.handle(heartbeat("m"), member)
         assert shard.partition.log.log_end_offset == 0
-        request = SimpleNamespace(decode=SimpleNamespace)
+        request = SimpleNamespace(decode=ListGroupsRequest)
         answer: Any = GroupAdminFamily(groups).list_groups(cast(Request, request))
         assert [group["group_id"] for group in answer["groups"]] == ["group"]
         assert (len(member.fields), shard.partition.log.log_end_offset > 0) == (1, True)
