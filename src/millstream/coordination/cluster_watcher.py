@@ -157,7 +157,7 @@ class ClusterWatcher:
             view = replace(view, brokers=await self._read_brokers())
         topics = {name for kind, name in stale if kind == "topic"}
         if ("topics", "") in stale:
-            topics |= set(await self._children(paths.TOPICS, ("topics", ""))) ^ self._watched_topics
+            topics |= self._came_or_went(await self._children(paths.TOPICS, ("topics", "")))
         if topics:
             read_topics = {name: await self._read_topic(name) for name in sorted(topics)}
             view = view.with_topics(self._without_borrowed_ids(read_topics))
@@ -169,6 +169,13 @@ class ClusterWatcher:
             merged = {**view.broker_configs, **read}
             view = replace(view, broker_configs={name: values for name, values in merged.items() if values is not None})
         return replace(view, unreadable_topics=frozenset(self._unreadable_topics))
+
+    def _came_or_went(self, listed: list[str]) -> set[str]:
+        """Which topics the list has and we do not, or the other way round. Mostly one came, among thousands."""
+        known, unreadable = self.view.topics, self._unreadable_topics
+        came = {name for name in listed if name not in known and name not in unreadable}
+        has_lost_any = len(listed) - len(came) < len(known) + len(unreadable - known.keys())
+        return came | (self._watched_topics.difference(listed) if has_lost_any else set())
 
     async def _is_same_tree(self) -> bool:
         stat = await self._coordination.exists(paths.CLUSTER_ID)

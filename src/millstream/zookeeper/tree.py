@@ -296,7 +296,7 @@ class Tree:
     def _attach(self, path: str, node: Znode) -> None:
         parent_path, _, name = path.rpartition("/")
         self.nodes[path] = node
-        self.nodes[parent_path or "/"].children.add(name)
+        self.nodes[parent_path or "/"].children[name] = None
         if node.owner == CONTAINER_OWNER:
             self.containers.add(path)
         elif node.owner:
@@ -305,7 +305,7 @@ class Tree:
     def _detach(self, path: str) -> Znode:
         parent_path, _, name = path.rpartition("/")
         node = self.nodes.pop(path)
-        self.nodes[parent_path or "/"].children.discard(name)
+        self.nodes[parent_path or "/"].children.pop(name, None)
         if node.owner == CONTAINER_OWNER:
             self.containers.discard(path)
         elif node.owner:

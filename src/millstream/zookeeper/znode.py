@@ -41,7 +41,8 @@ class Znode:
         self.czxid = self.mzxid = self.pzxid = zxid
         self.ctime_ms = self.mtime_ms = time_ms
         self.version = self.aversion = self.creates = 0
-        self.children: set[str] = set()
+        self.children: dict[str, None] = {}
+        """Names in the order in which they came: that is sorted much sooner than a set is."""
 
     @property
     def is_ephemeral(self) -> bool:
