@@ -12,6 +12,7 @@ from millstream.cli.start_position import OffsetRange
 from millstream.errors import CommandFailed
 
 if TYPE_CHECKING:
+    from confluent_kafka import TopicPartition
     from confluent_kafka.admin import AdminClient
 
 
@@ -62,10 +63,19 @@ def committed_offsets(cluster: Cluster, admin: "AdminClient", *, group: str) -> 
     with cluster.told_plainly(f"reading the offsets of the group {group!r}"):
         answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)], request_timeout=REQUEST_SECONDS)[group].result()
     return {
-        Place(found.topic, found.partition): Committed(found.offset, found.metadata or "")
+        Place(found.topic, found.partition): Committed(found.offset, _metadata(found))
         for found in answer.topic_partitions or []
         if found.error is None and found.offset >= 0
     }
+
+
+def _metadata(found: "TopicPartition") -> str:
+    """What was committed beside the offset, as far as it can be known."""
+    try:
+        return found.metadata or ""
+    except UnicodeDecodeError:
+        # Seen with confluent-kafka 2.16, rarely: bytes that nobody committed. The offset beside them is right.
+        return ""
 
 
 def offset_ranges(cluster: Cluster, admin: "AdminClient", *, places: Collection[Place]) -> dict[Place, OffsetRange]:
