@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from millstream.errors import CorruptMessage, KafkaError
 from millstream.wire.batch import CRC_START, compute_crc, read_header
 from millstream.wire.compression import Codec, compress, decompress
-from millstream.wire.records import Record, decode_records, encode_batch, recompress, split_batches
+from millstream.wire.records import Record, decode_records, encode_batch, split_batches
+from tests.unit.wire.recompression import recompress
 
 contents = st.none() | st.binary(max_size=20) | st.binary(min_size=60, max_size=200)
 headers = st.lists(st.tuples(st.text(max_size=8), contents), max_size=3).map(tuple)

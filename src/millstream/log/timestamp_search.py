@@ -14,6 +14,7 @@ nobody waits.
         else:                         search.advance(segments, units)            # on the loop, some units a turn
 """
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple
 
 from millstream.buffer import Buffer
@@ -68,7 +69,7 @@ class StoredBatch(NamedTuple):
             return None
 
 
-class OffsetSearch:
+class OffsetSearch(ABC):
     """What both searches have in common: going through the records of the batch that was found."""
 
     def __init__(self, from_offset: int, *, timestamp: int) -> None:
@@ -105,12 +106,13 @@ class OffsetSearch:
         except InvalidRecord:
             self._finish(_first_of(self._header, self._from_offset))
 
+    @abstractmethod
     def _walk_segments(self, segments: Segments, units: int) -> int:
-        raise NotImplementedError
+        """Go on through headers for so many units; how many are left."""
 
+    @abstractmethod
     def _not_in_batch(self) -> None:
         """The batch promised a time that none of its records has."""
-        raise NotImplementedError
 
     def _walk_records(self, records: "RecordTimes", units: int) -> int:
         assert self._header is not None

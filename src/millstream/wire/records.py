@@ -205,12 +205,6 @@ def encode_batch(
     return _BEFORE_CRC.pack(base, length, leader_epoch, MAGIC, crc32c(covered)) + covered
 
 
-def recompress(batch: Buffer, codec: Codec, *, limit: int = MAX_DECOMPRESSED_BYTES) -> bytes:
-    """The same batch compressed by `codec`; the records inside are not looked at."""
-    header = check_batch(batch)
-    return rebuild(header, decompress(memoryview(batch)[HEADER_SIZE:], codec_of(header.codec), limit=limit), codec=codec)
-
-
 def rebuild(header: BatchHeader, payload: Buffer, *, codec: Codec, level: int | None = None) -> bytes:
     """The batch with this header around the records in `payload`, compressed by `codec`."""
     fields = header._replace(attributes=header.attributes & ~CODEC_MASK | codec)

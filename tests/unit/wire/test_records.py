@@ -5,7 +5,8 @@ import pytest
 from millstream.errors import CorruptMessage, InvalidRecord, KafkaError
 from millstream.wire.batch import CONTROL, HEADER_SIZE, LOG_APPEND_TIME, TRANSACTIONAL, compute_crc, read_header, with_log_append_time
 from millstream.wire.compression import Codec
-from millstream.wire.records import ProducerStamp, Record, check_batch, decode_records, encode_batch, recompress, split_batches
+from millstream.wire.records import ProducerStamp, Record, check_batch, decode_records, encode_batch, split_batches
+from tests.unit.wire.recompression import recompress
 
 RECORDS = [Record(10, 1_000, b"k", b"v"), Record(11, 999, None, None, (("h", b"x"), ("n", None))), Record(15, 1_002, b"", b"")]
 
