@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from millstream.broker.api import Api, api_of
+from millstream.broker.network.api import Api, api_of
 from millstream.broker.routes import ROUTES
 from millstream.options.broker import BROKER_OPTIONS, TOPIC_DEFAULTS
 from millstream.options.group import GROUP_OPTIONS

@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from millstream.broker.event_loop import BrokerLoop
+from millstream.broker.network.event_loop import BrokerLoop
 from millstream.broker.server_options import ServerOptions
 
 LOOPBACK = "127.0.0.1"

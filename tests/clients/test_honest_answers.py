@@ -224,7 +224,7 @@ def loggers(broker: Broker, version: int = 4) -> dict[str, str]:
 
 @pytest.mark.skipif(IS_KAFKA, reason="Kafka has loggers of other names")
 def test_levels_of_loggers_are_shown_and_changed_while_the_broker_runs(broker: Broker) -> None:
-    name = "millstream.broker.connection"
+    name = "millstream.broker.network.connection"
     assert loggers(broker, 1)["root"] == loggers(broker)[name] == "INFO"
     assert increment(broker, BROKER_LOGGER, "1", name, "ERROR").error_code == ErrorCode.none
     assert loggers(broker)[name] == "ERROR"
@@ -245,7 +245,7 @@ def make_it_warn(broker: Broker) -> None:
 
 
 def warnings(broker: Broker) -> int:
-    return broker.output.count("WARNING millstream.broker.connection")
+    return broker.output.count("WARNING millstream.broker.network.connection")
 
 
 def test_levels_of_loggers_that_cannot_be_set_are_refused(broker: Broker) -> None:

@@ -14,12 +14,12 @@ import pytest
 from millstream.clock import ManualClock
 from millstream.files import Files
 from millstream.log.config import LogConfig
+from millstream.log.directories.manager import LogManager
 from millstream.log.log import Log
-from millstream.log.manager import LogManager
 from millstream.wire.records import Record
 from tests.crash.forgetful_files import Fate, ForgetfulFiles, Stopped, disk_after, materialise
 from tests.crash.test_log_power_cut import TOPIC_ID, QuickFiles, release
-from tests.unit.log.compaction import compact, records_of, write
+from tests.unit.log.compacted import compact, records_of, write
 from tests.unit.log.conftest import NOW_MS
 from tests.unit.log.partition import flush
 

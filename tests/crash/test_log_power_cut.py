@@ -17,8 +17,8 @@ from millstream.clock import ManualClock
 from millstream.errors import StorageError
 from millstream.files import FileHandle, Files
 from millstream.log.config import LogConfig
+from millstream.log.directories.manager import LogManager
 from millstream.log.log import Log
-from millstream.log.manager import LogManager
 from tests.crash.forgetful_files import Fate, ForgetfulFiles, Stopped, disk_after, materialise
 from tests.unit.log.partition import append, flush, offset_for_timestamp, read_all
 

@@ -5,9 +5,9 @@ from typing import Protocol, cast
 from uuid import UUID
 
 from millstream.groups.commands import ConsumerHeartbeat
-from millstream.groups.consumer_group import ConsumerGroup
-from millstream.groups.consumer_group_state import ConsumerGroupState
-from millstream.groups.consumer_records import ConsumerKey, ConsumerValue
+from millstream.groups.consumer.group import ConsumerGroup
+from millstream.groups.consumer.group_state import ConsumerGroupState
+from millstream.groups.consumer.records import ConsumerKey, ConsumerValue
 from millstream.groups.outcome import Fields, GroupRecord, Outcome
 from millstream.groups.records import decode_record
 from millstream.groups.settings import GroupSettings

@@ -7,7 +7,7 @@
 from collections.abc import Sequence
 from typing import cast
 
-from millstream.groups.classic_group import ClassicGroup
+from millstream.groups.classic.group import ClassicGroup
 from millstream.groups.commands import (
     ConsumerHeartbeat,
     Heartbeat,
@@ -18,7 +18,7 @@ from millstream.groups.commands import (
     Protocol,
     SyncGroup,
 )
-from millstream.groups.consumer_group import ConsumerGroup
+from millstream.groups.consumer.group import ConsumerGroup
 from millstream.groups.consumer_protocol import decode_assignment, decode_subscription, encode_assignment
 from millstream.groups.coordinator import GroupCoordinator
 from millstream.groups.outcome import Fields

@@ -14,7 +14,7 @@ from millstream.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
-from millstream.groups.classic_records import GroupMetadata
+from millstream.groups.classic.records import GroupMetadata
 from millstream.groups.commands import Protocol
 from tests.machines.group_script import DELAY_MS, GROUP, RANGE, REBALANCE_MS, SESSION_MS, SETTINGS, START_MS, Script
 

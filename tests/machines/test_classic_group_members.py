@@ -11,7 +11,7 @@ from millstream.errors import (
     UnknownMemberId,
     UnknownServerError,
 )
-from millstream.groups.classic_records import GroupMetadata, MemberRecord
+from millstream.groups.classic.records import GroupMetadata, MemberRecord
 from millstream.groups.commands import Heartbeat, LeaveGroup, LeavingMember
 from tests.machines.group_script import DELAY_MS, GROUP, RANGE, REBALANCE_MS, SESSION_MS, SETTINGS, Script
 

@@ -17,7 +17,7 @@ from millstream.errors import (
 )
 from millstream.groups.commands import CommitOffsets, PartitionOffset, Protocol, TopicOffsets
 from millstream.groups.coordinator import GroupCoordinator
-from millstream.groups.offset_records import CommittedOffset, OffsetKey
+from millstream.groups.offsets.records import CommittedOffset, OffsetKey
 from millstream.groups.topic_image import TopicImage, TopicInfo
 from tests.machines.group_script import DELAY_MS, GROUP, SESSION_MS, SETTINGS, START_MS, Script, subscription
 

@@ -13,7 +13,7 @@ from millstream.groups.commands import (
     Protocol,
     TopicOffsets,
 )
-from millstream.groups.consumer_group import ConsumerGroup
+from millstream.groups.consumer.group import ConsumerGroup
 from millstream.groups.coordinator import GroupCoordinator
 from millstream.groups.outcome import Fields, GroupRecord
 from millstream.groups.settings import GroupSettings

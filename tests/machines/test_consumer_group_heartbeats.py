@@ -2,7 +2,7 @@
 
 import pytest
 
-from millstream.groups.consumer_records import ConsumerRecordType
+from millstream.groups.consumer.records import ConsumerRecordType
 from millstream.groups.settings import GroupSettings
 from tests.machines.consumer_group_script import (
     FENCED_MEMBER_EPOCH,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millstream.groups.consumer_records import ConsumerRecordType, RegularExpression
+from millstream.groups.consumer.records import ConsumerRecordType, RegularExpression
 from tests.machines.consumer_group_script import Client, Script, settle, snapshot
 
 INVALID_REGULAR_EXPRESSION = 128

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from millstream.groups.classic_group import ClassicGroup
+from millstream.groups.classic.group import ClassicGroup
 from millstream.groups.commands import (
     CommitOffsets,
     ConsumerHeartbeat,
@@ -24,7 +24,7 @@ from millstream.groups.commands import (
     SyncGroup,
     TopicOffsets,
 )
-from millstream.groups.consumer_group import ConsumerGroup
+from millstream.groups.consumer.group import ConsumerGroup
 from millstream.groups.coordinator import GroupCoordinator
 from tests.machines.consumer_group_script import snapshot
 from tests.machines.migration_script import MigrationScript, assignment, subscription

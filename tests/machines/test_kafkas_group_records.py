@@ -10,9 +10,9 @@ from uuid import UUID
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from millstream.groups.classic_records import GroupMetadata, MemberRecord, group_metadata_record
-from millstream.groups.consumer_group import ConsumerGroup
-from millstream.groups.consumer_records import (
+from millstream.groups.classic.records import GroupMetadata, MemberRecord, group_metadata_record
+from millstream.groups.consumer.group import ConsumerGroup
+from millstream.groups.consumer.records import (
     ClassicProtocols,
     ConsumerKey,
     ConsumerRecordType,
@@ -25,7 +25,7 @@ from millstream.groups.consumer_records import (
     consumer_record,
 )
 from millstream.groups.coordinator import GroupCoordinator
-from millstream.groups.offset_records import CommittedOffset, OffsetKey, encode_offset_key, encode_offset_value
+from millstream.groups.offsets.records import CommittedOffset, OffsetKey, encode_offset_key, encode_offset_value
 from millstream.groups.outcome import GroupRecord
 from millstream.groups.records import decode_record
 from millstream.groups.settings import GroupSettings

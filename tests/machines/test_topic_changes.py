@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from millstream.groups.commands import ConsumerHeartbeat
-from millstream.groups.consumer_group import ConsumerGroup
+from millstream.groups.consumer.group import ConsumerGroup
 from millstream.groups.coordinator import GroupCoordinator
 from millstream.groups.settings import GroupSettings
 from millstream.groups.topic_image import TopicImage, TopicInfo

@@ -14,13 +14,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from millstream.files import Files
 from millstream.log.config import LogConfig
-from millstream.log.directory import LogDirectory
+from millstream.log.directories.directory import LogDirectory
+from millstream.log.directories.loading import LoadOrder
 from millstream.log.latest_offsets import ENTRY_BYTES
-from millstream.log.loading import LoadOrder
 from millstream.log.log import Log
 from millstream.wire.compression import Codec
 from millstream.wire.records import ProducerStamp, Record, encode_batch
-from tests.unit.log.compaction import compact, records_of
+from tests.unit.log.compacted import compact, records_of
 
 NOW_MS = 1_700_000_000_000
 RETENTION_MS = 1000

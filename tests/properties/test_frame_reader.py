@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.broker.frame_reader import KEEP_ASIDE_UP_TO, FrameReader, ReceiveBuffers
-from tests.unit.broker.test_frame_reader import framed
+from millstream.broker.network.frame_reader import KEEP_ASIDE_UP_TO, FrameReader, ReceiveBuffers
+from tests.unit.broker.network.test_frame_reader import framed
 
 MAX_HELD = 4 * 1024 * 1024
 SIZES = st.one_of(st.integers(4, 40), st.integers(KEEP_ASIDE_UP_TO - 3, KEEP_ASIDE_UP_TO + 3), st.integers(4, 200_000), st.just(600_000))

@@ -7,8 +7,8 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from millstream.errors import MalformedFrame
-from millstream.groups.classic_records import GroupMetadata, MemberRecord, group_metadata_record
-from millstream.groups.consumer_records import (
+from millstream.groups.classic.records import GroupMetadata, MemberRecord, group_metadata_record
+from millstream.groups.consumer.records import (
     ClassicProtocols,
     ConsumerKey,
     ConsumerRecordType,
@@ -20,7 +20,7 @@ from millstream.groups.consumer_records import (
     TargetAssignmentEpoch,
     consumer_record,
 )
-from millstream.groups.offset_records import CommittedOffset, OffsetKey, encode_offset_key, encode_offset_value
+from millstream.groups.offsets.records import CommittedOffset, OffsetKey, encode_offset_key, encode_offset_value
 from millstream.groups.outcome import GroupRecord
 from millstream.groups.records import decode_record
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.groups.commands import CommitOffsets, PartitionOffset, TopicOffsets
-from millstream.groups.offsets import OffsetStore
-from millstream.groups.repeated_commit import RepeatedCommit
+from millstream.groups.offsets.repeated_commit import RepeatedCommit
+from millstream.groups.offsets.store import OffsetStore
 from millstream.wire import messages
 from millstream.wire.api import ApiKey
 from millstream.wire.commit_shape import CommitShape

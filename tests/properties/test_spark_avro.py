@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_type
 
-from millstream.spark.avro_decoder import NO_PROGRAM, AvroDecoder
-from millstream.spark.avro_spark_types import spark_type
-from millstream.spark.avro_type import BadSchema, parse_avro
+from millstream.spark.formats.avro_decoder import NO_PROGRAM, AvroDecoder
+from millstream.spark.formats.avro_spark_types import spark_type
+from millstream.spark.formats.avro_type import BadSchema, parse_avro
 
 pytestmark = pytest.mark.timeout(300)  # the kernel is compiled by the first test, on a busy machine
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.spark.avro_encoding import AvroMismatch, encode_avro
-from millstream.spark.writer_schema import read_schema
+from millstream.spark.formats.avro_encoding import AvroMismatch, encode_avro
+from millstream.spark.formats.writer_schema import read_schema
 from tests.properties.arrow_values import as_arrow
 
 INTS = st.integers(-(2**31), 2**31 - 1)

@@ -12,7 +12,7 @@ from millstream.errors import (
     NotLeaderOrFollower,
     OutOfOrderSequenceNumber,
 )
-from millstream.spark.delivery import LAST_SEQUENCE, PartitionQueue, QueuedBatch, Verdict
+from millstream.spark.sink.delivery import LAST_SEQUENCE, PartitionQueue, QueuedBatch, Verdict
 from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import read_header
 from millstream.wire.compression import Codec

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.spark.field_formats import TypedColumn
-from millstream.spark.json_format import JsonFormat
-from millstream.spark.record_buffers import BinaryColumn
+from millstream.spark.formats.field_formats import TypedColumn
+from millstream.spark.formats.json_format import JsonFormat
+from millstream.spark.formats.record_buffers import BinaryColumn
 
 SIMPLE = {
     "text": pa.string(), "small": pa.int8(), "large": pa.int64(), "real": pa.float32(), "double": pa.float64(), "flag": pa.bool_(),

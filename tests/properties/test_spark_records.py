@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.errors import CorruptMessage
-from millstream.spark.record_buffers import RecordBuffers
-from millstream.spark.record_kernel import WITH_HEADERS, WITH_KEY, WITH_VALUE, find_next_offset
-from millstream.spark.slice_decoder import SliceDecoder
+from millstream.spark.formats.record_buffers import RecordBuffers
+from millstream.spark.kernels.record_kernel import WITH_HEADERS, WITH_KEY, WITH_VALUE, find_next_offset
+from millstream.spark.source.slice_decoder import SliceDecoder
 from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, compute_crc, read_header
 from millstream.wire.compression import Codec

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.broker.live_settings import LiveSettings
-from millstream.broker.registration import recall_directories
+from millstream.broker.cluster.live_settings import LiveSettings
+from millstream.broker.cluster.registration import recall_directories
 from millstream.clock import ManualClock
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import DEFAULT_BROKER, BrokerState, ClusterView, PartitionState, TopicState
@@ -23,7 +23,7 @@ from millstream.coordination.election import ControllerElection
 from millstream.coordination.embedded import EmbeddedCoordination
 from millstream.errors import CoordinatorLoadInProgress
 from millstream.files import Files
-from millstream.log.known_directories import KnownDirectories
+from millstream.log.directories.known_directories import KnownDirectories
 from millstream.paper.subscription import read_offset, read_subscription
 from millstream.transactions.producer_ids import ProducerIds
 

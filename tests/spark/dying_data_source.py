@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from millstream.spark.data_source import MillstreamDataSource
-from millstream.spark.stream_writer import BatchWritten, MillstreamStreamWriter
+from millstream.spark.sink.stream_writer import BatchWritten, MillstreamStreamWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -4,8 +4,8 @@ import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from millstream.client.cluster import Cluster
-from millstream.spark.sink_progress import SinkProgress, WrittenBatch
-from millstream.spark.stream_writer import BatchWritten, MillstreamStreamWriter
+from millstream.spark.sink.sink_progress import SinkProgress, WrittenBatch
+from millstream.spark.sink.stream_writer import BatchWritten, MillstreamStreamWriter
 from tests.brokers import Broker
 from tests.topics import fresh_name
 

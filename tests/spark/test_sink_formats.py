@@ -16,10 +16,10 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from millstream.registry.client import RegistryClient
-from millstream.spark.avro_encoding import AvroMismatch
-from millstream.spark.avro_field import SchemaUnavailable
-from millstream.spark.sink_options import plan_sink
-from millstream.spark.task_writer import write_rows
+from millstream.spark.formats.avro_encoding import AvroMismatch
+from millstream.spark.formats.avro_field import SchemaUnavailable
+from millstream.spark.sink.sink_options import plan_sink
+from millstream.spark.sink.task_writer import write_rows
 from tests.brokers import Broker
 from tests.spark.read_back import read_with_confluent
 from tests.topics import create_topic, fresh_name

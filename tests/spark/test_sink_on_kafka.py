@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from millstream.spark.raw_producer import RawProducer
-from millstream.spark.sink_options import plan_sink
-from millstream.spark.task_writer import write_rows
+from millstream.spark.sink.raw_producer import RawProducer
+from millstream.spark.sink.sink_options import plan_sink
+from millstream.spark.sink.task_writer import write_rows
 from tests.brokers import Broker, KafkaBroker
 from tests.spark.cutting_socket import Breaks
 from tests.spark.read_back import read_with_confluent

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 from millstream.client.errors import BrokerUnavailable
-from millstream.spark.batch_encoding import BatchPacker
-from millstream.spark.batch_kernels import row_sizes
-from millstream.spark.binary_columns import Rows, binary_column, no_headers, null_column
-from millstream.spark.delivery import DeliveryFailed
-from millstream.spark.producer_settings import Compression, ProducerSettings
-from millstream.spark.raw_producer import RawProducer
-from millstream.spark.worker_producers import borrow_producer
+from millstream.spark.formats.binary_columns import Rows, binary_column, no_headers, null_column
+from millstream.spark.kernels.batch_kernels import row_sizes
+from millstream.spark.sink.batch_encoding import BatchPacker
+from millstream.spark.sink.delivery import DeliveryFailed
+from millstream.spark.sink.producer_settings import Compression, ProducerSettings
+from millstream.spark.sink.raw_producer import RawProducer
+from millstream.spark.sink.worker_producers import borrow_producer
 from millstream.topic_partition import TopicPartition
 from millstream.wire.compression import Codec
 from tests.brokers import Broker, StartBroker

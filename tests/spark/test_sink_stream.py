@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from millstream.spark.sink_progress import group_of_query
+from millstream.spark.sink.sink_progress import group_of_query
 from tests.brokers import Broker
 from tests.connection import Connection
 from tests.spark.read_back import ends, read_with_confluent

@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from millstream.spark.delivery import DeliveryFailed
-from millstream.spark.sink_options import SchemaError, plan_sink
-from millstream.spark.task_writer import Written, digest_rows, write_rows
+from millstream.spark.sink.delivery import DeliveryFailed
+from millstream.spark.sink.sink_options import SchemaError, plan_sink
+from millstream.spark.sink.task_writer import Written, digest_rows, write_rows
 from tests.brokers import Broker, StartBroker
 from tests.spark.read_back import ends, read_with_confluent, read_with_kafka_python
 from tests.topics import create_topic

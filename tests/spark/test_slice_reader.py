@@ -8,11 +8,11 @@ import pytest
 from millstream.client.cluster import Cluster
 from millstream.client.list_offsets import OffsetAndTime
 from millstream.offset import EARLIEST
-from millstream.spark.data_loss import DataLoss
-from millstream.spark.options import parse_read_options
-from millstream.spark.planning import Slice
-from millstream.spark.record_kernel import WITH_VALUE
-from millstream.spark.slice_reader import SliceReader
+from millstream.spark.kernels.record_kernel import WITH_VALUE
+from millstream.spark.source.data_loss import DataLoss
+from millstream.spark.source.options import parse_read_options
+from millstream.spark.source.planning import Slice
+from millstream.spark.source.slice_reader import SliceReader
 from millstream.topic_partition import TopicPartition
 from tests.brokers import Broker
 from tests.spark.admin import delete_records

@@ -7,7 +7,7 @@ import pytest
 
 from millstream.client.cluster import Cluster
 from millstream.errors import MalformedFrame
-from millstream.spark.told_progress import ToldProgress
+from millstream.spark.source.told_progress import ToldProgress
 from millstream.topic_partition import TopicPartition
 from tests.brokers import Broker
 from tests.spark.admin import committed, member_of

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from millstream.broker.api import Handler
 from millstream.broker.handlers.acls import AclsFamily
 from millstream.broker.handlers.api_versions import ApiVersionsFamily
 from millstream.broker.handlers.configs import ConfigsFamily
@@ -21,6 +20,7 @@ from millstream.broker.handlers.producers import ProducersFamily
 from millstream.broker.handlers.quorum import QuorumFamily
 from millstream.broker.handlers.topics import TopicsFamily
 from millstream.broker.handlers.users import UsersFamily
+from millstream.broker.network.api import Handler
 
 ROUTES: dict[type, tuple[Callable[..., Any], ...]] = {
     ProduceFamily: (ProduceFamily.produce,),

@@ -16,18 +16,20 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
 
-from millstream.broker.config_resources import BrokerConfigs, TopicConfigs
-from millstream.broker.descriptors import Descriptors, raise_descriptor_limit
-from millstream.broker.fetch_sessions import FetchSessions
-from millstream.broker.flusher import Flusher
-from millstream.broker.group_configs import GroupConfigs
-from millstream.broker.group_settings import group_settings
-from millstream.broker.groups import Groups
+from millstream.broker.cluster.config_resources import BrokerConfigs, TopicConfigs
+from millstream.broker.cluster.live_settings import LiveSettings
+from millstream.broker.cluster.logger_levels import LoggerLevels
+from millstream.broker.cluster.registration import Registration, prepare_tree, recall_directories, remember_directories
+from millstream.broker.cluster.topic_creation import TopicCreation
+from millstream.broker.coordinators.group_configs import GroupConfigs
+from millstream.broker.coordinators.group_settings import group_settings
+from millstream.broker.coordinators.groups import Groups
 from millstream.broker.handlers.acls import AclsFamily
 from millstream.broker.handlers.api_versions import ApiVersionsFamily
 from millstream.broker.handlers.configs import ConfigsFamily
 from millstream.broker.handlers.coordinators import CoordinatorsFamily
 from millstream.broker.handlers.fetch import FetchFamily
+from millstream.broker.handlers.fetch_sessions import FetchSessions
 from millstream.broker.handlers.group_admin import GroupAdminFamily
 from millstream.broker.handlers.group_offsets import GroupOffsetsFamily
 from millstream.broker.handlers.groups import GroupsFamily
@@ -40,17 +42,15 @@ from millstream.broker.handlers.producers import ProducersFamily
 from millstream.broker.handlers.quorum import QuorumFamily
 from millstream.broker.handlers.topics import TopicsFamily
 from millstream.broker.handlers.users import UsersFamily
-from millstream.broker.housekeeping import Housekeeping
-from millstream.broker.listener import ConnectionLimits, Listener
-from millstream.broker.live_settings import LiveSettings
-from millstream.broker.logger_levels import LoggerLevels
-from millstream.broker.record_turns import RecordTurns
-from millstream.broker.region_loader import RegionLoader
-from millstream.broker.registration import Registration, prepare_tree, recall_directories, remember_directories
-from millstream.broker.router import Router
+from millstream.broker.network.descriptors import Descriptors, raise_descriptor_limit
+from millstream.broker.network.listener import ConnectionLimits, Listener
+from millstream.broker.network.region_loader import RegionLoader
+from millstream.broker.network.router import Router
 from millstream.broker.routes import bind
 from millstream.broker.server_options import ServerOptions
-from millstream.broker.topic_creation import TopicCreation
+from millstream.broker.storage.flusher import Flusher
+from millstream.broker.storage.housekeeping import Housekeeping
+from millstream.broker.storage.record_turns import RecordTurns
 from millstream.clock import Clock, SystemClock
 from millstream.cluster.controller import Controller
 from millstream.cluster.replicas import Replicas
@@ -61,9 +61,9 @@ from millstream.coordination.embedded import EmbeddedCoordination
 from millstream.coordination.interface import Coordination, SessionState
 from millstream.errors import StartupError, StorageError
 from millstream.files import Files
-from millstream.log.directory import LogDirectory
-from millstream.log.known_directories import ZOOKEEPER
-from millstream.log.manager import LogManager
+from millstream.log.directories.directory import LogDirectory
+from millstream.log.directories.known_directories import ZOOKEEPER
+from millstream.log.directories.manager import LogManager
 from millstream.options.validation import check_startup_values
 from millstream.transactions.producer_ids import ProducerIds
 from millstream.zookeeper.keeper import TreeKeeper

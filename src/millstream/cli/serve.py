@@ -65,7 +65,7 @@ def serve(arguments: Sequence[str]) -> None:
     options = server_options(flags)
     registry = registry_address(flags)
     log_to_stderr(flags.log_level)
-    from millstream.broker.event_loop import BrokerLoop
+    from millstream.broker.network.event_loop import BrokerLoop
 
     with asyncio.Runner(loop_factory=BrokerLoop) as runner:
         runner.run(_serve(options, registry, log_level=flags.log_level))

@@ -22,9 +22,9 @@ from millstream.errors import (
     OffsetOutOfRange,
     UnknownLeaderEpoch,
 )
-from millstream.log.batch_framing import not_one_batch
 from millstream.log.log import AppendResult, Log
-from millstream.log.record_check import CheckedBatch, RecordCheck
+from millstream.log.records.batch_framing import not_one_batch
+from millstream.log.records.record_check import CheckedBatch, RecordCheck
 from millstream.log.region import FileRegion
 
 ACKS_ALL = -1

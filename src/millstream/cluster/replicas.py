@@ -18,8 +18,8 @@ from millstream.cluster.partition import FlushRequest, Partition
 from millstream.coordination.cluster_view import ClusterView, TopicState
 from millstream.errors import KafkaError, StorageError, UnknownTopicId, UnknownTopicOrPartition
 from millstream.log.config import LogConfig
+from millstream.log.directories.manager import LogManager
 from millstream.log.log import Log
-from millstream.log.manager import LogManager
 
 logger = logging.getLogger(__name__)
 

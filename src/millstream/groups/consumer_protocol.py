@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from millstream.errors import MalformedFrame
-from millstream.groups.assignors import canonical
-from millstream.groups.consumer_records import Assignment
+from millstream.groups.consumer.assignors import canonical
+from millstream.groups.consumer.records import Assignment
 from millstream.groups.fields import FieldReader
 from millstream.groups.topic_image import TopicImage
 from millstream.wire.primitives import nullable_string

@@ -26,9 +26,9 @@ from millstream.errors import (
     KafkaError,
     UnknownMemberId,
 )
-from millstream.groups.classic_answers import join_error, sync_answer
-from millstream.groups.classic_group import ClassicGroup
-from millstream.groups.classic_rebalance import STABLE
+from millstream.groups.classic.answers import join_error, sync_answer
+from millstream.groups.classic.group import ClassicGroup
+from millstream.groups.classic.rebalance import STABLE
 from millstream.groups.commands import (
     CommitOffsets,
     ConsumerHeartbeat,
@@ -40,14 +40,14 @@ from millstream.groups.commands import (
     LeaveGroup,
     SyncGroup,
 )
-from millstream.groups.consumer_answers import consumer_heartbeat_error
-from millstream.groups.consumer_heartbeat_check import check_consumer_heartbeat
+from millstream.groups.consumer.answers import consumer_heartbeat_error
+from millstream.groups.consumer.heartbeat_check import check_consumer_heartbeat
 from millstream.groups.group import CLASSIC, ConsumerMachine, Group
 from millstream.groups.group_migration import upgraded_members
-from millstream.groups.offset_expiry import OffsetExpiry
-from millstream.groups.offsets import answer_commit
+from millstream.groups.offsets.expiry import OffsetExpiry
+from millstream.groups.offsets.repeated_commit import RepeatedCommit
+from millstream.groups.offsets.store import answer_commit
 from millstream.groups.outcome import Outcome, Waiter
-from millstream.groups.repeated_commit import RepeatedCommit
 from millstream.groups.settings import GroupSettings
 from millstream.groups.shard import GroupShard, MakeConsumerGroup
 from millstream.groups.timers import GroupTimers

@@ -11,8 +11,8 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from millstream.groups.commands import CommitOffsets, ConsumerHeartbeat, Heartbeat, JoinGroup, LeaveGroup, SyncGroup
-from millstream.groups.consumer_member import MigratedMember
-from millstream.groups.consumer_records import ConsumerKey, ConsumerValue
+from millstream.groups.consumer.member import MigratedMember
+from millstream.groups.consumer.records import ConsumerKey, ConsumerValue
 from millstream.groups.outcome import Fields, GroupRecord, Outcome, Waiter
 from millstream.groups.topic_image import TopicImage
 

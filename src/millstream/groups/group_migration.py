@@ -13,13 +13,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from millstream.errors import GroupIdNotFound, MalformedFrame
-from millstream.groups.assignors import canonical
-from millstream.groups.classic_group import ClassicGroup
-from millstream.groups.classic_member import NO_ASSIGNMENT, ClassicMember
-from millstream.groups.classic_rebalance import PREPARING_REBALANCE
+from millstream.groups.classic.group import ClassicGroup
+from millstream.groups.classic.member import NO_ASSIGNMENT, ClassicMember
+from millstream.groups.classic.rebalance import PREPARING_REBALANCE
 from millstream.groups.commands import Protocol
-from millstream.groups.consumer_group_state import ConsumerGroupState
-from millstream.groups.consumer_member import ConsumerMember, MigratedMember
+from millstream.groups.consumer.assignors import canonical
+from millstream.groups.consumer.group_state import ConsumerGroupState
+from millstream.groups.consumer.member import ConsumerMember, MigratedMember
+from millstream.groups.consumer.records import Assignment, ClassicProtocols, MemberMetadata, encode_consumer_value
 from millstream.groups.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
     by_id,
@@ -29,7 +30,6 @@ from millstream.groups.consumer_protocol import (
     encode_assignment,
     version_of,
 )
-from millstream.groups.consumer_records import Assignment, ClassicProtocols, MemberMetadata, encode_consumer_value
 from millstream.groups.settings import GroupSettings
 from millstream.groups.topic_image import TopicImage
 

@@ -9,20 +9,20 @@ import struct
 from typing import Final
 
 from millstream.errors import MalformedFrame
-from millstream.groups.classic_records import (
+from millstream.groups.classic.records import (
     GROUP_METADATA_KEY_TYPE,
     GroupMetadata,
     decode_group_metadata,
     decode_group_metadata_key,
 )
-from millstream.groups.consumer_records import (
+from millstream.groups.consumer.records import (
     ConsumerKey,
     ConsumerRecordType,
     ConsumerValue,
     decode_consumer_key,
     decode_consumer_value,
 )
-from millstream.groups.offset_records import OFFSET_KEY_TYPES, CommittedOffset, OffsetKey, decode_offset_key, decode_offset_value
+from millstream.groups.offsets.records import OFFSET_KEY_TYPES, CommittedOffset, OffsetKey, decode_offset_key, decode_offset_value
 from millstream.groups.outcome import GroupRecord
 
 CONSUMER_KEY_TYPES: Final = frozenset(ConsumerRecordType)

@@ -10,13 +10,13 @@ from collections.abc import Callable, Collection, Sequence
 from uuid import UUID
 
 from millstream.errors import GroupIdNotFound, KafkaError
-from millstream.groups.classic_group import ClassicGroup
-from millstream.groups.classic_rebalance import DEAD
-from millstream.groups.classic_records import GroupMetadata
-from millstream.groups.consumer_records import ConsumerKey, ConsumerValue
+from millstream.groups.classic.group import ClassicGroup
+from millstream.groups.classic.rebalance import DEAD
+from millstream.groups.classic.records import GroupMetadata
+from millstream.groups.consumer.records import ConsumerKey, ConsumerValue
 from millstream.groups.group import CLASSIC, ConsumerMachine, Group
-from millstream.groups.offset_records import OFFSET_KEY_START, OffsetKey, decode_offset_key, decode_offset_value
-from millstream.groups.offsets import OffsetStore
+from millstream.groups.offsets.records import OFFSET_KEY_START, OffsetKey, decode_offset_key, decode_offset_value
+from millstream.groups.offsets.store import OffsetStore
 from millstream.groups.outcome import Fields, GroupRecord
 from millstream.groups.records import decode_record
 from millstream.groups.settings import GroupSettings

@@ -13,13 +13,13 @@ never change. One compaction at a time; a truncation ends it.
 from pathlib import Path
 
 from millstream.errors import StorageError
-from millstream.log.cleaning import Cleaning
-from millstream.log.cleaning_order import CleanedGroup, CleaningOrder
-from millstream.log.cleaning_rules import CleanableSegment, CleaningBounds, CleaningExtent, extent_of
+from millstream.log.compaction.cleaning import Cleaning
+from millstream.log.compaction.cleaning_order import CleanedGroup, CleaningOrder
+from millstream.log.compaction.cleaning_rules import CleanableSegment, CleaningBounds, CleaningExtent, extent_of
+from millstream.log.compaction.swap import commit_swap, complete_swap
 from millstream.log.config import LONG_MAX
 from millstream.log.kept_log import KeptLog
 from millstream.log.segment import Segment
-from millstream.log.swap import commit_swap, complete_swap
 
 
 class CompactedLog(KeptLog):

@@ -13,14 +13,16 @@ from pathlib import Path
 
 from millstream.errors import OffsetOutOfRange, StorageError
 from millstream.files import FileHandle
-from millstream.log import leader_epochs, partition_metadata, record_check
-from millstream.log.checkpoints import TopicPartition
-from millstream.log.cleaning import Cleaning
+from millstream.log import leader_epochs
+from millstream.log.compaction.cleaning import Cleaning
 from millstream.log.config import LogConfig
-from millstream.log.directory import LogDirectory
+from millstream.log.directories import partition_metadata
+from millstream.log.directories.checkpoints import TopicPartition
+from millstream.log.directories.directory import LogDirectory
+from millstream.log.directories.loading import LoadOrder, load_log
 from millstream.log.flush import Flush, Unsynced
-from millstream.log.loading import LoadOrder, load_log
 from millstream.log.producer_state import ProducerEntry
+from millstream.log.records import record_check
 from millstream.log.recovery import end_of
 from millstream.log.retention import RetentionBounds, count_to_delete
 from millstream.log.segment import Segment

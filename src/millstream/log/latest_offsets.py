@@ -8,7 +8,7 @@ batches are larger than the buffer would never be compacted.
 from collections.abc import Mapping
 
 from millstream.log.config import LONG_MAX
-from millstream.log.record_walk import WalkedRecords
+from millstream.log.records.record_walk import WalkedRecords
 
 ENTRY_BYTES = 160
 """A short key or a digest as a bytes object, an int, and a place in a dictionary that is two thirds full; measured."""

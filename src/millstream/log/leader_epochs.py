@@ -13,7 +13,7 @@ from bisect import bisect_right
 from itertools import pairwise
 from typing import NamedTuple
 
-from millstream.log.checkpoints import parse_lines, render_lines
+from millstream.log.directories.checkpoints import parse_lines, render_lines
 
 FILE_NAME = "leader-epoch-checkpoint"
 UNDEFINED_EPOCH = -1

@@ -23,19 +23,19 @@ from typing import NamedTuple
 
 from millstream.buffer import Buffer
 from millstream.errors import OffsetOutOfRange, StorageError
-from millstream.log import record_check
-from millstream.log.batch_check import check_batch, check_own_batch
-from millstream.log.checkpoints import TopicPartition
 from millstream.log.compacted_log import CompactedLog
-from millstream.log.directory import LogDirectory
-from millstream.log.follower_batches import split_batches
+from millstream.log.directories.checkpoints import TopicPartition
+from millstream.log.directories.directory import LogDirectory
+from millstream.log.directories.loading import LoadOrder
 from millstream.log.kept_log import NO_TIME
 from millstream.log.leader_epochs import EpochEnd
-from millstream.log.loading import LoadOrder
-from millstream.log.record_check import CheckedBatch, RecordCheck
+from millstream.log.records import record_check
+from millstream.log.records.batch_check import check_batch, check_own_batch
+from millstream.log.records.follower_batches import split_batches
+from millstream.log.records.record_check import CheckedBatch, RecordCheck
+from millstream.log.records.timestamp_search import LargestTimestampSearch, OffsetSearch, TimestampSearch
 from millstream.log.region import FileRegion, find_region, find_stretch
 from millstream.log.segment import MAX_RELATIVE_OFFSET
-from millstream.log.timestamp_search import LargestTimestampSearch, OffsetSearch, TimestampSearch
 from millstream.wire.batch import STAMPED_SIZE, BatchHeader, read_header, stamp, with_log_append_time
 
 MAX_STAGED = 1000

@@ -13,7 +13,7 @@ from millstream.client.cluster import Cluster
 from millstream.client.errors import BrokerUnavailable, is_retriable, kafka_error
 from millstream.client.request import MessageRequest
 from millstream.errors import KafkaError, UnknownMemberId
-from millstream.spark.planning import Offsets
+from millstream.spark.source.planning import Offsets
 from millstream.topic_partition import TopicPartition
 from millstream.wire.api import ApiKey
 

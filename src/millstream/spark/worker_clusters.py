@@ -9,8 +9,8 @@ import os
 from collections.abc import Mapping
 
 from millstream.client.cluster import Cluster
-from millstream.spark.options import ReadOptions
-from millstream.spark.positions import OptionError
+from millstream.spark.source.options import ReadOptions
+from millstream.spark.source.positions import OptionError
 
 _clusters: dict[tuple[int, str, str, int], Cluster] = {}
 

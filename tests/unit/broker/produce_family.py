@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from millstream.broker.handlers.produce import ProduceFamily
-from millstream.broker.record_turns import RecordTurns
+from millstream.broker.storage.record_turns import RecordTurns
 from millstream.clock import Clock
 from millstream.cluster.replicas import Replicas
 

@@ -5,7 +5,7 @@ import pkgutil
 import pytest
 
 from millstream.broker import handlers
-from millstream.broker.api import api_of
+from millstream.broker.network.api import api_of
 from millstream.broker.routes import ROUTES, bind
 from millstream.wire.api import API_VERSIONS, ApiKey
 

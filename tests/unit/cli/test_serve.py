@@ -13,7 +13,7 @@ import pytest
 from millstream.broker.server_options import ServerOptions
 from millstream.cli.serve import parse_flags, server_options
 from millstream.errors import StartupError, UsageError
-from millstream.log.known_directories import FoundDirectories, KnownDirectories, check
+from millstream.log.directories.known_directories import FoundDirectories, KnownDirectories, check
 from tests.unit.cli.conftest import Millstream
 
 

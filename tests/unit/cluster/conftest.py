@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from millstream.log.manager import LogManager
+from millstream.log.directories.manager import LogManager
 from tests.unit.cluster.hosting import started_logs
 
 

@@ -8,8 +8,8 @@ from millstream.cluster.partition import FlushRequest, Partition
 from millstream.coordination.cluster_view import ClusterView, PartitionState, TopicState
 from millstream.files import Files
 from millstream.log.config import LogConfig
+from millstream.log.directories.manager import LogManager
 from millstream.log.log import AppendResult
-from millstream.log.manager import LogManager
 from tests.batches import encode_batch
 
 NOW_MS = 1_700_000_000_000

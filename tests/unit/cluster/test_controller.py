@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from millstream.broker.registration import Registration, prepare_tree
+from millstream.broker.cluster.registration import Registration, prepare_tree
 from millstream.clock import ManualClock
 from millstream.cluster.controller import Controller
 from millstream.coordination import paths

@@ -16,7 +16,7 @@ from millstream.errors import (
     StorageError,
     UnknownLeaderEpoch,
 )
-from millstream.log.manager import LogManager
+from millstream.log.directories.manager import LogManager
 from tests.unit.cluster.hosting import LED_BY_1, append, flush, host, started_logs
 
 LED_BY_2 = replace(LED_BY_1, leader=2, replicas=(1, 2), in_sync_replicas=(1, 2), leader_epoch=4)

@@ -11,7 +11,7 @@ from millstream.coordination.cluster_view import TopicState
 from millstream.errors import KafkaError, NotLeaderOrFollower, StorageError, UnknownTopicId, UnknownTopicOrPartition
 from millstream.files import Files
 from millstream.log.config import LogConfig
-from millstream.log.manager import LogManager
+from millstream.log.directories.manager import LogManager
 from tests.unit.cluster.hosting import LED_BY_1, TOPIC_ID, append, started_logs, topic_state, view_of
 
 

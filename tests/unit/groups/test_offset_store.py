@@ -1,7 +1,7 @@
 from uuid import UUID
 
 from millstream.groups.commands import PartitionOffset, TopicOffsets
-from millstream.groups.offsets import OffsetStore
+from millstream.groups.offsets.store import OffsetStore
 from millstream.groups.outcome import GroupRecord, Outcome
 
 

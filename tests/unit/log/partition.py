@@ -2,7 +2,7 @@
 
 from millstream.files import Files
 from millstream.log.log import AppendResult, Log
-from millstream.log.timestamp_search import OffsetSearch, TimestampedOffset
+from millstream.log.records.timestamp_search import OffsetSearch, TimestampedOffset
 from tests.batches import Record, decode_records, encode_batch
 from tests.unit.log.conftest import NOW_MS
 

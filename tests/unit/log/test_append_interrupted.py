@@ -13,11 +13,11 @@ import pytest
 import millstream.log
 from millstream.errors import StorageError
 from millstream.files import Files
-from millstream.log import record_check
 from millstream.log.config import LogConfig
-from millstream.log.directory import LogDirectory
-from millstream.log.loading import LoadOrder
+from millstream.log.directories.directory import LogDirectory
+from millstream.log.directories.loading import LoadOrder
 from millstream.log.log import AppendResult, Log
+from millstream.log.records import record_check
 from tests.batches import encode_batch
 from tests.unit.log.conftest import NOW_MS
 from tests.unit.log.partition import read_all
@@ -149,7 +149,7 @@ def test_batch_whose_check_fails_in_any_way_is_refused_alone(tmp_path: Path, mon
             raise MemoryError
         return checked(batch, header, **options)
 
-    monkeypatch.setattr("millstream.log.record_check.checked", out_of_memory)
+    monkeypatch.setattr("millstream.log.records.record_check.checked", out_of_memory)
     log = opened(tmp_path, is_clean=True)
     log.update_config(LogConfig.of({"cleanup.policy": "compact"}))
     batches = [encode_batch([value], keys=[b"key"], timestamp=NOW_MS) for value in (b"a 0", b"bomb", b"a 1")]

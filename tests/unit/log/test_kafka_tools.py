@@ -10,7 +10,7 @@ from millstream.wire.compression import Codec
 from millstream.wire.records import Record, encode_batch
 from tests.batches import encode_batch as encode_by_hand
 from tests.java import run_tool
-from tests.unit.log.compaction import compact, records_of
+from tests.unit.log.compacted import compact, records_of
 from tests.unit.log.conftest import NOW_MS, OpenLog
 from tests.unit.log.partition import append
 

@@ -1,6 +1,6 @@
 from millstream.log.config import LONG_MAX
 from millstream.log.latest_offsets import ENTRY_BYTES, LatestOffsets
-from millstream.log.record_walk import WalkedRecords
+from millstream.log.records.record_walk import WalkedRecords
 
 
 def records(*keys: bytes | None) -> WalkedRecords:

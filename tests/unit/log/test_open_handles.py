@@ -11,8 +11,8 @@ from millstream.files import Files, count_open_handles
 from millstream.log.config import LogConfig
 from tests.batches import encode_batch
 from tests.unit.log.conftest import NOW_MS
+from tests.unit.log.directories.test_manager import ID, create, load, started
 from tests.unit.log.partition import append, append_many, values
-from tests.unit.log.test_manager import ID, create, load, started
 
 
 def test_a_partition_that_nobody_writes_to_costs_no_descriptor_and_one_that_was_written_to_costs_one(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ one error for the description, one for every rule to create and for every filter
 """
 
 from millstream.admin_errors import SecurityDisabled
-from millstream.broker.api import Fields, Request, api
 from millstream.broker.failures import error_fields
+from millstream.broker.network.api import Fields, Request, api
 from millstream.wire.api import ApiKey
 
 _DISABLED = error_fields(SecurityDisabled("no authorizer is configured on the broker: everybody may do everything"))

@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from millstream.broker import features
-from millstream.broker.api import Api, Request, api, api_of
-from millstream.broker.outbox import Chunk
+from millstream.broker.cluster import features
+from millstream.broker.network.api import Api, Request, api, api_of
+from millstream.broker.network.outbox import Chunk
 from millstream.errors import InvalidRequest, UnsupportedVersion
 from millstream.wire import messages
 from millstream.wire.api import ApiKey

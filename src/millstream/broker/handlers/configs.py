@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from millstream.broker.api import Fields, Request, api
-from millstream.broker.config_resources import ConfigResource
+from millstream.broker.cluster.config_resources import ConfigResource
 from millstream.broker.failures import as_kafka_error, error_fields
+from millstream.broker.network.api import Fields, Request, api
 from millstream.errors import InvalidRequest, UnsupportedVersion
 from millstream.options.alteration import Alteration, AlterOperation
 from millstream.options.description import DescribedOption

@@ -11,9 +11,9 @@ committed offsets, and is answered when it is there (Kafka tells clients to come
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from millstream.broker.api import Fields, Request, api
+from millstream.broker.coordinators.groups import Groups
 from millstream.broker.failures import as_kafka_error, error_fields
-from millstream.broker.groups import Groups
+from millstream.broker.network.api import Fields, Request, api
 from millstream.coordination.cluster_view import ClusterView
 from millstream.errors import (
     CoordinatorNotAvailable,

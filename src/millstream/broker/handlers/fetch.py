@@ -16,12 +16,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from millstream.broker.api import Request, api
-from millstream.broker.connection import PendingReply
 from millstream.broker.failures import as_kafka_error
-from millstream.broker.fetch_sessions import FetchSession, FetchSessions, Wanted
-from millstream.broker.outbox import Chunk
-from millstream.broker.region_loader import RegionLoader
+from millstream.broker.handlers.fetch_sessions import FetchSession, FetchSessions, Wanted
+from millstream.broker.network.api import Request, api
+from millstream.broker.network.connection import PendingReply
+from millstream.broker.network.outbox import Chunk
+from millstream.broker.network.region_loader import RegionLoader
 from millstream.clock import Clock
 from millstream.cluster.partition import READ_COMMITTED, Partition
 from millstream.cluster.replicas import Replicas

@@ -8,10 +8,10 @@ with a message (KIP-1043); before, it is a dead group. ListGroups 0-5. 3: flexib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from millstream.broker.api import Fields, Request, api
-from millstream.broker.group_reply import GatheredReply, GroupReply, Refusal, refuse_nothing
-from millstream.broker.groups import Groups
-from millstream.broker.outbox import Chunk
+from millstream.broker.coordinators.group_reply import GatheredReply, GroupReply, Refusal, refuse_nothing
+from millstream.broker.coordinators.groups import Groups
+from millstream.broker.network.api import Fields, Request, api
+from millstream.broker.network.outbox import Chunk
 from millstream.errors import CoordinatorLoadInProgress, GroupIdNotFound, InvalidGroupId, NotCoordinator
 from millstream.groups.commands import DeleteGroup
 from millstream.groups.coordinator import GroupCoordinator

@@ -13,15 +13,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
-from millstream.broker.api import Fields, Request, api
-from millstream.broker.commit_lane import CommitLanes
-from millstream.broker.group_reply import GatheredReply, GroupReply, Refusal, Shape, refuse_nothing
-from millstream.broker.groups import Groups
-from millstream.broker.outbox import Chunk
+from millstream.broker.coordinators.commit_lane import CommitLanes
+from millstream.broker.coordinators.group_reply import GatheredReply, GroupReply, Refusal, Shape, refuse_nothing
+from millstream.broker.coordinators.groups import Groups
+from millstream.broker.network.api import Fields, Request, api
+from millstream.broker.network.outbox import Chunk
 from millstream.errors import InvalidGroupId, UnknownTopicId, UnknownTopicOrPartition
 from millstream.groups.commands import CommitOffsets, DeleteOffsets, PartitionOffset, TopicOffsets
 from millstream.groups.coordinator import GroupCoordinator
-from millstream.groups.offsets import answer_commit
+from millstream.groups.offsets.store import answer_commit
 from millstream.groups.topic_image import TopicImage
 from millstream.wire.api import ApiKey
 from millstream.wire.offset_commit import NO_RETENTION, TopicToCommit, decode_request, encode_response

@@ -13,11 +13,11 @@ What an answer says is decided by the machines in `millstream.groups`; here requ
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from millstream.broker.api import Fields, Request, api
-from millstream.broker.groups import Groups
-from millstream.broker.outbox import Chunk
+from millstream.broker.coordinators.groups import Groups
+from millstream.broker.network.api import Fields, Request, api
+from millstream.broker.network.outbox import Chunk
 from millstream.errors import CoordinatorLoadInProgress, InconsistentGroupProtocol, InvalidRequest, KafkaError
-from millstream.groups.classic_answers import join_error, sync_answer
+from millstream.groups.classic.answers import join_error, sync_answer
 from millstream.groups.commands import (
     ConsumerHeartbeat,
     Heartbeat,
@@ -29,7 +29,7 @@ from millstream.groups.commands import (
     Protocol,
     SyncGroup,
 )
-from millstream.groups.consumer_answers import consumer_heartbeat_error
+from millstream.groups.consumer.answers import consumer_heartbeat_error
 from millstream.wire.api import ApiKey
 
 if TYPE_CHECKING:

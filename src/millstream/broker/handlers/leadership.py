@@ -16,8 +16,8 @@ from millstream.admin_errors import (
     NoReassignmentInProgress,
     PreferredLeaderNotAvailable,
 )
-from millstream.broker.api import Fields, Request, api
 from millstream.broker.failures import as_kafka_error, error_fields
+from millstream.broker.network.api import Fields, Request, api
 from millstream.cluster.placement import check_assignment
 from millstream.coordination.cluster_view import NO_LEADER, ClusterView, PartitionState
 from millstream.errors import InvalidReplicaAssignment, InvalidRequest, KafkaError, UnknownTopicOrPartition

@@ -7,12 +7,12 @@ import os
 from collections import defaultdict
 from typing import Any
 
-from millstream.broker.api import Fields, Request, api
+from millstream.broker.network.api import Fields, Request, api
 from millstream.cluster.replicas import Replicas
 from millstream.errors import StorageError
 from millstream.files import path_text
-from millstream.log.directory import LogDirectory
-from millstream.log.manager import LogManager
+from millstream.log.directories.directory import LogDirectory
+from millstream.log.directories.manager import LogManager
 from millstream.wire.api import ApiKey
 
 

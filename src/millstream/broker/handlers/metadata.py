@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from millstream.broker.api import Fields, Request, api
+from millstream.broker.cluster.topic_creation import TopicCreation
+from millstream.broker.coordinators.groups import OFFSETS_TOPIC
 from millstream.broker.failures import as_kafka_error, error_fields
-from millstream.broker.groups import OFFSETS_TOPIC
-from millstream.broker.topic_creation import TopicCreation
+from millstream.broker.network.api import Fields, Request, api
 from millstream.coordination.cluster_view import INTERNAL_TOPICS, NO_LEADER, ClusterView, PartitionState, TopicState
 from millstream.coordination.topic_names import check_name
 from millstream.errors import (

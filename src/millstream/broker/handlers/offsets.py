@@ -13,15 +13,15 @@ from concurrent.futures import Executor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from millstream.broker.api import Fields, Request, api
 from millstream.broker.failures import as_kafka_error
-from millstream.broker.turn_budget import TurnBudget
-from millstream.broker.unfolding import Unfolding
+from millstream.broker.network.api import Fields, Request, api
+from millstream.broker.storage.turn_budget import TurnBudget
+from millstream.broker.storage.unfolding import Unfolding
 from millstream.cluster.partition import Partition
 from millstream.cluster.replicas import Replicas
 from millstream.coordination.cluster_view import INTERNAL_TOPICS
 from millstream.errors import InvalidRequest, InvalidTopic, PolicyViolation, UnsupportedVersion
-from millstream.log.timestamp_search import OffsetSearch, StoredBatch
+from millstream.log.records.timestamp_search import OffsetSearch, StoredBatch
 from millstream.offset import EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED, MAX_TIMESTAMP
 from millstream.wire.api import ApiKey
 

@@ -18,11 +18,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 
-from millstream.broker.api import Request, api
 from millstream.broker.failures import as_kafka_error
-from millstream.broker.late_appends import LateAppends, is_late
-from millstream.broker.outbox import Chunk
-from millstream.broker.produce_answer import (
+from millstream.broker.handlers.produce_answer import (
     NO_ACKS,
     Answering,
     Asked,
@@ -33,17 +30,20 @@ from millstream.broker.produce_answer import (
     refused,
     wait,
 )
-from millstream.broker.produce_run import ProduceRun, ProduceShape, TakenRequest
-from millstream.broker.record_turns import RecordTurns
-from millstream.broker.router import Spawn
+from millstream.broker.handlers.produce_run import ProduceRun, ProduceShape, TakenRequest
+from millstream.broker.network.api import Request, api
+from millstream.broker.network.outbox import Chunk
+from millstream.broker.network.router import Spawn
+from millstream.broker.storage.late_appends import LateAppends, is_late
+from millstream.broker.storage.record_turns import RecordTurns
 from millstream.clock import Clock
 from millstream.cluster.partition import Partition
 from millstream.cluster.replicas import Replicas, TopicKey
 from millstream.cluster.watermark import Watermark
 from millstream.coordination.cluster_view import INTERNAL_TOPICS
 from millstream.errors import InvalidRequiredAcks, InvalidTopic, KafkaError, UnsupportedVersion
-from millstream.log.batch_framing import why_not_one_batch
 from millstream.log.log import AppendResult, Log
+from millstream.log.records.batch_framing import why_not_one_batch
 from millstream.wire.api import ApiKey
 from millstream.wire.produce import PartitionProduced, ProduceRequest, TopicProduced, decode_request, encode_response, plain_answer
 

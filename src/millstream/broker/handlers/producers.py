@@ -8,11 +8,11 @@ DescribeProducers 0. ListTransactions 0-2. 1: filter by duration. 2: filter by a
 
 from typing import TYPE_CHECKING, Any
 
-from millstream.broker.api import Fields, Request, api
 from millstream.broker.failures import as_kafka_error, error_fields
+from millstream.broker.network.api import Fields, Request, api
 from millstream.cluster.replicas import Replicas
 from millstream.errors import InvalidRegularExpression, InvalidRequest, TransactionalIdAuthorizationFailed
-from millstream.groups.topic_patterns import TopicPattern
+from millstream.groups.consumer.topic_patterns import TopicPattern
 from millstream.transactions.producer_ids import ProducerIds
 from millstream.wire.api import ApiKey
 

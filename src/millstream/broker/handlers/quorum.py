@@ -8,8 +8,8 @@ with the epoch of its election, and every living broker as a voter. What only a 
 from collections.abc import Callable
 from typing import Any
 
-from millstream.broker.api import Fields, Request, api
 from millstream.broker.failures import error_fields
+from millstream.broker.network.api import Fields, Request, api
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import ClusterView, decode_controller_epoch
 from millstream.coordination.interface import Coordination

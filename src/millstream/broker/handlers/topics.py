@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection
 from typing import Any
 from uuid import UUID
 
-from millstream.broker.api import Fields, Request, api
+from millstream.broker.cluster.topic_creation import TopicCreation
 from millstream.broker.failures import as_kafka_error, error_fields
-from millstream.broker.topic_creation import TopicCreation
+from millstream.broker.network.api import Fields, Request, api
 from millstream.cluster.controller import Controller
 from millstream.coordination.cluster_view import TopicState
 from millstream.errors import InvalidConfig, InvalidRequest, InvalidTopic, TopicDeletionDisabled, UnknownTopicId, UnknownTopicOrPartition

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from millstream.admin_errors import DuplicateResource, ResourceNotFound
-from millstream.broker.api import Fields, Request, api
 from millstream.broker.failures import error_fields
+from millstream.broker.network.api import Fields, Request, api
 from millstream.errors import InvalidRequest, KafkaError, UnsupportedVersion
 from millstream.wire.api import ApiKey
 

@@ -9,7 +9,7 @@ import pytest
 from millstream.cluster.replicas import Replicas
 from millstream.coordination.cluster_view import TopicState
 from millstream.log.config import LogConfig
-from millstream.log.manager import LogManager
+from millstream.log.directories.manager import LogManager
 from tests.unit.broker.handlers.desk import Desk
 from tests.unit.cluster.hosting import started_logs
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from inspect import iscoroutine
 from typing import Any, cast
 
-from millstream.broker.api import Request
-from millstream.broker.connection import Connection, PendingReply
+from millstream.broker.network.api import Request
+from millstream.broker.network.connection import Connection, PendingReply
 from millstream.files import Files
 from millstream.log.region import FileRegion
 from millstream.wire.frames import read_request_header

@@ -3,9 +3,9 @@ from dataclasses import replace
 
 import pytest
 
-from millstream.broker.fetch_sessions import FetchSessions
 from millstream.broker.handlers.fetch import FetchFamily
-from millstream.broker.region_loader import RegionLoader
+from millstream.broker.handlers.fetch_sessions import FetchSessions
+from millstream.broker.network.region_loader import RegionLoader
 from millstream.clock import ManualClock
 from millstream.cluster.partition import Partition
 from millstream.cluster.replicas import Replicas

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from millstream.broker.cluster.topic_creation import TopicCreation
 from millstream.broker.handlers.metadata import MetadataFamily
 from millstream.broker.handlers.topics import TopicsFamily
-from millstream.broker.topic_creation import TopicCreation
 from millstream.errors import (
     CoordinatorNotAvailable,
     InvalidRequest,

@@ -5,9 +5,9 @@ from typing import Any, cast
 
 import pytest
 
-from millstream.broker.api import Request
-from millstream.broker.connection import Connection
 from millstream.broker.handlers.offsets import OffsetsFamily
+from millstream.broker.network.api import Request
+from millstream.broker.network.connection import Connection
 from millstream.cluster.partition import Partition
 from millstream.cluster.replicas import Replicas
 from millstream.errors import (
@@ -18,7 +18,7 @@ from millstream.errors import (
     UnknownTopicOrPartition,
     UnsupportedVersion,
 )
-from millstream.log.record_times import RecordTimes
+from millstream.log.records.record_times import RecordTimes
 from millstream.log.segment import Segment
 from millstream.wire.api import ApiKey
 from millstream.wire.compression import Codec

@@ -1,0 +1,1 @@
+"""This broker's part in the cluster: registration, topics and options."""

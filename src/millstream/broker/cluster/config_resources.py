@@ -1,0 +1,146 @@
+"""What has options that clients can ask for and change: one class per kind of resource, with one contract.
+
+Topics and brokers are here; the levels of loggers are in `logger_levels`, the options of groups in `group_configs`. What is set on topics
+and brokers is kept in the coordination tree: a change is worked out on what is set, checked, and worked out again when it is written.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Protocol
+
+from millstream.broker.cluster.live_settings import LiveSettings
+from millstream.cluster.controller import Controller
+from millstream.coordination.cluster_view import DEFAULT_BROKER
+from millstream.coordination.topic_names import check_name
+from millstream.errors import InvalidRequest, UnknownTopicOrPartition
+from millstream.options.alteration import Alteration, apply_incremental
+from millstream.options.broker import BROKER_OPTIONS
+from millstream.options.description import DescribedOption, describe_broker, describe_topic
+from millstream.options.option import Option
+from millstream.options.settings import BrokerSettings, ConfigSource
+from millstream.options.topic import TOPIC_OPTIONS
+from millstream.options.validation import validate_dynamic_broker_values, validate_topic_overrides
+
+SETTLE_TIMEOUT_MS = 10_000
+
+Change = Callable[[Mapping[str, str]], dict[str, str]]
+"""From what is set to what is to be set; raises if that is not allowed."""
+
+
+class ConfigResource(Protocol):
+    """One kind of resource with options."""
+
+    def names(self) -> list[str]:
+        """The resources of this kind that there are."""
+
+    def describe(self, name: str, options: Collection[str] | None) -> list[DescribedOption]:
+        """The options of one of them, or the chosen ones of them."""
+
+    async def replace(self, name: str, values: Mapping[str, str], *, validate_only: bool) -> None:
+        """Set exactly these."""
+
+    async def increment(self, name: str, alterations: Sequence[Alteration], *, validate_only: bool) -> None:
+        """Change the given ones and leave the others alone."""
+
+
+class TopicConfigs:
+    """The options of topics."""
+
+    def __init__(self, controller: Controller, settings: LiveSettings) -> None:
+        self._controller = controller
+        self._settings = settings
+
+    def names(self) -> list[str]:
+        return list(self._controller.view.topics)
+
+    def describe(self, name: str, options: Collection[str] | None) -> list[DescribedOption]:
+        return describe_topic(self._set_on(name), self._settings.current, names=options)
+
+    async def replace(self, name: str, values: Mapping[str, str], *, validate_only: bool) -> None:
+        await self._alter(name, lambda _current: dict(values), validate_only=validate_only)
+
+    async def increment(self, name: str, alterations: Sequence[Alteration], *, validate_only: bool) -> None:
+        def change(current: Mapping[str, str]) -> dict[str, str]:
+            return _incremented(current, alterations, TOPIC_OPTIONS, describe_topic(current, self._settings.current))
+
+        await self._alter(name, change, validate_only=validate_only)
+
+    async def _alter(self, name: str, change: Change, *, validate_only: bool) -> None:
+        """Kafka's order: whether the change can be made, the name, the values, and only then whether there is such a topic."""
+        topic = self._controller.view.topics.get(name)
+        changed = change({} if topic is None else topic.configs)
+        if not name:
+            raise InvalidRequest("options are set on topics by name; defaults for all topics are options of the brokers")
+        check_name(name)
+        validate_topic_overrides(changed)
+        if topic is None:
+            raise _no_such_topic(name)
+        checked = _checked(change, validate_topic_overrides)
+        if not validate_only:
+            await self._controller.alter_topic_configs(name, checked, timeout_ms=SETTLE_TIMEOUT_MS)
+
+    def _set_on(self, name: str) -> Mapping[str, str]:
+        topic = self._controller.view.topics.get(name)
+        if topic is None:
+            check_name(name)
+            raise _no_such_topic(name)
+        return topic.configs
+
+
+class BrokerConfigs:
+    """The options of this broker, and those of all brokers, whose name is empty."""
+
+    def __init__(self, controller: Controller, settings: LiveSettings, *, node_id: int) -> None:
+        self._controller = controller
+        self._settings = settings
+        self._node_id = node_id
+
+    def names(self) -> list[str]:
+        return [str(node_id) for node_id in self._controller.view.brokers]
+
+    def describe(self, name: str, options: Collection[str] | None) -> list[DescribedOption]:
+        current = self._settings.current
+        if self._key(name) != DEFAULT_BROKER:
+            return describe_broker(current, names=options)
+        defaults = BrokerSettings(dynamic_default=current.dynamic_default)
+        return [row for row in describe_broker(defaults, names=options) if row.source is ConfigSource.DYNAMIC_DEFAULT_BROKER]
+
+    async def replace(self, name: str, values: Mapping[str, str], *, validate_only: bool) -> None:
+        await self._alter(name, lambda _current: dict(values), validate_only=validate_only)
+
+    async def increment(self, name: str, alterations: Sequence[Alteration], *, validate_only: bool) -> None:
+        def change(current: Mapping[str, str]) -> dict[str, str]:
+            return _incremented(current, alterations, BROKER_OPTIONS, describe_broker(self._settings.current))
+
+        await self._alter(name, change, validate_only=validate_only)
+
+    async def _alter(self, name: str, change: Change, *, validate_only: bool) -> None:
+        broker = self._key(name)
+        checked = _checked(change, validate_dynamic_broker_values)
+        checked(self._controller.view.broker_configs.get(broker, {}))
+        if not validate_only:
+            await self._controller.alter_broker_configs(broker, checked, timeout_ms=SETTLE_TIMEOUT_MS)
+
+    def _key(self, name: str) -> str:
+        if name in ("", str(self._node_id)):
+            return name or DEFAULT_BROKER
+        raise InvalidRequest(f"this is broker {self._node_id}; ask broker {name!r} itself for its options")
+
+
+def _no_such_topic(name: str) -> UnknownTopicOrPartition:
+    return UnknownTopicOrPartition(f"topic {name!r} does not exist")
+
+
+def _incremented(
+    current: Mapping[str, str], alterations: Sequence[Alteration], options: Mapping[str, Option], rows: Sequence[DescribedOption]
+) -> dict[str, str]:
+    inherited = {row.name: row.value for row in rows if row.value is not None}
+    return apply_incremental(current, alterations, options=options, inherited=inherited)
+
+
+def _checked(change: Change, validate: Callable[[Mapping[str, str]], None]) -> Change:
+    def checked(current: Mapping[str, str]) -> dict[str, str]:
+        changed = change(current)
+        validate(changed)
+        return changed
+
+    return checked

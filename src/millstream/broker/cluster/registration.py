@@ -1,0 +1,134 @@
+"""A broker's place in the tree: the cluster it belongs to, its address, and the data directories it has."""
+
+import asyncio
+import base64
+import logging
+import uuid
+from typing import Final
+
+from millstream.coordination import paths
+from millstream.coordination.cluster_view import BrokerState, decode_cluster_id
+from millstream.coordination.interface import Coordination, SessionState, WatchEvent
+from millstream.errors import StartupError
+from millstream.log.directories.known_directories import KnownDirectories
+from millstream.zookeeper.errors import NodeExists, NoNode, ZooKeeperError
+
+logger = logging.getLogger(__name__)
+
+MOST_ATTEMPTS: Final = 5
+FORMER_LIFE_S: Final = 24.0
+"""Longer than the session of a broker in ZooKeeper, which is 18 s."""
+RETRY_S: Final = 1.0
+
+
+async def prepare_tree(coordination: Coordination, *, cluster_id: str | None) -> str:
+    """Make the persistent parents and the cluster id, whoever comes first; returns the cluster id."""
+    for path in paths.PERSISTENT_PARENTS:
+        await _create_if_missing(coordination, path, b"")
+    await _create_if_missing(coordination, paths.CLUSTER_ID, (cluster_id or new_cluster_id()).encode())
+    data, _ = await coordination.get(paths.CLUSTER_ID)
+    try:
+        return decode_cluster_id(data)
+    except ValueError as error:
+        raise StartupError(f"the znode {paths.CLUSTER_ID} makes no sense: {error}; put back the cluster.id of meta.properties") from None
+
+
+class Registration:
+    """A broker's znode, held for as long as the broker runs: a session that ends takes it away, the next one brings it back.
+
+    After the start no failure of it ends the broker: it serves what it has, and tries again when the connection is back, or after a while.
+    A znode that somebody removed comes back too: without it clients are told of no broker.
+    """
+
+    def __init__(self, coordination: Coordination, broker: BrokerState) -> None:
+        self.epoch = -1
+        """Tells two lives of a broker apart."""
+        self._coordination = coordination
+        self._broker = broker
+        self._wake = asyncio.Event()
+        coordination.add_session_listener(self._session_changed)
+
+    async def register(self) -> None:
+        """Announce the broker; StartupError if another one has its number for longer than a session lasts."""
+        path = paths.broker(self._broker.node_id)
+        for _ in range(MOST_ATTEMPTS):
+            stat = await self._coordination.exists(path, watch=self._touched)
+            if stat is not None and stat.ephemeral_owner == self._coordination.session_id:
+                self.epoch = stat.czxid
+                return
+            if stat is None:
+                await _create_if_missing(self._coordination, path, self._broker.encode(), ephemeral=True)
+            else:
+                await _until_gone(self._coordination, path)
+        number = self._broker.node_id
+        raise StartupError(f"another broker is registered as number {number}: give this one another number with --node-id")
+
+    async def run(self) -> None:
+        """Register again whenever a connection is back or somebody touched the znode, until cancelled."""
+        told = ""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                await self.register()
+                told = ""
+            except (ZooKeeperError, StartupError) as error:
+                if str(error) != told:
+                    told = str(error)
+                    logger.warning("this broker is not registered for now, and tries again: %s", error)
+                asyncio.get_running_loop().call_later(RETRY_S, self._wake.set)
+
+    def _touched(self, _event: WatchEvent) -> None:
+        self._wake.set()
+
+    def _session_changed(self, state: SessionState) -> None:
+        if state is SessionState.CONNECTED:
+            self._wake.set()
+
+
+async def recall_directories(coordination: Coordination, node_id: int) -> KnownDirectories:
+    """What the tree remembers of the data directories of a broker; a znode that makes no sense remembers nothing."""
+    path = paths.broker_directories(node_id)
+    try:
+        data, _ = await coordination.get(path)
+        return KnownDirectories.decode(data)
+    except NoNode:
+        return KnownDirectories()
+    except ValueError as error:
+        logger.error("the znode %s makes no sense and is written anew: %s", path, error)
+        return KnownDirectories()
+
+
+async def remember_directories(coordination: Coordination, node_id: int, known: KnownDirectories) -> None:
+    """Write down in the tree which data directories a broker has."""
+    path = paths.broker_directories(node_id)
+    await _create_if_missing(coordination, path, b"")
+    data, _ = await coordination.get(path)
+    if data != known.encode():
+        await coordination.set(path, known.encode())
+
+
+async def _until_gone(coordination: Coordination, path: str) -> None:
+    """Wait until the session of a former life, which was killed, has ended; not longer than such a session lasts."""
+    gone = asyncio.Event()
+    if await coordination.exists(path, watch=lambda _event: gone.set()) is None:
+        return
+    try:
+        async with asyncio.timeout(FORMER_LIFE_S / (MOST_ATTEMPTS - 2)):
+            await gone.wait()
+    except TimeoutError:
+        return
+
+
+def new_cluster_id() -> str:
+    """A random id in the form of Kafka's: 22 characters."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
+async def _create_if_missing(coordination: Coordination, path: str, data: bytes, *, ephemeral: bool = False) -> None:
+    if await coordination.exists(path) is not None:
+        return
+    try:
+        await coordination.create(path, data, ephemeral=ephemeral)
+    except NodeExists:
+        return

@@ -1,0 +1,172 @@
+"""The answer to a Produce request while it comes together: what is known of it, and what it waits for.
+
+It may have to wait for batches whose records take longer to look into (`late_appends`), then for the high watermark (acks=all), or for
+the disk where a flush is due. Nothing runs while it waits for a watermark: it hangs on it, and on a timer for the client's patience.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, NamedTuple
+
+from millstream.broker.network.connection import Connection, PendingReply
+from millstream.cluster.partition import Partition
+from millstream.cluster.watermark import Watermark
+from millstream.errors import (
+    CorruptMessage,
+    KafkaError,
+    MessageTooLarge,
+    NotLeaderOrFollower,
+    RecordListTooLarge,
+    RequestTimedOut,
+    StorageError,
+    TransactionalIdAuthorizationFailed,
+    UnsupportedCompressionType,
+)
+from millstream.log.log import AppendResult
+from millstream.log.records.record_scan import MAX_NAMED
+from millstream.wire.produce import PartitionProduced, TopicProduced, encode_response
+
+NO_ACKS: Final = 0
+_WITHOUT_LOG_START: Final = (
+    CorruptMessage,
+    MessageTooLarge,
+    NotLeaderOrFollower,
+    RecordListTooLarge,
+    StorageError,
+    TransactionalIdAuthorizationFailed,
+    UnsupportedCompressionType,
+)
+
+
+class Asked(NamedTuple):
+    """What a request says beside its batches."""
+
+    version: int
+    correlation_id: int
+    acks: int
+    timeout_ms: int
+    client_id: str | None
+
+
+class Wait(NamedTuple):
+    """A partition of a request that may not be answered before a watermark has reached an offset."""
+
+    watermark: Watermark
+    offset: int
+    topic: int
+    partition: int
+
+
+class Late(NamedTuple):
+    """A batch whose records have to be looked into before it is appended; or only to say which of them are to blame, if it is refused."""
+
+    topic: int
+    partition: int
+    batch: bytes
+    refusal: KafkaError | None = None
+
+
+@dataclass(slots=True)
+class Answering:
+    """The answer to a request as far as it is known, and what it still waits for."""
+
+    topics: list[TopicProduced]
+    waits: list[Wait] = field(default_factory=list)
+    late: list[Late] = field(default_factory=list)
+    _named: int = 0
+    """How many bad records the answer names."""
+
+    def refused(self, index: int, error: KafkaError, partition: Partition | None = None) -> PartitionProduced:
+        """The answer for one of many batches: a request of a few bytes may have many millions of bad records, which are not all named."""
+        answer = refused(index, error, partition)
+        self._named += len(answer.record_errors)
+        return answer if self._named <= MAX_NAMED else answer._replace(record_errors=())
+
+
+def placed(answering: Answering, partition: Partition, result: AppendResult, *, acks: int, place: tuple[int, int]) -> PartitionProduced:
+    """The answer for a batch that was appended; what it has to wait for is noted for its place, the numbers of topic and partition."""
+    watermark = partition.watermark_for(acks)
+    if watermark is not None and watermark.value <= result.last_offset:
+        answering.waits.append(Wait(watermark, result.last_offset + 1, *place))
+    return PartitionProduced(partition.index, 0, result.base_offset, result.log_append_time_ms, result.log_start_offset)
+
+
+def refused(index: int, error: KafkaError, partition: Partition | None = None) -> PartitionProduced:
+    """The answer for a batch that was not appended, with the records that are to blame where they are known (KIP-467).
+
+    As in Kafka the log start is told unless it is the partition that is in the way, or what can be seen without it: the size, CRC or codec.
+    """
+    start = -1 if partition is None or error.is_of_request or isinstance(error, _WITHOUT_LOG_START) else partition.log.log_start_offset
+    return PartitionProduced(index, error.code, log_start_offset=start, record_errors=error.record_errors, error_message=str(error))
+
+
+def close_on_error(connection: Connection, topics: Sequence[TopicProduced]) -> None:
+    """The only way to tell a producer that asked for no answer."""
+    for topic in topics:
+        for answer in topic.partitions:
+            if answer.error_code:
+                connection.close(f"a produce with acks=0 failed, and closing is the only way to say so: {answer.error_message}")
+                return
+
+
+def wait(pending: PendingReply, asked: Asked, answering: Answering) -> None:
+    """Answer when all that is waited for has come, or the client's time is up."""
+    PendingProduce(pending, answering.topics, answering.waits, version=asked.version, correlation_id=asked.correlation_id).start(
+        asked.timeout_ms
+    )
+
+
+class PendingProduce:
+    """An answer that waits until its batches are committed (acks=all) or on disk (a flush is due), or the client's time is up."""
+
+    __slots__ = ("_correlation_id", "_pending", "_remaining", "_timer", "_topics", "_version")
+
+    def __init__(self, pending: PendingReply, topics: list[TopicProduced], waits: list[Wait], *, version: int, correlation_id: int) -> None:
+        self._pending = pending
+        self._topics = topics
+        self._version = version
+        self._correlation_id = correlation_id
+        self._remaining = dict(enumerate(waits))
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self, timeout_ms: int) -> None:
+        """Begin to wait."""
+        self._timer = asyncio.get_running_loop().call_later(max(timeout_ms, 0) / 1000, self._time_is_up)
+        self._pending.on_abandon = self._abandoned
+        for number, wait in list(self._remaining.items()):
+            wait.watermark.wait_for(wait.offset, partial(self._reached, number), token=(self, number))
+
+    def _reached(self, number: int, error: KafkaError | None) -> None:
+        wait = self._remaining.pop(number)
+        if error is not None:
+            self._refuse(wait, error)
+        if not self._remaining:
+            self._finish()
+
+    def _time_is_up(self) -> None:
+        for wait in self._stop_waiting():
+            self._refuse(wait, RequestTimedOut("the batch was appended, but not committed within the timeout of the request"))
+        self._finish()
+
+    def _abandoned(self) -> None:
+        self._stop_waiting()
+
+    def _stop_waiting(self) -> list[Wait]:
+        remaining, self._remaining = self._remaining, {}
+        for number, wait in remaining.items():
+            wait.watermark.cancel((self, number))
+        if self._timer is not None:
+            self._timer.cancel()
+        return list(remaining.values())
+
+    def _refuse(self, wait: Wait, error: KafkaError) -> None:
+        answers = self._topics[wait.topic].partitions
+        assert isinstance(answers, list)
+        answers[wait.partition] = refused(answers[wait.partition].partition, error)
+
+    def _finish(self) -> None:
+        assert self._timer is not None
+        self._timer.cancel()
+        self._pending.complete((encode_response(self._version, self._correlation_id, topics=self._topics),))

@@ -1,0 +1,135 @@
+"""Produce requests that come in a row and look alike are handled together: the broker's fast lane.
+
+A producer sends the same bytes again and again: only the correlation id, the partition and the records differ. When a request for one
+partition has gone the ordinary way, its connection may remember its shape. Each following request that has exactly that shape is not
+decoded; its batch is kept until the connection has handled what it received (or a request of another kind comes), and then the batches of
+each partition are appended by one call and all answers sent as one.
+
+    api key, version | correlation id | client id ... topic, 1 partition | partition | size, records | no tags
+    ---- same ----     differs          -------------- same -----------    differs     differs         same
+
+What the requests mean is decided where it always is: `Log.append_run_as_leader` checks every batch as it does a single one. Requests stay
+in order, because whatever does not match ends the run first. Nothing is kept beyond the callback, so the views into the receive buffer
+are good.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Final, NamedTuple, Self
+
+from millstream.broker.network.api import Request
+from millstream.broker.network.connection import Connection
+from millstream.log.log import Log
+from millstream.wire.primitives import INT32, read_unsigned_varint
+from millstream.wire.produce import FIRST_FLEXIBLE, ProduceRequest
+
+_KEY_VERSION_AND_CORRELATION: Final = struct.Struct(">ii")
+_INDEX_AND_SIZE: Final = struct.Struct(">ii")
+_SAME_FROM: Final = 8
+_NO_TAGS: Final = memoryview(b"\x00\x00\x00")
+"""After the records: no tagged fields of the partition, the topic and the request."""
+
+
+class TakenRequest(NamedTuple):
+    """One request of a run."""
+
+    correlation_id: int
+    partition: int
+    batch: memoryview
+
+
+class ProduceShape:
+    """What the requests of a run have in common."""
+
+    __slots__ = (
+        "_is_flexible",
+        "_key_and_version",
+        "_same",
+        "_same_until",
+        "acks",
+        "client_id",
+        "name",
+        "timeout_ms",
+        "topic_id",
+        "version",
+    )
+
+    def __init__(self, request: Request, produce: ProduceRequest) -> None:
+        frame = request.frame
+        [(name, topic_id, [(_, records)])] = produce.topics
+        assert records is not None
+        self.version = request.api_version
+        self.client_id = request.client_id
+        self.name = name
+        self.topic_id = topic_id
+        self.acks = produce.acks
+        self.timeout_ms = produce.timeout_ms
+        self._is_flexible = self.version >= FIRST_FLEXIBLE
+        if self._is_flexible:
+            after_index = ((len(records) + 1).bit_length() + 6) // 7 + len(records) + len(_NO_TAGS)
+        else:
+            after_index = INT32.size + len(records)
+        self._same_until = len(frame) - after_index - INT32.size
+        self._same = bytes(frame[_SAME_FROM : self._same_until])
+        self._key_and_version = _KEY_VERSION_AND_CORRELATION.unpack_from(frame)[0]
+
+    @classmethod
+    def of(cls, request: Request, produce: ProduceRequest) -> Self | None:
+        """The shape of a request that was decoded; None if it is not for one partition, or not written in the usual way."""
+        if len(produce.topics) != 1 or len(produce.topics[0].partitions) != 1 or produce.transactional_id is not None:
+            return None
+        index, records = produce.topics[0].partitions[0]
+        if records is None:
+            return None
+        shape = cls(request, produce)
+        taken = shape.match(request.frame)
+        is_found_again = taken is not None and taken.partition == index and len(taken.batch) == len(records)
+        return shape if is_found_again else None
+
+    def match(self, frame: memoryview) -> TakenRequest | None:
+        """What is of its own in a request of this shape; None for any other request."""
+        position = self._same_until
+        if len(frame) < position + _INDEX_AND_SIZE.size or frame[_SAME_FROM:position] != self._same:
+            return None
+        key_and_version, correlation_id = _KEY_VERSION_AND_CORRELATION.unpack_from(frame)
+        if key_and_version != self._key_and_version:
+            return None
+        index, size = _INDEX_AND_SIZE.unpack_from(frame, position)
+        start = position + _INDEX_AND_SIZE.size
+        if self._is_flexible:
+            size, start = read_unsigned_varint(frame, position + INT32.size)
+            end = start + size - 1
+            return TakenRequest(correlation_id, index, frame[start:end]) if size and frame[end:] == _NO_TAGS else None
+        return TakenRequest(correlation_id, index, frame[start:]) if start + size == len(frame) else None
+
+
+class ProduceRun:
+    """The requests of one connection that wait for the end of their run."""
+
+    __slots__ = ("_append", "_log", "_taken", "connection", "shape")
+
+    def __init__(
+        self, connection: Connection, shape: ProduceShape, log: Log, append: Callable[["ProduceRun", list[TakenRequest]], None]
+    ) -> None:
+        """`log` is that of one partition; all partitions of a topic have the same options."""
+        self.connection = connection
+        self.shape = shape
+        self._log = log
+        self._append = append
+        self._taken: list[TakenRequest] = []
+
+    def take(self, frame: memoryview) -> bool:
+        """Take the request, if it belongs to the run. There are none where records are looked into, nor once the topic was deleted."""
+        if not self._log.takes_runs:
+            return False
+        taken = self.shape.match(frame)
+        if taken is None:
+            return False
+        self._taken.append(taken)
+        return True
+
+    def finish(self) -> None:
+        """Append and answer what was taken."""
+        if self._taken:
+            taken, self._taken = self._taken, []
+            self._append(self, taken)

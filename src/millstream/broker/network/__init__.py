@@ -1,0 +1,1 @@
+"""Sockets, frames and requests: listener, connection, router."""

@@ -1,0 +1,73 @@
+"""The contract of a handler: how a function says which API it answers, and what it may answer with.
+
+A function marked with `@api(key, lowest, highest)` takes a `Request` and returns one of:
+- a mapping: the fields of the answer by Kafka's names; the router encodes it for the version asked;
+- a sequence of chunks: the encoded answer (Produce and Fetch, which have codecs of their own);
+- None: there is no answer, or it has been deferred with `request.defer()`.
+
+An `async def` may return a mapping; it runs as a task of the server's, and its place in the order of answers is kept. Only APIs that wait
+for something else than a watermark are written that way: never Produce, never Fetch.
+"""
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar, cast
+
+from millstream.broker.network.connection import Connection, PendingReply
+from millstream.broker.network.outbox import Chunk
+from millstream.wire import messages
+from millstream.wire.api import ApiKey
+from millstream.wire.frames import RequestHeader
+
+Fields = Mapping[str, object]
+Reply = Fields | Sequence[Chunk] | None
+Handler = Callable[["Request"], Reply | Coroutine[Any, Any, Reply]]
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+class Api(NamedTuple):
+    """Which API a function answers, in which versions."""
+
+    key: ApiKey
+    lowest: int
+    highest: int
+    advertised_lowest: int
+    """What ApiVersions says; lower than `lowest` only where clients misread the truth."""
+
+
+class Request:
+    """A request being handled: its header, its bytes (only until the handler returns), its connection."""
+
+    __slots__ = ("api_key", "api_version", "body_start", "client_id", "connection", "correlation_id", "frame")
+
+    def __init__(self, connection: Connection, header: RequestHeader, frame: memoryview) -> None:
+        self.connection = connection
+        self.frame = frame
+        self.api_key, self.api_version, self.correlation_id, self.client_id, self.body_start = header
+
+    def decode(self) -> Any:
+        """The request (`wire.requests`); fields that the version does not have are Kafka's defaults."""
+        return messages.decode_request(self.api_key, self.api_version, body=self.frame, start=self.body_start)
+
+    def encode(self, fields: Fields) -> bytes:
+        """The answer to this request, in its version."""
+        return messages.encode_response(self.api_key, self.api_version, correlation_id=self.correlation_id, reply=fields)
+
+    def defer(self) -> PendingReply:
+        """Keep a place for the answer."""
+        return self.connection.defer()
+
+
+def api(key: ApiKey, lowest: int, highest: int, *, advertised_lowest: int | None = None) -> Callable[[FunctionT], FunctionT]:
+    """Mark a function as the handler of an API."""
+
+    def mark(function: FunctionT) -> FunctionT:
+        cast(Any, function).api = Api(key, lowest, highest, lowest if advertised_lowest is None else advertised_lowest)
+        return function
+
+    return mark
+
+
+def api_of(handler: Callable[..., Any]) -> Api:
+    """What a marked function answers."""
+    return cast(Any, handler).api  # type: ignore[no-any-return]

@@ -1,0 +1,269 @@
+"""One client's connection: a socket on the event loop, frames in, answers out.
+
+A connection is a plain non-blocking socket with a reader callback, not an asyncio transport: receiving into a shared buffer, answering in
+the same callback and `sendfile` need no task, no future and no second copy (docs/adr/0004). Requests start in the order in which they came
+and are answered in that order. An answer that has to wait holds a place in the queue (`PendingReply`); later requests are begun, but
+their answers wait behind it.
+
+Bounds: a connection with too many unanswered requests, or whose peer does not read what it asked for, is not read from until that changes;
+neither is one whose request has to be worked on for several turns of the loop.
+The sweep of the listener closes connections that are idle, or stuck in the middle of a frame.
+"""
+
+import asyncio
+import logging
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from millstream.broker.network.event_loop import events_of
+from millstream.broker.network.frame_reader import FrameReader, Frames, ReceiveBuffers
+from millstream.broker.network.outbox import Chunk, Outbox
+from millstream.errors import MalformedFrame
+
+logger = logging.getLogger(__name__)
+
+MAX_UNANSWERED: Final = 64
+MAX_QUEUED_BYTES: Final = 8 * 1024 * 1024
+"""Queued regions cost no memory but descriptors and time; bytes cost memory."""
+
+
+class FrameHandler(Protocol):
+    """Who understands the frames: the router."""
+
+    def handle(self, connection: "Connection", frame: memoryview) -> None:
+        """Handle one request; the frame is good only until this returns."""
+        ...
+
+
+class Lane(Protocol):
+    """A shorter way for requests that look like the one before (`produce_run`)."""
+
+    def take(self, frame: memoryview) -> bool:
+        """Whether the request went this way; then it is not handled otherwise."""
+        ...
+
+    def finish(self) -> None:
+        """Answer what was taken: another kind of request comes, or nothing more was received."""
+        ...
+
+
+class PendingReply:
+    """The place of an answer that is not ready yet."""
+
+    __slots__ = ("_connection", "chunks", "on_abandon")
+
+    def __init__(self, connection: "Connection", chunks: Sequence[Chunk] | None = None) -> None:
+        self._connection = connection
+        self.chunks = chunks
+        self.on_abandon: Callable[[], None] | None = None
+        """Called when the peer goes before the answer was ready, so that nothing waits for nobody."""
+
+    def complete(self, chunks: Sequence[Chunk]) -> None:
+        """Here it is; it leaves as soon as the answers before it have left. An empty one leaves nothing."""
+        self.chunks = chunks
+        self._connection.send_completed()
+
+
+class Connection:
+    """A connected client."""
+
+    # Per server: _loop, _events, _handler, _buffers. Per connection: the rest.
+    def __init__(
+        self,
+        connected: socket.socket,
+        *,
+        peer: str,
+        handler: FrameHandler,
+        buffers: ReceiveBuffers,
+        max_frame_size: int,
+        on_close: Callable[["Connection"], None],
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._events = events_of(self._loop)
+        self._handler = handler
+        self._socket = connected
+        self._buffers = buffers
+        self._reader = FrameReader(buffers, max_frame_size=max_frame_size)
+        self._outbox = Outbox(connected)
+        self._unanswered: deque[PendingReply] = deque()
+        self._on_close = on_close
+        self._is_handling = False
+        self._is_reading = False
+        self._is_writing = False
+        self._has_kept_frames = False
+        self._holds = 0
+        """How many requests are being worked on for which others have to wait."""
+        self.peer = peer
+        self.host = peer.rpartition(":")[0]
+        self.is_closed = False
+        self.lane: Lane | None = None
+        self.bytes_received = 0
+        self._seen: tuple[int, int] = (0, 0)
+        self._resume_reading()
+
+    def __repr__(self) -> str:
+        return f"Connection({self.peer})"
+
+    def reply(self, chunks: Sequence[Chunk]) -> None:
+        """Answer the request being handled."""
+        if self._unanswered:
+            self._unanswered.append(PendingReply(self, chunks))
+        else:
+            self._outbox.extend(chunks)
+
+    def defer(self) -> PendingReply:
+        """Keep a place for the answer of the request being handled."""
+        pending = PendingReply(self)
+        self._unanswered.append(pending)
+        return pending
+
+    def send_completed(self) -> None:
+        """Send the answers at the front of the queue that are ready."""
+        if self.is_closed:
+            return
+        unanswered = self._unanswered
+        while unanswered and unanswered[0].chunks is not None:
+            self._outbox.extend(unanswered.popleft().chunks or ())
+        if not self._is_handling:
+            self._drain()
+
+    def hold(self, kept_bytes: int = 0) -> None:
+        """Handle no further request until `release`: the one being handled takes several turns of the loop, and others may build on it.
+
+        The requests of a run (`lane`) are handled together, so that several may hold: each has to release. What is kept of it until then
+        counts as a request in flight.
+        """
+        self._holds += 1
+        self._buffers.held_bytes += kept_bytes
+
+    def release(self, kept_bytes: int = 0) -> None:
+        """Go on with the requests that were held, unless another one holds them."""
+        self._holds -= 1
+        self._buffers.held_bytes -= kept_bytes
+        if not self.is_closed and not self._is_handling:
+            self._balance()
+
+    def close(self, reason: str | None = None) -> None:
+        """Close the socket and forget the peer; a reason is worth a line in the log."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        if reason is not None:
+            logger.warning("closed the connection from %s: %s", self.peer, reason)
+        descriptor = self._socket.fileno()
+        self._events.remove_reader(descriptor)
+        self._events.remove_writer(descriptor)
+        self._socket.close()
+        self._reader.release()
+        self._outbox.clear()
+        unanswered, self._unanswered = self._unanswered, deque()
+        for pending in unanswered:
+            if pending.on_abandon is not None:
+                pending.on_abandon()
+        self._on_close(self)
+
+    def has_moved(self) -> bool:
+        """Whether bytes came or an answer is awaited since the last time this was asked; the sweep's question."""
+        seen, self._seen = self._seen, (self.bytes_received, self._outbox.queued_bytes)
+        return seen != self._seen or bool(self._unanswered)
+
+    @property
+    def is_inside_frame(self) -> bool:
+        """Whether the peer has sent the beginning of a frame and not its end."""
+        return self._reader.is_inside_frame
+
+    def _readable(self) -> None:
+        if self._has_kept_frames:
+            # They come first; what the socket holds is read after them.
+            return
+        try:
+            count = self._socket.recv_into(self._reader.target())
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            count = 0
+        if count == 0:
+            self.close()
+            return
+        self.bytes_received += count
+        self._handle(count)
+
+    def _handle(self, count: int) -> None:
+        """Handle the frames that are complete with `count` more bytes, until there is too much to answer: the rest is kept."""
+        self._is_handling = True
+        malformed = None
+        frames: Frames = ()
+        try:
+            frames = self._reader.received(count)
+            for frame in frames:
+                if self.lane is not None:
+                    if self.lane.take(frame):
+                        continue
+                    self.lane.finish()
+                    if self.is_closed:
+                        return
+                self._handler.handle(self, frame)
+                if self.is_closed:
+                    return
+                if self._is_full():
+                    self._has_kept_frames = True
+                    break
+        except MalformedFrame as error:
+            malformed = str(error)
+        finally:
+            if not isinstance(frames, tuple):
+                frames.close()
+            self._is_handling = False
+        if self.lane is not None:
+            self.lane.finish()
+        if not self.is_closed:
+            self._drain()
+        if malformed is not None:
+            self.close(malformed)
+
+    def _drain(self) -> None:
+        try:
+            is_drained = self._outbox.drain()
+        except (ConnectionError, TimeoutError):
+            self.close()
+            return
+        except OSError as error:
+            self.close(f"an answer could not be sent: {error.strerror or error}")
+            return
+        if is_drained:
+            if self._is_writing:
+                self._events.remove_writer(self._socket.fileno())
+                self._is_writing = False
+            elif self._is_reading and not self._has_kept_frames and not self._holds and len(self._unanswered) < MAX_UNANSWERED:
+                return
+        elif not self._is_writing:
+            self._events.add_writer(self._socket.fileno(), self._drain)
+            self._is_writing = True
+        self._balance()
+
+    def _is_full(self) -> bool:
+        return self._holds > 0 or len(self._unanswered) >= MAX_UNANSWERED or self._outbox.queued_bytes >= MAX_QUEUED_BYTES
+
+    def _balance(self) -> None:
+        """Read no further while there is too much to answer, and go on when there is not."""
+        is_full = self._is_full()
+        if is_full and self._is_reading:
+            self._events.remove_reader(self._socket.fileno())
+            self._is_reading = False
+        elif not is_full and self._has_kept_frames:
+            self._loop.call_soon(self._handle_kept)
+        elif not is_full and not self._is_reading:
+            self._resume_reading()
+
+    def _resume_reading(self) -> None:
+        self._events.add_reader(self._socket.fileno(), self._readable)
+        self._is_reading = True
+
+    def _handle_kept(self) -> None:
+        """Handle the requests that were kept when there was too much to answer; no new bytes need come for them."""
+        if self._has_kept_frames and not self.is_closed and not self._is_full():
+            self._has_kept_frames = False
+            self._reader.target()
+            self._handle(0)

@@ -1,0 +1,53 @@
+"""Makes a composed fetch answer ready to be sent: small regions become bytes, large ones stay for `sendfile`, cold ones are read first."""
+
+import asyncio
+from concurrent.futures import Executor
+from typing import Final
+
+from millstream.broker.network.connection import PendingReply
+from millstream.broker.network.outbox import Chunk
+from millstream.broker.network.page_cache import PageCache, warm_up
+from millstream.log.region import FileRegion
+
+SENDFILE_FROM: Final = 64 * 1024
+"""Smaller regions are cheaper to read and send in one call with their header (measured: docs/performance.md)."""
+
+
+class RegionLoader:
+    """Decides per region how its bytes reach the socket."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._page_cache = PageCache()
+        self._executor = executor
+
+    def load_warm(self, chunks: list[Chunk]) -> bool:
+        """Make the answer ready, in place, if nothing of it has to come from the disk; False if something has."""
+        for number, chunk in enumerate(chunks):
+            if not isinstance(chunk, FileRegion):
+                continue
+            if chunk.length >= SENDFILE_FROM:
+                if not self._page_cache.is_warm(chunk):
+                    return False
+                continue
+            content = self._page_cache.read(chunk)
+            if content is None:
+                return False
+            chunks[number] = content
+        return True
+
+    def load_cold(self, chunks: list[Chunk], pending: PendingReply) -> None:
+        """Read the regions in a thread, then let the answer go; the loop serves others meanwhile."""
+        loop = asyncio.get_running_loop()
+        regions = [chunk for chunk in chunks if isinstance(chunk, FileRegion)]
+
+        def loaded(future: asyncio.Future[None]) -> None:
+            # A failed read fails again when the region is sent, and that closes the connection.
+            future.exception()
+            pending.complete(chunks)
+
+        loop.run_in_executor(self._executor, _warm_up_all, regions).add_done_callback(loaded)
+
+
+def _warm_up_all(regions: list[FileRegion]) -> None:
+    for region in regions:
+        warm_up(region)

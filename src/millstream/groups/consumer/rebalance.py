@@ -1,0 +1,329 @@
+"""How a KIP-848 group comes from one target to the next: its records, epochs and timers, whoever made the change.
+
+What belongs to the requests is in the classes that extend this one: `mixed_group` (members that speak the classic protocol) and
+`consumer_group` (the others).
+
+Members go by their own wish, by that of an operator, or because a timer ran out: their session; the time to give up partitions they were
+told to give up; for a classic member the time to join again after it was told of a rebalance, and the time to send SyncGroup after its
+JoinGroup. If only classic members are left then, the group turns into a classic one, where `group.consumer.migration.policy` allows it
+(`group_migration`): `successor` is what it has become, and the coordinator puts that in its place.
+"""
+
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Collection, Sequence
+from uuid import uuid4
+
+from millstream.groups.classic.group import ClassicGroup
+from millstream.groups.consumer.group_state import ConsumerGroupState, in_order
+from millstream.groups.consumer.heartbeat_check import available_assignors
+from millstream.groups.consumer.member import ConsumerMember, MigratedMember
+from millstream.groups.consumer.reconciliation import MemberState, Target, reconcile
+from millstream.groups.consumer.records import (
+    Assignment,
+    ConsumerKey,
+    ConsumerRecordType,
+    ConsumerValue,
+    CurrentAssignment,
+    GroupEpoch,
+    MemberMetadata,
+    RegularExpression,
+    TargetAssignment,
+    TargetAssignmentEpoch,
+    consumer_record,
+    former_subscription_metadata_tombstone,
+)
+from millstream.groups.consumer.subscriptions import NO_HASH, ConsumerSubscriptions
+from millstream.groups.consumer.target_assignment import chosen_assignor, compute_target
+from millstream.groups.consumer.topic_patterns import MatchingBudget
+from millstream.groups.group_migration import downgraded
+from millstream.groups.outcome import GroupRecord, Outcome
+from millstream.groups.settings import GroupSettings
+from millstream.groups.topic_image import TopicImage
+
+_SCAN_INTERVAL_MS = 5
+_SUBSCRIPTION_RECORDS = frozenset((ConsumerRecordType.MEMBER_METADATA, ConsumerRecordType.REGULAR_EXPRESSION))
+
+
+def random_member_id() -> str:
+    """An id for a member that brings none, in the form that Kafka gives it."""
+    return urlsafe_b64encode(uuid4().bytes).rstrip(b"=").decode()
+
+
+class ConsumerRebalance:
+    """State, members and timers of a KIP-848 group."""
+
+    __slots__ = ("_deadline_ms", "_new_member_id", "_scan_due_ms", "_state", "_subscriptions", "group_id", "settings", "successor")
+
+    def __init__(
+        self,
+        group_id: str,
+        settings: GroupSettings,
+        *,
+        budget: MatchingBudget | None = None,
+        new_member_id: Callable[[], str] = random_member_id,
+    ) -> None:
+        self.group_id = group_id
+        self.settings = settings
+        self._new_member_id = new_member_id
+        self._state = ConsumerGroupState(group_id)
+        self._subscriptions = ConsumerSubscriptions(self._state, budget=budget or MatchingBudget())
+        self._deadline_ms: int | None = None
+        """Not later than the first deadline of a member."""
+        self._scan_due_ms: int | None = None
+        self.successor: ClassicGroup | None = None
+        """The classic group that this one has become; it is not used any more then."""
+
+    # --- records --------------------------------------------------------------------------------------------------------------------------
+
+    def apply(self, key: ConsumerKey, value: ConsumerValue | None) -> None:
+        """Replay a record. Kafka writes partitions in no order; here they always have one, so that equal assignments are equal."""
+        self._apply(key, in_order(value))
+
+    def _apply(self, key: ConsumerKey, value: ConsumerValue | None) -> None:
+        self._state.apply(key, value)
+        if key.record_type in _SUBSCRIPTION_RECORDS:
+            self._subscriptions.invalidate()
+
+    def _write(self, outcome: Outcome, record_type: ConsumerRecordType, value: ConsumerValue | None, *, name: str = "") -> None:
+        key = ConsumerKey(record_type, self.group_id, name)
+        self._apply(key, value)
+        outcome.write(consumer_record(key, value))
+
+    def tombstones(self) -> list[GroupRecord]:
+        """Delete everything durable of the group, in Kafka's order."""
+        state = self._state
+        keys = [(ConsumerRecordType.CURRENT_ASSIGNMENT, name) for name in state.members]
+        keys += [(ConsumerRecordType.TARGET_ASSIGNMENT_MEMBER, name) for name in state.target]
+        keys += [(ConsumerRecordType.TARGET_ASSIGNMENT, "")]
+        keys += [(ConsumerRecordType.MEMBER_METADATA, name) for name in state.members]
+        keys += [(ConsumerRecordType.REGULAR_EXPRESSION, name) for name in state.expressions]
+        records = [consumer_record(ConsumerKey(record_type, self.group_id, name), None) for record_type, name in keys]
+        records.append(former_subscription_metadata_tombstone(self.group_id))
+        records.append(consumer_record(ConsumerKey(ConsumerRecordType.GROUP_METADATA, self.group_id), None))
+        return records
+
+    # --- members --------------------------------------------------------------------------------------------------------------------------
+
+    def take_over(self, members: Sequence[MigratedMember], *, epoch: int, is_rebalancing: bool, now_ms: int) -> Outcome:
+        """Become what a classic group was in its generation `epoch`: every member has what its leader gave it.
+
+        If that is not what it should have by now, the group is one that no topics were assigned in yet: the next heartbeat does it. Kafka
+        relies on the member that converts the group to bring another subscription, which a static member does not.
+        """
+        outcome = Outcome()
+        for member in members:
+            self._write(outcome, ConsumerRecordType.MEMBER_METADATA, member.metadata, name=member.member_id)
+        is_settled = not is_rebalancing and self._is_all_held_as_assigned(members)
+        metadata_hash = self._subscriptions.metadata_hash() if is_settled else NO_HASH
+        self._write(outcome, ConsumerRecordType.GROUP_METADATA, GroupEpoch(epoch, metadata_hash))
+        for member in members:
+            self._write(outcome, ConsumerRecordType.TARGET_ASSIGNMENT_MEMBER, TargetAssignment(member.assigned), name=member.member_id)
+        self._write(outcome, ConsumerRecordType.TARGET_ASSIGNMENT, TargetAssignmentEpoch(epoch))
+        for member in members:
+            current = CurrentAssignment(epoch, epoch, int(MemberState.STABLE), member.held, ())
+            self._write(outcome, ConsumerRecordType.CURRENT_ASSIGNMENT, current, name=member.member_id)
+            self._extend_session(self._state.members[member.member_id], now_ms)
+        return outcome
+
+    def _is_all_held_as_assigned(self, members: Sequence[MigratedMember]) -> bool:
+        """Whether every partition of the topics that they read was given to exactly one of the members, and nobody has anything else."""
+        if any(member.held != member.assigned for member in members):
+            return False
+        assigned = [(topic_id, number) for member in members for topic_id, numbers in member.assigned for number in numbers]
+        counts = self._subscriptions.partition_counts()
+        return len(assigned) == sum(counts.values()) and set(assigned) == {
+            (topic_id, number) for topic_id, count in counts.items() for number in range(count)
+        }
+
+    def _replace(self, old: ConsumerMember, member_id: str, outcome: Outcome) -> None:
+        """A static member is back with another member id: it takes over what the old one had."""
+        target = self._state.target.get(old.member_id, ())
+        current = old.current._replace(member_epoch=0, previous_member_epoch=0)
+        metadata = old.metadata
+        self._remove(old, outcome)
+        self._write(outcome, ConsumerRecordType.MEMBER_METADATA, metadata, name=member_id)
+        self._write(outcome, ConsumerRecordType.TARGET_ASSIGNMENT_MEMBER, TargetAssignment(target), name=member_id)
+        self._write(outcome, ConsumerRecordType.CURRENT_ASSIGNMENT, current, name=member_id)
+
+    def _fence(self, members: Collection[ConsumerMember], outcome: Outcome, *, now_ms: int) -> None:
+        """Members are out, by their own wish or not; the others get what they had."""
+        if self._becomes_classic(members, outcome, now_ms=now_ms):
+            return
+        expressions = set()
+        for member in members:
+            expressions.add(member.metadata.subscribed_topic_regex)
+            self._remove(member, outcome)
+        for expression in sorted(filter(None, expressions)):
+            self._forget_expression(expression, outcome)
+        self._bump(outcome)
+
+    def _becomes_classic(self, leaving: Collection[ConsumerMember], outcome: Outcome, *, now_ms: int) -> bool:
+        """Turn into a classic group that rebalances, if only classic members are left and that is allowed."""
+        is_left = len(self._state.members) > len(leaving)
+        if not is_left or not self.settings.allows_downgrade or not self._are_all_classic_except(leaving):
+            return False
+        return self._downgrade(leaving, outcome, needs_rebalance=True, now_ms=now_ms)
+
+    def _are_all_classic_except(self, leaving: Collection[ConsumerMember]) -> bool:
+        classic = sum(member.metadata.classic is not None for member in leaving)
+        return self._state.classic_count - classic == len(self._state.members) - len(leaving)
+
+    def _downgrade(self, leaving: Collection[ConsumerMember], outcome: Outcome, *, needs_rebalance: bool, now_ms: int) -> bool:
+        gone = {member.member_id for member in leaving}
+        staying = [member for member in self._state.members.values() if member.member_id not in gone]
+        group = downgraded(self._state, staying, image=self._subscriptions.image, settings=self.settings, now_ms=now_ms)
+        if group is None:
+            return False
+        outcome.records += self.tombstones()
+        outcome.write(group.metadata_record())
+        if needs_rebalance:
+            group.rebalance(outcome, now_ms=now_ms)
+        self.successor = group
+        return True
+
+    def _remove(self, member: ConsumerMember, outcome: Outcome) -> None:
+        for record_type in (
+            ConsumerRecordType.CURRENT_ASSIGNMENT,
+            ConsumerRecordType.TARGET_ASSIGNMENT_MEMBER,
+            ConsumerRecordType.MEMBER_METADATA,
+        ):
+            self._write(outcome, record_type, None, name=member.member_id)
+
+    # --- expressions ----------------------------------------------------------------------------------------------------------------------
+
+    def _change_expression(self, dropped: str | None, metadata: MemberMetadata, outcome: Outcome) -> bool:
+        """Whether that needs a new target by itself: what is still to be matched will ask for one when it is."""
+        if dropped:
+            self._forget_expression(dropped, outcome)
+        expression = metadata.subscribed_topic_regex
+        if not expression or expression in self._state.expressions:
+            return True
+        self._subscriptions.start_scan(expression)
+        return False
+
+    def _forget_expression(self, expression: str, outcome: Outcome) -> None:
+        if self._state.subscribers_of(expression) == 0:
+            self._subscriptions.stop_scan(expression)
+            if expression in self._state.expressions:
+                self._write(outcome, ConsumerRecordType.REGULAR_EXPRESSION, None, name=expression)
+
+    def _scan(self, outcome: Outcome, now_ms: int) -> bool:
+        """Match expressions as far as the budget goes; whether one of them now stands for other topics."""
+        if not self._subscriptions.has_scans():
+            return False
+        changed = False
+        for expression, topics in self._subscriptions.scanned(now_ms):
+            before = self._state.expressions.get(expression)
+            if before is None or before.topics != topics:
+                resolved = RegularExpression(topics, 0 if before is None else before.version + 1, now_ms)
+                self._write(outcome, ConsumerRecordType.REGULAR_EXPRESSION, resolved, name=expression)
+                changed = changed or topics != (() if before is None else before.topics)
+        self._scan_due_ms = now_ms + _SCAN_INTERVAL_MS if self._subscriptions.has_scans() else None
+        return changed
+
+    # --- target and reconciliation --------------------------------------------------------------------------------------------------------
+
+    def _bump(self, outcome: Outcome) -> None:
+        value = GroupEpoch(self._state.epoch + 1, self._subscriptions.metadata_hash())
+        self._write(outcome, ConsumerRecordType.GROUP_METADATA, value)
+
+    def _compute_target(self, outcome: Outcome) -> None:
+        state = self._state
+        assignment = compute_target(state, self._subscriptions, assignor=self.assignor_name)
+        for member_id, partitions in assignment.items():
+            if partitions != state.target.get(member_id):
+                self._write(outcome, ConsumerRecordType.TARGET_ASSIGNMENT_MEMBER, TargetAssignment(partitions), name=member_id)
+        self._write(outcome, ConsumerRecordType.TARGET_ASSIGNMENT, TargetAssignmentEpoch(state.epoch))
+
+    @property
+    def assignor_name(self) -> str:
+        """The assignor that most members ask for, of those that there are."""
+        return chosen_assignor(self._state, available_assignors(self.settings))
+
+    def _reconcile(
+        self,
+        member: ConsumerMember,
+        outcome: Outcome,
+        *,
+        owned: Assignment | None,
+        subscription_changed: bool,
+        now_ms: int,
+    ) -> None:
+        state = self._state
+        if not subscription_changed and member.is_reconciled_to(state.target_epoch):
+            return
+        target = Target(
+            state.target.get(member.member_id, ()),
+            state.target_epoch,
+            subscribed_ids=self._subscriptions.topic_ids(member.metadata),
+            subscription_changed=subscription_changed,
+            is_free=lambda topic_id, partition: state.owner(topic_id, partition) in (None, member.member_id),
+        )
+        current = reconcile(member.current, target, owned=owned)
+        if current == member.current:
+            return
+        self._write(outcome, ConsumerRecordType.CURRENT_ASSIGNMENT, current, name=member.member_id)
+        self._start_rebalance_timer(member, now_ms)
+
+    # --- time -----------------------------------------------------------------------------------------------------------------------------
+    def _start_rebalance_timer(self, member: ConsumerMember, now_ms: int) -> None:
+        if member.metadata.classic is None and member.current.state == MemberState.UNREVOKED_PARTITIONS:
+            member.rebalance_deadline_ms = now_ms + max(member.metadata.rebalance_timeout_ms, 0)
+            self._watch(member.rebalance_deadline_ms)
+        else:
+            member.rebalance_deadline_ms = None
+
+    def _extend_session(self, member: ConsumerMember, now_ms: int) -> None:
+        classic = member.metadata.classic
+        timeout_ms = self.settings.consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
+        member.session_deadline_ms = deadline_ms = now_ms + timeout_ms
+        if self._deadline_ms is None or deadline_ms < self._deadline_ms:
+            self._deadline_ms = deadline_ms
+
+    def _watch(self, deadline_ms: int) -> None:
+        if self._deadline_ms is None or deadline_ms < self._deadline_ms:
+            self._deadline_ms = deadline_ms
+
+    def loaded(self, now_ms: int) -> Outcome:
+        """Give every member its time again; a new session for all, since nobody could reach the coordinator."""
+        for member in self._state.members.values():
+            self._extend_session(member, now_ms)
+            self._start_rebalance_timer(member, now_ms)
+        return Outcome()
+
+    def unloaded(self) -> Outcome:
+        """Nobody waits here: heartbeats are answered at once."""
+        return Outcome()
+
+    def tick(self, now_ms: int) -> Outcome:
+        """Fence whoever is overdue, and go on matching expressions."""
+        outcome = Outcome()
+        if self._scan_due_ms is not None and now_ms >= self._scan_due_ms and self._scan(outcome, now_ms):
+            self._bump(outcome)
+        if self._deadline_ms is not None and now_ms >= self._deadline_ms:
+            deadlines = {member.member_id: member.deadline_ms() for member in self._state.members.values()}
+            due = [
+                self._state.members[member_id] for member_id, deadline in deadlines.items() if deadline is not None and deadline <= now_ms
+            ]
+            if due:
+                self._fence(due, outcome, now_ms=now_ms)
+            self._deadline_ms = min(
+                (deadline for deadline in deadlines.values() if deadline is not None and deadline > now_ms), default=None
+            )
+        return outcome
+
+    def next_deadline_ms(self) -> int | None:
+        """When to tick next, or earlier."""
+        if self._scan_due_ms is None or (self._deadline_ms is not None and self._deadline_ms < self._scan_due_ms):
+            return self._deadline_ms
+        return self._scan_due_ms
+
+    def topics_changed(self, image: TopicImage, *, now_ms: int, changed: Collection[str] | None = None) -> Outcome:
+        """If subscribed topics came, went or grew, a new target is needed; it is computed with the next heartbeat."""
+        outcome = Outcome()
+        is_affected = self._subscriptions.change_image(image, changed=changed)
+        if self._state.members:
+            has_matched = self._scan(outcome, now_ms)
+            if has_matched or (is_affected and self._subscriptions.metadata_hash() != self._state.metadata_hash):
+                self._bump(outcome)
+        return outcome

@@ -1,0 +1,1 @@
+"""Committed offsets: what is stored, its records, and when it expires."""

@@ -1,0 +1,1 @@
+"""Compaction: the latest value of each key."""

@@ -1,0 +1,1 @@
+"""The data directories of a broker and the logs in them."""

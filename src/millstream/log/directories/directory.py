@@ -1,0 +1,301 @@
+"""One log directory: a disk, or a part of one, that holds logs and fails as a whole.
+
+    .lock                                held by the broker that runs here
+    meta.properties                      version=1, node.id, cluster.id, directory.id
+    data-directories.json                all directories of the broker, see known_directories
+    .kafka_cleanshutdown                 {"version":0,"brokerEpoch":N}: written at a clean stop, gone while running
+    recovery-point-offset-checkpoint     see checkpoints
+    log-start-offset-checkpoint
+    replication-offset-checkpoint
+    cleaner-offset-checkpoint
+    <topic>-<partition>/                 one log each
+    <topic>-<partition>.<uuid>-delete/   a deleted one, until its files are gone
+
+Checkpoints may be written in a thread, from values taken on the loop; a truncation in between wins (`lower_recovery_point`).
+
+A disk error takes the whole directory offline, once: from then on every operation on its logs raises `StorageError`, the recovery points
+stay where they are, and no marker of a clean stop is written. It comes back by a restart, through recovery.
+"""
+
+import errno
+import json
+import logging
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from threading import RLock
+
+from millstream.errors import StartupError, StorageError
+from millstream.files import OUT_OF_DESCRIPTORS, FileHandle, Files
+from millstream.log.directories import checkpoints
+from millstream.log.directories.checkpoints import TopicPartition, read_checkpoint, write_checkpoint
+from millstream.log.directories.known_directories import FILE_NAME as DATA_DIRECTORIES
+from millstream.log.directories.known_directories import KnownDirectories
+from millstream.log.directories.partition_metadata import id_from_text, id_to_text
+
+LOCK = ".lock"
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+DELETE_SUFFIX = "-delete"
+_DELETED_NAME = re.compile(r".+\.[0-9a-f]{32}" + DELETE_SUFFIX)
+STRAY_SUFFIX = "-stray"
+_MAX_NAME = 255
+_logger = logging.getLogger(__name__)
+
+
+class LogDirectory:
+    """A directory with logs; `on_offline` is called once, when it fails."""
+
+    def __init__(self, files: Files, path: Path, *, on_offline: Callable[["LogDirectory", OSError], None]) -> None:
+        self.files = files
+        self.path = path
+        self.offline: str | None = None
+        """Why the directory is offline; None while it works."""
+        self.log_count = 0
+        self.was_clean = False
+        self.previous_broker_epoch = -1
+        self.directory_id = uuid.uuid4()
+        self.is_identified = False
+        """Whether `look` found an id on the disk."""
+        self.known = KnownDirectories()
+        """The directories of the broker that this one remembers."""
+        self.cluster_id: str | None = None
+        self.recovery_points: dict[TopicPartition, int] = {}
+        """What the recovery point checkpoint on disk says."""
+        self.cleaned_offsets: dict[TopicPartition, int] = {}
+        """How far compaction came, per log; changed on the loop, written by `write_cleaned_offsets`."""
+        self._written: dict[str, set[TopicPartition]] = {}
+        """The logs of which each checkpoint on disk speaks."""
+        self._begun_anew: set[TopicPartition] = set()
+        """Logs that began after the offsets to be written next were captured: what those say of them is of an older log."""
+        self._lowered: dict[TopicPartition, int] = {}
+        """Recovery points that truncations lowered after the points to be written next were captured."""
+        self._writing = RLock()
+        self._on_offline = on_offline
+        self._lock: FileHandle | None = None
+
+    @property
+    def id_text(self) -> str:
+        """The id as Kafka writes it."""
+        return id_to_text(self.directory_id)
+
+    def look(self) -> None:
+        """Before anything is touched: who is this, and what does it remember? OSError if its disk does not answer."""
+        if "directory.id" in self._read_meta():
+            self.is_identified = True
+            try:
+                self.known = KnownDirectories.decode(self.files.read_bytes(self.path / DATA_DIRECTORIES))
+            except FileNotFoundError:
+                return
+            except ValueError as error:
+                _logger.error("%s makes no sense and is passed over: %s", self.path / DATA_DIRECTORIES, error)
+
+    def remember(self, known: KnownDirectories) -> None:
+        """Write down which directories the broker has."""
+        if known != self.known:
+            self.files.write_atomically(self.path / DATA_DIRECTORIES, known.encode())
+            self.known = known
+
+    def acquire(self) -> None:
+        """Make this directory ours; StartupError if it is somebody else's, OSError if its disk does not work."""
+        self.files.make_directory(self.path)
+        self._lock = self.files.open(self.path / LOCK, create=True)
+        if not self.files.lock(self._lock):
+            self._lock = None
+            raise StartupError(f"the data directory {self.path} is in use by another broker; stop it or choose another directory")
+
+    def identify(self, *, node_id: int, cluster_id: str | None) -> None:
+        """Compare meta.properties with who we are; once the cluster is known, write it in a new directory."""
+        found = self._read_meta()
+        if found.get("node.id", str(node_id)) != str(node_id):
+            raise StartupError(f"the data directory {self.path} belongs to node {found['node.id']}, this is node {node_id}")
+        self.cluster_id = found.get("cluster.id", cluster_id)
+        if cluster_id is not None and self.cluster_id != cluster_id:
+            raise StartupError(f"the data directory {self.path} belongs to cluster {self.cluster_id}, this is cluster {cluster_id}")
+        if self.cluster_id is None:
+            return
+        wanted = {"version": "1", "node.id": str(node_id), "directory.id": self.id_text, "cluster.id": self.cluster_id}
+        if wanted != found:
+            content = "".join(f"{name}={value}\n" for name, value in sorted(wanted.items()))
+            self.files.write_atomically(self.path / META_PROPERTIES, f"#\n{content}".encode())
+
+    def _read_meta(self) -> dict[str, str]:
+        """meta.properties, from which the id is taken; nothing in a new directory."""
+        path = self.path / META_PROPERTIES
+        try:
+            found = _parse_properties(self.files.read_bytes(path))
+        except FileNotFoundError:
+            return {}
+        if "directory.id" in found:
+            try:
+                self.directory_id = id_from_text(found["directory.id"])
+            except ValueError as error:
+                raise StartupError(f"{path} is damaged: directory.id={found['directory.id']} is not an id") from error
+        return found
+
+    def begin(self) -> None:
+        """Look for the marker of a clean stop and take it away; read the recovery points."""
+        path = self.path / CLEAN_SHUTDOWN
+        self.recovery_points = self.read_offsets(checkpoints.RECOVERY_POINT)
+        self.cleaned_offsets = self.read_offsets(checkpoints.CLEANER_OFFSET)
+        self._written = {name: set(self.read_offsets(name)) for name in checkpoints.ALL}
+        try:
+            content = self.files.read_bytes(path)
+        except FileNotFoundError:
+            return
+        self.was_clean = True
+        try:
+            self.previous_broker_epoch = int(json.loads(content)["brokerEpoch"])
+        except (ValueError, KeyError, TypeError):
+            self.previous_broker_epoch = -1
+        self.files.unlink(path)
+        self.files.fsync_directory(self.path)
+
+    def mark_clean(self, *, broker_epoch: int) -> None:
+        """Leave the marker of a clean stop; only after every log is closed and every checkpoint written."""
+        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
+        self.files.write_atomically(self.path / CLEAN_SHUTDOWN, content.encode())
+
+    def release(self) -> None:
+        """Give the lock back."""
+        self._lock = None
+
+    def read_offsets(self, name: str) -> dict[TopicPartition, int]:
+        """One of the four checkpoints."""
+        return read_checkpoint(self.files, self.path / name)
+
+    def write_offsets(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Replace one of the four checkpoints."""
+        self.check_online()
+        with self._writing:
+            if name == checkpoints.RECOVERY_POINT:
+                lowered = dict(self._lowered)
+                offsets = {key: min(offset, lowered.get(key, offset)) for key, offset in offsets.items()}
+            if name != checkpoints.CLEANER_OFFSET:
+                begun_anew = set(self._begun_anew)
+                offsets = {key: offset for key, offset in offsets.items() if key not in begun_anew}
+            else:
+                # Taken down here, not by the caller: of two writers the later one writes the later state.
+                offsets = dict(self.cleaned_offsets)
+            try:
+                write_checkpoint(self.files, self.path / name, offsets)
+            except OSError as error:
+                raise self.fail(f"writing {name}", error) from error
+            self._written[name] = set(offsets)
+            if name == checkpoints.RECOVERY_POINT:
+                self.recovery_points = dict(offsets)
+
+    def capture_recovery_points(self, points: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """These points are as of now: what was lowered or begun before is already in them."""
+        self._lowered.clear()
+        self._begun_anew.clear()
+        return points
+
+    def lower_recovery_point(self, topic_partition: TopicPartition, offset: int) -> None:
+        """Make sure that recovery after a crash would start at or before `offset`; called before a log is truncated."""
+        self._lowered[topic_partition] = min(offset, self._lowered.get(topic_partition, offset))
+        if self.recovery_points.get(topic_partition, 0) > offset:
+            self.write_offsets(checkpoints.RECOVERY_POINT, self.recovery_points)
+
+    def write_cleaned_offsets(self) -> None:
+        """Write down how far compaction came; only after what it did is on the disk. May be called in a thread."""
+        self.write_offsets(checkpoints.CLEANER_OFFSET, self.cleaned_offsets)
+
+    def lower_cleaned_offset(self, topic_partition: TopicPartition, offset: int) -> None:
+        """Make sure that compaction looks again at what will be written from `offset` on; called before a log is truncated."""
+        if self.cleaned_offsets.get(topic_partition, 0) > offset:
+            self.cleaned_offsets[topic_partition] = offset
+            self.write_cleaned_offsets()
+
+    def forget_cleaned_offset(self, topic_partition: TopicPartition) -> None:
+        """The log is gone, or is about to begin anew: then the file must not speak of it either."""
+        self.cleaned_offsets.pop(topic_partition, None)
+
+    def begin_anew(self, topic_partition: TopicPartition) -> None:
+        """Before a new log is used: no checkpoint may speak of an older one, or recovery would cut the new one by it. For a thread."""
+        self._begun_anew.add(topic_partition)
+        self.forget_cleaned_offset(topic_partition)
+        with self._writing:
+            for name, speaks_of in list(self._written.items()):
+                if topic_partition in speaks_of:
+                    self.write_offsets(name, self.read_offsets(name))
+
+    def check_online(self) -> None:
+        """Raise if the directory is offline."""
+        if self.offline is not None:
+            raise StorageError(self.offline)
+
+    @contextmanager
+    def guarded(self, action: str) -> Iterator[None]:
+        """Go offline if a disk error comes up inside."""
+        try:
+            yield
+        except OSError as error:
+            raise self.fail(action, error) from error
+
+    @contextmanager
+    def changing(self, action: str) -> Iterator[None]:
+        """Like `guarded`, where files and what memory says of them change together: whatever comes up inside leaves them apart."""
+        with self.guarded(action):
+            try:
+                yield
+            except OSError:
+                raise
+            except BaseException as error:
+                raise self.fail_for_good(action, error) from error
+
+    def fail_for_good(self, action: str, error: BaseException) -> StorageError:
+        """Go offline whatever the error is; the exception to raise. What ends the process, like an interrupt, goes on itself."""
+        if not isinstance(error, OSError) or error.errno in OUT_OF_DESCRIPTORS:
+            failure = self.fail(action, OSError(errno.EIO, f"{type(error).__name__}: {error}"))
+        else:
+            failure = self.fail(action, error)
+        if not isinstance(error, Exception):
+            raise error
+        return failure
+
+    def fail(self, action: str, error: OSError) -> StorageError:
+        """Go offline because of a disk error; the exception to raise. Too many open files is no disk error."""
+        message = f"{action} in {self.path} failed: {error.strerror or error}"
+        if error.errno in OUT_OF_DESCRIPTORS:
+            return StorageError(message)
+        if self.offline is None:
+            self.offline = message
+            _logger.error("log directory %s is offline: %s", self.path, message)
+            self._on_offline(self, error)
+        return StorageError(message)
+
+
+def log_directory_name(topic: str, partition: int) -> str:
+    """Name of the directory of one log."""
+    return f"{topic}-{partition}"
+
+
+def deleted_directory_name(topic: str, partition: int) -> str:
+    """A name for the directory of a deleted log."""
+    return unique_name(log_directory_name(topic, partition), DELETE_SUFFIX)
+
+
+def is_deleted_directory_name(name: str) -> bool:
+    """Whether a directory of that name is what a deleted log left, in Millstream or Kafka; what only ends alike is somebody else's."""
+    return _DELETED_NAME.fullmatch(name) is not None
+
+
+def unique_name(name: str, ending: str) -> str:
+    """The name, made never given before, with an ending; no longer than a file name may be."""
+    suffix = f".{uuid.uuid4().hex}{ending}"
+    return name[: _MAX_NAME - len(suffix)] + suffix
+
+
+def parse_directory_name(name: str) -> TopicPartition | None:
+    """Topic and partition of a log's directory; None if the name is not one of a log."""
+    topic, dash, partition = name.rpartition("-")
+    return (topic, int(partition)) if topic and dash and partition.isascii() and partition.isdigit() else None
+
+
+def _parse_properties(content: bytes) -> dict[str, str]:
+    lines = (line.strip() for line in content.decode(errors="replace").splitlines())
+    pairs = (line.partition("=") for line in lines if line and not line.startswith(("#", "!")))
+    return {name.strip(): value.strip() for name, _, value in pairs}

@@ -1,0 +1,459 @@
+"""All logs of a broker, in one or several log directories.
+
+    start(...)        locks the directories, checks whose they are and that none is missing, finds out whether the last stop was clean
+    load(...)         opens every log; leftovers of deleted topics and directories nobody wants are reported
+    create / delete   a log in the directory with the fewest logs; a deleted one is renamed at once, its files go later, in a thread
+    apply_retention, write_checkpoints, expire_producers, release_idle
+                      housekeeping: plain functions that the broker's shell calls from time to time
+    close(...)        closes the logs, writes the checkpoints, leaves the marker of a clean stop
+
+A directory that fails goes offline with its logs; the others go on. With no directory left the broker has to stop: that is for
+`on_offline` to decide. It is called in whatever thread the failure came up: the loop's, or one that writes checkpoints. High watermarks
+are not known here: who keeps them hands them in when checkpoints are written.
+"""
+
+import logging
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from threading import Lock
+from weakref import WeakMethod
+
+from millstream.clock import Clock
+from millstream.errors import StartupError, StorageError
+from millstream.files import Files
+from millstream.log.config import LogConfig
+from millstream.log.directories import checkpoints, partition_metadata
+from millstream.log.directories.checkpoints import TopicPartition
+from millstream.log.directories.directory import (
+    STRAY_SUFFIX,
+    LogDirectory,
+    deleted_directory_name,
+    is_deleted_directory_name,
+    log_directory_name,
+    parse_directory_name,
+    unique_name,
+)
+from millstream.log.directories.known_directories import FoundDirectories, KnownDirectories, check, newest, renewed, unreadable
+from millstream.log.directories.loading import LoadOrder
+from millstream.log.flush import Flush
+from millstream.log.log import Log
+
+CLOSING_THREADS = 8
+"""The journal of the file system takes the syncs of several logs together."""
+CLOSED_AT_ONCE = 32
+"""A log that is being closed needs four more descriptors, for its indexes and small files."""
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class LoadReport:
+    """What was found in the log directories besides the logs that were opened."""
+
+    strays: list[Path] = field(default_factory=list)
+    """Directories of logs that nobody wants: the topic is gone, or has another id. They are left alone."""
+    deleted: list[Path] = field(default_factory=list)
+    """Directories of deleted logs, to be handed to `remove_directory`."""
+
+
+class LogManager:
+    """Opens, creates, deletes and closes logs."""
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        *,
+        clock: Clock,
+        files: Files | None = None,
+        on_offline: Callable[[LogDirectory, OSError], None] = lambda _directory, _error: None,
+    ) -> None:
+        self._files = files or Files()
+        self._files.close_idle = partial(_call_if_alive, WeakMethod(self._close_idle))
+        self._clock = clock
+        self._logs: dict[TopicPartition, Log] = {}
+        self.is_loaded = False
+        self.known = KnownDirectories()
+        """What is remembered of the directories of this broker, less what was given up."""
+        self._forgotten: Collection[str] = ()
+        self._found = FoundDirectories({})
+        self.directories = [LogDirectory(self._files, path.absolute(), on_offline=on_offline) for path in paths]
+        self._captures = 0
+        self._written_capture = 0
+        self._writing = Lock()
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        """The high watermarks as they were checkpointed before this start."""
+
+    def __len__(self) -> int:
+        return len(self._logs)
+
+    def __iter__(self) -> Iterator[Log]:
+        return iter(list(self._logs.values()))
+
+    @property
+    def online_directories(self) -> list[LogDirectory]:
+        """The directories that work."""
+        return [directory for directory in self.directories if directory.offline is None]
+
+    @property
+    def previous_broker_epoch(self) -> int:
+        """The broker epoch of the last clean stop; -1 if the last stop was not clean everywhere (KIP-966)."""
+        epochs = {directory.previous_broker_epoch if directory.was_clean else -1 for directory in self.directories}
+        return epochs.pop() if len(epochs) == 1 else -1
+
+    @property
+    def cluster_id(self) -> str | None:
+        """The cluster the directories belong to; None in new ones."""
+        return next((directory.cluster_id for directory in self.directories if directory.cluster_id is not None), None)
+
+    def start(self, *, node_id: int, cluster_id: str | None, forgotten: Collection[str] = ()) -> None:
+        """Lock the directories and find out how they were left; StartupError with one sentence if none can be used.
+
+        A directory whose disk fails is offline, and the others go on without it. One that belongs to somebody else, or is missing and not
+        `forgotten` by its id, is a mistake that only a person can mend: StartupError, before anything is touched.
+        """
+        self._forgotten = forgotten
+        self._found = self._look()
+        self.recall(newest(directory.known for directory in self.directories))
+        failed: list[tuple[LogDirectory, OSError]] = []
+        try:
+            for directory in self.directories:
+                try:
+                    self._begin(directory, node_id=node_id, cluster_id=cluster_id)
+                except OSError as error:
+                    failed.append((directory, error))
+            for directory, failure in failed:
+                directory.fail("opening it", failure)
+                if directory.offline is None or not self.online_directories:
+                    raise StartupError(f"the data directory {directory.path} cannot be used: {failure.strerror or failure}") from failure
+        except StartupError:
+            self.leave_as_found()
+            raise
+
+    def leave_as_found(self) -> None:
+        """Give up a start before a log was opened: no checkpoint is written, what was clean stays so, and nothing else becomes so."""
+        for directory in self.directories:
+            if directory.was_clean:
+                try:
+                    directory.mark_clean(broker_epoch=directory.previous_broker_epoch)
+                except OSError as error:
+                    _logger.error("%s will be recovered at the next start: %s", directory.path, error)
+            directory.release()
+
+    def recall(self, known: KnownDirectories) -> None:
+        """Check what somebody else remembers of the directories too; StartupError if one is missing."""
+        known = newest([self.known, known])
+        check(known, self._found, forgotten=self._forgotten)
+        self.known = known
+
+    def remember(self, *, tree: str) -> KnownDirectories:
+        """Write down in every directory which others there are, before a log is made in any; returns what was written."""
+        for given_up in set(self._forgotten) - set(self.known.paths):
+            _logger.warning("no data directory %s is known: --forget-directory=%s can be left out", given_up, given_up)
+        kept = self.known.without(self._forgotten)
+        for identifier, path in unreadable(kept, self._found).items():
+            _logger.error("the data directory %s (directory.id %s) cannot be read: what is not found stays offline", path, identifier)
+        self.known = renewed(kept, self._found, tree=tree, is_changed=kept != self.known)
+        for directory in self.online_directories:
+            try:
+                directory.remember(self.known)
+            except OSError as error:
+                directory.fail("writing down the data directories", error)
+        return self.known
+
+    def identify(self, *, node_id: int, cluster_id: str) -> None:
+        """Write down, or check, which cluster the directories belong to; StartupError if it is another one."""
+        for directory in self.online_directories:
+            directory.identify(node_id=node_id, cluster_id=cluster_id)
+
+    def load(
+        self,
+        config_of: Callable[[str], LogConfig],
+        *,
+        topic_ids: Mapping[str, uuid.UUID] | None = None,
+        doubtful: Collection[str] = (),
+    ) -> LoadReport:
+        """Open every log; where `topic_ids` is given, a log of another topic (by id) is reported as a stray instead.
+
+        Of a `doubtful` topic nobody knows the id for now: its logs are opened and kept for it.
+        A directory that fails is offline. StartupError if one works and its logs cannot be opened all the same (too few descriptors): a
+        log that is passed over would be begun anew, without recovery or in another directory.
+        """
+        report = LoadReport()
+        self.is_loaded = True
+        for directory in self.online_directories:
+            try:
+                self._load_directory(directory, config_of, topic_ids, doubtful=doubtful, report=report)
+            except (OSError, StorageError) as error:
+                failure = directory.fail("opening logs", error) if isinstance(error, OSError) else error
+                if directory.offline is None:
+                    raise StartupError(str(failure)) from error
+        return report
+
+    def set_aside(self, stray: Path) -> Path:
+        """Rename the directory of a log that nobody wants, so that it is in nobody's way; a person decides what becomes of it."""
+        target = stray.with_name(unique_name(stray.name, STRAY_SUFFIX))
+        self._files.rename(stray, target)
+        self._files.fsync_directory(stray.parent)
+        return target
+
+    def get(self, topic: str, partition: int) -> Log | None:
+        """The log, if it is here."""
+        return self._logs.get((topic, partition))
+
+    def create(self, topic: str, partition: int, *, topic_id: uuid.UUID, config: LogConfig) -> Log:
+        """The log of the partition, made new if there is none; StorageError if no directory works."""
+        log = self._logs.get((topic, partition))
+        if log is not None and log.topic_id in (None, topic_id):
+            if log.topic_id is None:
+                log.write_topic_id(topic_id)
+            if log.config != config:
+                log.update_config(config)
+            return log
+        if log is not None:
+            self._give_up(log)
+            with log.directory.guarded(f"setting {log.path.name} aside"):
+                self._set_older_topic_aside(log.path, topic_id)
+        directory = self._emptiest()
+        path = directory.path / log_directory_name(topic, partition)
+        try:
+            self._set_older_topic_aside(path, topic_id)
+            self._files.make_directory(path)
+            directory.begin_anew((topic, partition))
+            log = Log(directory, (topic, partition), path, LoadOrder(config, self._clock.now_ms()))
+            log.write_topic_id(topic_id)
+            # Until somebody writes to it, it needs no descriptor.
+            log.release()
+        except OSError as error:
+            raise directory.fail(f"creating {path.name}", error) from error
+        self._add(log)
+        return log
+
+    def delete(self, topic: str, partition: int) -> Path | None:
+        """Drop the log; its renamed directory, to be handed to `remove_directory` after `file.delete.delay.ms`."""
+        log = self._logs.get((topic, partition))
+        if log is None:
+            return None
+        self._give_up(log)
+        target = log.path.with_name(deleted_directory_name(topic, partition))
+        try:
+            log.directory.check_online()
+            # Not synced: if the rename is lost in a crash, the next start reports the directory as a stray.
+            self._files.rename(log.path, target)
+        except OSError as error:
+            raise log.directory.fail(f"deleting {log.path.name}", error) from error
+        return target
+
+    def remove_directory(self, path: Path) -> None:
+        """Remove the files of a deleted log and its directory. For a thread."""
+        for name in self._files.list_directory(path):
+            self._files.unlink(path / name)
+        self._files.remove_directory(path)
+
+    def unlink(self, paths: Sequence[Path]) -> None:
+        """Remove files that retention gave up. For a thread."""
+        for path in paths:
+            self._files.unlink(path)
+
+    def apply_retention(self, high_watermark_of: Callable[[Log], int]) -> list[tuple[Log, list[Path]]]:
+        """Drop old segments of every log; per log the renamed files, to be handed to `unlink` after `file.delete.delay.ms`."""
+        now_ms = self._clock.now_ms()
+        dropped: list[tuple[Log, list[Path]]] = []
+        for log in self:
+            if log.directory.offline is None:
+                try:
+                    paths = log.apply_retention(now_ms, high_watermark=high_watermark_of(log))
+                    if paths:
+                        dropped.append((log, paths))
+                except StorageError as error:
+                    _logger.warning("retention of %s stopped: %s", log.path, error)
+        return dropped
+
+    def expire_producers(self, *, expiration_ms: int) -> None:
+        """Forget the idempotent producers that wrote nothing for so long."""
+        older_than_ms = self._clock.now_ms() - expiration_ms
+        for log in self:
+            log.expire_producers(older_than_ms=older_than_ms)
+
+    def prepare_checkpoints(self, high_watermark_of: Callable[[Log], int] | None = None) -> Callable[[], None]:
+        """The checkpoints as they are now, with high watermarks if somebody knows them; call the result to write them, in a thread."""
+        offsets: list[tuple[LogDirectory, str, dict[TopicPartition, int]]] = []
+        for directory in self.online_directories:
+            logs = [log for log in self if log.directory is directory]
+            starts = {log.topic_partition: log.log_start_offset for log in logs if log.log_start_offset > log.segment_base_offsets[0]}
+            points = directory.capture_recovery_points({log.topic_partition: log.durable_end for log in logs})
+            offsets.append((directory, checkpoints.RECOVERY_POINT, points))
+            offsets.append((directory, checkpoints.LOG_START_OFFSET, starts))
+            if high_watermark_of is not None:
+                offsets.append((directory, checkpoints.HIGH_WATERMARK, {log.topic_partition: high_watermark_of(log) for log in logs}))
+        self._captures += 1
+        return partial(self._write_capture, self._captures, offsets)
+
+    def release_idle(self) -> None:
+        """Close the files of sealed segments and of indexes; whoever reads them opens them again."""
+        for log in self:
+            log.release_sealed()
+
+    def write_checkpoints(self, high_watermark_of: Callable[[Log], int] | None = None) -> None:
+        """Write the checkpoints here and now."""
+        self.prepare_checkpoints(high_watermark_of)()
+
+    def close(self, *, broker_epoch: int = -1, high_watermark_of: Callable[[Log], int] | None = None) -> None:
+        """Close every log, write the checkpoints, mark the directories that are whole as cleanly stopped, give back the locks."""
+        logs, unclosed = list(self), set[LogDirectory]()
+        with ThreadPoolExecutor(max_workers=CLOSING_THREADS) as pool:
+            for start in range(0, len(logs), CLOSED_AT_ONCE):
+                some = logs[start : start + CLOSED_AT_ONCE]
+                for log, is_closed in zip(some, pool.map(_run_flush, some, [_begin_close(log) for log in some]), strict=True):
+                    log.abandon(is_durable=is_closed)
+                    if not is_closed:
+                        unclosed.add(log.directory)
+        self.write_checkpoints(high_watermark_of)
+        for directory in self.online_directories:
+            if directory in unclosed:
+                continue
+            try:
+                directory.mark_clean(broker_epoch=broker_epoch)
+            except OSError as error:
+                directory.fail("marking a clean stop", error)
+        self._logs.clear()
+        for directory in self.directories:
+            directory.release()
+
+    def _write_capture(self, number: int, offsets: Sequence[tuple[LogDirectory, str, Mapping[TopicPartition, int]]]) -> None:
+        """Write the checkpoints, unless a later capture was: what happened to logs in between is only in that."""
+        with self._writing:
+            if number > self._written_capture:
+                self._written_capture = number
+                _write_all(offsets)
+
+    def _set_older_topic_aside(self, path: Path, topic_id: uuid.UUID) -> None:
+        """A new log must not begin with the records of an older topic of the same name."""
+        found = partition_metadata.read_topic_id(self._files, path)
+        if found is not None and found != topic_id:
+            _logger.warning("%s belongs to an older topic of that name and is kept as %s", path, self.set_aside(path).name)
+
+    def _look(self) -> FoundDirectories:
+        present: dict[str, Path] = {}
+        dead, empty, absent = list[Path](), list[Path](), list[Path]()
+        for directory in self.directories:
+            path = directory.path
+            try:
+                directory.look()
+                if not directory.is_identified:
+                    (empty if self._files.exists(path) else absent).append(path)
+            except OSError:
+                dead.append(path)
+                continue
+            if (other := present.get(directory.id_text)) is not None:
+                advice = "one is a copy of the other; leave one of them out of --data"
+                raise StartupError(f"{other} and {path} have the same directory.id {directory.id_text}: {advice}")
+            present[directory.id_text] = path
+        return FoundDirectories(present, dead, empty, absent)
+
+    def _begin(self, directory: LogDirectory, *, node_id: int, cluster_id: str | None) -> None:
+        directory.acquire()
+        directory.identify(node_id=node_id, cluster_id=cluster_id)
+        directory.begin()
+        self.high_watermarks |= directory.read_offsets(checkpoints.HIGH_WATERMARK)
+
+    def _add(self, log: Log) -> None:
+        self._logs[log.topic_partition] = log
+        log.directory.log_count += 1
+
+    def _close_idle(self) -> None:
+        for log in self:
+            log.close_idle()
+
+    def _give_up(self, log: Log) -> None:
+        """The files stay where they are, for now."""
+        del self._logs[log.topic_partition]
+        log.directory.log_count -= 1
+        log.directory.forget_cleaned_offset(log.topic_partition)
+        log.abandon()
+
+    def _emptiest(self) -> LogDirectory:
+        online = self.online_directories
+        if not online:
+            raise StorageError("no log directory is online")
+        return min(online, key=lambda directory: directory.log_count)
+
+    def _load_directory(
+        self,
+        directory: LogDirectory,
+        config_of: Callable[[str], LogConfig],
+        topic_ids: Mapping[str, uuid.UUID] | None,
+        *,
+        doubtful: Collection[str],
+        report: LoadReport,
+    ) -> None:
+        starts = directory.read_offsets(checkpoints.LOG_START_OFFSET)
+        now_ms = self._clock.now_ms()
+        for name in self._files.list_directory(directory.path):
+            path = directory.path / name
+            topic_partition = parse_directory_name(name)
+            if is_deleted_directory_name(name):
+                report.deleted.append(path)
+            elif topic_partition is not None and path.is_dir():
+                topic_id = partition_metadata.read_topic_id(self._files, path)
+                is_wanted = topic_ids is None or topic_partition[0] in doubtful or _is_wanted(topic_partition[0], topic_id, topic_ids)
+                if not is_wanted:
+                    report.strays.append(path)
+                    continue
+                if (other := self._logs.get(topic_partition)) is not None:
+                    raise StartupError(f"{name} is in {other.path.parent} and in {directory.path}: move one of the two elsewhere")
+                order = LoadOrder(
+                    config_of(topic_partition[0]),
+                    now_ms,
+                    is_clean=directory.was_clean,
+                    recovery_point=directory.recovery_points.get(topic_partition, 0),
+                    log_start_offset=starts.get(topic_partition, 0),
+                    cleaned_offset=directory.cleaned_offsets.get(topic_partition, 0),
+                )
+                log = Log(directory, topic_partition, path, order)
+                log.topic_id = topic_id
+                log.flush_recovered()
+                # As a new one: recovery opened it, and there may be more logs than descriptors.
+                log.release()
+                self._add(log)
+
+
+def _call_if_alive(method: WeakMethod[Callable[[], None]]) -> None:
+    """A file system outlives those who use it, and does not keep them alive."""
+    found = method()
+    if found is not None:
+        found()
+
+
+def _begin_close(log: Log) -> Flush | StorageError | None:
+    try:
+        return log.begin_close()
+    except StorageError as error:
+        _logger.warning("%s was not closed cleanly: %s", log.path, error)
+        return error
+
+
+def _run_flush(log: Log, flush: Flush | StorageError | None) -> bool:
+    """Sync what is left to be synced; whether all of the log is on the disk now."""
+    try:
+        if isinstance(flush, Flush):
+            flush.run()
+    except OSError as error:
+        flush = log.directory.fail("closing a log", error)
+        _logger.warning("%s was not closed cleanly: %s", log.path, flush)
+    return log.directory.offline is None and not isinstance(flush, StorageError)
+
+
+def _is_wanted(topic: str, topic_id: uuid.UUID | None, topic_ids: Mapping[str, uuid.UUID]) -> bool:
+    """Whether the topic exists and the directory is its own; one that was not labelled before a crash is taken for it."""
+    return topic in topic_ids and topic_id in (None, topic_ids[topic])
+
+
+def _write_all(offsets: Sequence[tuple[LogDirectory, str, Mapping[TopicPartition, int]]]) -> None:
+    for directory, name, values in offsets:
+        try:
+            directory.write_offsets(name, values)
+        except StorageError as error:
+            _logger.warning("%s was not written: %s", name, error)

@@ -1,0 +1,1 @@
+"""Batches and records of a log: checked, walked and searched."""

@@ -1,0 +1,1 @@
+"""Formats of keys and values: binary, string, Avro, JSON, both ways."""

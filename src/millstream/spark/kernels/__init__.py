@@ -1,0 +1,1 @@
+"""Compiled code: records, Avro and batches."""

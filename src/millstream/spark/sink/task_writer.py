@@ -1,0 +1,126 @@
+"""The work of one task of a write: rows come as record batches of Arrow and leave as record batches of Kafka.
+
+For each batch of rows: keys and values as bytes, the partition of every row, the records appended to the open batches, the full ones sent.
+Nothing here makes a Python object for a row. Whatever is wrong with a row is told with the column and the value that it has; rows of the
+same task that came before it may have been written by then, as with Spark's own sink.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from millstream.client.metadata import NO_LEADER
+from millstream.spark.formats.binary_columns import Offsets, null_column
+from millstream.spark.kernels.batch_kernels import first_record_size, row_sizes
+from millstream.spark.kernels.compiled import tell_if_slow
+from millstream.spark.sink.batch_encoding import BatchPacker, Packed
+from millstream.spark.sink.delivery import DeliveryFailed
+from millstream.spark.sink.partitioner import Partitioner, PartitionOutOfRange
+from millstream.spark.sink.raw_producer import RawProducer
+from millstream.spark.sink.row_digest import RowsDigest
+from millstream.spark.sink.row_encoding import RowEncoder, TopicRows
+from millstream.spark.sink.sink_options import SinkPlan
+from millstream.spark.sink.worker_producers import borrow_producer
+from millstream.wire.batch import HEADER_SIZE
+
+
+class Written(NamedTuple):
+    """What a task has written, or would have; the digest is 0 where nobody asked for it."""
+
+    row_count: int = 0
+    topics: frozenset[str] = frozenset()
+    digest: int = 0
+
+
+def write_rows(plan: SinkPlan, batches: Iterator[pa.RecordBatch], *, with_digest: bool = False) -> Written:
+    """Write all rows; they are on their topics when it returns. A task without rows talks to nobody."""
+    tell_if_slow()
+    first = next((batch for batch in batches if batch.num_rows), None)
+    if first is None:
+        return Written()
+    with borrow_producer(plan.producer) as producer:
+        task = TaskWriter(plan, producer, digest=RowsDigest() if with_digest else None)
+        task.write(first)
+        for batch in batches:
+            task.write(batch)
+        return task.finish()
+
+
+def digest_rows(plan: SinkPlan, batches: Iterator[pa.RecordBatch]) -> Written:
+    """What `write_rows` would have written, without writing it."""
+    tell_if_slow()
+    encoder, digest, topics = RowEncoder(plan), RowsDigest(), set()
+    for batch in batches:
+        for part in encoder.encode(batch):
+            digest.add(part.topic, part.rows, part.wanted)
+            topics.add(part.topic)
+    return Written(digest.row_count, frozenset(topics), digest.value)
+
+
+class TaskWriter:
+    """The rows of one task."""
+
+    def __init__(self, plan: SinkPlan, producer: RawProducer, *, digest: RowsDigest | None = None) -> None:
+        self._plan = plan
+        self._producer = producer
+        self._digest = digest
+        self._partitioners: dict[str, Partitioner] = {}
+        self._packer = BatchPacker(batch_size=plan.producer.batch_size, buffer_memory=plan.producer.buffer_memory)
+        self._encoder = RowEncoder(plan)
+        self._row_count = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Write the rows of one batch."""
+        for part in self._encoder.encode(batch):
+            self._write_topic(part)
+
+    def finish(self) -> Written:
+        """Send what is left and wait until all of it is written."""
+        self._send(self._packer.drain())
+        self._producer.flush()
+        return Written(self._row_count, frozenset(self._partitioners), self._digest.value if self._digest else 0)
+
+    def _write_topic(self, part: TopicRows) -> None:
+        topic, rows, wanted, batch = part
+        sizes = row_sizes(rows)
+        self._check_sizes(topic, sizes)
+        partitioner = self._partitioner(topic)
+        key = null_column(batch.num_rows) if self._plan.producer.ignores_keys else rows.key
+        try:
+            partitions = partitioner.choose(key, sizes=sizes, wanted=wanted)
+        except PartitionOutOfRange as error:
+            raise self._no_partition(topic, batch, error.row) from None
+        self._send(self._packer.pack(topic, rows, sizes=sizes, partitions=partitions, partition_count=partitioner.partition_count))
+        self._packer.batch_size = self._producer.batch_size
+        self._row_count += batch.num_rows
+        if self._digest is not None:
+            self._digest.add(topic, rows, wanted)
+
+    def _partitioner(self, topic: str) -> Partitioner:
+        found = self._partitioners.get(topic)
+        if found is None:
+            partitions = self._producer.topic(topic).partitions
+            has_leader = [index in partitions and partitions[index].leader != NO_LEADER for index in range(max(partitions) + 1)]
+            found = self._partitioners[topic] = Partitioner(has_leader, batch_size=self._plan.producer.batch_size)
+        return found
+
+    def _check_sizes(self, topic: str, sizes: Offsets) -> None:
+        limit = self._plan.producer.max_request_size
+        largest = HEADER_SIZE + first_record_size(int(sizes.max()))
+        # What compression may save is not known before; Java's producer judges the same way.
+        if largest > limit:
+            raise DeliveryFailed(
+                f"a row for topic {topic!r} makes a record of {largest} bytes, more than kafka.max.request.size = {limit}: "
+                "raise it, and max.message.bytes of the topic where that is smaller"
+            )
+
+    def _no_partition(self, topic: str, batch: pa.RecordBatch, row: int) -> DeliveryFailed:
+        assert self._plan.partition_column is not None
+        wanted = batch.column(self._plan.partition_column)[row].as_py()
+        last = self._partitioners[topic].partition_count - 1
+        return DeliveryFailed(f"a row asks for partition {wanted} of topic {topic!r}, which has the partitions 0 to {last}")
+
+    def _send(self, batches: Packed) -> None:
+        for place, batch in batches:
+            self._producer.append(place, batch)

@@ -1,0 +1,51 @@
+"""`spark.read`: the offsets of a batch are fixed when it is planned, on the driver, and read by tasks."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from millstream.offset import EARLIEST, LATEST
+from millstream.spark.source.data_loss import report_data_loss
+from millstream.spark.source.options import ReadOptions
+from millstream.spark.source.planning import Slice, split_slices
+from millstream.spark.source.positions import AtEdge
+from millstream.spark.source.read_plan import ReadPlan
+from millstream.spark.source.slice_partition import SlicePartition
+from millstream.spark.source.source_offsets import SourceOffsets
+from millstream.spark.worker_clusters import cluster_for
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class BatchReader(DataSourceReader):
+    """Reads what lies between two positions."""
+
+    def __init__(self, options: ReadOptions, plan: ReadPlan, schema: StructType) -> None:
+        self._options = options
+        self._plan = plan
+        self._schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        """One task per partition, or as many as the options ask for."""
+        options = self._options
+        offsets = SourceOffsets(cluster_for(options), options)
+        places = offsets.partitions()
+        start = offsets.starting(options.starting or AtEdge(EARLIEST), places)
+        end = offsets.ending(options.ending or AtEdge(LATEST), places)
+        for place in places:
+            if start[place] > end[place]:
+                report_data_loss(options, f"{place} is to be read from offset {start[place]} up to {end[place]}, which is before it")
+        slices = split_slices(
+            [Slice(place, start[place], end[place]) for place in places],
+            at_least=options.min_partitions,
+            at_most_records=options.max_records_per_partition,
+        )
+        return [SlicePartition(slice_) for slice_ in slices]
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        from millstream.spark.source.reading import read_rows  # the planning process never gets here, and does not wait for numba
+
+        return read_rows(self._options, self._plan, self._schema, partition)

@@ -1,0 +1,106 @@
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millstream.broker.cluster import registration as module
+from millstream.broker.cluster.registration import Registration, prepare_tree, recall_directories, remember_directories
+from millstream.clock import ManualClock
+from millstream.coordination import paths
+from millstream.coordination.cluster_view import BrokerState
+from millstream.coordination.embedded import EmbeddedCoordination
+from millstream.coordination.interface import SessionState
+from millstream.errors import StartupError
+from millstream.files import Files
+from millstream.log.directories.known_directories import KnownDirectories
+from millstream.zookeeper.errors import ConnectionLost
+from tests.unit.broker.eventually import eventually
+
+BROKER = BrokerState(1, "localhost", 9092)
+
+
+@pytest.fixture
+async def coordination(tmp_path: Path) -> AsyncIterator[EmbeddedCoordination]:
+    opened = await EmbeddedCoordination.open(tmp_path, files=Files(), clock=ManualClock(), broker_session_name="b", is_synced=False)
+    await prepare_tree(opened, cluster_id="tests")
+    yield opened
+    await opened.close()
+
+
+def come_back(coordination: EmbeddedCoordination) -> None:
+    for listener in coordination._listeners:
+        listener(SessionState.CONNECTED)
+
+
+async def test_a_registration_that_is_interrupted_is_tried_until_it_holds(
+    coordination: EmbeddedCoordination, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "RETRY_S", 0.001)
+    registration = Registration(coordination, BROKER)
+    await registration.register()
+    first = registration.epoch
+    running = asyncio.create_task(registration.run())
+    await coordination.delete(paths.broker(1))
+    really_create, failures = coordination.create, [ConnectionLost("gone")] * 3
+
+    async def create(*arguments: Any, **options: Any) -> str:
+        if failures:
+            raise failures.pop()
+        return await really_create(*arguments, **options)
+
+    monkeypatch.setattr(coordination, "create", create)
+    come_back(coordination)
+    await eventually(lambda: registration.epoch != first)
+    assert not running.done()
+    assert caplog.text.count("not registered for now") == 1
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_registration_that_somebody_removed_comes_back(coordination: EmbeddedCoordination) -> None:
+    registration = Registration(coordination, BROKER)
+    await registration.register()
+    running = asyncio.create_task(registration.run())
+    for _ in range(2):
+        former = registration.epoch
+        await coordination.delete(paths.broker(1))
+        await eventually(lambda former=former: registration.epoch != former)  # type: ignore[misc]
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_number_that_another_broker_has_is_refused_at_the_start_and_waited_for_later(
+    coordination: EmbeddedCoordination, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RETRY_S", 0.001)
+    monkeypatch.setattr(module, "FORMER_LIFE_S", 0.003)
+    await coordination.create(paths.broker(1), b"somebody else's")
+    registration = Registration(coordination, BROKER)
+    with pytest.raises(StartupError, match="give this one another number with --node-id"):
+        await registration.register()
+    running = asyncio.create_task(registration.run())
+    come_back(coordination)
+    await coordination.delete(paths.broker(1))
+    await eventually(lambda: registration.epoch >= 0)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_the_directories_of_a_broker_are_remembered(coordination: EmbeddedCoordination, caplog: pytest.LogCaptureFixture) -> None:
+    known = KnownDirectories(1, {"A": "/one"}, "A")
+    assert await recall_directories(coordination, 1) == KnownDirectories()
+    await remember_directories(coordination, 1, known)
+    assert await recall_directories(coordination, 1) == known
+    assert await recall_directories(coordination, 2) == KnownDirectories()
+    await coordination.set(paths.broker_directories(1), b"[]")
+    assert await recall_directories(coordination, 1) == KnownDirectories()
+    assert paths.broker_directories(1) in caplog.text
+
+
+@pytest.mark.parametrize("nonsense", [b"", b"two\nlines", b"\xff", b"x" * 300])
+async def test_a_cluster_id_that_makes_no_sense_is_told(coordination: EmbeddedCoordination, nonsense: bytes) -> None:
+    await coordination.set(paths.CLUSTER_ID, nonsense)
+    with pytest.raises(StartupError, match="/cluster_id makes no sense"):
+        await prepare_tree(coordination, cluster_id=None)

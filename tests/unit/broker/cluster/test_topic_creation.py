@@ -1,0 +1,82 @@
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from millstream.broker.cluster.topic_creation import MAX_PARTITIONS, TopicCreation
+from millstream.errors import InvalidConfig, InvalidRequest, InvalidTopic, PolicyViolation, TopicAlreadyExists, UnknownTopicOrPartition
+from millstream.options.settings import BrokerSettings
+from tests.unit.cluster.test_controller import LONG_MS, Cluster, running
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    async with running(tmp_path) as cluster:
+        yield cluster
+
+
+def creation_in(cluster: Cluster, *, max_partitions: int = 100, **options: str) -> TopicCreation:
+    settings = BrokerSettings({name.replace("_", "."): value for name, value in options.items()})
+    return TopicCreation(cluster.controller, lambda: settings, max_partitions_in_all=lambda: max_partitions)
+
+
+async def test_what_is_not_said_is_the_brokers_default(cluster: Cluster) -> None:
+    topic = creation_in(cluster, num_partitions="5").plan("orders", configs={})
+    assert [partition.replicas for partition in topic.partitions] == [(1,)] * 5
+
+
+async def test_what_contradicts_itself_is_refused(cluster: Cluster) -> None:
+    creation = creation_in(cluster)
+    with pytest.raises(InvalidRequest):
+        creation.plan("orders", partitions=1, configs={}, assignment=[(0, [1])])
+    with pytest.raises(InvalidConfig):
+        creation.plan("orders", configs={"retention.ms": "soon"})
+    with pytest.raises(PolicyViolation):
+        creation.plan("orders", partitions=MAX_PARTITIONS + 1, configs={})
+
+
+async def test_topics_that_are_created_together_share_the_limit(cluster: Cluster) -> None:
+    creation = creation_in(cluster, max_partitions=10)
+
+    async def create(name: str) -> None:
+        await creation.create(creation.plan(name, partitions=4, configs={}), timeout_ms=LONG_MS)
+
+    outcomes = await asyncio.gather(*(create(f"t{number}") for number in range(4)), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes if outcome is not None] == [PolicyViolation, PolicyViolation]
+    assert len(cluster.watcher.view.topics) == 2
+    assert creation._under_way == {}
+
+
+async def test_names_that_collide_are_refused_also_while_the_other_is_being_created(cluster: Cluster) -> None:
+    creation = creation_in(cluster)
+    cluster.held_back.clear()
+    other = asyncio.create_task(creation.create_automatically("a.b", timeout_ms=LONG_MS))
+    await asyncio.sleep(0)
+    with pytest.raises(InvalidTopic):
+        creation.plan("a_b", configs={})
+    with pytest.raises(TopicAlreadyExists):
+        await creation.create(creation.plan("a.b", configs={}), timeout_ms=LONG_MS)
+    cluster.held_back.set()
+    await other
+
+
+async def test_all_who_ask_for_a_new_topic_at_the_same_time_find_it(cluster: Cluster) -> None:
+    creation = creation_in(cluster)
+
+    async def ask() -> bool:
+        await creation.create_automatically("orders", timeout_ms=LONG_MS)
+        return "orders" in cluster.watcher.view.topics
+
+    assert await asyncio.gather(*(ask() for _ in range(5))) == [True] * 5
+    with pytest.raises(UnknownTopicOrPartition):
+        await creation.create_automatically("__transaction_state", timeout_ms=LONG_MS)
+
+
+async def test_there_is_always_room_for_the_topics_that_the_broker_makes_for_itself(cluster: Cluster) -> None:
+    creation = creation_in(cluster, max_partitions=10)
+    await creation.create(creation.plan("orders", partitions=10, configs={}), timeout_ms=LONG_MS)
+    with pytest.raises(PolicyViolation, match="ulimit -n"):
+        creation.plan("more", partitions=1, configs={})
+    await creation.create(creation.plan("__consumer_offsets", partitions=50, configs={}), timeout_ms=LONG_MS)
+    assert len(cluster.watcher.view.topics["__consumer_offsets"].partitions) == 50

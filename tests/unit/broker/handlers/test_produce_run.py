@@ -1,0 +1,170 @@
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from millstream.broker.network.connection import Connection
+from millstream.broker.network.frame_reader import ReceiveBuffers
+from millstream.broker.network.router import Router
+from millstream.clock import Clock, SystemClock
+from millstream.cluster.replicas import Replicas
+from millstream.coordination.cluster_view import ClusterView, PartitionState, TopicState
+from millstream.log.config import LogConfig
+from millstream.log.directories.manager import LogManager
+from millstream.wire import messages
+from millstream.wire.api import ApiKey
+from tests.batches import encode_batch
+from tests.unit.broker.conftest import Ends
+from tests.unit.broker.eventually import eventually
+from tests.unit.broker.produce_family import produce_family
+
+TOPIC = TopicState(name="orders", topic_id=uuid4(), partitions=(PartitionState.first((1,)),) * 3)
+VERSIONS = (3, 7, 9, 12, 13)
+
+
+def request(
+    correlation_id: int,
+    *,
+    version: int = 9,
+    partition: int = 0,
+    others: Sequence[int] = (),
+    batch: bytes | None = None,
+    acks: int = 1,
+    client_id: str | None = "me",
+) -> bytes:
+    """One batch for a partition, and for the others that are named."""
+    records = encode_batch([str(correlation_id).encode()]) if batch is None else batch
+    partitions = [{"index": index, "records": records} for index in (partition, *others)]
+    return messages.encode_request(
+        ApiKey.PRODUCE,
+        version,
+        correlation_id=correlation_id,
+        client_id=client_id,
+        request={
+            "transactional_id": None,
+            "acks": acks,
+            "timeout_ms": 30_000,
+            "topic_data": [
+                {"name": "orders", "topic_id": TOPIC.topic_id, "partition_data": partitions},
+            ],
+        },
+    )
+
+
+@asynccontextmanager
+async def served(
+    directory: Path,
+    ends: Ends,
+    config: LogConfig | None = None,
+    *,
+    clock: Clock | None = None,
+    buffers: ReceiveBuffers | None = None,
+) -> AsyncIterator[tuple[Connection, Replicas]]:
+    logs = LogManager([directory], clock=SystemClock())
+    logs.start(node_id=1, cluster_id="here")
+    replicas = Replicas(
+        logs,
+        node_id=1,
+        log_config=lambda _topic: config or LogConfig(),
+        request_flush=lambda _partition: None,
+        remove_later=lambda _path, _delay_ms: None,
+    )
+    await replicas.apply(ClusterView(topics={"orders": TOPIC}))
+    family = produce_family(replicas, clock or SystemClock())
+    router = Router([family.produce], spawn=lambda _work: None)
+    buffers = buffers or ReceiveBuffers(max_held_bytes=1 << 26)
+    connection = Connection(ends.broker, peer="x:1", handler=router, buffers=buffers, max_frame_size=1 << 20, on_close=lambda _: None)
+    try:
+        yield connection, replicas
+    finally:
+        connection.close()
+        logs.close()
+
+
+async def answers(ends: Ends, version: int, count: int) -> list[tuple[int, int, int, int]]:
+    """Correlation id, partition, error and offset of each answer, in the order in which they came."""
+    found: list[tuple[int, int, int, int]] = []
+    reader = asyncio.get_running_loop()
+    ends.client.setblocking(False)
+    data = b""
+    while len(found) < count:
+        data += await asyncio.wait_for(reader.sock_recv(ends.client, 1 << 20), 10)
+        while len(data) >= 4 and len(data) >= 4 + int.from_bytes(data[:4], "big"):
+            size = int.from_bytes(data[:4], "big")
+            frame, data = data[4 : 4 + size], data[4 + size :]
+            start = 5 if version >= 9 else 4
+            answer = messages.decode_response(ApiKey.PRODUCE, version, body=frame, start=start)
+            [topic] = answer.responses
+            [partition] = topic.partition_responses
+            found.append((int.from_bytes(frame[:4], "big"), partition.index, int(partition.error_code), partition.base_offset))
+    return found
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_requests_of_a_run_are_answered_in_order_with_their_own_offsets(tmp_path: Path, ends: Ends, version: int) -> None:
+    async with served(tmp_path, ends) as (connection, replicas):
+        ends.client.sendall(b"".join(request(number, version=version) for number in range(50)))
+        assert await answers(ends, version, 50) == [(number, 0, 0, number) for number in range(50)]
+        assert connection.lane is not None
+        assert replicas.partition("orders", 0).log.log_end_offset == 50
+
+
+async def test_run_goes_over_several_partitions(tmp_path: Path, ends: Ends) -> None:
+    async with served(tmp_path, ends):
+        ends.client.sendall(b"".join(request(number, partition=number % 3) for number in range(30)))
+        assert await answers(ends, 9, 30) == [(number, number % 3, 0, number // 3) for number in range(30)]
+
+
+async def test_bad_batch_in_a_run_is_refused_alone(tmp_path: Path, ends: Ends) -> None:
+    damaged = bytearray(encode_batch([b"x"]))
+    damaged[-1] ^= 0xFF
+    async with served(tmp_path, ends):
+        batches = [None, None, bytes(damaged), None]
+        ends.client.sendall(b"".join(request(number, batch=batch) for number, batch in enumerate(batches)))
+        assert await answers(ends, 9, 4) == [(0, 0, 0, 0), (1, 0, 0, 1), (2, 0, 2, -1), (3, 0, 0, 2)]
+
+
+async def test_unknown_partition_in_a_run_is_refused_alone(tmp_path: Path, ends: Ends) -> None:
+    async with served(tmp_path, ends):
+        ends.client.sendall(b"".join(request(number, partition=partition) for number, partition in enumerate((0, 0, 9, 1))))
+        assert await answers(ends, 9, 4) == [(0, 0, 0, 0), (1, 0, 0, 1), (2, 9, 3, -1), (3, 1, 0, 0)]
+
+
+async def test_request_that_looks_different_ends_the_run_and_is_handled_after_it(tmp_path: Path, ends: Ends) -> None:
+    async with served(tmp_path, ends):
+        mixed = [request(0), request(1), request(2, client_id="other"), request(3, client_id="other"), request(4)]
+        ends.client.sendall(b"".join(mixed))
+        assert await answers(ends, 9, 5) == [(number, 0, 0, number) for number in range(5)]
+
+
+async def test_acks_0_is_appended_and_not_answered(tmp_path: Path, ends: Ends) -> None:
+    async with served(tmp_path, ends) as (_, replicas):
+        ends.client.sendall(b"".join(request(number, acks=0) for number in range(9)) + request(9))
+        assert await answers(ends, 9, 1) == [(9, 0, 0, 9)]
+        assert replicas.partition("orders", 0).log.log_end_offset == 10
+
+
+async def test_failure_with_acks_0_closes_the_connection(tmp_path: Path, ends: Ends) -> None:
+    async with served(tmp_path, ends):
+        ends.client.sendall(b"".join(request(number, acks=0, partition=partition) for number, partition in enumerate((0, 0, 7))))
+        ends.client.setblocking(False)
+        assert await asyncio.wait_for(asyncio.get_running_loop().sock_recv(ends.client, 1), 10) == b""
+
+
+async def test_answers_wait_for_the_flush_in_their_order(tmp_path: Path, ends: Ends) -> None:
+    async with served(tmp_path, ends, LogConfig(flush_messages=1)) as (_, replicas):
+        ends.client.sendall(b"".join(request(number, acks=-1 if number % 2 else 1) for number in range(6)))
+        partition = replicas.partition("orders", 0)
+        await eventually(lambda: partition.log.log_end_offset == 6)
+        ends.client.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            ends.client.recv(1)
+        flush = partition.log.begin_flush()
+        assert flush is not None
+        flush.run()
+        partition.log.complete_flush(flush, now_ms=0)
+        partition.flushed()
+        assert await answers(ends, 9, 6) == [(number, 0, 0, number) for number in range(6)]

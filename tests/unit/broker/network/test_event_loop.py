@@ -1,0 +1,170 @@
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Iterator
+
+import pytest
+
+from millstream.broker.network.event_loop import BrokerLoop, events_of
+
+Pair = tuple[socket.socket, socket.socket]
+
+
+@pytest.fixture
+def pairs() -> Iterator[list[Pair]]:
+    made = [socket.socketpair() for _ in range(3)]
+    for one, other in made:
+        one.setblocking(False)
+        other.setblocking(False)
+    yield made
+    for one, other in made:
+        one.close()
+        other.close()
+
+
+def run(work: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(20):
+            await work()
+
+    with asyncio.Runner(loop_factory=BrokerLoop) as runner:
+        runner.run(bounded())
+
+
+def direct() -> BrokerLoop:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, BrokerLoop)
+    assert events_of(loop) is loop.direct
+    return loop
+
+
+def test_socket_is_called_when_there_is_something_to_read_and_no_longer_when_it_is_removed(pairs: list[Pair]) -> None:
+    (ours, theirs), *_ = pairs
+
+    async def work() -> None:
+        events, received = direct().direct, asyncio.Queue[bytes]()
+        events.add_reader(ours.fileno(), lambda: received.put_nowait(ours.recv(100)))
+        theirs.send(b"one")
+        assert await received.get() == b"one"
+        theirs.send(b"two")
+        assert await received.get() == b"two"
+        events.remove_reader(ours.fileno())
+        events.remove_reader(ours.fileno())
+        theirs.send(b"three")
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert received.empty()
+        assert ours.recv(100) == b"three"
+
+    run(work)
+
+
+def test_reader_and_writer_of_one_socket_are_told_apart(pairs: list[Pair]) -> None:
+    (ours, theirs), *_ = pairs
+
+    async def work() -> None:
+        events, calls = direct().direct, asyncio.Queue[str]()
+
+        def read() -> None:
+            ours.recv(100)
+            calls.put_nowait("read")
+
+        def write() -> None:
+            events.remove_writer(ours.fileno())
+            calls.put_nowait("write")
+
+        events.add_reader(ours.fileno(), read)
+        events.add_writer(ours.fileno(), write)
+        assert await calls.get() == "write"
+        theirs.send(b"x")
+        assert await calls.get() == "read"
+        assert calls.empty()
+
+    run(work)
+
+
+def test_end_of_the_peer_is_told_to_the_reader(pairs: list[Pair]) -> None:
+    (ours, theirs), *_ = pairs
+
+    async def work() -> None:
+        events, received = direct().direct, asyncio.Queue[bytes]()
+
+        def read() -> None:
+            received.put_nowait(ours.recv(100))
+            events.remove_reader(ours.fileno())
+
+        events.add_reader(ours.fileno(), read)
+        theirs.close()
+        assert await received.get() == b""
+
+    run(work)
+
+
+def test_failing_callback_is_logged_and_harms_no_other_socket(pairs: list[Pair], caplog: pytest.LogCaptureFixture) -> None:
+    async def work() -> None:
+        events, received = direct().direct, asyncio.Queue[bytes]()
+
+        def fail() -> None:
+            pairs[0][0].recv(100)
+            raise RuntimeError("a mistake")
+
+        events.add_reader(pairs[0][0].fileno(), fail)
+        for ours, _ in pairs[1:]:
+            events.add_reader(ours.fileno(), lambda ours=ours: received.put_nowait(ours.recv(100)))  # type: ignore[misc]
+        for _, theirs in pairs:
+            theirs.send(b"x")
+        assert [await received.get(), await received.get()] == [b"x", b"x"]
+
+    run(work)
+    assert "a mistake" in caplog.text
+
+
+def test_socket_that_another_callback_closed_is_not_called(pairs: list[Pair]) -> None:
+    async def work() -> None:
+        events, calls = direct().direct, asyncio.Queue[int]()
+        numbers = {ours.fileno(): ours for ours, _ in pairs[:2]}
+
+        def close_the_other(descriptor: int) -> None:
+            calls.put_nowait(descriptor)
+            for number, ours in numbers.items():
+                events.remove_reader(number)
+                ours.close()
+
+        for number in numbers:
+            events.add_reader(number, lambda number=number: close_the_other(number))  # type: ignore[misc]
+        for _, theirs in pairs[:2]:
+            theirs.send(b"x")
+        assert await calls.get() in numbers
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert calls.empty()
+
+    run(work)
+
+
+def test_all_else_of_asyncio_works_beside_it(pairs: list[Pair]) -> None:
+    (ours, theirs), *_ = pairs
+
+    async def work() -> None:
+        loop = direct()
+        called = loop.create_future()
+
+        def read() -> None:
+            loop.call_soon(called.set_result, ours.recv(100))
+
+        loop.direct.add_reader(ours.fileno(), read)
+        assert await asyncio.to_thread(lambda: 7) == 7
+        server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        assert await reader.read() == b""
+        writer.close()
+        server.close()
+        await asyncio.sleep(0.001)
+        theirs.send(b"x")
+        assert await called == b"x"
+
+    run(work)
+
+
+async def test_another_loop_is_its_own_way() -> None:
+    loop = asyncio.get_running_loop()
+    assert events_of(loop) is loop

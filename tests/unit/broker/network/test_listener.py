@@ -1,0 +1,212 @@
+import asyncio
+import errno
+import socket
+from collections.abc import AsyncIterator
+
+import pytest
+
+from millstream.broker.network.connection import Connection, PendingReply
+from millstream.broker.network.listener import ConnectionLimits, Listener
+from millstream.clock import ManualClock
+from millstream.errors import StartupError
+from tests.unit.broker.eventually import eventually
+from tests.unit.broker.network.test_frame_reader import framed
+
+LIMITS = ConnectionLimits(
+    max_frame_size=1 << 20,
+    max_connections=100,
+    max_connections_per_address=100,
+    max_idle_ms=60_000,
+    max_half_frame_ms=10_000,
+    max_held_bytes=1 << 24,
+)
+
+
+class Waiting:
+    """Never answers a request that says `wait`."""
+
+    def __init__(self) -> None:
+        self.places: list[PendingReply] = []
+
+    def handle(self, connection: Connection, frame: memoryview) -> None:
+        if bytes(frame) == b"wait":
+            self.places.append(connection.defer())
+        else:
+            connection.reply((bytes(frame),))
+
+
+class Door:
+    """A listener on a free port, and clients of it."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.clock = clock
+        self.handler = Waiting()
+        self.listener = Listener(self.handler, limits=LIMITS, clock=clock)
+        self.address = self.listener.bind("127.0.0.1", 0)
+        self.clients: list[socket.socket] = []
+
+    def limit(self, **changes: int) -> None:
+        values = {name: getattr(LIMITS, name) for name in ConnectionLimits.__slots__}
+        self.listener.limits = ConnectionLimits(**(values | changes))
+
+    async def connect(self) -> socket.socket:
+        client = socket.socket()
+        client.setblocking(False)
+        self.clients.append(client)
+        await asyncio.get_running_loop().sock_connect(client, self.address)
+        return client
+
+    async def is_refused(self) -> bool:
+        client = await self.connect()
+        async with asyncio.timeout(20):
+            try:
+                return await asyncio.get_running_loop().sock_recv(client, 1) == b""
+            except ConnectionResetError:
+                return True
+
+    async def talk(self, client: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        await loop.sock_sendall(client, framed(b"ping"))
+        async with asyncio.timeout(20):
+            assert await loop.sock_recv(client, 4) == b"ping"
+
+    def sweep_after(self, milliseconds: int) -> None:
+        self.clock.advance(milliseconds)
+        assert self.listener._sweeper is not None
+        self.listener._sweeper.cancel()
+        self.listener._sweep()
+
+
+@pytest.fixture
+async def door(clock: ManualClock) -> AsyncIterator[Door]:
+    door = Door(clock)
+    door.listener.start()
+    yield door
+    door.listener.close()
+    for client in door.clients:
+        client.close()
+
+
+async def test_clients_are_served_and_gone_ones_forgotten(door: Door) -> None:
+    client = await door.connect()
+    await door.talk(client)
+    assert len(door.listener.connections) == 1
+    client.close()
+    await eventually(lambda: not door.listener.connections)
+    assert door.listener._per_address == {}
+
+
+async def test_the_number_of_connections_is_limited_and_can_be_changed(door: Door) -> None:
+    door.limit(max_connections=1)
+    first = await door.connect()
+    await door.talk(first)
+    assert await door.is_refused()
+    door.limit(max_connections=2)
+    await door.talk(await door.connect())
+    first.close()
+    await eventually(lambda: len(door.listener.connections) == 1)
+    await door.talk(await door.connect())
+
+
+async def test_the_number_of_connections_from_one_address_is_limited(door: Door) -> None:
+    door.limit(max_connections_per_address=2)
+    for _ in range(2):
+        await door.talk(await door.connect())
+    assert await door.is_refused()
+
+
+async def test_idle_connections_are_swept_out_and_busy_ones_are_not(door: Door) -> None:
+    idle, busy, waiting = await door.connect(), await door.connect(), await door.connect()
+    for client in (idle, busy):
+        await door.talk(client)
+    await asyncio.get_running_loop().sock_sendall(waiting, framed(b"wait"))
+    await eventually(lambda: bool(door.handler.places))
+    door.sweep_after(1)
+    await door.talk(busy)
+    door.sweep_after(60_001)
+    assert len(door.listener.connections) == 2
+    await door.talk(busy)
+    assert await asyncio.get_running_loop().sock_recv(idle, 1) == b""
+
+
+async def test_a_limit_below_zero_sweeps_nobody_out(door: Door) -> None:
+    door.limit(max_idle_ms=-1)
+    client = await door.connect()
+    await door.talk(client)
+    door.sweep_after(1)
+    door.sweep_after(10**9)
+    await door.talk(client)
+
+
+async def test_a_connection_stuck_in_a_frame_is_closed_sooner(door: Door) -> None:
+    stuck, idle = await door.connect(), await door.connect()
+    await door.talk(idle)
+    await asyncio.get_running_loop().sock_sendall(stuck, framed(b"half")[:6])
+    await eventually(lambda: any(connection.is_inside_frame for connection in door.listener.connections))
+    door.sweep_after(1)
+    door.sweep_after(10_001)
+    assert len(door.listener.connections) == 1
+    await door.talk(idle)
+
+
+async def test_without_descriptors_it_stops_accepting_for_a_while(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    really = door.listener._socket
+    assert really is not None
+    descriptor = really.fileno()
+
+    class Exhausted:
+        def accept(self) -> tuple[socket.socket, tuple[str, int]]:
+            raise OSError(errno.EMFILE, "too many open files")
+
+        def fileno(self) -> int:
+            return descriptor
+
+    monkeypatch.setattr(door.listener, "_socket", Exhausted())
+    door.listener._accept()
+    client = await door.connect()
+    monkeypatch.setattr(door.listener, "_socket", really)
+    assert not door.listener.connections
+    door.listener._accept_again()
+    await door.talk(client)
+
+
+async def test_closing_ends_every_connection_and_may_come_twice(door: Door) -> None:
+    client = await door.connect()
+    await door.talk(client)
+    door.listener.close()
+    door.listener.close()
+    assert await asyncio.get_running_loop().sock_recv(client, 1) == b""
+    with pytest.raises(ConnectionRefusedError):
+        await door.connect()
+
+
+async def test_a_taken_port_is_one_clear_sentence(door: Door, clock: ManualClock) -> None:
+    other = Listener(door.handler, limits=LIMITS, clock=clock)
+    with pytest.raises(StartupError, match="another program uses this port"):
+        other.bind(*door.address)
+    with pytest.raises(StartupError, match="cannot listen on no such host"):
+        other.bind("no such host", 0)
+    with pytest.raises(StartupError, match="cannot listen"):
+        other.bind("192.0.2.1", 0)
+
+
+async def test_connections_that_take_the_descriptors_of_files_are_refused_and_that_is_told_once(
+    door: Door, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    room = 2
+    other = Listener(door.handler, limits=LIMITS, clock=clock, max_connections=lambda: room)
+    door.address = other.bind("127.0.0.1", 0)
+    other.start()
+    clients = [await door.connect() for _ in range(2)]
+    for client in clients:
+        await door.talk(client)
+    assert await door.is_refused()
+    assert await door.is_refused()
+    assert caplog.text.count("ulimit -n") == 1
+    await door.talk(clients[0])
+    clients[0].close()
+    await eventually(lambda: len(other.connections) == 1)
+    await door.talk(await door.connect())
+    room = 3
+    await door.talk(await door.connect())
+    other.close()

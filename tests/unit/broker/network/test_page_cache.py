@@ -1,0 +1,78 @@
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from millstream.broker.network.page_cache import WARM_TAIL, PageCache, warm_up
+from millstream.files import Files
+from millstream.log.region import FileRegion
+
+
+def region_of(path: Path, content: bytes, position: int = 0, length: int | None = None) -> FileRegion:
+    path.write_bytes(content)
+    return FileRegion(Files().open(path), position, len(content) - position if length is None else length)
+
+
+def failing_with(code: int) -> object:
+    def preadv(_fd: int, _buffers: list[bytearray], _position: int, _flags: int) -> int:
+        raise OSError(code, os.strerror(code))
+
+    return preadv
+
+
+def test_bytes_that_were_just_written_are_warm(tmp_path: Path) -> None:
+    cache = PageCache()
+    region = region_of(tmp_path / "a", b"0123456789", 2, 5)
+    assert cache.read(region) == b"23456"
+    assert cache.is_warm(region)
+
+
+def test_what_is_not_cached_is_cold(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    region = region_of(tmp_path / "a", b"0123456789")
+    monkeypatch.setattr(os, "preadv", failing_with(errno.EAGAIN))
+    cache = PageCache()
+    assert cache.read(region) is None
+    assert not cache.is_warm(region)
+
+
+def test_half_of_it_is_not_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    region = region_of(tmp_path / "a", b"0123456789")
+    monkeypatch.setattr(os, "preadv", lambda _fd, _buffers, _position, _flags: 4)
+    assert PageCache().read(region) is None
+
+
+@pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS])
+def test_where_nobody_can_tell_the_end_of_a_file_is_warm_and_the_rest_cold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(b"")
+    os.truncate(path, WARM_TAIL + 1000)
+    handle = Files().open(path)
+    recent, old = FileRegion(handle, 1000, 10), FileRegion(handle, 0, 10)
+    monkeypatch.setattr(os, "preadv", failing_with(code))
+    for cache in (PageCache(), PageCache()):
+        assert cache.read(recent) == bytes(10)
+        assert cache.is_warm(recent)
+        assert cache.read(old) is None
+        assert not cache.is_warm(old)
+
+
+def test_a_file_that_became_shorter_is_cold_and_never_half_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    region = region_of(tmp_path / "a", b"0123456789")
+    os.truncate(tmp_path / "a", 4)
+    assert PageCache().read(region) is None
+    assert not PageCache().is_warm(region)
+    monkeypatch.setattr(os, "preadv", failing_with(errno.EOPNOTSUPP))
+    assert PageCache().read(region) is None
+    warm_up(region)
+
+
+def test_a_disk_error_is_told_when_the_region_is_sent_and_not_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    region = region_of(tmp_path / "a", b"0123456789")
+    monkeypatch.setattr(os, "preadv", failing_with(errno.EIO))
+    cache = PageCache()
+    assert cache.read(region) is None
+    assert not cache.is_warm(region)
+    assert cache._can_ask
