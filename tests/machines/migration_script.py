@@ -136,7 +136,7 @@ class MigrationScript(CoordinatorScript):
         group = self.coordinator._groups.get("g")
         epoch = client.epoch if isinstance(client, Client) else client.generation_id
         if isinstance(group, ClassicGroup):
-            return client.member_id in group.roster and epoch == group.generation_id
+            return client.member_id in group.roster and epoch == group.generation.generation_id
         members = cast("list[Fields]", self.coordinator.describe_consumer("g")["members"])
         return (client.member_id, epoch) in [(member["member_id"], member["member_epoch"]) for member in members]
 

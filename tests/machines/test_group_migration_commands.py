@@ -44,7 +44,7 @@ def remembered(coordinator: GroupCoordinator) -> object:
     if not isinstance(group, ClassicGroup) or group.state != "Stable":
         return "classic or nothing"
     members = sorted((member.member_id, member.instance_id or "", member.assignment) for member in group.roster)
-    return group.generation_id, group.protocol_name, group.roster.leader, members
+    return group.generation.generation_id, group.generation.protocol_name, group.roster.leader, members
 
 
 class Requests:
@@ -61,7 +61,9 @@ class Requests:
         group = self.script.coordinator._groups.get("g")
         if isinstance(group, ConsumerGroup):
             return [(one.member_id, one.current.member_epoch, one.metadata.instance_id) for one in group._state.members.values()]
-        return [(one.member_id, group.generation_id, one.instance_id) for one in group.roster] if isinstance(group, ClassicGroup) else []
+        if isinstance(group, ClassicGroup):
+            return [(one.member_id, group.generation.generation_id, one.instance_id) for one in group.roster]
+        return []
 
     def step(self) -> None:
         """A request, or something that happens to the broker."""

@@ -27,8 +27,8 @@ from millstream.errors import (
     UnknownMemberId,
 )
 from millstream.groups.classic.answers import join_error, sync_answer
+from millstream.groups.classic.generation import STABLE
 from millstream.groups.classic.group import ClassicGroup
-from millstream.groups.classic.rebalance import STABLE
 from millstream.groups.commands import (
     CommitOffsets,
     ConsumerHeartbeat,
@@ -212,7 +212,7 @@ class GroupCoordinator(GroupShard):
         former = self._groups.get(command.group_id)
         if former is group:
             return group.join(command, waiter, now_ms=now_ms)
-        metadata = group.metadata_record()
+        metadata = group.generation.record()
         decided = group.join(command, waiter, now_ms=now_ms)
         if group.has_anybody:  # a member that is refused leaves no group behind
             if former is not None:
@@ -298,7 +298,7 @@ class GroupCoordinator(GroupShard):
         if isinstance(former, ClassicGroup) and not former.is_empty:
             members = upgraded_members(former, image, settings=self._settings)
             is_rebalancing = former.state != STABLE
-            outcome.merge(group.take_over(members, epoch=former.generation_id, is_rebalancing=is_rebalancing, now_ms=now_ms))
+            outcome.merge(group.take_over(members, epoch=former.generation.generation_id, is_rebalancing=is_rebalancing, now_ms=now_ms))
         return outcome
 
     def _new_consumer_group(self, command: ConsumerHeartbeat) -> ConsumerMachine:

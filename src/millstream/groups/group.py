@@ -31,7 +31,7 @@ class Group(Protocol):
 
     @property
     def protocol_type(self) -> str:
-        """What the members do: "consumer", "connect" ...; empty if nobody ever joined."""
+        """What the members do: "consumer", "connect" ...; empty if there never were any."""
 
     @property
     def state(self) -> str:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Sequence
 from uuid import UUID
 
 from millstream.errors import GroupIdNotFound, KafkaError
+from millstream.groups.classic.generation import DEAD
 from millstream.groups.classic.group import ClassicGroup
-from millstream.groups.classic.rebalance import DEAD
 from millstream.groups.classic.records import GroupMetadata
 from millstream.groups.consumer.records import ConsumerKey, ConsumerValue
 from millstream.groups.group import CLASSIC, ConsumerMachine, Group
@@ -48,7 +48,7 @@ class GroupShard:
                 self._offsets.apply(offset_key, committed)
             case (str() as group_id, GroupMetadata() as metadata):
                 group = ClassicGroup(group_id, self._settings)
-                group.restore(metadata)
+                group.generation.restore(metadata)
                 self._groups[group_id] = group
             case (str() as group_id, None):
                 if isinstance(self._groups.get(group_id), ClassicGroup):

@@ -118,7 +118,7 @@ async def test_members_of_another_generation_are_refused_on_the_short_way(tmp_pa
             assert await client.commit({0: number}, member=member, generation=generation) == [0]
         assert taken == [True, True]
         shard = server._groups.shard("group")
-        shard.coordinator._groups["group"].generation_id += 1  # type: ignore[attr-defined]  # as a rebalance does
+        shard.coordinator._groups["group"].generation.generation_id += 1  # type: ignore[attr-defined]  # as a rebalance does
         assert await client.commit({0: 9}, member=member, generation=generation) == [IllegalGeneration.code]
         assert await client.commit({0: 9}, member="nobody" + member[6:], generation=generation) == [UnknownMemberId.code]
         assert taken == [True, True, False]

@@ -1,10 +1,10 @@
 """Members of a KIP-848 group that speak the classic protocol, while a group moves from one to the other (KIP-848, online migration).
 
-They are members like all others: the coordinator assigns, each gets on at its own pace, and the group waits for nobody. Their requests are
+They are members like all others: the coordinator assigns, each gets on at its own pace, and the group waits for none. Their requests are
 translated:
 
     JoinGroup   is a heartbeat that says everything: subscription, and what the member owns (it stands in the subscription). Answered at
-                once: generation = member epoch. Nobody leads, so every client takes itself for a follower and asks for its assignment
+                once: generation = member epoch. No member leads, so every client takes itself for a follower and asks for its assignment
     SyncGroup   what the member may have by now, in the format of its own protocol. REBALANCE_IN_PROGRESS if there is a newer epoch by now
     Heartbeat   REBALANCE_IN_PROGRESS if the member has to join again: the group has a newer epoch, or the member has to say that it gave up
                 partitions, or all that it waits for is free by now
@@ -12,7 +12,7 @@ translated:
 
     A client of the eager kind gives everything up before it joins, one of the cooperative kind joins once more when it gave something up.
 
-A member that was told of a rebalance has its rebalance timeout to join, and one that joined has as long to ask for its assignment; then it
+A member that heard of a rebalance has its rebalance timeout to join, and one that joined has as long to ask for its assignment; then it
 is fenced. Kafka's words and order of checks.
 """
 
@@ -52,10 +52,15 @@ _NAMES_BYTES: Final = 10 * 32_767
 """More than the names in a member's record take, each of which has at most 32 767 bytes."""
 
 
-class MixedGroup(ConsumerRebalance):
+class ClassicMembers:
     """The requests of the classic protocol."""
 
-    __slots__ = ()
+    __slots__ = ("_rebalance", "_settings", "_state")
+
+    def __init__(self, rebalance: ConsumerRebalance) -> None:
+        self._rebalance = rebalance
+        self._settings = rebalance.settings
+        self._state = rebalance.state
 
     # --- JoinGroup ------------------------------------------------------------------------------------------------------------------------
 
@@ -71,14 +76,14 @@ class MixedGroup(ConsumerRebalance):
         return outcome
 
     def _join(self, command: JoinGroup, outcome: Outcome, *, now_ms: int) -> Fields:
-        member_id = command.member_id or self._new_member_id()
+        member_id = command.member_id or self._rebalance.new_member_id()
         self._check_room(member_id)
         self._check_protocols(command)
         if not command.member_id and command.instance_id is None and command.requires_known_member_id:
             return join_error(MemberIdRequired.code, member_id=member_id)
         existing, replaced = self._joiner(command, member_id)
         base = existing or replaced
-        subscription = _subscription(command, self.settings.max_batch_bytes)
+        subscription = _subscription(command, self._settings.max_batch_bytes)
         metadata = _joined(UNKNOWN_MEMBER if base is None else base.metadata, command, subscription)
         self._check_size(metadata)
         # From here on nothing is refused.
@@ -86,13 +91,13 @@ class MixedGroup(ConsumerRebalance):
         dropped = base.metadata.subscribed_topic_regex if base is not None else None
         has_changed = bool(dropped) or metadata.subscribed_topic_names != (base.metadata.subscribed_topic_names if base is not None else ())
         if replaced is not None:
-            self._replace(replaced, member_id, outcome)
+            self._rebalance.replace(replaced, member_id, outcome)
         if base is None or metadata != base.metadata:
-            self._write(outcome, ConsumerRecordType.MEMBER_METADATA, metadata, name=member_id)
+            self._rebalance.write(outcome, ConsumerRecordType.MEMBER_METADATA, metadata, name=member_id)
         if dropped:
-            self._forget_expression(dropped, outcome)
+            self._rebalance.forget_expression(dropped, outcome)
         if has_changed:
-            self._bump(outcome)
+            self._rebalance.bump(outcome)
         member = self._state.members[member_id]
         self._assign(member, subscription, outcome, has_changed=has_changed, is_downgrade=is_downgrade, now_ms=now_ms)
         return _joined_answer(member)
@@ -100,25 +105,25 @@ class MixedGroup(ConsumerRebalance):
     def _assign(
         self, member: ConsumerMember, subscription: Subscription, outcome: Outcome, *, has_changed: bool, is_downgrade: bool, now_ms: int
     ) -> None:
-        """The second and third step of a heartbeat; or the end of the group, if nobody needs it any more."""
-        owned = by_id(subscription.owned, self._subscriptions.image)
+        """The second and third step of a heartbeat; or the end of the group, if it is no longer needed."""
+        owned = by_id(subscription.owned, self._rebalance.subscriptions.image)
         if is_downgrade:
             if not has_changed:
-                self._reconcile(member, outcome, owned=owned, subscription_changed=False, now_ms=now_ms)
-            # Where somebody still waits for partitions Kafka has no rebalance either, and nobody reads them until the next one.
+                self._rebalance.reconcile(member, outcome, owned=owned, subscription_changed=False, now_ms=now_ms)
+            # Where a member still waits for partitions Kafka has no rebalance either, and they are not read until the next one.
             is_settled = all(other.is_reconciled_to(self._state.epoch) for other in self._state.members.values())
-            if self._downgrade((), outcome, needs_rebalance=has_changed or not is_settled, now_ms=now_ms):
+            if self._rebalance.downgrade((), outcome, needs_rebalance=has_changed or not is_settled, now_ms=now_ms):
                 return
         if self._state.epoch > self._state.target_epoch:
-            self._compute_target(outcome)
-        self._reconcile(member, outcome, owned=owned, subscription_changed=has_changed, now_ms=now_ms)
-        self._extend_session(member, now_ms)
+            self._rebalance.compute_target(outcome)
+        self._rebalance.reconcile(member, outcome, owned=owned, subscription_changed=has_changed, now_ms=now_ms)
+        self._rebalance.extend_session(member, now_ms)
         member.rebalance_deadline_ms = member.join_deadline_ms = None
         member.sync_deadline_ms = now_ms + member.metadata.rebalance_timeout_ms
-        self._watch(member.sync_deadline_ms)
+        self._rebalance.watch(member.sync_deadline_ms)
 
     def _check_room(self, member_id: str) -> None:
-        limit = self.settings.consumer_max_group_size
+        limit = self._settings.consumer_max_group_size
         if len(self._state.members) >= limit and member_id not in self._state.members:
             raise GroupMaxSizeReached(f"The consumer group has reached its maximum capacity of {limit} members.")
 
@@ -126,7 +131,7 @@ class MixedGroup(ConsumerRebalance):
         """Refuse what would not fit into a record; what is surely small is not encoded for that."""
         assert metadata.classic is not None
         subscriptions = sum(len(subscription) for _, subscription in metadata.classic.protocols)
-        limit = self.settings.max_batch_bytes
+        limit = self._settings.max_batch_bytes
         if 2 * subscriptions > limit - _NAMES_BYTES and len(encode_consumer_value(metadata)) > limit:
             raise InvalidRequest("the subscription is too large")
 
@@ -147,8 +152,8 @@ class MixedGroup(ConsumerRebalance):
     def _goes_with_the_last_other(self, base: ConsumerMember, command: JoinGroup) -> bool:
         """Whether a static member that spoke the new protocol as the last one now comes with the classic one."""
         is_static = command.instance_id is not None and base.metadata.instance_id == command.instance_id
-        is_last = base.metadata.classic is None and self._are_all_classic_except((base,))
-        return is_static and is_last and self.settings.allows_downgrade
+        is_last = base.metadata.classic is None and self._rebalance.are_all_classic_except((base,))
+        return is_static and is_last and self._settings.allows_downgrade
 
     # --- SyncGroup and Heartbeat ----------------------------------------------------------------------------------------------------------
 
@@ -166,8 +171,8 @@ class MixedGroup(ConsumerRebalance):
             outcome.reply(waiter, sync_answer(error.code))
             return outcome
         member.sync_deadline_ms = None
-        self._extend_session(member, now_ms)
-        assigned = by_name(member.current.assigned, self._subscriptions.image)
+        self._rebalance.extend_session(member, now_ms)
+        assigned = by_name(member.current.assigned, self._rebalance.subscriptions.image)
         assignment = encode_assignment(assigned, version=version)
         answer = sync_answer(0, protocol_type=command.protocol_type, protocol_name=command.protocol_name, assignment=assignment)
         outcome.reply(waiter, answer)
@@ -179,7 +184,7 @@ class MixedGroup(ConsumerRebalance):
             member, _ = self._classic_member(command.member_id, command.instance_id, generation_id=command.generation_id)
         except KafkaError as error:
             return {"error_code": error.code}
-        self._extend_session(member, now_ms)
+        self._rebalance.extend_session(member, now_ms)
         if not self._has_to_join(member):
             return {"error_code": 0}
         self._expect_join(member, now_ms)
@@ -202,7 +207,7 @@ class MixedGroup(ConsumerRebalance):
         return current.state == MemberState.UNRELEASED_PARTITIONS and not self._waits_for_others(member)
 
     def _waits_for_others(self, member: ConsumerMember) -> bool:
-        """Whether something that it should have still belongs to somebody else."""
+        """Whether something that it should have still belongs to another member."""
         has = {topic_id: frozenset(numbers) for topic_id, numbers in member.current.assigned}
         return any(
             number not in has.get(topic_id, ()) and self._state.owner(topic_id, number) is not None
@@ -213,7 +218,7 @@ class MixedGroup(ConsumerRebalance):
     def _expect_join(self, member: ConsumerMember, now_ms: int) -> None:
         if member.join_deadline_ms is None:
             member.join_deadline_ms = now_ms + member.metadata.rebalance_timeout_ms
-            self._watch(member.join_deadline_ms)
+            self._rebalance.watch(member.join_deadline_ms)
 
 
 def _subscription(command: JoinGroup, limit_bytes: int) -> Subscription:
@@ -265,6 +270,6 @@ def _joined_answer(member: ConsumerMember) -> Fields:
 
 
 def _check_agreed(classic: ClassicProtocols, command: SyncGroup) -> None:
-    for asked, told in ((command.protocol_type, CONSUMER_PROTOCOL_TYPE), (command.protocol_name, classic.protocols[0][0])):
-        if asked is not None and asked != told:
-            raise InconsistentGroupProtocol(f"the member was told {told}, not {asked}")
+    for asked, agreed in ((command.protocol_type, CONSUMER_PROTOCOL_TYPE), (command.protocol_name, classic.protocols[0][0])):
+        if asked is not None and asked != agreed:
+            raise InconsistentGroupProtocol(f"the member agreed on {agreed}, not on {asked}")
