@@ -7,6 +7,7 @@
 from collections.abc import Sequence
 from typing import cast
 
+from millstream.coordinator_shard import Fields
 from millstream.groups.classic.group import ClassicGroup
 from millstream.groups.commands import (
     ConsumerHeartbeat,
@@ -21,7 +22,6 @@ from millstream.groups.commands import (
 from millstream.groups.consumer.group import ConsumerGroup
 from millstream.groups.consumer_protocol import decode_assignment, decode_subscription, encode_assignment
 from millstream.groups.coordinator import GroupCoordinator
-from millstream.groups.outcome import Fields
 from millstream.groups.settings import GroupSettings
 from millstream.groups.topic_image import TopicImage, TopicInfo
 from tests.machines.consumer_group_script import Client, Partitions, topic_id

@@ -2,6 +2,7 @@
 
 from typing import cast
 
+from millstream.coordinator_shard import CoordinatorRecord, Fields
 from millstream.groups.commands import (
     CommitOffsets,
     ConsumerHeartbeat,
@@ -15,7 +16,6 @@ from millstream.groups.commands import (
 )
 from millstream.groups.consumer.group import ConsumerGroup
 from millstream.groups.coordinator import GroupCoordinator
-from millstream.groups.outcome import Fields, GroupRecord
 from millstream.groups.settings import GroupSettings
 from millstream.groups.topic_image import TopicImage, TopicInfo
 from tests.machines.consumer_group_script import topic_id
@@ -28,7 +28,7 @@ class Shard:
     """A coordinator, a clock and a log."""
 
     def __init__(self) -> None:
-        self.log: list[GroupRecord] = []
+        self.log: list[CoordinatorRecord] = []
         self.now_ms = 1_000
         self.image = TopicImage({"t": TopicInfo(topic_id("t"), 2)})
         self.coordinator = self._empty()

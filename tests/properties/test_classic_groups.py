@@ -12,8 +12,8 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from millstream.coordinator_shard import Fields
 from millstream.groups.commands import Protocol
-from millstream.groups.outcome import Fields
 from tests.machines.group_script import DELAY_MS, GROUP, RANGE, REBALANCE_MS, SESSION_MS, Script
 
 CLIENTS = st.integers(0, 4)

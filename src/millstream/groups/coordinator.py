@@ -2,7 +2,7 @@
 
 A pure machine. `apply` replays the log, and is the only way state comes back; `loaded` ends the replay. Then commands, ticks and changed
 topics are decided one at a time, and each returns the records that say what was decided together with the answers that may go out once they
-are committed (see `outcome`). Nothing here waits, and nothing is raised to the caller for what a client did wrong: errors are answers.
+are committed. Nothing here waits, and nothing is raised to the caller for what a client did wrong: errors are answers.
 
 Every group is of one kind at a time, and keeps its offsets when it changes. An empty group turns into one of the other kind when somebody
 joins it with the other protocol. A group with members does as `group.consumer.migration.policy` says (`group_migration`): a classic one
@@ -15,6 +15,7 @@ What a shard knows, its replay and its reads are in `shard`.
 from collections.abc import Collection
 from typing import Final, cast
 
+from millstream.coordinator_shard import Outcome, Waiter
 from millstream.errors import (
     CoordinatorNotAvailable,
     GroupIdNotFound,
@@ -47,7 +48,6 @@ from millstream.groups.group_migration import upgraded_members
 from millstream.groups.offsets.expiry import OffsetExpiry
 from millstream.groups.offsets.repeated_commit import RepeatedCommit
 from millstream.groups.offsets.store import answer_commit
-from millstream.groups.outcome import Outcome, Waiter
 from millstream.groups.settings import GroupSettings
 from millstream.groups.shard import GroupShard, MakeConsumerGroup
 from millstream.groups.timers import GroupTimers

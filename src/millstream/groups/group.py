@@ -10,10 +10,10 @@ the earliest one each time), but never later. A `tick` that finds nothing due re
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
+from millstream.coordinator_shard import CoordinatorRecord, Fields, Outcome, Waiter
 from millstream.groups.commands import CommitOffsets, ConsumerHeartbeat, Heartbeat, JoinGroup, LeaveGroup, SyncGroup
 from millstream.groups.consumer.member import MigratedMember
 from millstream.groups.consumer.records import ConsumerKey, ConsumerValue
-from millstream.groups.outcome import Fields, GroupRecord, Outcome, Waiter
 from millstream.groups.topic_image import TopicImage
 
 CLASSIC = "classic"
@@ -59,7 +59,7 @@ class Group(Protocol):
     def expiry_base_ms(self, commit_timestamp_ms: int) -> int | None:
         """From when on the retention of an offset counts that was committed then; None while offsets of this group do not expire."""
 
-    def tombstones(self) -> list[GroupRecord]:
+    def tombstones(self) -> list[CoordinatorRecord]:
         """Records that delete everything durable of the group except its offsets."""
 
     def describe(self) -> Fields:

@@ -9,6 +9,7 @@ Reads show what was decided, even if it is not committed yet: the shell answers 
 from collections.abc import Callable, Collection, Sequence
 from uuid import UUID
 
+from millstream.coordinator_shard import CoordinatorRecord, Fields
 from millstream.errors import GroupIdNotFound, KafkaError
 from millstream.groups.classic.generation import DEAD
 from millstream.groups.classic.group import ClassicGroup
@@ -17,7 +18,6 @@ from millstream.groups.consumer.records import ConsumerKey, ConsumerValue
 from millstream.groups.group import CLASSIC, ConsumerMachine, Group
 from millstream.groups.offsets.records import OFFSET_KEY_START, OffsetKey, decode_offset_key, decode_offset_value
 from millstream.groups.offsets.store import OffsetStore
-from millstream.groups.outcome import Fields, GroupRecord
 from millstream.groups.records import decode_record
 from millstream.groups.settings import GroupSettings
 from millstream.groups.topic_image import TopicImage
@@ -37,7 +37,7 @@ class GroupShard:
 
     # --- replay -------------------------------------------------------------------------------------------------------------------------
 
-    def apply(self, record: GroupRecord) -> None:
+    def apply(self, record: CoordinatorRecord) -> None:
         """Replay one record; kinds that are not known are skipped. MalformedFrame if it makes no sense."""
         key, value = record
         if key[:2] == OFFSET_KEY_START:  # nearly all of them

@@ -1,11 +1,11 @@
 from uuid import UUID
 
+from millstream.coordinator_shard import CoordinatorRecord, Outcome
 from millstream.groups.commands import PartitionOffset, TopicOffsets
 from millstream.groups.offsets.store import OffsetStore
-from millstream.groups.outcome import GroupRecord, Outcome
 
 
-def store_with(*partitions: int) -> tuple[OffsetStore, list[GroupRecord]]:
+def store_with(*partitions: int) -> tuple[OffsetStore, list[CoordinatorRecord]]:
     store = OffsetStore()
     topics = [TopicOffsets("topic", UUID(int=1), [PartitionOffset(partition, partition) for partition in partitions])]
     _, records = store.commit("group", topics, now_ms=5, retention_ms=None, metadata_max=10, size_max=10_000)

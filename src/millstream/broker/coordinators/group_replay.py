@@ -12,9 +12,9 @@ from concurrent.futures import Executor
 from typing import Final
 
 from millstream.cluster.partition import Partition
+from millstream.coordinator_shard import CoordinatorRecord
 from millstream.errors import KafkaError, MalformedFrame, StorageError
 from millstream.groups.coordinator import GroupCoordinator
-from millstream.groups.outcome import GroupRecord
 from millstream.log.region import FileRegion
 from millstream.wire.batch import read_header
 from millstream.wire.key_values import decode_key_values
@@ -76,7 +76,7 @@ def _apply(partition: Partition, coordinator: GroupCoordinator, pairs: list[KeyA
     apply = coordinator.apply
     for key, value in pairs:
         try:
-            apply(GroupRecord(key or b"", value))
+            apply(CoordinatorRecord(key or b"", value))
         except (KafkaError, MalformedFrame) as error:
             where = f"{partition.topic}-{partition.index}"
             logger.error("%s: a record of the batch at offset %d is passed over: %s", where, base_offset, error)

@@ -24,6 +24,7 @@ from millstream.broker.coordinators.group_reply import Answerable
 from millstream.broker.network.api import Fields
 from millstream.clock import Clock
 from millstream.cluster.partition import ACKS_ALL, Partition
+from millstream.coordinator_shard import CoordinatorRecord, Outcome, Waiter
 from millstream.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
@@ -41,7 +42,6 @@ from millstream.errors import (
 from millstream.groups.commands import ConsumerHeartbeat, GroupCommand
 from millstream.groups.coordinator import GroupCoordinator
 from millstream.groups.offsets.repeated_commit import RepeatedCommit
-from millstream.groups.outcome import GroupRecord, Outcome, Waiter
 from millstream.groups.topic_image import TopicImage
 from millstream.wire.compression import Codec
 from millstream.wire.key_values import batch_of, encode_key_values
@@ -223,7 +223,7 @@ class GroupShard:
             self._answer(outcome.replies)
         self._schedule()
 
-    def _append(self, records: list[GroupRecord]) -> int:
+    def _append(self, records: list[CoordinatorRecord]) -> int:
         """Append the records as one batch, or as several if they are very many; the offset after it."""
         now_ms = self._clock.now_ms()
         batch = encode_key_values(records, timestamp=now_ms, codec=self._codec)
@@ -241,7 +241,7 @@ class GroupShard:
                 raise
             return self._append_halves(records)
 
-    def _append_halves(self, records: list[GroupRecord]) -> int:
+    def _append_halves(self, records: list[CoordinatorRecord]) -> int:
         half = len(records) // 2
         self._append(records[:half])
         return self._append(records[half:])

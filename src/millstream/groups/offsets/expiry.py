@@ -9,10 +9,10 @@ All groups are looked through every `offsets.retention.check.interval.ms`, some 
 
 from collections.abc import Callable
 
+from millstream.coordinator_shard import Outcome
 from millstream.groups.group import Group
 from millstream.groups.offsets.records import NO_EXPIRY, CommittedOffset
 from millstream.groups.offsets.store import OffsetStore
-from millstream.groups.outcome import Outcome
 from millstream.groups.settings import GroupSettings
 
 OFFSETS_PER_TURN = 2_000

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from millstream.broker.coordinators.group_replay import replay
+from millstream.coordinator_shard import CoordinatorRecord
 from millstream.groups.classic.records import GroupMetadata, MemberRecord, group_metadata_record
 from millstream.groups.offsets.records import CommittedOffset, encode_offset_key, encode_offset_value
-from millstream.groups.outcome import GroupRecord
 from tests.unit.broker.group_client import find, group_server
 
 
-def committed(group: str, offset: int) -> GroupRecord:
-    return GroupRecord(encode_offset_key(group, "orders", 0), encode_offset_value(CommittedOffset(offset, 0, "", 1_700_000_000_000)))
+def committed(group: str, offset: int) -> CoordinatorRecord:
+    return CoordinatorRecord(encode_offset_key(group, "orders", 0), encode_offset_value(CommittedOffset(offset, 0, "", 1_700_000_000_000)))
 
 
 @pytest.mark.parametrize("chunk_bytes", [1, 5_000_000])
@@ -36,7 +36,9 @@ async def test_record_that_makes_no_sense_is_told_and_passed_over(tmp_path: Path
     async with group_server(tmp_path) as server:
         await find(server)
         shard = server._groups.shard("group")
-        shard._append([GroupRecord(b"\x00\x01", b"cut off"), committed("group", 7), GroupRecord(b"\x00\x63", b"a kind of the future")])
+        shard._append(
+            [CoordinatorRecord(b"\x00\x01", b"cut off"), committed("group", 7), CoordinatorRecord(b"\x00\x63", b"a kind of the future")]
+        )
         coordinator = server._groups._new_coordinator()
         with caplog.at_level(logging.ERROR), ThreadPoolExecutor(1) as executor:
             assert await replay(shard.partition, coordinator, executor=executor, chunk_bytes=1000) == 3

@@ -13,6 +13,7 @@ from millstream.broker.coordinators.group_shard import GroupShard, as_coordinato
 from millstream.broker.coordinators.groups import Groups
 from millstream.broker.handlers.group_admin import GroupAdminFamily
 from millstream.broker.network.api import Fields, Request
+from millstream.coordinator_shard import CoordinatorRecord
 from millstream.errors import (
     CoordinatorNotAvailable,
     KafkaError,
@@ -27,7 +28,6 @@ from millstream.groups.commands import CommitOffsets, ConsumerHeartbeat, Partiti
 from millstream.groups.consumer.group import ConsumerGroup
 from millstream.groups.coordinator import GroupCoordinator
 from millstream.groups.offsets.records import OFFSET_KEY_START
-from millstream.groups.outcome import GroupRecord
 from millstream.groups.settings import GroupSettings
 from millstream.wire.batch import read_header
 from millstream.wire.records import decode_records, split_batches
@@ -74,25 +74,25 @@ def test_error_of_the_log_is_told_as_one_of_the_coordinator(error: KafkaError, t
 @pytest.mark.parametrize(
     ("records", "batches", "codec"),
     [
-        ([GroupRecord(b"key", b"value"), GroupRecord(b"gone", None)], 1, 0),
-        ([GroupRecord(b"big", bytes(2_000_000))], 1, 4),
-        ([GroupRecord(b"incompressible", Random(1).randbytes(2_000_000))], 1, 4),
-        ([GroupRecord(bytes((number,)), Random(number).randbytes(800_000)) for number in range(2)], 2, 0),
+        ([CoordinatorRecord(b"key", b"value"), CoordinatorRecord(b"gone", None)], 1, 0),
+        ([CoordinatorRecord(b"big", bytes(2_000_000))], 1, 4),
+        ([CoordinatorRecord(b"incompressible", Random(1).randbytes(2_000_000))], 1, 4),
+        ([CoordinatorRecord(bytes((number,)), Random(number).randbytes(800_000)) for number in range(2)], 2, 0),
     ],
     ids=["small", "large when it is not compressed", "larger than a client may send", "very many"],
 )
-async def test_records_of_a_decision_are_one_batch(tmp_path: Path, records: list[GroupRecord], batches: int, codec: int) -> None:
+async def test_records_of_a_decision_are_one_batch(tmp_path: Path, records: list[CoordinatorRecord], batches: int, codec: int) -> None:
     async with shard_in(tmp_path) as (shard, _):
         assert shard._append(records) == len(records)
         written = list(split_batches((shard.partition.log.path / f"{0:020}.log").read_bytes()))
         assert (len(written), read_header(written[0]).codec) == (batches, codec)
-        read = [GroupRecord(record.key or b"", record.value) for batch in written for record in decode_records(batch)]
+        read = [CoordinatorRecord(record.key or b"", record.value) for batch in written for record in decode_records(batch)]
         assert read == records
 
 
 async def test_records_that_do_not_fit_into_a_segment_together_are_several_batches(tmp_path: Path) -> None:
     options = {"offsets.topic.segment.bytes": "1048576", "message.max.bytes": "10485760"}
-    records = [GroupRecord(bytes((number,)), Random(number).randbytes(600_000)) for number in range(3)]
+    records = [CoordinatorRecord(bytes((number,)), Random(number).randbytes(600_000)) for number in range(3)]
     async with shard_in(tmp_path, options=options) as (shard, _):
         assert shard._append(records) == 3
         files = sorted(shard.partition.log.path.glob("*.log"))
@@ -147,7 +147,7 @@ async def test_heartbeats_of_one_turn_are_one_batch_and_answered_after_it(tmp_pa
         (batch,) = batches_of(shard)
         again = GroupCoordinator(GroupSettings(), consumer_group=ConsumerGroup)
         for record in decode_records(batch):
-            again.apply(GroupRecord(record.key or b"", record.value))
+            again.apply(CoordinatorRecord(record.key or b"", record.value))
         assert again.describe_consumer("group") == shard.coordinator.describe_consumer("group")
 
 
