@@ -22,7 +22,7 @@ from millstream.groups.commands import (
     SyncGroup,
     TopicOffsets,
 )
-from millstream.groups.coordinator import GroupCoordinator
+from millstream.groups.coordinator import GroupCoordinatorShard
 from millstream.groups.records import Decoded, decode_record
 from millstream.groups.settings import GroupSettings
 
@@ -46,7 +46,7 @@ RANGE = (Protocol("range", subscription("topic")),)
 class CoordinatorScript:
     """One coordinator, and all that came out of it."""
 
-    def __init__(self, coordinator: GroupCoordinator, *, records: Iterable[CoordinatorRecord] = (), now_ms: int = START_MS) -> None:
+    def __init__(self, coordinator: GroupCoordinatorShard, *, records: Iterable[CoordinatorRecord] = (), now_ms: int = START_MS) -> None:
         self.now_ms = now_ms
         self.log: list[CoordinatorRecord] = list(records)
         self.answers: dict[int, Fields] = {}
@@ -101,7 +101,7 @@ class Script(CoordinatorScript):
 
     def __init__(self, settings: GroupSettings = SETTINGS, *, records: Iterable[CoordinatorRecord] = (), now_ms: int = START_MS) -> None:
         self.settings = settings
-        super().__init__(GroupCoordinator(settings), records=records, now_ms=now_ms)
+        super().__init__(GroupCoordinatorShard(settings), records=records, now_ms=now_ms)
 
     def restarted(self) -> "Script":
         """The same log in a new coordinator."""

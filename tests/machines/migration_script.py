@@ -21,7 +21,7 @@ from millstream.groups.commands import (
 )
 from millstream.groups.consumer.group import ConsumerGroup
 from millstream.groups.consumer_protocol import decode_assignment, decode_subscription, encode_assignment
-from millstream.groups.coordinator import GroupCoordinator
+from millstream.groups.coordinator import GroupCoordinatorShard
 from millstream.groups.settings import GroupSettings
 from millstream.groups.topic_image import TopicImage, TopicInfo
 from tests.machines.consumer_group_script import Client, Partitions, topic_id
@@ -60,8 +60,8 @@ class MigrationScript(CoordinatorScript):
         self.image = _image(topics or {"t": 4})
         super().__init__(self._empty())
 
-    def _empty(self) -> GroupCoordinator:
-        coordinator = GroupCoordinator(self.settings, consumer_group=ConsumerGroup)
+    def _empty(self) -> GroupCoordinatorShard:
+        coordinator = GroupCoordinatorShard(self.settings, consumer_group=ConsumerGroup)
         coordinator.topics_changed(self.image, START_MS)
         return coordinator
 

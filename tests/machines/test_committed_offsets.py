@@ -16,7 +16,7 @@ from millstream.errors import (
     UnknownMemberId,
 )
 from millstream.groups.commands import CommitOffsets, PartitionOffset, Protocol, TopicOffsets
-from millstream.groups.coordinator import GroupCoordinator
+from millstream.groups.coordinator import GroupCoordinatorShard
 from millstream.groups.offsets.records import CommittedOffset, OffsetKey
 from millstream.groups.topic_image import TopicImage, TopicInfo
 from tests.machines.group_script import DELAY_MS, GROUP, SESSION_MS, SETTINGS, START_MS, Script, subscription
@@ -258,7 +258,7 @@ def test_a_topic_made_anew_while_the_coordinator_was_away_does_not_inherit_offse
 def test_topics_told_before_the_log_is_read_count_when_it_has_been_read() -> None:
     script = Script()
     script.answer(commit(TopicOffsets("topic", FIRST, [PartitionOffset(0, 1)])))
-    coordinator = GroupCoordinator(SETTINGS)
+    coordinator = GroupCoordinatorShard(SETTINGS)
     assert coordinator.topics_changed(TopicImage({"topic": TopicInfo(SECOND, 1)}), START_MS).records == []
     for record in script.log:
         coordinator.apply(record)

@@ -15,7 +15,7 @@ from millstream.groups.commands import (
     TopicOffsets,
 )
 from millstream.groups.consumer.group import ConsumerGroup
-from millstream.groups.coordinator import GroupCoordinator
+from millstream.groups.coordinator import GroupCoordinatorShard
 from millstream.groups.settings import GroupSettings
 from millstream.groups.topic_image import TopicImage, TopicInfo
 from tests.machines.consumer_group_script import topic_id
@@ -35,9 +35,9 @@ class Shard:
         self.coordinator.topics_changed(self.image, self.now_ms)
         self.coordinator.loaded(self.now_ms)
 
-    def _empty(self) -> GroupCoordinator:
+    def _empty(self) -> GroupCoordinatorShard:
         settings = GroupSettings(initial_rebalance_delay_ms=0)
-        return GroupCoordinator(settings, consumer_group=ConsumerGroup)
+        return GroupCoordinatorShard(settings, consumer_group=ConsumerGroup)
 
     def ask(self, command: GroupCommand) -> Fields:
         outcome = self.coordinator.handle(command, "w", now_ms=self.now_ms)

@@ -25,7 +25,7 @@ from millstream.groups.consumer.records import (
     TargetAssignmentEpoch,
     consumer_record,
 )
-from millstream.groups.coordinator import GroupCoordinator
+from millstream.groups.coordinator import GroupCoordinatorShard
 from millstream.groups.offsets.records import CommittedOffset, OffsetKey, encode_offset_key, encode_offset_value
 from millstream.groups.records import decode_record
 from millstream.groups.settings import GroupSettings
@@ -107,7 +107,9 @@ def test_kafkas_records_are_read_and_written_byte_for_byte(kafkas_records: list[
 
 @pytest.mark.slow
 def test_kafkas_groups_come_back_by_replaying_its_records(kafkas_records: list[CoordinatorRecord]) -> None:
-    coordinator = GroupCoordinator(GroupSettings(), consumer_group=lambda group_id, settings: ConsumerGroup(group_id, settings=settings))
+    coordinator = GroupCoordinatorShard(
+        GroupSettings(), consumer_group=lambda group_id, settings: ConsumerGroup(group_id, settings=settings)
+    )
     for record in kafkas_records:
         coordinator.apply(record)
     coordinator.loaded(0)

@@ -21,9 +21,8 @@ from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.logger_levels import LoggerLevels
 from millstream.broker.cluster.registration import Registration, prepare_tree, recall_directories, remember_directories
 from millstream.broker.cluster.topic_creation import TopicCreation
-from millstream.broker.coordinators.group_configs import GroupConfigs
-from millstream.broker.coordinators.group_settings import group_settings
-from millstream.broker.coordinators.groups import Groups
+from millstream.broker.coordinators.group_configs import GroupConfigs, group_settings
+from millstream.broker.coordinators.group_coordinator import GroupCoordinator
 from millstream.broker.handlers.acls import AclsFamily
 from millstream.broker.handlers.api_versions import ApiVersionsFamily
 from millstream.broker.handlers.configs import ConfigsFamily
@@ -141,7 +140,7 @@ class BrokerServer:
         self._spawn(self._housekeeping.run())
         self._exit.push_async_callback(self._stop_tasks)
         self._exit.callback(self._housekeeping.forget)
-        self._exit.callback(self._groups.close)
+        self._exit.callback(self._groups.runtime.close)
         await self._serve_coordination()
         self._listener.start()
         self._exit.callback(self._listener.close)
@@ -221,7 +220,7 @@ class BrokerServer:
         self._watcher = ClusterWatcher(self._coordination, on_change=self._view_changed)
         self._controller = Controller(self._coordination, self._watcher, claim=lambda: self._election.claim)
         self._creation = TopicCreation(self._controller, lambda: settings.current, max_partitions_in_all=self._max_partitions)
-        self._groups = Groups(
+        self._groups = GroupCoordinator(
             self._replicas,
             self._creation,
             settings=settings,
@@ -379,7 +378,7 @@ class BrokerServer:
         for partition in self._replicas:
             if partition.log.directory is directory:
                 partition.fail_waiters(failure)
-        self._groups.directory_failed(directory, failure)
+        self._groups.runtime.directory_failed(directory, failure)
         if not self._logs.online_directories:
             self._fail(failure)
 

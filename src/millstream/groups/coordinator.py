@@ -59,7 +59,7 @@ _SURELY_SHORT: Final = _MAX_NAME_BYTES // 4
 """No character has more than four bytes."""
 
 
-class GroupCoordinator(GroupShard):
+class GroupCoordinatorShard(GroupShard):
     """Decides commands, and what time and topics bring."""
 
     def __init__(self, settings: GroupSettings, *, consumer_group: MakeConsumerGroup | None = None) -> None:

@@ -29,7 +29,7 @@ CONSUMER_KEY_TYPES: Final = frozenset(ConsumerRecordType)
 _KEY_TYPE: Final = struct.Struct(">h")
 
 Decoded = tuple[OffsetKey, CommittedOffset | None] | tuple[str, GroupMetadata | None] | tuple[ConsumerKey, ConsumerValue | None] | None
-"""Key and value; the key of a classic group is its id. None if nobody here knows this kind of record."""
+"""Key and value; the key of a classic group is its id. None if this kind of record is not known here."""
 
 
 def key_type(key: bytes) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from millstream.broker.cluster.topic_creation import TopicCreation
-from millstream.broker.coordinators.groups import OFFSETS_TOPIC
+from millstream.broker.coordinators.group_coordinator import OFFSETS_TOPIC
 from millstream.broker.failures import as_kafka_error, error_fields
 from millstream.broker.network.api import Fields, Request, api
 from millstream.coordination.cluster_view import INTERNAL_TOPICS, NO_LEADER, ClusterView, PartitionState, TopicState

@@ -3,8 +3,8 @@
     group id -> topic -> partition -> CommittedOffset
 
 Every change here is made together with its record: `put` and `remove` return or write it. A topic id that was committed with an offset is
-kept, so that a topic which was deleted and made again under the same name does not inherit positions. Whether somebody may commit, delete
-or expire an offset is decided by the coordinator and the group. Offsets inside open transactions are not here.
+kept, so that a topic which was deleted and made again under the same name does not inherit positions. Whether an offset may be committed,
+deleted or expired is decided by the shard and the group. Offsets inside open transactions are not here.
 """
 
 from collections.abc import Iterable, Iterator

@@ -2,14 +2,16 @@
 
 import asyncio
 import errno
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from millstream.broker.coordinators.group_partition import partition_of_group
-from millstream.broker.coordinators.groups import OFFSETS_TOPIC
+from millstream.broker.coordinators.group_coordinator import OFFSETS_TOPIC, offsets_topic_configs
+from millstream.broker.coordinators.runtime import partition_for
 from millstream.broker.server import BrokerServer
+from millstream.coordinator_shard import Outcome
 from millstream.errors import (
     CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
@@ -22,6 +24,8 @@ from millstream.errors import (
     PolicyViolation,
     UnknownTopicOrPartition,
 )
+from millstream.groups.topic_image import TopicImage
+from millstream.options.settings import BrokerSettings
 from tests.batches import encode_batch
 from tests.connection import DELETE_TOPICS, PRODUCE
 from tests.unit.broker.eventually import eventually
@@ -40,12 +44,12 @@ from tests.unit.broker.group_client import (
 from tests.unit.broker.test_server import DyingFiles
 
 
-def shard_of(server: BrokerServer, group: str = "group") -> Any:
-    return server._groups.shard(group)
+def context_of(server: BrokerServer, group: str = "group") -> Any:
+    return server._groups.runtime.context(group)
 
 
 async def loaded(server: BrokerServer) -> None:
-    await eventually(lambda: all(shard.is_active for shard in server._groups))
+    await eventually(lambda: all(context.is_active for context in server._groups.runtime))
 
 
 async def join(server: BrokerServer, group: str = "group") -> tuple[str, int]:
@@ -79,7 +83,7 @@ async def test_looking_for_a_coordinator_creates_the_topic_of_offsets_once(tmp_p
         assert await asyncio.gather(*(find(server, f"group-{number}") for number in range(5))) == [0] * 5
         topic = server._watcher.view.topics[OFFSETS_TOPIC]
         assert (len(topic.partitions), topic.configs["cleanup.policy"], topic.is_internal) == (2, "compact", True)
-        assert len(list(server._groups)) == 2
+        assert len(list(server._groups.runtime)) == 2
 
 
 async def test_coordinator_is_not_available_while_its_topic_cannot_be_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,8 +104,8 @@ async def test_committed_offset_is_in_the_partition_of_its_group_and_there_after
         await create(server)
         assert await commit(server, 7) == 0
         assert await fetch(server) == (0, 7)
-        ends = {shard.partition.index: shard.partition.log.log_end_offset for shard in server._groups}
-        index = partition_of_group("group", 2)
+        ends = {context.partition.index: context.partition.log.log_end_offset for context in server._groups.runtime}
+        index = partition_for("group", 2)
         assert (ends[index], ends[1 - index]) == (1, 0)
     async with group_server(tmp_path) as server:
         await loaded(server)
@@ -131,7 +135,7 @@ async def test_while_groups_are_loaded_clients_are_told_to_wait_and_heartbeats_a
         await gate.wait()
         return 0
 
-    monkeypatch.setattr("millstream.broker.coordinators.groups.replay", wait)
+    monkeypatch.setattr("millstream.broker.coordinators.runtime.replay", wait)
     async with group_server(tmp_path) as server:
         assert await find(server) == 0
         assert await fetch(server) == (CoordinatorLoadInProgress.code, -1)
@@ -148,17 +152,17 @@ async def test_commit_is_answered_when_it_is_on_disk_where_acknowledged_means_on
     async with group_server(tmp_path, options={"log.flush.interval.messages": "1"}) as server:
         await find(server)
         await create(server)
-        shard = shard_of(server)
+        context = context_of(server)
         waiting: list[object] = []
-        shard.partition._request_flush = waiting.append
+        context.partition._request_flush = waiting.append
         commits = asyncio.create_task(commit(server, 7))
         await eventually(lambda: waiting)
         reads = asyncio.create_task(fetch(server))
-        await eventually(lambda: len(shard.partition.high_watermark._waiters) == 2)
+        await eventually(lambda: len(context.partition.high_watermark._waiters) == 2)
         assert not commits.done()
         assert not reads.done(), "a read shows nothing that a crash may take back"
-        shard.partition._request_flush = server._flusher.request
-        server._flusher.request(shard.partition)
+        context.partition._request_flush = server._flusher.request
+        server._flusher.request(context.partition)
         assert (await commits, await reads) == (0, (0, 7))
 
 
@@ -204,18 +208,18 @@ async def test_clients_do_not_write_into_the_topic_of_offsets(tmp_path: Path) ->
 
 
 async def test_shard_whose_append_failed_says_so_and_is_loaded_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("millstream.broker.coordinators.groups.RELOAD_AFTER_SECONDS", 0.0)
+    monkeypatch.setattr("millstream.broker.coordinators.runtime.RELOAD_AFTER_SECONDS", 0.0)
     async with group_server(tmp_path) as server:
         await find(server)
         await create(server)
         await commit(server, 7)
-        shard = shard_of(server)
+        context = context_of(server)
 
         def fail(*_: object, **__: object) -> None:
             raise NotEnoughReplicas("one is too few")
 
         with monkeypatch.context() as patch:
-            patch.setattr(type(shard.partition), "append_as_leader", fail)
+            patch.setattr(type(context.partition), "append_as_leader", fail)
             assert await commit(server, 8) == CoordinatorNotAvailable.code
         await loaded(server)
         assert await fetch(server) == (0, 7), "what was not written did not happen"
@@ -226,9 +230,9 @@ async def test_member_that_waits_is_told_when_its_shard_is_given_up(tmp_path: Pa
     async with group_server(tmp_path, options={"group.initial.rebalance.delay.ms": "60000"}) as server:
         await find(server)
         joins = asyncio.create_task(join(server))
-        shard = shard_of(server)
-        await eventually(lambda: shard.coordinator.group_count)
-        shard.give_up(KafkaError("for a test"))
+        context = context_of(server)
+        await eventually(lambda: context.shard.group_count)
+        context.fail(KafkaError("for a test"))
         with pytest.raises(AssertionError):
             await joins
 
@@ -239,7 +243,7 @@ async def test_groups_on_a_disk_that_failed_have_no_coordinator_and_the_others_h
     async with group_server(one, other, files=files) as server:
         await find(server)
         await create(server)
-        groups = {partition_of_group(group, 2): group for group in (f"group-{number}" for number in range(10))}
+        groups = {partition_for(group, 2): group for group in (f"group-{number}" for number in range(10))}
         dead = one if (one / f"{OFFSETS_TOPIC}-0").exists() else other
         files.dead.add(dead)
         assert await commit(server, 7, group=groups[0]) == NotCoordinator.code
@@ -252,26 +256,36 @@ async def test_disk_that_fails_elsewhere_takes_its_shards_along(tmp_path: Path) 
     one, other = tmp_path / "one", tmp_path / "other"
     async with group_server(one, other) as server:
         await find(server)
-        dead = shard_of(server).partition.log.directory
+        dead = context_of(server).partition.log.directory
         dead.fail("a test", OSError(errno.EIO, "input/output error"))
-        await eventually(lambda: not shard_of(server).is_in_use)
+        await eventually(lambda: not context_of(server).is_in_use)
         assert await find(server) == CoordinatorNotAvailable.code
 
 
-async def test_shards_are_told_what_changed_and_not_all_topics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_shards_are_shown_what_changed_and_not_all_topics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with group_server(tmp_path) as server:
         await find(server)
         for name in ("one", "two", "three"):
             await create(server, name)
         await loaded(server)
-        shard = shard_of(server)
-        told: list[set[str]] = []
-        monkeypatch.setattr(shard, "topics_changed", lambda _image, *, changed: told.append(set(changed)))
+        context = context_of(server)
+        shown: list[set[str]] = []
+
+        def topics_changed(_image: TopicImage, _now_ms: int, *, changed: Collection[str]) -> Outcome:
+            shown.append(set(changed))
+            return Outcome()
+
+        monkeypatch.setattr(context.shard, "topics_changed", topics_changed)
         image = server._groups.image
         await create(server, "four")
-        assert told == [{"four"}]
+        assert shown == [{"four"}]
         assert server._groups.image.topics.keys() == image.topics.keys() | {"four"}
         await ask(server, DELETE_TOPICS, 3, {"topic_names": ["two"], "timeout_ms": 5_000})
-        await eventually(lambda: len(told) == 2)
-        assert told[1] == {"two"}
+        await eventually(lambda: len(shown) == 2)
+        assert shown[1] == {"two"}
         assert server._groups.image.names.keys() == {info.topic_id for info in server._groups.image.topics.values()}
+
+
+def test_topic_of_offsets_is_compacted() -> None:
+    configs = offsets_topic_configs(BrokerSettings({"offsets.topic.segment.bytes": "2097152"}))
+    assert configs == {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "2097152"}

@@ -1,8 +1,8 @@
-"""Bringing a coordinator back: every record of its partition is read once and applied, while the loop goes on serving others.
+"""Loading a machine: every record of its partition is read once and applied, while the loop goes on serving others.
 
 The log is read in pieces by a thread; decoding and applying happen on the loop in slices of a few milliseconds. What cannot be read (a
-batch whose CRC is wrong, a record that makes no sense) is told in the log and passed over: one rotten record does not take the other groups
-of the partition with it.
+batch whose CRC is wrong, a record that makes no sense) is logged and passed over: one rotten record does not take the others of the
+partition with it.
 """
 
 import asyncio
@@ -12,9 +12,8 @@ from concurrent.futures import Executor
 from typing import Final
 
 from millstream.cluster.partition import Partition
-from millstream.coordinator_shard import CoordinatorRecord
+from millstream.coordinator_shard import CoordinatorRecord, CoordinatorShard
 from millstream.errors import KafkaError, MalformedFrame, StorageError
-from millstream.groups.coordinator import GroupCoordinator
 from millstream.log.region import FileRegion
 from millstream.wire.batch import read_header
 from millstream.wire.key_values import decode_key_values
@@ -29,7 +28,7 @@ RECORDS_PER_LOOK: Final = 128
 KeyAndValue = tuple[bytes | None, bytes | None]
 
 
-async def replay(partition: Partition, coordinator: GroupCoordinator, *, executor: Executor, chunk_bytes: int) -> int:
+async def replay(partition: Partition, shard: CoordinatorShard, *, executor: Executor, chunk_bytes: int) -> int:
     """Apply every record of the partition's log, in order; returns how many there were. StorageError if the disk cannot be read."""
     loop = asyncio.get_running_loop()
     log = partition.log
@@ -53,7 +52,7 @@ async def replay(partition: Partition, coordinator: GroupCoordinator, *, executo
             pairs = _read_batch(partition, batch)
             count += len(pairs)
             for first in range(0, len(pairs), RECORDS_PER_LOOK):
-                _apply(partition, coordinator, pairs[first : first + RECORDS_PER_LOOK], base_offset=header.base_offset)
+                _apply(partition, shard, pairs[first : first + RECORDS_PER_LOOK], base_offset=header.base_offset)
                 if loop.time() > slice_ends:
                     await asyncio.sleep(0)
                     slice_ends = loop.time() + SLICE_SECONDS
@@ -72,8 +71,8 @@ def _read_batch(partition: Partition, batch: memoryview) -> list[KeyAndValue]:
         return []
 
 
-def _apply(partition: Partition, coordinator: GroupCoordinator, pairs: list[KeyAndValue], *, base_offset: int) -> None:
-    apply = coordinator.apply
+def _apply(partition: Partition, shard: CoordinatorShard, pairs: list[KeyAndValue], *, base_offset: int) -> None:
+    apply = shard.apply
     for key, value in pairs:
         try:
             apply(CoordinatorRecord(key or b"", value))

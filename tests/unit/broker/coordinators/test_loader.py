@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from millstream.broker.coordinators.group_replay import replay
+from millstream.broker.coordinators.loader import replay
 from millstream.coordinator_shard import CoordinatorRecord
 from millstream.groups.classic.records import GroupMetadata, MemberRecord, group_metadata_record
 from millstream.groups.offsets.records import CommittedOffset, encode_offset_key, encode_offset_value
@@ -20,32 +20,32 @@ def committed(group: str, offset: int) -> CoordinatorRecord:
 async def test_every_record_is_applied_in_order_whatever_is_read_at_once(tmp_path: Path, chunk_bytes: int) -> None:
     async with group_server(tmp_path) as server:
         await find(server)
-        shard = server._groups.shard("group")
+        context = server._groups.runtime.context("group")
         for offset in range(20):
-            shard._append([committed("group", offset), committed(f"group-{offset}", offset)])
-        coordinator = server._groups._new_coordinator()
+            context._append([committed("group", offset), committed(f"group-{offset}", offset)])
+        shard = server._groups._new_shard()
         with ThreadPoolExecutor(1) as executor:
-            assert await replay(shard.partition, coordinator, executor=executor, chunk_bytes=chunk_bytes) == 40
-        coordinator.loaded(0)
-        assert coordinator.group_count == 21
-        found = coordinator.fetch_offsets("group", [("orders", None, [0])])
-        assert found["topics"] == coordinator.fetch_offsets("group-19", [("orders", None, [0])])["topics"]
+            assert await replay(context.partition, shard, executor=executor, chunk_bytes=chunk_bytes) == 40
+        shard.loaded(0)
+        assert shard.group_count == 21
+        found = shard.fetch_offsets("group", [("orders", None, [0])])
+        assert found["topics"] == shard.fetch_offsets("group-19", [("orders", None, [0])])["topics"]
 
 
 async def test_record_that_makes_no_sense_is_told_and_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with group_server(tmp_path) as server:
         await find(server)
-        shard = server._groups.shard("group")
-        shard._append(
+        context = server._groups.runtime.context("group")
+        context._append(
             [CoordinatorRecord(b"\x00\x01", b"cut off"), committed("group", 7), CoordinatorRecord(b"\x00\x63", b"a kind of the future")]
         )
-        coordinator = server._groups._new_coordinator()
+        shard = server._groups._new_shard()
         with caplog.at_level(logging.ERROR), ThreadPoolExecutor(1) as executor:
-            assert await replay(shard.partition, coordinator, executor=executor, chunk_bytes=1000) == 3
+            assert await replay(context.partition, shard, executor=executor, chunk_bytes=1000) == 3
         assert "a record of the batch at offset 0 is passed over" in caplog.text
         assert len(caplog.records) == 1
-        coordinator.loaded(0)
-        assert coordinator.group_count == 1
+        shard.loaded(0)
+        assert shard.group_count == 1
 
 
 async def test_generation_that_names_a_member_twice_keeps_nobody_else_from_being_read(tmp_path: Path) -> None:
@@ -53,39 +53,39 @@ async def test_generation_that_names_a_member_twice_keeps_nobody_else_from_being
     twice = tuple(MemberRecord("member", instance, "client", "/host", 1000, 1000, b"", b"") for instance in ("one", "two", None))
     async with group_server(tmp_path) as server:
         await find(server)
-        shard = server._groups.shard("group")
-        shard._append([group_metadata_record("odd", GroupMetadata("consumer", 1, "range", "member", 0, twice)), committed("group", 7)])
-        coordinator = server._groups._new_coordinator()
+        context = server._groups.runtime.context("group")
+        context._append([group_metadata_record("odd", GroupMetadata("consumer", 1, "range", "member", 0, twice)), committed("group", 7)])
+        shard = server._groups._new_shard()
         with ThreadPoolExecutor(1) as executor:
-            assert await replay(shard.partition, coordinator, executor=executor, chunk_bytes=1000) == 2
-        coordinator.loaded(0)
-        assert coordinator.group_count == 2
+            assert await replay(context.partition, shard, executor=executor, chunk_bytes=1000) == 2
+        shard.loaded(0)
+        assert shard.group_count == 2
 
 
 async def test_batch_that_is_rotten_is_told_and_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with group_server(tmp_path) as server:
         await find(server)
-        shard = server._groups.shard("group")
-        shard._append([committed("lost", 1)])
-        shard._append([committed("group", 7)])
-        segment = shard.partition.log.path / f"{0:020}.log"
+        context = server._groups.runtime.context("group")
+        context._append([committed("lost", 1)])
+        context._append([committed("group", 7)])
+        segment = context.partition.log.path / f"{0:020}.log"
         content = bytearray(segment.read_bytes())
         content[70] ^= 0xFF
         segment.write_bytes(content)
-        coordinator = server._groups._new_coordinator()
+        shard = server._groups._new_shard()
         with caplog.at_level(logging.ERROR), ThreadPoolExecutor(1) as executor:
-            await replay(shard.partition, coordinator, executor=executor, chunk_bytes=1000)
+            await replay(context.partition, shard, executor=executor, chunk_bytes=1000)
         assert "the batch at offset 0 is passed over" in caplog.text
-        coordinator.loaded(0)
-        assert coordinator.group_count == 1
+        shard.loaded(0)
+        assert shard.group_count == 1
 
 
 async def test_loop_goes_on_while_a_long_log_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("millstream.broker.coordinators.group_replay.SLICE_SECONDS", 0.0)
+    monkeypatch.setattr("millstream.broker.coordinators.loader.SLICE_SECONDS", 0.0)
     async with group_server(tmp_path) as server:
         await find(server)
-        shard = server._groups.shard("group")
-        shard._append([committed("group", offset) for offset in range(2_000)])
+        context = server._groups.runtime.context("group")
+        context._append([committed("group", offset) for offset in range(2_000)])
         turns = 0
 
         async def count() -> None:
@@ -96,6 +96,6 @@ async def test_loop_goes_on_while_a_long_log_is_read(tmp_path: Path, monkeypatch
 
         counting = asyncio.create_task(count())
         with ThreadPoolExecutor(1) as executor:
-            await replay(shard.partition, server._groups._new_coordinator(), executor=executor, chunk_bytes=1_000_000)
+            await replay(context.partition, server._groups._new_shard(), executor=executor, chunk_bytes=1_000_000)
         counting.cancel()
         assert turns >= 10

@@ -3,7 +3,7 @@ import socket
 
 import pytest
 
-from millstream.broker.coordinators.group_reply import GatheredReply, GroupReply
+from millstream.broker.coordinators.reply import CoordinatorReply, GatheredReply
 from millstream.broker.network.api import Fields, Request
 from millstream.broker.network.connection import Connection
 from millstream.broker.network.frame_reader import ReceiveBuffers
@@ -40,7 +40,7 @@ def show(_request: Request, fields: Fields) -> bytes:
 
 async def test_answer_that_is_there_is_returned_by_the_handler(ends: Ends) -> None:
     request = heartbeat(ends.broker)
-    reply = GroupReply(request, refuse)
+    reply = CoordinatorReply(request, refuse)
     reply.fail(NotCoordinator())
     assert reply.result() == (b"\x00\x00\x00\x06\x00\x00\x00\x07\x00\x10",)
     request.connection.close()
@@ -48,7 +48,7 @@ async def test_answer_that_is_there_is_returned_by_the_handler(ends: Ends) -> No
 
 async def test_answer_that_comes_later_is_sent_in_the_shape_of_its_version(ends: Ends) -> None:
     request = heartbeat(ends.broker)
-    reply = GroupReply(request, refuse, shape=lambda fields: {**fields, "error_code": 27})
+    reply = CoordinatorReply(request, refuse, shape=lambda fields: {**fields, "error_code": 27})
     assert reply.result() is None
     reply.answer({"error_code": 0})
     assert ends.client.recv(100) == b"\x00\x00\x00\x06\x00\x00\x00\x07\x00\x1b"
@@ -57,7 +57,7 @@ async def test_answer_that_comes_later_is_sent_in_the_shape_of_its_version(ends:
 
 async def test_answer_that_makes_no_sense_closes_the_connection_of_its_request_only(ends: Ends, caplog: pytest.LogCaptureFixture) -> None:
     request = heartbeat(ends.broker)
-    reply = GroupReply(request, refuse)
+    reply = CoordinatorReply(request, refuse)
     reply.result()
     with caplog.at_level(logging.ERROR):
         reply.answer({"error_code": "nonsense"})
@@ -67,12 +67,12 @@ async def test_answer_that_makes_no_sense_closes_the_connection_of_its_request_o
 
 async def test_gathered_answer_waits_for_its_last_part(ends: Ends) -> None:
     request = heartbeat(ends.broker)
-    reply = GroupReply(request, refuse, encode=show)
+    reply = CoordinatorReply(request, refuse, encode=show)
     gathered = GatheredReply(reply, 2, lambda parts: {"parts": parts})
     gathered.part(1, refuse).fail(NotCoordinator())
     gathered.part(0, refuse).answer({"error_code": 0})
     assert reply.result() == (b"{'parts': [{'error_code': 0}, {'error_code': 16}]}",)
-    empty = GroupReply(request, refuse, encode=show)
+    empty = CoordinatorReply(request, refuse, encode=show)
     GatheredReply(empty, 0, lambda parts: {"parts": parts})
     assert empty.result() == (b"{'parts': []}",)
     request.connection.close()

@@ -1,6 +1,6 @@
 import pytest
 
-from millstream.broker.coordinators.group_settings import group_settings, offsets_topic_configs
+from millstream.broker.coordinators.group_configs import group_settings
 from millstream.errors import UsageError
 from millstream.options.settings import BrokerSettings
 
@@ -38,8 +38,3 @@ def test_options_have_their_effect() -> None:
 def test_options_that_contradict_each_other_are_refused(given: dict[str, str]) -> None:
     with pytest.raises(UsageError, match="is above"):
         group_settings(BrokerSettings(given))
-
-
-def test_topic_of_offsets_is_compacted() -> None:
-    configs = offsets_topic_configs(BrokerSettings({"offsets.topic.segment.bytes": "2097152"}))
-    assert configs == {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "2097152"}

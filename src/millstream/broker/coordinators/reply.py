@@ -1,13 +1,12 @@
-"""The answer to a request about a group, which may come at once, later, or from several coordinators.
+"""The answer to a request that a coordinator decides, which may come at once, later, or from several coordinators.
 
-A `GroupReply` is what the machines of `groups` call a waiter: handed in with a command, given back with the fields of the answer. While the
+A `CoordinatorReply` is what the machines call a waiter: handed in with an operation, given back with the fields of the answer. While the
 handler still runs an answer is only kept, and the handler returns it like any other: no place in the queue, no task. After that the
 connection keeps a place for it. A client that went away meanwhile costs nothing: its place is gone, and the answer goes nowhere.
 """
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from millstream.broker.network.api import Fields, Request
 from millstream.broker.network.connection import PendingReply
@@ -24,17 +23,7 @@ Shape = Callable[[Fields], Fields]
 """Makes the answer of a coordinator fit the version of the request, where leaving out fields is not enough."""
 
 
-class Answerable(Protocol):
-    """Somebody who waits for an answer of a coordinator."""
-
-    def answer(self, fields: Fields) -> None:
-        """Here it is; called once."""
-
-    def fail(self, error: KafkaError) -> None:
-        """There is none, because of this; called instead of `answer`."""
-
-
-class GroupReply:
+class CoordinatorReply:
     """The answer to one request."""
 
     __slots__ = ("_encode", "_fields", "_pending", "_refuse", "_request", "_shape")
@@ -70,7 +59,7 @@ class GroupReply:
         return None
 
     def _send(self, pending: PendingReply, fields: Fields) -> None:
-        """Runs in the callback of whoever made the answer ready: what goes wrong here is not to be their harm."""
+        """Runs in the callback that made the answer ready: what goes wrong here must not fail that."""
         try:
             chunk = self._encode(self._request, fields)
         except ValueError:
@@ -81,11 +70,11 @@ class GroupReply:
 
 
 class GatheredReply:
-    """One answer that is put together of several, one per group; sent when the last of them is there."""
+    """One answer that is put together of several; sent when the last of them is there."""
 
     __slots__ = ("_build", "_missing", "_parts", "_reply")
 
-    def __init__(self, reply: GroupReply, count: int, build: Callable[[list[Fields]], Fields]) -> None:
+    def __init__(self, reply: CoordinatorReply, count: int, build: Callable[[list[Fields]], Fields]) -> None:
         self._reply = reply
         self._parts: list[Fields] = [{}] * count
         self._missing = count
@@ -94,7 +83,7 @@ class GatheredReply:
             reply.answer(build([]))
 
     def part(self, number: int, refuse: Refusal) -> "ReplyPart":
-        """Who waits for the part of that number."""
+        """What waits for the part of that number."""
         return ReplyPart(self, number, refuse)
 
     def put(self, number: int, fields: Fields) -> None:

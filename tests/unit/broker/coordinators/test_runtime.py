@@ -1,6 +1,6 @@
 import pytest
 
-from millstream.broker.coordinators.group_partition import java_hash_code, partition_of_group
+from millstream.broker.coordinators.runtime import java_hash_code, partition_for
 
 
 @pytest.mark.parametrize(
@@ -14,8 +14,8 @@ def test_hash_is_the_one_of_java(text: str, hash_code: int) -> None:
 def test_negative_hash_of_java_loses_its_sign_as_in_kafka() -> None:
     # "polygenelubricants".hashCode() is Integer.MIN_VALUE.
     assert java_hash_code("polygenelubricants") == 0x80000000
-    assert partition_of_group("polygenelubricants", 50) == 0
+    assert partition_for("polygenelubricants", 50) == 0
 
 
-def test_long_ids_are_hashed_like_short_ones() -> None:
-    assert partition_of_group("a" * 1000, 50) == (java_hash_code("a" * 1000) & 0x7FFFFFFF) % 50
+def test_long_keys_are_hashed_like_short_ones() -> None:
+    assert partition_for("a" * 1000, 50) == (java_hash_code("a" * 1000) & 0x7FFFFFFF) % 50
