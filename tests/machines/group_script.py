@@ -22,9 +22,9 @@ from millstream.groups.commands import (
     SyncGroup,
     TopicOffsets,
 )
-from millstream.groups.coordinator import GroupCoordinatorShard
 from millstream.groups.records import Decoded, decode_record
 from millstream.groups.settings import GroupSettings
+from millstream.groups.shard import GroupCoordinatorShard
 
 GROUP = "group"
 START_MS = 1_000_000

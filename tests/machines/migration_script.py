@@ -19,10 +19,9 @@ from millstream.groups.commands import (
     Protocol,
     SyncGroup,
 )
-from millstream.groups.consumer.group import ConsumerGroup
 from millstream.groups.consumer_protocol import decode_assignment, decode_subscription, encode_assignment
-from millstream.groups.coordinator import GroupCoordinatorShard
 from millstream.groups.settings import GroupSettings
+from millstream.groups.shard import GroupCoordinatorShard
 from millstream.groups.topic_image import TopicImage, TopicInfo
 from tests.machines.consumer_group_script import Client, Partitions, topic_id
 from tests.machines.group_script import START_MS, CoordinatorScript
@@ -61,7 +60,7 @@ class MigrationScript(CoordinatorScript):
         super().__init__(self._empty())
 
     def _empty(self) -> GroupCoordinatorShard:
-        coordinator = GroupCoordinatorShard(self.settings, consumer_group=ConsumerGroup)
+        coordinator = GroupCoordinatorShard(self.settings)
         coordinator.topics_changed(self.image, START_MS)
         return coordinator
 

@@ -16,8 +16,8 @@ from millstream.errors import (
     UnknownMemberId,
 )
 from millstream.groups.commands import CommitOffsets, PartitionOffset, Protocol, TopicOffsets
-from millstream.groups.coordinator import GroupCoordinatorShard
 from millstream.groups.offsets.records import CommittedOffset, OffsetKey
+from millstream.groups.shard import GroupCoordinatorShard
 from millstream.groups.topic_image import TopicImage, TopicInfo
 from tests.machines.group_script import DELAY_MS, GROUP, SESSION_MS, SETTINGS, START_MS, Script, subscription
 

@@ -14,9 +14,8 @@ from millstream.groups.commands import (
     Protocol,
     TopicOffsets,
 )
-from millstream.groups.consumer.group import ConsumerGroup
-from millstream.groups.coordinator import GroupCoordinatorShard
 from millstream.groups.settings import GroupSettings
+from millstream.groups.shard import GroupCoordinatorShard
 from millstream.groups.topic_image import TopicImage, TopicInfo
 from tests.machines.consumer_group_script import topic_id
 
@@ -37,7 +36,7 @@ class Shard:
 
     def _empty(self) -> GroupCoordinatorShard:
         settings = GroupSettings(initial_rebalance_delay_ms=0)
-        return GroupCoordinatorShard(settings, consumer_group=ConsumerGroup)
+        return GroupCoordinatorShard(settings)
 
     def ask(self, command: GroupCommand) -> Fields:
         outcome = self.coordinator.handle(command, "w", now_ms=self.now_ms)

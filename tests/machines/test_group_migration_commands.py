@@ -25,7 +25,7 @@ from millstream.groups.commands import (
     TopicOffsets,
 )
 from millstream.groups.consumer.group import ConsumerGroup
-from millstream.groups.coordinator import GroupCoordinatorShard
+from millstream.groups.shard import GroupCoordinatorShard
 from tests.machines.consumer_group_script import snapshot
 from tests.machines.migration_script import MigrationScript, assignment, subscription
 
@@ -145,7 +145,7 @@ class Requests:
 def test_every_request_is_answered_once_and_every_step_is_in_the_log(seed: int) -> None:
     requests = Requests(seed)
     script = requests.script
-    replayed, read = GroupCoordinatorShard(script.settings, consumer_group=ConsumerGroup), 0
+    replayed, read = GroupCoordinatorShard(script.settings), 0
     for _ in range(STEPS):
         requests.step()
         for record in script.log[read:]:

@@ -12,7 +12,6 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from millstream.coordinator_shard import CoordinatorRecord
 from millstream.groups.classic.records import GroupMetadata, MemberRecord, group_metadata_record
-from millstream.groups.consumer.group import ConsumerGroup
 from millstream.groups.consumer.records import (
     ClassicProtocols,
     ConsumerKey,
@@ -25,10 +24,10 @@ from millstream.groups.consumer.records import (
     TargetAssignmentEpoch,
     consumer_record,
 )
-from millstream.groups.coordinator import GroupCoordinatorShard
 from millstream.groups.offsets.records import CommittedOffset, OffsetKey, encode_offset_key, encode_offset_value
 from millstream.groups.records import decode_record
 from millstream.groups.settings import GroupSettings
+from millstream.groups.shard import GroupCoordinatorShard
 from millstream.wire.records import Record, decode_records, encode_batch, split_batches
 from tests.brokers import KafkaBroker
 from tests.java import run_tool
@@ -107,9 +106,7 @@ def test_kafkas_records_are_read_and_written_byte_for_byte(kafkas_records: list[
 
 @pytest.mark.slow
 def test_kafkas_groups_come_back_by_replaying_its_records(kafkas_records: list[CoordinatorRecord]) -> None:
-    coordinator = GroupCoordinatorShard(
-        GroupSettings(), consumer_group=lambda group_id, settings: ConsumerGroup(group_id, settings=settings)
-    )
+    coordinator = GroupCoordinatorShard(GroupSettings())
     for record in kafkas_records:
         coordinator.apply(record)
     coordinator.loaded(0)

@@ -162,7 +162,7 @@ class ClassicGroups(RuleBasedStateMachine):
 
     def _held(self) -> set[object]:
         """The waiters that the machine has not answered yet."""
-        groups = self.script.coordinator._groups.values()
+        groups = self.script.coordinator._groups
         members = [member for group in groups for member in group.roster]  # type: ignore[attr-defined]
         return {member.join_waiter for member in members} | {member.sync_waiter for member in members}
 

@@ -17,9 +17,9 @@ from millstream.broker.network.connection import Connection
 from millstream.broker.network.outbox import Chunk
 from millstream.errors import KafkaError
 from millstream.groups.commands import CommitOffsets
-from millstream.groups.coordinator import GroupCoordinatorShard
 from millstream.groups.offsets.repeated_commit import RepeatedCommit
 from millstream.groups.offsets.store import answer_commit
+from millstream.groups.shard import GroupCoordinatorShard
 from millstream.wire.commit_shape import CommitShape
 from millstream.wire.offset_commit import OffsetCommitRequest, encode_response
 

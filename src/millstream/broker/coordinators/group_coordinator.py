@@ -7,6 +7,7 @@ looked for, and the image of all topics, which every machine is shown when it is
 import logging
 from collections.abc import Collection, Sequence
 from concurrent.futures import Executor
+from functools import partial
 from typing import Final
 
 from millstream.broker.cluster.live_settings import LiveSettings
@@ -21,10 +22,8 @@ from millstream.cluster.replicas import Replicas
 from millstream.coordination.cluster_view import ClusterView, TopicState
 from millstream.errors import CoordinatorNotAvailable, KafkaError, TopicAlreadyExists
 from millstream.groups.commands import ConsumerHeartbeat, GroupCommand
-from millstream.groups.consumer.group import ConsumerGroup
-from millstream.groups.consumer.topic_patterns import MatchingBudget
-from millstream.groups.coordinator import GroupCoordinatorShard
 from millstream.groups.settings import GroupSettings
+from millstream.groups.shard import GroupCoordinatorShard
 from millstream.groups.topic_image import TopicImage, TopicInfo
 from millstream.options.settings import BrokerSettings
 from millstream.wire.compression import Codec
@@ -51,14 +50,13 @@ class GroupCoordinator:
     ) -> None:
         self._creation = creation
         self._settings = settings
-        self._group_settings = group_settings
         self._view = ClusterView()
         self.image = TopicImage()
         """The topics that the groups know of."""
         self.runtime = CoordinatorRuntime(
             OFFSETS_TOPIC,
             replicas,
-            new_shard=self._new_shard,
+            new_shard=partial(GroupCoordinatorShard, group_settings),
             on_active=self._show_topics,
             codec=Codec(settings.current.integer("offsets.topic.compression.codec")),
             load_bytes=settings.current.integer("offsets.load.buffer.size"),
@@ -116,13 +114,6 @@ class GroupCoordinator:
 
     def _show_topics(self, context: CoordinatorContext[GroupCoordinatorShard], *, changed: Collection[str] | None = None) -> None:
         context.write(lambda shard, now_ms: shard.topics_changed(self.image, now_ms, changed=changed))
-
-    def _new_shard(self) -> GroupCoordinatorShard:
-        budget = MatchingBudget()
-        return GroupCoordinatorShard(
-            self._group_settings,
-            consumer_group=lambda group_id, settings: ConsumerGroup(group_id, settings=settings, budget=budget),
-        )
 
 
 def offsets_topic_configs(settings: BrokerSettings) -> dict[str, str]:

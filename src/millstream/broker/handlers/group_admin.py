@@ -15,7 +15,7 @@ from millstream.broker.network.api import Fields, Request, api
 from millstream.broker.network.outbox import Chunk
 from millstream.errors import CoordinatorLoadInProgress, GroupIdNotFound, InvalidGroupId, NotCoordinator
 from millstream.groups.commands import DeleteGroup
-from millstream.groups.coordinator import GroupCoordinatorShard
+from millstream.groups.shard import GroupCoordinatorShard
 from millstream.wire.api import ApiKey
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from millstream.broker.network.api import Fields, Request, api
 from millstream.broker.network.outbox import Chunk
 from millstream.errors import InvalidGroupId, UnknownTopicId, UnknownTopicOrPartition
 from millstream.groups.commands import CommitOffsets, DeleteOffsets, PartitionOffset, TopicOffsets
-from millstream.groups.coordinator import GroupCoordinatorShard
 from millstream.groups.offsets.store import answer_commit
+from millstream.groups.shard import GroupCoordinatorShard
 from millstream.groups.topic_image import TopicImage
 from millstream.wire.api import ApiKey
 from millstream.wire.offset_commit import NO_RETENTION, TopicToCommit, decode_request, encode_response

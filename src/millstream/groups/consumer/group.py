@@ -39,7 +39,7 @@ from millstream.groups.topic_image import TopicImage
 
 
 class ConsumerGroup:
-    """The machine of one group; implements `group.ConsumerMachine`."""
+    """The machine of one group; implements `group.Group`."""
 
     __slots__ = ("_classic_members", "_rebalance", "_settings", "_state", "group_id")
 

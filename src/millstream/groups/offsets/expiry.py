@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from millstream.coordinator_shard import Outcome
 from millstream.groups.group import Group
+from millstream.groups.known_groups import KnownGroups
 from millstream.groups.offsets.records import NO_EXPIRY, CommittedOffset
 from millstream.groups.offsets.store import OffsetStore
 from millstream.groups.settings import GroupSettings
@@ -24,7 +25,7 @@ class OffsetExpiry:
     __slots__ = ("_delete", "_groups", "_offsets", "_settings", "_unchecked", "next_ms")
 
     def __init__(
-        self, groups: dict[str, Group], offsets: OffsetStore, *, settings: GroupSettings, delete: Callable[[Group, Outcome], None]
+        self, groups: KnownGroups, offsets: OffsetStore, *, settings: GroupSettings, delete: Callable[[Group, Outcome], None]
     ) -> None:
         self._groups = groups
         self._offsets = offsets
@@ -43,7 +44,7 @@ class OffsetExpiry:
         if self.next_ms is None or now_ms < self.next_ms:
             return
         if not self._unchecked:
-            self._unchecked = list(self._groups)
+            self._unchecked = [group.group_id for group in self._groups]
         looked_at = 0
         while self._unchecked and looked_at < OFFSETS_PER_TURN:
             group = self._groups.get(self._unchecked.pop())

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from uuid import UUID
 
 from millstream.coordinator_shard import CoordinatorRecord, Fields, Outcome
+from millstream.errors import InvalidCommitOffsetSize, OffsetMetadataTooLarge
 from millstream.groups.commands import TopicOffsets
 from millstream.groups.offsets.records import (
     NO_EXPIRY,
@@ -33,8 +34,6 @@ _MAX_STRING_BYTES = 32_767
 """What a length of 16 bits can say."""
 _RECORD_OVERHEAD_BYTES = 20
 """At most what a batch adds to key and value of a record."""
-_OFFSET_METADATA_TOO_LARGE = 12
-_INVALID_COMMIT_OFFSET_SIZE = 28
 _NOWHERE: Fields = {"committed_offset": -1, "committed_leader_epoch": -1, "metadata": "", "error_code": 0}
 
 
@@ -70,7 +69,7 @@ class OffsetStore:
             for partition, offset, leader_epoch, metadata in partitions:
                 text = metadata or ""
                 if text and (len(text) > metadata_max or len(text.encode()) > _MAX_STRING_BYTES):
-                    results.append({"partition_index": partition, "error_code": _OFFSET_METADATA_TOO_LARGE})
+                    results.append({"partition_index": partition, "error_code": OffsetMetadataTooLarge.code})
                     continue
                 if expire_ms == NO_EXPIRY:
                     committed = CommittedOffset(offset, leader_epoch, text, now_ms, NO_EXPIRY, id_bytes)
@@ -84,7 +83,7 @@ class OffsetStore:
                 results.append({"partition_index": partition, "error_code": 0})
             answers.append({"name": topic, "topic_id": topic_id, "partitions": results})
         if size > size_max:
-            return answer_commit(topics, _INVALID_COMMIT_OFFSET_SIZE), []
+            return answer_commit(topics, InvalidCommitOffsetSize.code), []
         positions = self._groups.setdefault(group_id, {}) if puts else {}
         for topic, partition, committed in puts:
             positions.setdefault(topic, {})[partition] = committed

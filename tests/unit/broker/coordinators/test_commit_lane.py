@@ -14,8 +14,8 @@ from millstream.broker.coordinators.commit_lane import MAX_REMEMBERED_BYTES
 from millstream.broker.coordinators.context import CoordinatorContext
 from millstream.broker.server import BrokerServer
 from millstream.errors import IllegalGeneration, UnknownMemberId, UnknownTopicOrPartition
-from millstream.groups.coordinator import GroupCoordinatorShard
 from millstream.groups.offsets.repeated_commit import RepeatedCommit
+from millstream.groups.shard import GroupCoordinatorShard
 from tests.connection import DELETE_TOPICS, decode_response, encode_request
 from tests.unit.broker.coordinators.test_group_coordinator import join, loaded
 from tests.unit.broker.eventually import eventually
@@ -119,7 +119,7 @@ async def test_members_of_another_generation_are_refused_on_the_short_way(tmp_pa
             assert await client.commit({0: number}, member=member, generation=generation) == [0]
         assert taken == [True, True]
         context = server._groups.runtime.context("group")
-        context.shard._groups["group"].generation.generation_id += 1  # type: ignore[attr-defined]  # as a rebalance does
+        context.shard._groups.existing("group").generation.generation_id += 1  # type: ignore[attr-defined]  # as a rebalance does
         assert await client.commit({0: 9}, member=member, generation=generation) == [IllegalGeneration.code]
         assert await client.commit({0: 9}, member="nobody" + member[6:], generation=generation) == [UnknownMemberId.code]
         assert taken == [True, True, False]

@@ -25,10 +25,9 @@ from millstream.errors import (
     UnknownServerError,
 )
 from millstream.groups.commands import CommitOffsets, ConsumerHeartbeat, PartitionOffset, TopicOffsets
-from millstream.groups.consumer.group import ConsumerGroup
-from millstream.groups.coordinator import GroupCoordinatorShard
 from millstream.groups.offsets.records import OFFSET_KEY_START
 from millstream.groups.settings import GroupSettings
+from millstream.groups.shard import GroupCoordinatorShard
 from millstream.wire.batch import read_header
 from millstream.wire.records import decode_records, split_batches
 from millstream.wire.requests.list_groups import ListGroupsRequest
@@ -147,7 +146,7 @@ async def test_heartbeats_of_one_turn_are_one_batch_and_answered_after_it(tmp_pa
         assert [member.fields[0]["member_epoch"] for member in members] == [1, 2, 3, 4, 5]
         assert described.fields == [{"error_code": 0}]
         (batch,) = batches_of(context)
-        again = GroupCoordinatorShard(GroupSettings(), consumer_group=ConsumerGroup)
+        again = GroupCoordinatorShard(GroupSettings())
         for record in decode_records(batch):
             again.apply(CoordinatorRecord(record.key or b"", record.value))
         assert again.describe_consumer("group") == context.shard.describe_consumer("group")

@@ -9,6 +9,8 @@ from millstream.broker.coordinators.loader import replay
 from millstream.coordinator_shard import CoordinatorRecord
 from millstream.groups.classic.records import GroupMetadata, MemberRecord, group_metadata_record
 from millstream.groups.offsets.records import CommittedOffset, encode_offset_key, encode_offset_value
+from millstream.groups.settings import GroupSettings
+from millstream.groups.shard import GroupCoordinatorShard
 from tests.unit.broker.group_client import find, group_server
 
 
@@ -23,7 +25,7 @@ async def test_every_record_is_applied_in_order_whatever_is_read_at_once(tmp_pat
         context = server._groups.runtime.context("group")
         for offset in range(20):
             context._append([committed("group", offset), committed(f"group-{offset}", offset)])
-        shard = server._groups._new_shard()
+        shard = GroupCoordinatorShard(GroupSettings())
         with ThreadPoolExecutor(1) as executor:
             assert await replay(context.partition, shard, executor=executor, chunk_bytes=chunk_bytes) == 40
         shard.loaded(0)
@@ -39,7 +41,7 @@ async def test_record_that_makes_no_sense_is_told_and_passed_over(tmp_path: Path
         context._append(
             [CoordinatorRecord(b"\x00\x01", b"cut off"), committed("group", 7), CoordinatorRecord(b"\x00\x63", b"a kind of the future")]
         )
-        shard = server._groups._new_shard()
+        shard = GroupCoordinatorShard(GroupSettings())
         with caplog.at_level(logging.ERROR), ThreadPoolExecutor(1) as executor:
             assert await replay(context.partition, shard, executor=executor, chunk_bytes=1000) == 3
         assert "a record of the batch at offset 0 is passed over" in caplog.text
@@ -55,7 +57,7 @@ async def test_generation_that_names_a_member_twice_keeps_nobody_else_from_being
         await find(server)
         context = server._groups.runtime.context("group")
         context._append([group_metadata_record("odd", GroupMetadata("consumer", 1, "range", "member", 0, twice)), committed("group", 7)])
-        shard = server._groups._new_shard()
+        shard = GroupCoordinatorShard(GroupSettings())
         with ThreadPoolExecutor(1) as executor:
             assert await replay(context.partition, shard, executor=executor, chunk_bytes=1000) == 2
         shard.loaded(0)
@@ -72,7 +74,7 @@ async def test_batch_that_is_rotten_is_told_and_passed_over(tmp_path: Path, capl
         content = bytearray(segment.read_bytes())
         content[70] ^= 0xFF
         segment.write_bytes(content)
-        shard = server._groups._new_shard()
+        shard = GroupCoordinatorShard(GroupSettings())
         with caplog.at_level(logging.ERROR), ThreadPoolExecutor(1) as executor:
             await replay(context.partition, shard, executor=executor, chunk_bytes=1000)
         assert "the batch at offset 0 is passed over" in caplog.text
@@ -96,6 +98,6 @@ async def test_loop_goes_on_while_a_long_log_is_read(tmp_path: Path, monkeypatch
 
         counting = asyncio.create_task(count())
         with ThreadPoolExecutor(1) as executor:
-            await replay(context.partition, server._groups._new_shard(), executor=executor, chunk_bytes=1_000_000)
+            await replay(context.partition, GroupCoordinatorShard(GroupSettings()), executor=executor, chunk_bytes=1_000_000)
         counting.cancel()
         assert turns >= 10
