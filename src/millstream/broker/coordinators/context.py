@@ -175,6 +175,8 @@ class CoordinatorContext(Generic[ShardT]):
 
     def fail(self, error: KafkaError) -> None:
         """What the machine knows is not what the log says, or the log is gone: unload it, and see whether loading it again can help."""
+        if self._shard is not None:
+            logger.error("%s-%d: its coordinator stops: %s", self.partition.topic, self.partition.index, error)
         self.unload(error)
         self._on_failed(self)
 
@@ -187,7 +189,6 @@ class CoordinatorContext(Generic[ShardT]):
         if batch is not None:
             _fail(batch.replies, NotCoordinator(str(error)))
         if shard is not None:
-            logger.error("%s-%d: its coordinator stops: %s", self.partition.topic, self.partition.index, error)
             _send(shard.unloaded().replies)
 
     def close(self) -> None:

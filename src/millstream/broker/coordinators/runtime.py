@@ -123,6 +123,7 @@ class CoordinatorRuntime(Generic[ShardT]):
         hosted = self._replicas.topic(self._topic)
         led = {} if hosted is None else {index: one for index, one in hosted.partitions.items() if one.is_leader}
         for index in [index for index in self._contexts if index not in led]:
+            logger.info("%s-%d is led by another broker: its coordinator here stops", self._topic, index)
             self._contexts.pop(index).unload(NotCoordinator(f"another broker leads {self._topic}-{index}"))
         added = []
         for index, partition in sorted(led.items()):

@@ -186,7 +186,7 @@ async def test_shard_that_is_given_up_fails_what_was_not_written(tmp_path: Path)
         assert context.partition.log.log_end_offset == 0
 
 
-async def test_mistake_of_ours_while_heartbeats_are_written_leaves_nobody_waiting(
+async def test_mistake_of_ours_while_heartbeats_are_written_leaves_no_client_waiting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with context_in(tmp_path) as (context, groups):

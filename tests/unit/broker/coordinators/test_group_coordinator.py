@@ -122,7 +122,7 @@ async def test_member_may_go_on_after_a_restart(tmp_path: Path) -> None:
         assert await heartbeat(server, "another", generation) != 0
 
 
-async def test_while_groups_are_loaded_clients_are_told_to_wait_and_heartbeats_are_fine(
+async def test_while_groups_are_loaded_clients_have_to_wait_and_heartbeats_are_fine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with group_server(tmp_path) as server:
@@ -226,7 +226,7 @@ async def test_shard_whose_append_failed_says_so_and_is_loaded_again(tmp_path: P
         assert await commit(server, 9) == 0
 
 
-async def test_member_that_waits_is_told_when_its_shard_is_given_up(tmp_path: Path) -> None:
+async def test_member_that_waits_is_answered_when_its_shard_is_given_up(tmp_path: Path) -> None:
     async with group_server(tmp_path, options={"group.initial.rebalance.delay.ms": "60000"}) as server:
         await find(server)
         joins = asyncio.create_task(join(server))

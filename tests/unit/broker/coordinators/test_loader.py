@@ -34,7 +34,7 @@ async def test_every_record_is_applied_in_order_whatever_is_read_at_once(tmp_pat
         assert found["topics"] == shard.fetch_offsets("group-19", [("orders", None, [0])])["topics"]
 
 
-async def test_record_that_makes_no_sense_is_told_and_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_record_that_makes_no_sense_is_logged_and_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with group_server(tmp_path) as server:
         await find(server)
         context = server._groups.runtime.context("group")
@@ -50,7 +50,7 @@ async def test_record_that_makes_no_sense_is_told_and_passed_over(tmp_path: Path
         assert shard.group_count == 1
 
 
-async def test_generation_that_names_a_member_twice_keeps_nobody_else_from_being_read(tmp_path: Path) -> None:
+async def test_generation_that_names_a_member_twice_keeps_no_other_group_from_being_read(tmp_path: Path) -> None:
     """Written by a tool, or by a broker with a bug: the partition, and all that are loaded after it, would stay without a coordinator."""
     twice = tuple(MemberRecord("member", instance, "client", "/host", 1000, 1000, b"", b"") for instance in ("one", "two", None))
     async with group_server(tmp_path) as server:
@@ -64,7 +64,7 @@ async def test_generation_that_names_a_member_twice_keeps_nobody_else_from_being
         assert shard.group_count == 2
 
 
-async def test_batch_that_is_rotten_is_told_and_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_batch_that_is_rotten_is_logged_and_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with group_server(tmp_path) as server:
         await find(server)
         context = server._groups.runtime.context("group")
