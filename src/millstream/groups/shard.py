@@ -51,7 +51,7 @@ class GroupCoordinatorShard:
         self._groups = KnownGroups(settings)
         self._membership = Membership(self._groups, settings)
         self._offsets = OffsetStore()
-        self._expiry = OffsetExpiry(self._groups, self._offsets, settings=settings, delete=self._delete)
+        self._expiry = OffsetExpiry(self._groups, self._offsets, settings)
         self._image: TopicImage | None = None
 
     # --- replay -------------------------------------------------------------------------------------------------------------------------
@@ -202,16 +202,13 @@ class GroupCoordinatorShard:
         try:
             group = self._groups.existing(command.group_id)
             group.check_deletion()
-            self._delete(group, outcome)
+            # Offsets first: whatever part of this survives a crash, a group that still has offsets can be deleted again.
+            self._offsets.remove_group(command.group_id, outcome=outcome)
+            self._groups.forget(group, outcome)
         except KafkaError as error:
             error_code = error.code
         outcome.reply(waiter, {"group_id": command.group_id, "error_code": error_code})
         return outcome
-
-    def _delete(self, group: Group, outcome: Outcome) -> None:
-        """Offsets first: whatever part of this survives a crash, a group that still has offsets can be deleted again."""
-        self._offsets.remove_group(group.group_id, outcome=outcome)
-        self._groups.forget(group, outcome)
 
     # --- time and topics ----------------------------------------------------------------------------------------------------------------
 
@@ -328,8 +325,3 @@ class GroupCoordinatorShard:
             for group in self._groups
             if (not wanted_states or group.state.lower() in wanted_states) and (not wanted_types or group.group_type in wanted_types)
         ]
-
-    @property
-    def group_count(self) -> int:
-        """How many groups there are."""
-        return len(self._groups)

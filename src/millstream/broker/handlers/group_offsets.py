@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from millstream.wire.requests.offset_delete import OffsetDeleteRequest
     from millstream.wire.requests.offset_fetch import (
         OffsetFetchRequest,
-        OffsetFetchRequestGroup,
         OffsetFetchRequestTopic,
         OffsetFetchRequestTopics,
     )
@@ -89,12 +88,12 @@ class GroupOffsetsFamily:
         wanted = {(group.group_id, group.topics): group for group in message.groups}.values()
         gathered = GatheredReply(reply, len(wanted), lambda groups: {"groups": groups})
         for number, group in enumerate(wanted):
-            part = gathered.part(number, _refuse_fetch_of(group.group_id))
             if version >= _FIRST_FETCH_BY_ID:
-                self._fetch_by_id(group, part)
+                topics, unknown = _topics_by_id(group.topics, self._groups.image)
             else:
-                topics = _topics_by_name(group.topics)
-                self._fetch(group.group_id, topics, part, member_id=group.member_id, member_epoch=group.member_epoch)
+                topics, unknown = _topics_by_name(group.topics), None
+            part = gathered.part(number, _refuse_fetch_of(group.group_id))
+            self._fetch(group.group_id, topics, part, unknown=unknown, member=(group.member_id, group.member_epoch))
         return reply.result()
 
     def _fetch(
@@ -103,25 +102,20 @@ class GroupOffsetsFamily:
         topics: list[AskedTopic] | None,
         reply: Answerable,
         *,
-        member_id: str | None = None,
-        member_epoch: int = -1,
+        unknown: list[Fields] | None = None,
+        member: tuple[str | None, int] = (None, -1),
     ) -> None:
-        self._groups.runtime.read(
-            group_id, lambda shard: shard.fetch_offsets(group_id, topics, member_id=member_id, member_epoch=member_epoch), reply
-        )
-
-    def _fetch_by_id(self, group: "OffsetFetchRequestGroup", reply: Answerable) -> None:
-        topics, unknown = (None, []) if group.topics is None else _topics_by_id(group.topics, self._groups.image)
+        """Ask the group for its positions; `unknown` are the answers for ids of no topic, if it is asked by id."""
 
         def question(shard: GroupCoordinatorShard) -> Fields:
-            fields = shard.fetch_offsets(group.group_id, topics, member_id=group.member_id, member_epoch=group.member_epoch)
-            if fields["error_code"]:
+            fields = shard.fetch_offsets(group_id, topics, member_id=member[0], member_epoch=member[1])
+            if unknown is None or fields["error_code"]:
                 return fields
             # A topic that is gone has no id any more to be called by.
             found = [topic for topic in cast("list[Fields]", fields["topics"]) if topic["topic_id"] is not None]
             return {**fields, "topics": [*found, *unknown]}
 
-        self._groups.runtime.read(group.group_id, question, reply)
+        self._groups.runtime.read(group_id, question, reply)
 
     @api(ApiKey.OFFSET_DELETE, 0, 0)
     def offset_delete(self, request: Request) -> Sequence[Chunk] | None:
@@ -206,7 +200,9 @@ def _topics_by_name(asked: "Iterable[OffsetFetchRequestTopic | OffsetFetchReques
     return None if asked is None else [(topic.name, None, topic.partition_indexes) for topic in asked]
 
 
-def _topics_by_id(asked: "Iterable[OffsetFetchRequestTopics]", image: TopicImage) -> tuple[list[AskedTopic], list[Fields]]:
+def _topics_by_id(asked: "Iterable[OffsetFetchRequestTopics] | None", image: TopicImage) -> tuple[list[AskedTopic] | None, list[Fields]]:
+    if asked is None:
+        return None, []
     known: list[AskedTopic] = []
     unknown: list[Fields] = []
     for topic in asked:

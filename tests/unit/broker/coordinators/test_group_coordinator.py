@@ -231,7 +231,7 @@ async def test_member_that_waits_is_answered_when_its_shard_is_given_up(tmp_path
         await find(server)
         joins = asyncio.create_task(join(server))
         context = context_of(server)
-        await eventually(lambda: context.shard.group_count)
+        await eventually(context.shard.list_groups)
         context.fail(KafkaError("for a test"))
         with pytest.raises(AssertionError):
             await joins
