@@ -21,8 +21,8 @@ from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.logger_levels import LoggerLevels
 from millstream.broker.cluster.registration import Registration, prepare_tree, recall_directories, remember_directories
 from millstream.broker.cluster.topic_creation import TopicCreation
-from millstream.broker.coordinators.group_configs import GroupConfigs, group_settings
-from millstream.broker.coordinators.group_coordinator import GroupCoordinator
+from millstream.broker.coordinators.group_configs import GroupConfigs
+from millstream.broker.coordinators.group_coordinator import GroupCoordinator, group_settings
 from millstream.broker.handlers.acls import AclsFamily
 from millstream.broker.handlers.api_versions import ApiVersionsFamily
 from millstream.broker.handlers.configs import ConfigsFamily

@@ -20,7 +20,7 @@ from millstream.broker.network.outbox import Chunk
 from millstream.clock import Clock
 from millstream.cluster.replicas import Replicas
 from millstream.coordination.cluster_view import ClusterView, TopicState
-from millstream.errors import CoordinatorNotAvailable, KafkaError, TopicAlreadyExists
+from millstream.errors import CoordinatorNotAvailable, KafkaError, TopicAlreadyExists, UsageError
 from millstream.groups.commands import ConsumerHeartbeat, GroupCommand
 from millstream.groups.settings import GroupSettings
 from millstream.groups.shard import GroupCoordinatorShard
@@ -32,6 +32,18 @@ logger = logging.getLogger(__name__)
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 CREATION_TIMEOUT_MS: Final = 10_000
+MAX_GROUPS = 1_000_000
+"""Groups in all. Kafka has no limit; a client that makes up group ids would fill the memory."""
+_MINUTE_MS = 60_000
+_ORDERED = (
+    ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+    ("group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"),
+    ("group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"),
+    ("group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
+    ("group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"),
+    ("group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
+)
+"""The first of each pair must not be above the second."""
 
 
 class GroupCoordinator:
@@ -114,6 +126,28 @@ class GroupCoordinator:
 
     def _show_topics(self, context: CoordinatorContext[GroupCoordinatorShard], *, changed: Collection[str] | None = None) -> None:
         context.write(lambda shard, now_ms: shard.topics_changed(self.image, now_ms, changed=changed))
+
+
+def group_settings(settings: BrokerSettings) -> GroupSettings:
+    """What the options say, which are read once, at start, as in Kafka; UsageError if they contradict each other."""
+    for lower, upper in _ORDERED:
+        if settings.integer(lower) > settings.integer(upper):
+            raise UsageError(f"{lower}={settings.integer(lower)} is above {upper}={settings.integer(upper)}")
+    return GroupSettings(
+        min_session_timeout_ms=settings.integer("group.min.session.timeout.ms"),
+        max_session_timeout_ms=settings.integer("group.max.session.timeout.ms"),
+        initial_rebalance_delay_ms=settings.integer("group.initial.rebalance.delay.ms"),
+        max_group_size=settings.integer("group.max.size"),
+        max_groups=max(MAX_GROUPS // settings.integer("offsets.topic.num.partitions"), 1),
+        offset_metadata_max_bytes=settings.integer("offset.metadata.max.bytes"),
+        offsets_retention_ms=settings.integer("offsets.retention.minutes") * _MINUTE_MS,
+        offsets_retention_check_interval_ms=settings.integer("offsets.retention.check.interval.ms"),
+        consumer_session_timeout_ms=settings.integer("group.consumer.session.timeout.ms"),
+        consumer_heartbeat_interval_ms=settings.integer("group.consumer.heartbeat.interval.ms"),
+        consumer_max_group_size=settings.integer("group.consumer.max.size"),
+        consumer_assignors=settings.elements("group.consumer.assignors"),
+        consumer_migration_policy=(settings.text("group.consumer.migration.policy") or "").lower(),
+    )
 
 
 def offsets_topic_configs(settings: BrokerSettings) -> dict[str, str]:
