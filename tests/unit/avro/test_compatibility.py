@@ -93,12 +93,12 @@ def test_the_reader_understands(reader: Any, writer: Any) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_breaks_is_told_with_its_place(reader: Any, writer: Any, kind: str, pointer: str, path: str) -> None:
+def test_what_breaks_is_reported_with_its_place(reader: Any, writer: Any, kind: str, pointer: str, path: str) -> None:
     first = found(reader, writer)[0]
     assert (first.kind, first.pointer, first.path) == (kind, pointer, path)
 
 
-def test_everything_that_breaks_is_told() -> None:
+def test_everything_that_breaks_is_reported() -> None:
     reader = record(field("a", "int"), field("b", "int"), field("c", "int"))
     assert [one.path for one in found(reader, record(field("a", "string")))] == ["R.a", "R.b", "R.c"]
 
