@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 from crc32c import crc32c
 
+from millstream.arrow.kernels.compiled import Bytes, Ints
 from millstream.arrow.kernels.record_kernel import (
     ATTRIBUTES,
     BASE_OFFSET,
@@ -36,8 +36,6 @@ from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import CODEC_MASK, CONTROL, CRC_START, TRANSACTIONAL
 from millstream.wire.compression import codec_of, decompress
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
 AbortedTransactions = Sequence[tuple[int, int]]
 
 _BATCHES_AT_ONCE: Final = 4096

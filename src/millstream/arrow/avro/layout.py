@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from millstream.arrow.avro.column_types import column_branches, column_decimal
 from millstream.arrow.kernels.avro_kernel import COUNT, DATA, NODE_FIELDS, SIZE, VALIDITY
+from millstream.arrow.kernels.compiled import Bytes, Ints
 from millstream.avro.schema import Array, Map, Primitive, Record, Schema, Union
 
 NOTHING, BITS, WORDS, LONGS, DECIMALS, BYTES, LIST, STRUCT = range(8)
@@ -37,8 +37,6 @@ _KINDS: Final = {
     "fixed": BYTES,
     "enum": BYTES,
 }
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(eq=False, slots=True)
