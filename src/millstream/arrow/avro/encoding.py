@@ -1,7 +1,7 @@
 """Columns of Arrow as Avro messages, by any schema that columns can fit: a column at a time, without an object per row.
 
     null, boolean, int, long, float, double, bytes, string, fixed, enum      columns of that type, or of one that Avro promotes to it
-    decimal, date, time-*, timestamp-*, local-timestamp-*, uuid              columns of Spark's type for it; uuid is a string
+    decimal, date, time-*, timestamp-*, local-timestamp-*, uuid              columns of Arrow's type for it; uuid is a string
     array, map, record                                                       lists, maps with strings for keys, structs
     union                                                                    null, and the first other branch that fits the column
 

@@ -3,7 +3,7 @@
 All messages of a query are brought to one schema, the reader's, so there is one layout, whatever schemas they were written with.
 
     node kind   buffers, besides a bit per entry that says whether it is valid
-    NOTHING     none                                  void
+    NOTHING     none                                  null
     BITS        a bit per entry                       boolean
     WORDS       four bytes per entry                  int, float, date
     LONGS       eight bytes per entry                 long, double, timestamps

@@ -1,6 +1,6 @@
 """A small machine that reads Avro messages into the buffers of Arrow arrays.
 
-Its programs are made by `avro_program` from a writer's and the reader's schema; each operation is four numbers. It runs twice over the
+Its programs are made by `avro.program` from a writer's and the reader's schema; each operation is four numbers. It runs twice over the
 messages: first it only counts entries and bytes per node and finds out which messages are broken, then, with arrays of exactly the right
 size, it writes. A message is whole if its program comes to its end exactly where the message does. A broken one, and a null, becomes a null
 in the column.
