@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from millstream.arrow.binary_columns import Rows, binary_column, no_headers, null_column
+from millstream.arrow.kernels.batch_kernels import row_sizes
 from millstream.client.errors import BrokerUnavailable
-from millstream.spark.formats.binary_columns import Rows, binary_column, no_headers, null_column
-from millstream.spark.kernels.batch_kernels import row_sizes
 from millstream.spark.sink.batch_encoding import BatchPacker
 from millstream.spark.sink.delivery import DeliveryFailed
 from millstream.spark.sink.producer_settings import Compression, ProducerSettings

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from millstream.arrow.kernels.record_kernel import WITH_VALUE
 from millstream.client.cluster import Cluster
 from millstream.client.list_offsets import OffsetAndTime
 from millstream.offset import EARLIEST
-from millstream.spark.kernels.record_kernel import WITH_VALUE
 from millstream.spark.source.data_loss import DataLoss
 from millstream.spark.source.options import parse_read_options
 from millstream.spark.source.planning import Slice

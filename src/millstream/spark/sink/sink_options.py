@@ -12,11 +12,12 @@ from typing import Final
 
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructField, StructType
 
+from millstream.arrow.columns import FieldColumns
 from millstream.errors import UsageError
 from millstream.registry.addresses import Addresses
 from millstream.spark.sink.producer_settings import ProducerSettings, parse_producer_settings
 from millstream.spark.source.options import KNOWN as READ_OPTIONS
-from millstream.spark.source.options import SERVERS, Format, parse_servers, registry_addresses
+from millstream.spark.source.options import SERVERS, parse_servers, registry_addresses
 from millstream.spark.source.positions import OptionError
 
 SINK_OPTIONS: Final = (
@@ -46,26 +47,14 @@ class SchemaError(UsageError):
 
 
 @dataclass(frozen=True, slots=True)
-class FieldPlan:
-    """Where keys or values come from: one column, or several as a record; how they are written; and, for Avro, by which schema."""
-
-    format: Format
-    columns: tuple[int, ...]
-    is_record: bool
-    """Whether the columns make a record together; otherwise there is one of them, or none."""
-    schema: str | None = None
-    subject: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class SinkPlan:
     """Everything a write was asked for, checked against the schema of its rows; columns are positions in it."""
 
     producer: ProducerSettings
     schema: StructType
     topic: str | None
-    key: FieldPlan
-    value: FieldPlan
+    key: FieldColumns
+    value: FieldColumns
     topic_column: int | None
     partition_column: int | None
     headers_column: int | None
@@ -151,26 +140,26 @@ def _topic(options: Mapping[str, str], columns: Mapping[str, int], schema: Struc
     return None
 
 
-def _plan_field(field: str, options: Mapping[str, str], columns: Mapping[str, int], schema: StructType) -> FieldPlan:
+def _plan_field(field: str, options: Mapping[str, str], columns: Mapping[str, int], schema: StructType) -> FieldColumns:
     text = options.get(f"{field}.format", "binary").lower()
     if text not in FORMATS:
         raise OptionError(f"{field}.format", f"{text!r} is none of {', '.join(FORMATS)}")
     position = columns.get(field)
     if text == "avro":
-        return FieldPlan(
+        return FieldColumns(
             "avro", *_sources(field, position, columns, schema), options.get(f"{field}.schema"), options.get(f"{field}.subject")
         )
     if text == "json":
-        return FieldPlan("json", *_sources(field, position, columns, schema))
+        return FieldColumns("json", *_sources(field, position, columns, schema))
     if position is None:
         if field == "value":
             raise SchemaError(
                 "the rows have no column `value`: name one so, or set value.format to json or avro to write all columns as one value"
             )
-        return FieldPlan("binary", (), is_record=False)
+        return FieldColumns("binary", (), is_record=False)
     if text == "binary":
         _check_type(schema, position, (StringType, BinaryType), "string or binary", hint=f", or set {field}.format to string, json or avro")
-    return FieldPlan("string" if text == "string" else "binary", (position,), is_record=False)
+    return FieldColumns("string" if text == "string" else "binary", (position,), is_record=False)
 
 
 def _sources(field: str, position: int | None, columns: Mapping[str, int], schema: StructType) -> tuple[tuple[int, ...], bool]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from millstream.arrow.columns import Format, Mode
 from millstream.errors import UsageError
 from millstream.offset import EARLIEST, LATEST
 from millstream.registry.addresses import Addresses, parse_addresses
@@ -24,9 +25,6 @@ from millstream.spark.source.positions import (
     parse_timestamps_option,
 )
 from millstream.spark.source.topic_selection import TopicSelection, parse_selection
-
-Format = Literal["binary", "string", "json", "avro"]
-Mode = Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"]
 
 SERVERS: Final = "kafka.bootstrap.servers"
 KNOWN: Final = (

@@ -8,7 +8,7 @@ option `columns` or by a schema of its own, are not built: Spark tells a Python 
 """
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from pyspark.sql.types import (
     ArrayType,
@@ -22,14 +22,12 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from millstream.arrow.columns import CORRUPT_COLUMNS, Field, Mode
 from millstream.registry.addresses import Addresses
-from millstream.spark.source.options import FieldOptions, Mode, ReadOptions
+from millstream.spark.source.options import FieldOptions, ReadOptions
 from millstream.spark.source.positions import OptionError
 
-Field = Literal["key", "value"]
-
 HEADERS: Final = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
-CORRUPT_COLUMNS: Final[dict[str, Field]] = {"corrupt_key": "key", "corrupt_value": "value"}
 _COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers", *CORRUPT_COLUMNS)
 _PLAIN: Final[dict[str, DataType]] = {
     "topic": StringType(),
@@ -95,9 +93,11 @@ def field_type(plan: FieldPlan) -> DataType | str:
         case "json":
             return f"STRUCT<{plan.options.schema}>"
         case "avro":
-            from millstream.spark.formats.avro_spark_types import spark_type  # only who reads Avro needs it
+            from pyspark.sql.pandas.types import from_arrow_type  # only who reads Avro needs Arrow here
 
-            return spark_type(plan.avro)
+            from millstream.arrow.avro.column_types import arrow_type, parse_avro
+
+            return from_arrow_type(arrow_type(parse_avro(plan.avro)))
 
 
 def check_schema(schema: StructType, plan: ReadPlan) -> None:

@@ -4,11 +4,12 @@ The Avro schema that a query reads with is the latest of its subject at this mom
 the whole query, whatever is registered later: messages of other schemas are brought to it.
 """
 
+from millstream.arrow.columns import Field
 from millstream.registry.client import RegistryClient
 from millstream.registry.errors import RegistryError
 from millstream.spark.source.options import FieldOptions, ReadOptions
 from millstream.spark.source.positions import OptionError
-from millstream.spark.source.read_plan import Field, FieldPlan, ReadPlan
+from millstream.spark.source.read_plan import FieldPlan, ReadPlan
 
 
 def make_plan(options: ReadOptions) -> ReadPlan:
@@ -20,12 +21,11 @@ def _plan_field(name: Field, options: ReadOptions) -> FieldPlan:
     field: FieldOptions = getattr(options, name)
     if field.format != "avro":
         return FieldPlan(field)
-    from millstream.spark.formats.avro_spark_types import spark_type  # only who reads Avro needs it
-    from millstream.spark.formats.avro_type import BadSchema
+    from millstream.arrow.avro.column_types import BadSchema, arrow_type, parse_avro  # only who reads Avro needs it
 
     schemas = (field.schema,) if field.schema is not None else _find_schemas(name, field, options)
     try:
-        spark_type(schemas)
+        arrow_type(parse_avro(schemas))
     except BadSchema as error:
         where = f"{name}.schema" if field.schema is not None else f"{name}.subject"
         raise OptionError(where, f"the schema cannot be read with: {error}") from None

@@ -4,15 +4,18 @@ Only tasks import this: numba and Arrow take a second, and the processes that pl
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from millstream.spark.kernels.compiled import tell_if_slow
+from millstream.arrow.columns import Field
+from millstream.arrow.field_decoding import FieldFormat, make_format
+from millstream.arrow.kernels.compiled import warn_if_slow
+from millstream.arrow.row_builder import RowBuilder
 from millstream.spark.source.options import ReadOptions
 from millstream.spark.source.read_plan import ReadPlan
-from millstream.spark.source.row_builder import RowBuilder
 from millstream.spark.source.slice_partition import SlicePartition
 from millstream.spark.source.slice_reader import SliceReader
 from millstream.spark.worker_clusters import cluster_for
@@ -20,13 +23,25 @@ from millstream.spark.worker_clusters import cluster_for
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_FIELDS: Final[tuple[Field, ...]] = ("key", "value")
+
 
 def read_rows(options: ReadOptions, plan: ReadPlan, schema: StructType, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
     """The rows of a task. Spark makes up an empty task for a read that has none."""
     if partition.value is None:
         return
     assert isinstance(partition, SlicePartition), "driver and worker have the same millstream"
-    tell_if_slow()
-    builder = RowBuilder(plan, schema, partition.slice.place)
+    warn_if_slow()
+    columns = to_arrow_schema(schema, timezone="UTC")
+    builder = RowBuilder(columns, partition.slice.place, formats=_formats(plan, columns), mode=plan.mode)
     for records in SliceReader(cluster_for(options), options, partition.slice, wanted=builder.wanted).read():
         yield builder.build(records)
+
+
+def _formats(plan: ReadPlan, columns: "pa.Schema") -> dict[Field, FieldFormat]:
+    formats: dict[Field, FieldFormat] = {}
+    for name in _FIELDS:
+        if name in columns.names:
+            field, kind = plan.field(name), columns.field(name).type
+            formats[name] = make_format(field.options.format, kind, schemas=field.avro, registry=plan.registry)
+    return formats

@@ -14,6 +14,9 @@ from typing import Final
 
 import numpy as np
 
+from millstream.arrow.kernels.record_kernel import HEADER_SIZE, find_next_offset
+from millstream.arrow.record_buffers import RecordBuffers
+from millstream.arrow.slice_decoder import SliceDecoder
 from millstream.client.cluster import Cluster
 from millstream.client.connection import Connection
 from millstream.client.conversation import Pending
@@ -21,12 +24,9 @@ from millstream.client.errors import BrokerUnavailable
 from millstream.client.fetch import READ_COMMITTED, READ_UNCOMMITTED, FetchAnswer, FetchedPartition, FetchFrom, FetchRequest
 from millstream.errors import KafkaError, OffsetOutOfRange, UnknownTopicOrPartition
 from millstream.offset import EARLIEST, LATEST
-from millstream.spark.formats.record_buffers import RecordBuffers
-from millstream.spark.kernels.record_kernel import HEADER_SIZE, find_next_offset
 from millstream.spark.source.data_loss import report_data_loss
 from millstream.spark.source.options import ReadOptions
 from millstream.spark.source.planning import Slice
-from millstream.spark.source.slice_decoder import SliceDecoder
 from millstream.topic_partition import TopicPartition
 
 _MAX_WAIT_MS: Final = 500
