@@ -281,7 +281,7 @@ async def test_a_produce_that_waits_for_the_disk_is_told_when_the_disk_fails(tmp
 async def test_a_disk_that_fails_in_a_thread_ends_the_broker_on_the_loop(tmp_path: Path) -> None:
     async with running(tmp_path) as server:
         error = OSError(errno.EIO, "input/output error")
-        await asyncio.to_thread(server._logs.directories[0].fail, "writing a checkpoint", error)
+        await asyncio.to_thread(server._storage.logs.directories[0].fail, "writing a checkpoint", error)
         with pytest.raises(StorageError):
             async with asyncio.timeout(20):
                 await server.stopped()
@@ -302,7 +302,7 @@ async def test_listening_on_all_addresses_advertises_the_name_of_the_machine(tmp
     options = ServerOptions(listen_host="0.0.0.0", listen_port=0, coordination_port=0, data=(tmp_path,))
     with caplog.at_level(logging.WARNING):
         async with BrokerServer(options) as server:
-            assert server._watcher.view.brokers[1].host == socket.gethostname()
+            assert server._cluster.view().brokers[1].host == socket.gethostname()
     assert "--advertise" in caplog.text
 
 
