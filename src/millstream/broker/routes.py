@@ -75,8 +75,6 @@ ROUTES: dict[type, tuple[Callable[..., Any], ...]] = {
     LogDirectoriesFamily: (LogDirectoriesFamily.describe_log_dirs,),
 }
 
-SESSION_MIN_IDLE_MS = 120_000
-
 
 def apis() -> list[Api]:
     """What is answered, by key."""
@@ -89,6 +87,7 @@ def make_handlers(
     cluster: ClusterMembership,
     groups: Groups,
     *,
+    fetch_sessions: FetchSessions,
     settings: LiveSettings,
     clock: Clock,
     spawn: Spawn,
@@ -96,12 +95,11 @@ def make_handlers(
 ) -> list[Handler]:
     """A handler for every API, each with the few collaborators of its family."""
     replicas, controller, view = storage.replicas, cluster.controller, cluster.view
-    max_sessions = settings.current.integer("max.incremental.fetch.session.cache.slots")
     families = (
         ProduceFamily(replicas, clock, turns=RecordTurns(storage.read_threads), spawn=spawn),
         FetchFamily(
             replicas,
-            sessions=FetchSessions(max_sessions=max_sessions, min_idle_ms=SESSION_MIN_IDLE_MS),
+            sessions=fetch_sessions,
             loader=RegionLoader(storage.read_threads),
             clock=clock,
             max_bytes=settings.current.integer("fetch.max.bytes"),

@@ -19,6 +19,8 @@ from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.membership import ClusterMembership
 from millstream.broker.coordinators.group_settings import group_settings
 from millstream.broker.coordinators.groups import Groups
+from millstream.broker.handlers.fetch_sessions import FetchSessions
+from millstream.broker.metrics import metrics_of
 from millstream.broker.network.descriptors import Descriptors, raise_descriptor_limit
 from millstream.broker.network.listener import ConnectionLimits, Listener
 from millstream.broker.network.router import Router
@@ -98,11 +100,13 @@ class BrokerServer:
             executor=storage.read_threads,
             spawn=spawn,
         )
+        fetch_sessions = FetchSessions(max_sessions=settings.current.integer("max.incremental.fetch.session.cache.slots"))
         handlers = make_handlers(
             storage,
             self._tree.session,
             self._cluster,
             self._groups,
+            fetch_sessions=fetch_sessions,
             settings=settings,
             clock=clock,
             spawn=spawn,
@@ -115,6 +119,7 @@ class BrokerServer:
             clock=clock,
             max_connections=lambda: self._descriptors.max_connections(len(storage.logs)),
         )
+        self.metrics = metrics_of(storage, self._listener, fetch_sessions)
 
     async def _start(self) -> None:
         at_stop, spawn = self._exit, self._tasks.spawn

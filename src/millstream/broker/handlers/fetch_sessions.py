@@ -26,6 +26,7 @@ MAX_EPOCH = 2**31 - 1
 MAX_PARTITIONS = 500_000
 """In all sessions together, at some 200 bytes each: whoever comes later has no session."""
 FIRST_VERSION_WITH_TOPIC_ID = 13
+MIN_IDLE_MS = 120_000
 
 TopicKey = str | bytes
 PartitionKey = tuple[TopicKey, int]
@@ -120,7 +121,7 @@ class FetchSession:
 class FetchSessions:
     """All sessions of this broker."""
 
-    def __init__(self, *, max_sessions: int, min_idle_ms: int) -> None:
+    def __init__(self, *, max_sessions: int, min_idle_ms: int = MIN_IDLE_MS) -> None:
         self._max_sessions = max_sessions
         self._min_idle_ms = min_idle_ms
         self._sessions: dict[int, FetchSession] = {}

@@ -61,6 +61,7 @@ class Listener:
         """How many there are descriptors for, besides those that files need."""
         self._has_told_of_descriptors = False
         self.connections: dict[Connection, int] = {}
+        self.bytes_of_closed = 0
         self._handler = handler
         self._clock = clock
         self._buffers = ReceiveBuffers(max_held_bytes=limits.max_held_bytes)
@@ -154,6 +155,7 @@ class Listener:
 
     def _closed(self, connection: Connection) -> None:
         if self.connections.pop(connection, None) is not None:
+            self.bytes_of_closed += connection.bytes_received
             host = connection.host
             self._per_address[host] -= 1
             if not self._per_address[host]:
