@@ -1,7 +1,7 @@
 """What can be read off a broker, by the names of Kafka's metrics: the one list that an endpoint or a console reads.
 
-There are no callbacks for counting. Each part keeps plain integers of what it does (`Connection.bytes_received`) or has something with a length,
-and a reader fetches them when asked: a metric costs nothing until then. A new one is an integer in its owner and a line here.
+There are no callbacks for counting. Each part keeps plain integers of what it does (`Connection.bytes_received`) or has a length, and a
+reader fetches them when asked: a metric costs nothing until then. A new one is an integer in its owner and a line here.
 """
 
 from collections.abc import Callable, Mapping

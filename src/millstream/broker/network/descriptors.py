@@ -13,7 +13,7 @@ other. A connection that would go beyond that is refused before it takes what a 
 """
 
 import resource
-from dataclasses import dataclass
+from typing import NamedTuple
 
 OWN = 32
 MOST_RESERVE = 512
@@ -23,8 +23,7 @@ UNLIMITED = 10_240
 """What an unlimited process is taken to have."""
 
 
-@dataclass(frozen=True, slots=True)
-class Descriptors:
+class Descriptors(NamedTuple):
     """How the descriptors of a process are shared out."""
 
     limit: int
