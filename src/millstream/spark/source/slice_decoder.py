@@ -12,7 +12,6 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from crc32c import crc32c
 
 from millstream.errors import CorruptMessage, KafkaError
 from millstream.spark.formats.record_buffers import BYTE_CAPACITY, ROW_CAPACITY, RecordBuffers
@@ -35,6 +34,7 @@ from millstream.spark.kernels.record_kernel import (
 from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import CODEC_MASK, CONTROL, CRC_START, TRANSACTIONAL
 from millstream.wire.compression import codec_of, decompress
+from millstream.wire.crc32c import crc32c
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
