@@ -11,6 +11,7 @@ goes to stderr, one line per event. SIGTERM and Ctrl-C stop cleanly; a second on
 import argparse
 import asyncio
 import gc
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -220,6 +221,17 @@ class _FlagParser(argparse.ArgumentParser):
         raise UsageError(f"{message}. See `millstream serve --help`.")
 
 
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """As wide as the terminal; argparse makes one with every flag and asks `shutil`, which loads three kinds of compression."""
+
+    def __init__(self, prog: str) -> None:
+        try:
+            columns = int(os.environ.get("COLUMNS") or 0) or os.get_terminal_size().columns
+        except (OSError, ValueError):
+            columns = 0
+        super().__init__(prog, width=(columns or 80) - 2)
+
+
 def parse_flags(arguments: Sequence[str]) -> argparse.Namespace:
     """The flags; an unknown one is refused with the name that was probably meant."""
     parser = _flag_parser()
@@ -239,7 +251,7 @@ def _flag_parser() -> argparse.ArgumentParser:
         prog="millstream serve",
         description=SUMMARY,
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_HelpFormatter,
         allow_abbrev=False,
     )
     add = parser.add_argument
