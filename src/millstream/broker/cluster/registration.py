@@ -8,7 +8,7 @@ from typing import Final
 
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import BrokerState, decode_cluster_id
-from millstream.coordination.interface import Coordination, SessionState, WatchEvent
+from millstream.coordination.interface import Coordination, Create, SessionState, WatchEvent
 from millstream.errors import StartupError
 from millstream.log.directories.known_directories import KnownDirectories
 from millstream.zookeeper.errors import NodeExists, NoNode, ZooKeeperError
@@ -23,9 +23,14 @@ RETRY_S: Final = 1.0
 
 async def prepare_tree(coordination: Coordination, *, cluster_id: str | None) -> str:
     """Make the persistent parents and the cluster id, whoever comes first; returns the cluster id."""
-    for path in paths.PERSISTENT_PARENTS:
-        await _create_if_missing(coordination, path, b"")
-    await _create_if_missing(coordination, paths.CLUSTER_ID, (cluster_id or new_cluster_id()).encode())
+    wanted = dict.fromkeys(paths.PERSISTENT_PARENTS, b"") | {paths.CLUSTER_ID: (cluster_id or new_cluster_id()).encode()}
+    missing = [Create(path, data) for path, data in wanted.items() if await coordination.exists(path) is None]
+    try:
+        if missing:
+            await coordination.multi(missing)
+    except NodeExists:
+        for path, data in wanted.items():  # another broker makes them at the same time
+            await _create_if_missing(coordination, path, data)
     data, _ = await coordination.get(paths.CLUSTER_ID)
     try:
         return decode_cluster_id(data)
@@ -102,7 +107,7 @@ async def recall_directories(coordination: Coordination, node_id: int) -> KnownD
 async def remember_directories(coordination: Coordination, node_id: int, known: KnownDirectories) -> None:
     """Write down in the tree which data directories a broker has."""
     path = paths.broker_directories(node_id)
-    await _create_if_missing(coordination, path, b"")
+    await _create_if_missing(coordination, path, known.encode())
     data, _ = await coordination.get(path)
     if data != known.encode():
         await coordination.set(path, known.encode())
