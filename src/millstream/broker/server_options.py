@@ -15,7 +15,7 @@ class ServerOptions(NamedTuple):
     listen_port: int = 9092
     """0 picks a free port."""
     advertise: tuple[str, int] | None = None
-    """What clients are told; the address listened on if None."""
+    """Where clients connect; the address listened on if None."""
     coordination_host: str = "127.0.0.1"
     coordination_port: int = 2181
     coordination_port_required: bool = False

@@ -42,7 +42,7 @@ class Registration:
     """A broker's znode, held for as long as the broker runs: a session that ends takes it away, the next one brings it back.
 
     After the start no failure of it ends the broker: it serves what it has, and tries again when the connection is back, or after a while.
-    A znode that somebody removed comes back too: without it clients are told of no broker.
+    A znode that was removed by hand comes back too: without it clients find no broker.
     """
 
     def __init__(self, coordination: Coordination, broker: BrokerState) -> None:
@@ -69,17 +69,17 @@ class Registration:
         raise StartupError(f"another broker is registered as number {number}: give this one another number with --node-id")
 
     async def run(self) -> None:
-        """Register again whenever a connection is back or somebody touched the znode, until cancelled."""
-        told = ""
+        """Register again whenever a connection is back or the znode was touched, until cancelled."""
+        warned = ""
         while True:
             await self._wake.wait()
             self._wake.clear()
             try:
                 await self.register()
-                told = ""
+                warned = ""
             except (ZooKeeperError, StartupError) as error:
-                if str(error) != told:
-                    told = str(error)
+                if str(error) != warned:
+                    warned = str(error)
                     logger.warning("this broker is not registered for now, and tries again: %s", error)
                 asyncio.get_running_loop().call_later(RETRY_S, self._wake.set)
 

@@ -1,6 +1,6 @@
 """Creating a topic from what a client gave: defaults of the broker filled in, configs checked, limits kept.
 
-Used by CreateTopics and by Metadata, which creates a topic that somebody asks for (`auto.create.topics.enable`).
+Used by CreateTopics and by Metadata, which creates a topic that a client asks for (`auto.create.topics.enable`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -98,11 +98,11 @@ class TopicCreation:
             del self._under_way[topic.name]
 
     async def await_topic(self, name: str, *, timeout_ms: int) -> None:
-        """Wait for a topic that somebody else is creating."""
+        """Wait for a topic that another request is creating."""
         await self._controller.await_topic(name, timeout_ms=timeout_ms)
 
     async def create_automatically(self, name: str, *, timeout_ms: int) -> None:
-        """Create a topic with the broker's defaults; one that somebody created meanwhile is as good."""
+        """Create a topic with the broker's defaults; one that was created meanwhile is as good."""
         if name in INTERNAL_TOPICS:
             raise UnknownTopicOrPartition(f"{name} is made by the broker itself, when it is needed")
         try:

@@ -9,7 +9,7 @@ Pure code: a request goes in, what to read comes out; after reading, the session
 
 A full cache makes room by dropping the session that was not used for longest, if that is long enough ago; otherwise the client simply
 gets no session and sends everything each time. Within a session the partitions that an incremental answer had data of move to the back of
-the order, so that a small `max_bytes` starves nobody.
+the order, so that a small `max_bytes` starves no partition.
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,7 +33,7 @@ PartitionKey = tuple[TopicKey, int]
 
 
 class Wanted:
-    """One partition that a client fetches, and what it was last told about it."""
+    """One partition that a client fetches, and the last answer about it."""
 
     __slots__ = (
         "current_leader_epoch",
@@ -59,7 +59,7 @@ class Wanted:
         self.last_error = 0
 
     def is_news(self, answer: PartitionFetched[FileRegion]) -> bool:
-        """Whether the client has to be told this answer; remembers what it was told."""
+        """Whether an incremental answer has to mention this; remembers what was answered."""
         has_changed = (
             answer.records is not None
             or answer.error_code != 0

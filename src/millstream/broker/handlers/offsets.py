@@ -8,13 +8,13 @@ OffsetForLeaderEpoch 2-4. 3: replica id. 4: flexible. DeleteRecords 0-2. 2: flex
 """
 
 from collections import Counter
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from millstream.broker.failures import as_kafka_error
-from millstream.broker.network.api import Fields, Request, api
+from millstream.broker.network.api import Fields, Later, Request, api
 from millstream.broker.storage.turn_budget import TurnBudget
 from millstream.broker.storage.unfolding import Unfolding
 from millstream.cluster.partition import Partition
@@ -26,7 +26,9 @@ from millstream.offset import EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD,
 from millstream.wire.api import ApiKey
 
 if TYPE_CHECKING:
-    from millstream.wire.requests.list_offsets import ListOffsetsRequest
+    from millstream.wire.requests.delete_records import DeleteRecordsRequest
+    from millstream.wire.requests.list_offsets import ListOffsetsPartition, ListOffsetsRequest
+    from millstream.wire.requests.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 
 _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
@@ -42,7 +44,7 @@ LOAD_UNITS = 50
 
 
 class Search(NamedTuple):
-    """A partition that is asked for a time, and where its answer goes; nothing from `end` on is told."""
+    """A partition that is asked for a time, and where its answer goes; nothing from `end` on is shown."""
 
     answer: Answer
     partition: Partition
@@ -59,7 +61,7 @@ class OffsetsFamily:
         self._turns = TurnBudget(units_per_turn)
 
     @api(ApiKey.LIST_OFFSETS, 1, 11)
-    def list_offsets(self, request: Request) -> Fields | Coroutine[Any, Any, Fields]:
+    def list_offsets(self, request: Request) -> Fields | Later:
         """The offset for a time, or for one of the special times."""
         message: ListOffsetsRequest = request.decode()
         isolation_level = message.isolation_level
@@ -75,7 +77,7 @@ class OffsetsFamily:
                     # As Kafka: a search in the log is not to be had a thousand times for the bytes of one request.
                     answer["error_code"] = InvalidRequest.code
                     continue
-                with _told_in(answer):
+                with _errors_in(answer):
                     search = self._list_one(topic.name, asked, answer, isolation_level=isolation_level, version=request.api_version)
                     if search is not None and not self._go_on(search):
                         unfinished.append(search)
@@ -83,7 +85,7 @@ class OffsetsFamily:
         fields = {"topics": topics}
         return self._finish(unfinished, fields) if unfinished else fields
 
-    def _list_one(self, topic: str, asked: Any, answer: Answer, *, isolation_level: int, version: int) -> Search | None:
+    def _list_one(self, topic: str, asked: "ListOffsetsPartition", answer: Answer, *, isolation_level: int, version: int) -> Search | None:
         """Answer what needs no search; the search for what does."""
         timestamp = asked.timestamp
         if version < _FIRST_VERSION.get(timestamp, 0) or timestamp < EARLIEST_PENDING_UPLOAD:
@@ -124,7 +126,7 @@ class OffsetsFamily:
     async def _finish(self, unfinished: Sequence[Search], fields: Fields) -> Fields:
         """Search on, turn by turn."""
         for search in unfinished:
-            with _told_in(search.answer):
+            with _errors_in(search.answer):
                 while not self._go_on(search):
                     batch = search.offsets.batch
                     if batch is None or batch.is_light:
@@ -145,8 +147,9 @@ class OffsetsFamily:
     @api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4)
     def offset_for_leader_epoch(self, request: Request) -> Fields:
         """Where an epoch ended: the largest epoch not above the one asked for, and its end offset (KIP-101, KIP-279)."""
+        message: OffsetForLeaderEpochRequest = request.decode()
         topics = []
-        for topic in request.decode().topics:
+        for topic in message.topics:
             partitions = []
             for asked in topic.partitions:
                 try:
@@ -163,8 +166,9 @@ class OffsetsFamily:
     @api(ApiKey.DELETE_RECORDS, 0, 2)
     def delete_records(self, request: Request) -> Fields:
         """Move the start of logs forward; -1 means up to the high watermark. Of a partition that is named twice the last offset counts."""
+        message: DeleteRecordsRequest = request.decode()
         asked: dict[str, dict[int, int]] = {}
-        for topic in request.decode().topics:
+        for topic in message.topics:
             asked.setdefault(topic.name, {}).update((one.partition_index, one.offset) for one in topic.partitions)
         topics = [
             {"name": name, "partitions": [self._delete_before(offset, name, index) for index, offset in offsets.items()]}
@@ -190,7 +194,7 @@ def _check_deletable(partition: Partition) -> None:
 
 
 @contextmanager
-def _told_in(answer: Answer) -> Iterator[None]:
+def _errors_in(answer: Answer) -> Iterator[None]:
     """What goes wrong with one partition becomes its error code."""
     try:
         yield

@@ -5,7 +5,7 @@
       + reserve    files that are opened for a moment: indexes, checkpoints, flushes, sealed segments that are read
       + internal   one for each partition of the topics that the broker makes for itself: without them no group works
       + clients of the embedded coordination
-      + one for each partition that is written to (one that nobody writes to costs none)
+      + one for each partition that is written to (one without writers costs none)
       + one for each connection
 
 Partitions and connections share what the others leave; a quarter of the limit is kept for each of the two, however many there are of the
