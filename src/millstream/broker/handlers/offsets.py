@@ -2,12 +2,13 @@
 
 ListOffsets 1-11. 2: isolation level. 4: leader epoch. 7: max timestamp (-3, KIP-734). 8: earliest local (-4). 9: last tiered (-5).
 10: the client's timeout. 11: earliest pending upload (-6). Without tiered storage everything is local and nothing is tiered.
-A time is looked for in the log, a slice of it per turn of the loop for all who ask together (`turn_budget`): most searches end within their
+A time is looked for in the log, a slice of it per turn of the loop for all who ask together (`TurnBudget`): most searches end within their
 first slice, and the answer goes out at once; the others go on turn by turn, and decompress in a thread.
 OffsetForLeaderEpoch 2-4. 3: replica id. 4: flexible. DeleteRecords 0-2. 2: flexible.
 """
 
-from collections import Counter
+import asyncio
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from millstream.broker.failures import as_kafka_error
 from millstream.broker.network.api import Fields, Later, Request, api
-from millstream.broker.storage.turn_budget import TurnBudget
 from millstream.broker.storage.unfolding import Unfolding
 from millstream.cluster.partition import Partition
 from millstream.cluster.replicas import Replicas
@@ -184,6 +184,48 @@ class OffsetsFamily:
             return {"partition_index": index, "low_watermark": partition.delete_records_before(offset), "error_code": 0}
         except Exception as error:
             return {"partition_index": index, "low_watermark": -1, "error_code": as_kafka_error(error).code}
+
+
+class TurnBudget:
+    """Units of work that may be done in this turn of the loop, whoever asks for it; what is left to do waits for a later turn.
+
+    One of those who wait goes on per turn, in their order: many who have a lot to do take no more of a turn than one.
+    """
+
+    def __init__(self, units_per_turn: int) -> None:
+        self._units_per_turn = units_per_turn
+        self._is_next_turn_due = False
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self.units = units_per_turn
+        """What is left for this turn."""
+
+    def spend(self, units: int) -> None:
+        """So much was done; the next turn has all of it again."""
+        self.units -= units
+        self._await_turn()
+
+    async def wait(self) -> None:
+        """Wait for a turn that is ours."""
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        self._await_turn()
+        await future
+
+    def _await_turn(self) -> None:
+        if not self._is_next_turn_due:
+            self._is_next_turn_due = True
+            asyncio.get_running_loop().call_soon(self._begin_turn)
+
+    def _begin_turn(self) -> None:
+        self._is_next_turn_due = False
+        self.units = self._units_per_turn
+        while self._waiting:
+            future = self._waiting.popleft()
+            if not future.done():  # a task that was cancelled waits no longer
+                future.set_result(None)
+                break
+        if self._waiting:
+            self._await_turn()
 
 
 def _check_deletable(partition: Partition) -> None:
