@@ -111,7 +111,7 @@ def make_handlers(
         GroupOffsetsFamily(groups),
         GroupAdminFamily(groups),
         ApiVersionsFamily(apis),
-        TopicsFamily(controller, cluster.creation, lambda: settings.current),
+        TopicsFamily(controller, cluster.creation, settings),
         ProducersFamily(replicas, ProducerIds(coordination)),
         ConfigsFamily(
             topics=TopicConfigs(controller, settings),

@@ -42,7 +42,7 @@ class ClusterMembership:
         )
         self.watcher = ClusterWatcher(tree.session, on_change=on_change)
         self.controller = Controller(tree.session, self.watcher, claim=lambda: self._election.claim)
-        self.creation = TopicCreation(self.controller, lambda: settings.current, max_partitions_in_all=max_partitions)
+        self.creation = TopicCreation(self.controller, settings, max_partitions_in_all=max_partitions)
 
     def view(self) -> ClusterView:
         """The cluster as this broker sees it now."""

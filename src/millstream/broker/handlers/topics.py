@@ -7,10 +7,11 @@ Every topic of a request succeeds or fails by itself; `validate_only` does all b
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.topic_creation import TopicCreation
 from millstream.broker.failures import as_kafka_error, error_fields
 from millstream.broker.network.api import Fields, Later, Request, api
@@ -18,7 +19,6 @@ from millstream.cluster.controller import Controller
 from millstream.coordination.cluster_view import TopicState
 from millstream.errors import InvalidConfig, InvalidRequest, InvalidTopic, TopicDeletionDisabled, UnknownTopicId, UnknownTopicOrPartition
 from millstream.options.description import describe_topic
-from millstream.options.settings import BrokerSettings
 from millstream.wire.api import ApiKey
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class TopicsFamily:
     """Turns requests into decisions of the controller."""
 
-    def __init__(self, controller: Controller, creation: TopicCreation, settings: Callable[[], BrokerSettings]) -> None:
+    def __init__(self, controller: Controller, creation: TopicCreation, settings: LiveSettings) -> None:
         self._controller = controller
         self._creation = creation
         self._settings = settings
@@ -88,7 +88,7 @@ class TopicsFamily:
                 "config_source": row.source,
                 "is_sensitive": row.is_sensitive,
             }
-            for row in describe_topic(topic.configs, self._settings())
+            for row in describe_topic(topic.configs, self._settings.current)
         ]
 
     @api(ApiKey.DELETE_TOPICS, 1, 6)
@@ -126,7 +126,7 @@ class TopicsFamily:
             answer = {"name": topic.name, "topic_id": topic.topic_id}
             if topic.topic_id in named_too:
                 raise InvalidRequest(f"topic {topic.name!r} is given by name and by id in the same request")
-            if not self._settings().boolean("delete.topic.enable"):
+            if not self._settings.current.boolean("delete.topic.enable"):
                 raise TopicDeletionDisabled("topics cannot be deleted here: delete.topic.enable is false")
             if topic.is_internal:
                 raise InvalidTopic(f"{topic.name} belongs to the broker and cannot be deleted")
