@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
-from crc32c import crc32c
 
 from millstream.arrow.kernels.compiled import Bytes, Ints
 from millstream.arrow.kernels.record_kernel import (
@@ -35,6 +34,7 @@ from millstream.errors import CorruptMessage, KafkaError
 from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import CODEC_MASK, CONTROL, CRC_START, TRANSACTIONAL
 from millstream.wire.compression import codec_of, decompress
+from millstream.wire.crc32c import crc32c
 
 AbortedTransactions = Sequence[tuple[int, int]]
 

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 
-from crc32c import crc32c
-
 from millstream.files import FileHandle, Files
 from millstream.log.offset_index import ENTRY as OFFSET_ENTRY
 from millstream.log.time_index import ENTRY as TIME_ENTRY
 from millstream.wire.batch import CRC_START, HEADER_SIZE, MAGIC, BatchHeader, read_header
+from millstream.wire.crc32c import crc32c
 
 CHUNK_BYTES = 1 << 20
 

@@ -18,7 +18,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Self
+from typing import NamedTuple, Self
 from uuid import UUID
 
 from millstream.coordination.topic_names import check_name
@@ -73,8 +73,7 @@ def decode_cluster_id(data: bytes) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionState:
+class PartitionState(NamedTuple):
     """Who keeps a partition and who leads it, as the controller decided."""
 
     replicas: tuple[int, ...]
@@ -91,7 +90,7 @@ class PartitionState:
     def without_followers(self) -> "PartitionState":
         """The same with nobody in sync but the leader: what is true while no follower copies anything."""
         kept = tuple(replica for replica in self.in_sync_replicas if replica == self.leader)
-        return self if kept == self.in_sync_replicas else replace(self, in_sync_replicas=kept)
+        return self if kept == self.in_sync_replicas else self._replace(in_sync_replicas=kept)
 
     def _to_json(self) -> dict[str, object]:
         return {
@@ -159,8 +158,7 @@ class TopicState:
             raise ValueError(f"partitions are never taken away: there were {len(last.partitions)}, and are {len(self.partitions)}")
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerState:
+class BrokerState(NamedTuple):
     """A living broker and where clients reach it."""
 
     node_id: int

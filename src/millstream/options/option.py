@@ -14,8 +14,8 @@ Here are no tables (`topic`, `broker`) and no decisions about sources (`resolve`
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from millstream.errors import InvalidConfig
 
@@ -37,16 +37,14 @@ class OptionType(IntEnum):
     PASSWORD = 9
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """A rule for values: what it allows, in words that complete "it takes ...", and whether a value is allowed."""
 
     allows: str
     accepts: Callable[[OptionValue], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """One documented option."""
 
     name: str

@@ -1,19 +1,19 @@
 """FindCoordinator (10): which broker looks after a group or a transactional id.
 
 Versions 0-6. 1: kind of key. 4: several keys at once (KIP-699). 6: share groups (KIP-932), which this broker does not have.
-There are no transactions yet, and the answer about their coordinator says so. Which error ends a client's search, with the sentence in what
+There are no transactions yet, and a search for their coordinator is refused. Which error ends a client's search, with the sentence in what
 it reports, was tried: librdkafka (which speaks 0-2) gives up at once only at TRANSACTIONAL_ID_AUTHORIZATION_FAILED and asks again after
 any other; Java (4 and up) shows the sentence at any error but that one.
-With one broker the answer is always this one. The first search for the coordinator of a group lets the broker create the topic of committed
-offsets, and is answered when it is there (Kafka lets clients come back).
+With one broker the answer is always this one. The first one who looks for the coordinator of a group makes the broker create the topic of
+committed offsets, and is answered when it is there (Kafka lets clients ask again).
 """
 
-from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from millstream.broker.coordinators.group_coordinator import GroupCoordinator
 from millstream.broker.failures import as_kafka_error, error_fields
-from millstream.broker.network.api import Fields, Request, api
+from millstream.broker.network.api import Fields, Later, Request, api
 from millstream.coordination.cluster_view import ClusterView
 from millstream.errors import (
     CoordinatorNotAvailable,
@@ -42,7 +42,7 @@ class CoordinatorsFamily:
         self._node_id = node_id
 
     @api(ApiKey.FIND_COORDINATOR, 0, 6)
-    def find_coordinator(self, request: Request) -> Fields | Coroutine[Any, Any, Fields]:
+    def find_coordinator(self, request: Request) -> Fields | Later:
         """This broker."""
         message: FindCoordinatorRequest = request.decode()
         key_type = message.key_type

@@ -63,7 +63,7 @@ async def committer(server: BrokerServer, *, partitions: int = 3) -> AsyncIterat
     await find(server)
     await create(server, partitions=partitions)
     reader, writer = await asyncio.open_connection(*server.address)
-    yield Committer(reader, writer, server._watcher.view.topics["orders"].topic_id)
+    yield Committer(reader, writer, server._cluster.view().topics["orders"].topic_id)
     writer.close()
     await writer.wait_closed()
 

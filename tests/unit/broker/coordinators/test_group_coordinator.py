@@ -82,7 +82,7 @@ async def test_looking_for_a_coordinator_creates_the_topic_of_offsets_once(tmp_p
     async with group_server(tmp_path) as server:
         assert await fetch(server) == (NotCoordinator.code, -1)
         assert await asyncio.gather(*(find(server, f"group-{number}") for number in range(5))) == [0] * 5
-        topic = server._watcher.view.topics[OFFSETS_TOPIC]
+        topic = server._cluster.view().topics[OFFSETS_TOPIC]
         assert (len(topic.partitions), topic.configs["cleanup.policy"], topic.is_internal) == (2, "compact", True)
         assert len(list(server._groups.runtime)) == 2
 
@@ -162,8 +162,8 @@ async def test_commit_is_answered_when_it_is_on_disk_where_acknowledged_means_on
         await eventually(lambda: len(context.partition.high_watermark._waiters) == 2)
         assert not commits.done()
         assert not reads.done(), "a read shows nothing that a crash may take back"
-        context.partition._request_flush = server._flusher.request
-        server._flusher.request(context.partition)
+        context.partition._request_flush = server._storage.flusher.request
+        server._storage.flusher.request(context.partition)
         assert (await commits, await reads) == (0, (0, 7))
 
 

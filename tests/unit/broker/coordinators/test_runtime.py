@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -158,10 +157,10 @@ async def test_partition_that_is_led_elsewhere_is_unloaded_and_loaded_when_it_co
         add(runtime, 3)
         waiting = Answers()
         runtime.write("a", lambda shard, _now_ms: shard.wait(waiting, due_ms=None), waiting)
-        partition.apply(replace(LED_BY_1, leader=2))
+        partition.apply(LED_BY_1._replace(leader=2))
         runtime.apply(topic_state(TOPIC))
         assert waiting == ask(runtime) == [{"error_code": NotCoordinator.code}]
-        partition.apply(replace(LED_BY_1, leader_epoch=5))
+        partition.apply(LED_BY_1._replace(leader_epoch=5))
         runtime.apply(topic_state(TOPIC))
         await eventually(lambda: runtime.context("a").is_active)
         assert ask(runtime) == [{"sum": 3}]
