@@ -7,8 +7,9 @@ from millstream.errors import MalformedFrame, UnsupportedVersion
 from millstream.wire.api import ApiKey
 from millstream.wire.frames import frame_response, read_request_header, read_size
 from millstream.wire.messages import decode_request, encode_response
+from millstream.wire.responses.find_coordinator import FindCoordinatorResponse
 
-FIND = MessageRequest(ApiKey.FIND_COORDINATOR, {"key": "group", "coordinator_keys": ["group"]})
+FIND: MessageRequest[FindCoordinatorResponse] = MessageRequest(ApiKey.FIND_COORDINATOR, {"key": "group", "coordinator_keys": ["group"]})
 
 
 def answer(correlation_id: int, version: int, *, api_key: int = ApiKey.FIND_COORDINATOR) -> memoryview:

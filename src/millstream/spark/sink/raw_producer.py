@@ -11,7 +11,7 @@ leaders are asked for again, and everything goes on until the time of a batch is
 
 from collections import deque
 from time import monotonic, sleep, time
-from typing import Final
+from typing import Any, Final
 
 from millstream.client.cluster import Cluster
 from millstream.client.connection import Connection
@@ -246,7 +246,7 @@ class RawProducer:
 
     def _ask_for_id(self) -> ProducerStamp:
         fields = {"transactional_id": None, "transaction_timeout_ms": 60_000, "producer_id": -1, "producer_epoch": -1}
-        request = MessageRequest(ApiKey.INIT_PRODUCER_ID, fields, highest=_NEWEST_INIT_PRODUCER_ID)
+        request: MessageRequest[Any] = MessageRequest(ApiKey.INIT_PRODUCER_ID, fields, highest=_NEWEST_INIT_PRODUCER_ID)
         deadline = monotonic() + self.settings.max_block_ms / _MILLISECONDS
         while True:
             error: MillstreamError
