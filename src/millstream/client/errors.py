@@ -4,16 +4,18 @@
     ├── UsageError                 an address, a name or a setting that cannot be
     ├── KafkaError                 the broker answered with a code: `kafka_error` makes the exception (see `millstream.errors`)
     └── ClientError
-        ├── BrokerUnavailable      nobody there, or the connection ended; whether a request was carried out is not known
+        ├── BrokerUnavailable      no broker there, or the connection ended; whether a request was carried out is not known
         │   └── AnswerTimedOut     the broker is there and did not answer in time; the connection is closed
         └── what the paper's producer and consumer add (`millstream.paper.errors`)
 
 Every message says what was wrong, where, and what to do.
 """
 
+from os import strerror
 from typing import Final
 
-from millstream.errors import KafkaError, MillstreamError
+from millstream.address import Address
+from millstream.errors import KafkaError, MalformedFrame, MillstreamError
 
 
 class ClientError(MillstreamError):
@@ -26,6 +28,29 @@ class BrokerUnavailable(ClientError):
 
 class AnswerTimedOut(BrokerUnavailable):
     """A broker did not answer in time. The connection is closed: a late answer would be taken for that of the next request."""
+
+
+def unreachable(address: Address, error: OSError) -> BrokerUnavailable:
+    """Why there is no connection."""
+    reason = error.strerror or str(error)
+    if isinstance(error, TimeoutError):
+        reason = "no answer in time"
+    elif isinstance(error, ConnectionError) and error.errno:
+        reason = strerror(error.errno)  # asyncio says which call failed instead
+    return BrokerUnavailable(f"no broker answers at {address}: {reason.lower()}; is it running, and is the address right?")
+
+
+def broken(address: Address, error: Exception | None) -> MillstreamError:
+    """Why a connection ended, for whoever waits for an answer; None is an end by the broker."""
+    if error is None:
+        return BrokerUnavailable(f"the broker at {address} closed the connection")
+    if isinstance(error, TimeoutError):
+        return AnswerTimedOut(f"the broker at {address} did not answer in time; the connection is closed")
+    if isinstance(error, MalformedFrame):
+        return BrokerUnavailable(f"what answers at {address} does not speak Kafka's protocol: {error}")
+    if isinstance(error, MillstreamError):
+        return error
+    return BrokerUnavailable(f"the connection to {address} broke: {getattr(error, 'strerror', None) or error}")
 
 
 def kafka_error(code: int, message: str = "") -> KafkaError:

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Callable
 
 from millstream.address import Address
-from millstream.client.errors import BrokerUnavailable
+from millstream.client.errors import unreachable
 
 OpenSocket = Callable[[Address, float], socket.socket]
 """Connect to the address within so many seconds; `BrokerUnavailable` if that cannot be done."""
@@ -19,10 +19,6 @@ def open_tcp(address: Address, timeout_s: float) -> socket.socket:
     try:
         opened = socket.create_connection((address.host, address.port), timeout=timeout_s)
     except OSError as error:
-        raise BrokerUnavailable(f"no broker answers at {address}: {_reason(error)}; is it running, and is the address right?") from error
+        raise unreachable(address, error) from error
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return opened
-
-
-def _reason(error: OSError) -> str:
-    return "no answer in time" if isinstance(error, TimeoutError) else (error.strerror or str(error)).lower()
