@@ -14,7 +14,8 @@ from millstream.cli.schema_output import compatibility_lines, print_schema, sche
 from millstream.errors import CommandFailed, UsageError
 
 if TYPE_CHECKING:
-    from millstream.registry.client import Reference, RegistryClient
+    from millstream.registry.client import RegistryClient
+    from millstream.registry.model.records import Reference
 
 app = typer.Typer(help="Register, show, compare and delete schemas; run a registry.", no_args_is_help=True)
 app.command("serve")(registry_serve.serve)
@@ -189,7 +190,7 @@ def _read(file: str) -> str:
 
 
 def _references(texts: list[str] | None) -> "list[Reference]":
-    from millstream.registry.client import Reference
+    from millstream.registry.model.records import Reference
 
     references = []
     for text in texts or []:

@@ -28,7 +28,7 @@ MAX_IDLE_CONNECTIONS: Final = 8
 MAX_PAUSE_SECONDS: Final = 2.0
 
 
-class Address:
+class Registry:
     """One registry, and its idle connections."""
 
     def __init__(self, place: RegistryAddress, *, timeout_s: float) -> None:
@@ -85,7 +85,7 @@ class Registries:
     """The addresses of one registry, and the way a request finds one that answers."""
 
     def __init__(self, places: Sequence[RegistryAddress], *, timeout_s: float = 10.0, retries: int = 3, pause_s: float = 0.1) -> None:
-        self.addresses = [Address(place, timeout_s=timeout_s) for place in places]
+        self.addresses = [Registry(place, timeout_s=timeout_s) for place in places]
         self._retries = retries
         self._pause_s = pause_s
         self._first = 0
@@ -126,24 +126,24 @@ class Registries:
         for address in self.addresses:
             address.close()
 
-    def _in_order(self) -> list[Address]:
+    def _in_order(self) -> list[Registry]:
         with self._lock:
             first = self._first
         return self.addresses[first:] + self.addresses[:first]
 
-    def _prefer(self, address: Address) -> None:
+    def _prefer(self, address: Registry) -> None:
         with self._lock:
             self._first = self.addresses.index(address)
 
 
-def _document(content: bytes, address: Address) -> Any:
+def _document(content: bytes, address: Registry) -> Any:
     try:
         return json.loads(content)
     except ValueError as error:
         raise RegistryUnavailable(f"{address} is no schema registry: it answered {content[:80]!r}.") from error
 
 
-def _error_of(status: int, content: bytes, address: Address) -> RegistryError:
+def _error_of(status: int, content: bytes, address: Registry) -> RegistryError:
     try:
         document = json.loads(content)
         return error_from_answer(status, int(document["error_code"]), str(document["message"]))

@@ -27,7 +27,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # t
 from confluent_kafka.cimpl import NewTopic
 
 from millstream.registry.errors import SchemaTooLarge, StoreFailed, StoreTimedOut
-from millstream.registry.records import TERM_HEADER, LogRecord, UnreadableRecord, decode_record, encode_key, encode_value
+from millstream.registry.model.records import TERM_HEADER, LogRecord, UnreadableRecord, decode_record, encode_key, encode_value
 
 logger = logging.getLogger(__name__)
 

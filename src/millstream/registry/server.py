@@ -18,10 +18,10 @@ from millstream.errors import StartupError
 from millstream.registry.api.app import RegistryApp
 from millstream.registry.api.desk import Desk
 from millstream.registry.forwarding import Forwarder
-from millstream.registry.records import LogRecord
-from millstream.registry.registration import Registrar
+from millstream.registry.model.records import LogRecord
+from millstream.registry.model.registration import Registrar
+from millstream.registry.model.state import RegistryState
 from millstream.registry.schema_log import TOPIC, SchemaLog
-from millstream.registry.state import RegistryState
 from millstream.registry.writer import Writer
 
 logger = logging.getLogger(__name__)

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 import pytest
 
 from millstream.errors import UsageError
-from millstream.registry.client import Reference, RegisteredSchema, RegistryClient
+from millstream.registry.client import RegisteredSchema, RegistryClient
 from millstream.registry.errors import IncompatibleSchema, RegistryError, RegistryUnavailable, SubjectNotFound
+from millstream.registry.model.records import Reference
 from tests.unit.registry.scripted_server import Answer, Asked, ScriptedServer, scripted_server
 
 USER = '{"type":"record","name":"User","fields":[]}'

@@ -5,11 +5,11 @@ from starlette.responses import Response
 
 from millstream.registry.api.http import answer, answered_type
 from millstream.registry.forwarding import FORWARD_HEADER, INSTANCE_HEADER, OFFSET_HEADER, Answer, Forwarded
-from millstream.registry.registration import Registrar
+from millstream.registry.model.registration import Registrar
+from millstream.registry.model.settings import config_in_scope
+from millstream.registry.model.state import RegistryState
+from millstream.registry.model.subjects import qualified
 from millstream.registry.schema_log import SchemaLog
-from millstream.registry.settings import config_in_scope
-from millstream.registry.state import RegistryState
-from millstream.registry.subjects import qualified
 from millstream.registry.writer import Decide, Writer
 
 

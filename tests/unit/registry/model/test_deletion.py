@@ -2,7 +2,6 @@
 
 import pytest
 
-from millstream.registry.deletion import decide_context_deletion
 from millstream.registry.errors import (
     OperationNotPermitted,
     ReferenceExists,
@@ -13,7 +12,8 @@ from millstream.registry.errors import (
     VersionNotSoftDeleted,
     VersionSoftDeleted,
 )
-from millstream.registry.registration import LATEST
+from millstream.registry.model.deletion import decide_context_deletion
+from millstream.registry.model.registration import LATEST
 from tests.unit.registry.book import Book
 
 REFERENCE = {"name": "A", "subject": "a", "version": 1}

@@ -9,11 +9,10 @@ from collections import OrderedDict
 from typing import Final
 
 from millstream.avro.parser import ParsedSchema, SchemaError, parse_schema
-from millstream.registry.client import Reference
 from millstream.registry.errors import InvalidSchema
-from millstream.registry.state import RegistryState
-from millstream.registry.stored import Content
-from millstream.registry.subjects import context_of, qualified
+from millstream.registry.model.records import Content, Reference
+from millstream.registry.model.state import RegistryState
+from millstream.registry.model.subjects import context_of, qualified
 
 KEPT_CHARACTERS: Final = 4_000_000
 MAX_REFERENCED: Final = 500

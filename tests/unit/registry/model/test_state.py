@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from millstream.registry.records import Key, LogRecord, config_key, schema_key
-from millstream.registry.state import Claim, RegistryState, claim_record, config_record, mode_record
-from millstream.registry.stored import Content, StoredVersion
+from millstream.registry.model.records import Content, Key, LogRecord, StoredVersion, config_key, schema_key
+from millstream.registry.model.state import Claim, RegistryState, claim_record, config_record, mode_record
 
 
 def version(subject: str, number: int, schema_id: int, text: str = '"int"', **more: Any) -> LogRecord:
@@ -59,7 +58,7 @@ def test_deleting_a_subject_deletes_the_versions_up_to_a_number() -> None:
 
 
 def test_referrers_are_known_and_forgotten() -> None:
-    from millstream.registry.client import Reference
+    from millstream.registry.model.records import Reference
 
     referring = version("b", 1, 2, '"x"', references=(Reference("X", "a", 1),))
     state = state_of(version("a", 1, 1), referring)
@@ -69,7 +68,7 @@ def test_referrers_are_known_and_forgotten() -> None:
 
 
 def test_a_reference_without_a_context_is_one_of_the_same_context() -> None:
-    from millstream.registry.client import Reference
+    from millstream.registry.model.records import Reference
 
     state = state_of(version(":.c:b", 1, 2, '"x"', references=(Reference("X", "a", 1),)))
     assert state.referrers("a", 1, include_deleted=True) == []

@@ -14,12 +14,11 @@ from millstream.registry.errors import (
     VersionNotSoftDeleted,
     VersionSoftDeleted,
 )
-from millstream.registry.records import Key, LogRecord
-from millstream.registry.registration import LATEST
-from millstream.registry.settings import Decision, mode_in_scope, reference_exists
-from millstream.registry.state import RegistryState, config_record, mode_record, tombstone
-from millstream.registry.stored import StoredVersion
-from millstream.registry.subjects import context_of, parse_subject
+from millstream.registry.model.records import Key, LogRecord, StoredVersion
+from millstream.registry.model.registration import LATEST
+from millstream.registry.model.settings import Decision, mode_in_scope, reference_exists
+from millstream.registry.model.state import RegistryState, config_record, mode_record, tombstone
+from millstream.registry.model.subjects import context_of, parse_subject
 
 
 def decide_version_deletion(state: RegistryState, subject: str, number: int, *, permanent: bool) -> Decision:

@@ -19,9 +19,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from millstream.registry.records import CLAIM_KEY, Key, LogRecord, config_key, mode_key, schema_key
-from millstream.registry.stored import StoredVersion, stored_version
-from millstream.registry.subjects import DEFAULT_CONTEXT, context_of, normalized, qualified
+from millstream.registry.model.records import CLAIM_KEY, Key, LogRecord, StoredVersion, config_key, mode_key, schema_key, stored_version
+from millstream.registry.model.subjects import DEFAULT_CONTEXT, context_of, normalized, qualified
 
 NO_ID: Final = 0
 

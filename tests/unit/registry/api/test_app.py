@@ -2,7 +2,7 @@
 
 import pytest
 
-from millstream.registry.api.context_paths import without_context
+from millstream.registry.api.app import without_context
 
 
 @pytest.mark.parametrize(

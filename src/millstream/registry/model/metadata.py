@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from millstream.avro.parser import ParsedSchema
 from millstream.avro.schema import Record
-from millstream.registry.stored import Content, canonical_json
+from millstream.registry.model.records import Content, canonical_json
 
 RESERVED: Final = "confluent:reserved"
 MERGED: Final = ("defaultMetadata", "overrideMetadata")

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from millstream.registry.client import Reference
 from millstream.registry.errors import (
     IdDoesNotMatch,
     IncompatibleSchema,
@@ -15,7 +14,7 @@ from millstream.registry.errors import (
     OperationNotPermitted,
     RegistryError,
 )
-from millstream.registry.stored import Content, StoredVersion
+from millstream.registry.model.records import Content, Reference, StoredVersion
 from tests.unit.registry.book import Book, record_schema
 
 ADDRESS = {"type": "record", "name": "Address", "namespace": "shop", "fields": []}
@@ -173,7 +172,7 @@ def test_a_version_that_is_not_the_next_is_refused(book: Book) -> None:
     ],
 )
 def test_bad_requests_are_told(book: Book, document: dict[str, Any], kind: type[RegistryError], what: str) -> None:
-    from millstream.registry.registration import read_request
+    from millstream.registry.model.registration import read_request
 
     with pytest.raises(kind, match=what):
         book.carry_out(book.registrar.decide_registration("a", read_request(document), normalize=False))

@@ -15,15 +15,13 @@ from typing import Any, Final
 from millstream.avro.levels import Earlier, Level, compatibility_messages
 from millstream.avro.parser import ParsedSchema
 from millstream.avro.text import registered_text, resolved_text
-from millstream.registry.client import Reference
 from millstream.registry.errors import IdDoesNotMatch, IncompatibleSchema, InvalidRequest, InvalidSchema, OperationNotPermitted
-from millstream.registry.metadata import property_of, reserved_messages, with_configured_metadata
-from millstream.registry.records import Key, LogRecord, references_of
-from millstream.registry.resolution import SchemaReader
-from millstream.registry.settings import Decision, Mode, config_in_scope, level_in_scope, mode_in_scope
-from millstream.registry.state import RegistryState, tombstone
-from millstream.registry.stored import Content, StoredVersion, canonical_json
-from millstream.registry.subjects import DEFAULT_CONTEXT, check_subject, context_of, qualified
+from millstream.registry.model.metadata import property_of, reserved_messages, with_configured_metadata
+from millstream.registry.model.records import Content, Key, LogRecord, Reference, StoredVersion, canonical_json, references_of
+from millstream.registry.model.resolution import SchemaReader
+from millstream.registry.model.settings import Decision, Mode, config_in_scope, level_in_scope, mode_in_scope
+from millstream.registry.model.state import RegistryState, tombstone
+from millstream.registry.model.subjects import DEFAULT_CONTEXT, check_subject, context_of, qualified
 
 LATEST: Final = -1
 MAX_REFERENCES: Final = 100

@@ -11,14 +11,18 @@
     {"keytype":"NOOP","magic":0}                                          a `Claim` (see `state`); Confluent's registry ignores the value
 
 Records that a Millstream registry writes also have a header with the term of its writer; Confluent's registry ignores headers.
+
+The GUID of a schema is the MD5 of its text and, if there are any, references, metadata and rules, as Confluent's registry computes it: the
+same schema has the same GUID in every registry and every context. Metadata and rules are kept and answered, and make two schemas different;
+nothing is done with them.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-
-from millstream.registry.client import Reference
+from uuid import UUID
 
 TENANT: Final = "default"
 TERM_HEADER: Final = "millstream-term"
@@ -42,6 +46,70 @@ class LogRecord:
 
     key: Key
     value: Mapping[str, Json] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Another schema that a schema uses: the name it is used by, and where it is registered."""
+
+    name: str
+    subject: str
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What makes a schema what it is, wherever it is registered."""
+
+    text: str
+    references: tuple[Reference, ...] = ()
+    metadata: str = ""
+    """JSON, or empty."""
+    rule_set: str = ""
+    schema_type: str = "AVRO"
+
+    @property
+    def guid(self) -> str:
+        """The GUID, in the usual form with dashes."""
+        digest = hashlib.md5(self.text.encode(), usedforsecurity=False)
+        for reference in self.references:
+            digest.update(reference.name.encode() + reference.subject.encode() + reference.version.to_bytes(4, "big", signed=True))
+        if self.metadata:
+            digest.update(b"\x01" + b"".join(_hashed(json.loads(self.metadata), ("tags", "properties", "sensitive"))))
+        if self.rule_set:
+            digest.update(b"\x01" + self.rule_set.encode())
+        return str(UUID(bytes=digest.digest()))
+
+    def document(self) -> dict[str, Json]:
+        """The content as it is answered and stored, beside what else is."""
+        document: dict[str, Json] = {}
+        if self.references:
+            document["references"] = references_document(self.references)
+        if self.metadata:
+            document["metadata"] = json.loads(self.metadata)
+        if self.rule_set:
+            document["ruleSet"] = json.loads(self.rule_set)
+        return document
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVersion:
+    """One version of one subject."""
+
+    subject: str
+    version: int
+    schema_id: int
+    content: Content
+    guid: str
+    is_deleted: bool = False
+
+    def record(self) -> LogRecord:
+        """The record that says so."""
+        value: dict[str, Json] = {"subject": self.subject, "version": self.version, "id": self.schema_id}
+        if self.content.schema_type != "AVRO":
+            value["schemaType"] = self.content.schema_type
+        value |= {**self.content.document(), "schema": self.content.text, "deleted": self.is_deleted}
+        return LogRecord(schema_key(self.subject, self.version), value)
 
 
 class UnreadableRecord(Exception):
@@ -103,6 +171,23 @@ def decode_record(key: bytes | None, value: bytes | None) -> LogRecord:
     return LogRecord(decoded, content)
 
 
+def stored_version(value: Mapping[str, Json], *, subject: str, version: int) -> StoredVersion:
+    """The version that a record's value describes; raises KeyError, TypeError or ValueError if it does not."""
+    content = Content(
+        text=str(value["schema"]),
+        references=references_of(value),
+        metadata=canonical_json(value.get("metadata")),
+        rule_set=canonical_json(value.get("ruleSet")),
+        schema_type=str(value.get("schemaType") or "AVRO"),
+    )
+    return StoredVersion(subject, version, int(value["id"]), content, content.guid, bool(value.get("deleted", False)))
+
+
+def canonical_json(value: object) -> str:
+    """JSON with sorted names; empty for nothing."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":")) if value else ""
+
+
 def references_of(value: Mapping[str, Json]) -> tuple[Reference, ...]:
     """The references in a value or a request; raises KeyError, TypeError or ValueError if they are none."""
     return tuple(Reference(_text(one["name"]), _text(one["subject"]), int(one["version"])) for one in value.get("references") or ())
@@ -121,3 +206,16 @@ def _text(value: object) -> str:
 
 def _bytes(document: Mapping[str, Json]) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _hashed(metadata: Mapping[str, Json], parts: tuple[str, ...]) -> list[bytes]:
+    """Every name and text of the parts, in order."""
+    pieces: list[bytes] = []
+    for part in parts:
+        value = metadata.get(part) or {}
+        for name in sorted(value):
+            pieces.append(name.encode())
+            if isinstance(value, Mapping):
+                inside = value[name]
+                pieces += [str(text).encode() for text in (sorted(inside) if isinstance(inside, list) else [inside])]
+    return pieces

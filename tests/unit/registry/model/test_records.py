@@ -2,11 +2,13 @@
 
 import pytest
 
-from millstream.registry.client import Reference
-from millstream.registry.records import (
+from millstream.registry.model.records import (
     CLAIM_KEY,
+    Content,
     Key,
     LogRecord,
+    Reference,
+    StoredVersion,
     UnreadableRecord,
     config_key,
     decode_record,
@@ -14,9 +16,9 @@ from millstream.registry.records import (
     encode_value,
     mode_key,
     schema_key,
+    stored_version,
 )
-from millstream.registry.state import RegistryState, config_record
-from millstream.registry.stored import Content, StoredVersion, stored_version
+from millstream.registry.model.state import RegistryState, config_record
 
 CONFLUENTS = [
     (schema_key("s", 2), b'{"keytype":"SCHEMA","subject":"s","version":2,"magic":1}'),

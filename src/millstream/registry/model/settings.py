@@ -23,11 +23,10 @@ from millstream.registry.errors import (
     ReferenceExists,
     SubjectNotFound,
 )
-from millstream.registry.metadata import MERGED, is_metadata
-from millstream.registry.records import Key, LogRecord
-from millstream.registry.state import RegistryState, config_record, mode_record, tombstone
-from millstream.registry.stored import StoredVersion
-from millstream.registry.subjects import (
+from millstream.registry.model.metadata import MERGED, is_metadata
+from millstream.registry.model.records import Key, LogRecord, StoredVersion
+from millstream.registry.model.state import RegistryState, config_record, mode_record, tombstone
+from millstream.registry.model.subjects import (
     DEFAULT_CONTEXT,
     GLOBAL_CONTEXT,
     check_subject,

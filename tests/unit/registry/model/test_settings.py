@@ -13,7 +13,7 @@ from millstream.registry.errors import (
     ReferenceExists,
     SubjectNotFound,
 )
-from millstream.registry.settings import Mode, config_in_scope, config_of, mode_in_scope, mode_of
+from millstream.registry.model.settings import Mode, config_in_scope, config_of, mode_in_scope, mode_of
 from tests.unit.registry.book import Book
 
 
