@@ -3,7 +3,7 @@
 Where to is said as in `millstream consume`: `-o earliest`, `latest`, N, -N (the last N), @TIME; or `--by N`, a shift from what is
 committed, forward or back. The result never lies outside of the partition. A dry run unless `--execute` is given.
 
-A group with members refuses to be moved, since they would commit their own positions over it; that is told before anything is changed.
+A group with members refuses to be moved, since they would commit their own positions over it; that is said before anything is changed.
 """
 
 import sys
@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from millstream.cli.consumer_groups import Committed, Place, committed_offsets, find_group, offset_ranges, offsets_for_time
+from millstream.cli.group.consumer_groups import Committed, committed_offsets, find_group, offset_ranges, offsets_for_time
 from millstream.cli.kafka_client import REQUEST_SECONDS, Cluster, plain
 from millstream.cli.output import print_json, print_table
 from millstream.cli.parameters import DEFAULT_BROKERS, Brokers, ClientOptions, Execute, GroupName, Output, OutputFormat
 from millstream.cli.start_position import OffsetRange, Start, StartPosition, parse_start_position
 from millstream.errors import CommandFailed, UsageError
+from millstream.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -28,7 +29,7 @@ COLUMNS = ("topic", "partition", "from", "to", "change")
 class Move(NamedTuple):
     """What a seek does to one partition; `old` is None where nothing was committed."""
 
-    place: Place
+    place: TopicPartition
     old: int | None
     new: int
 
@@ -69,7 +70,7 @@ def seek(
         raise CommandFailed(f"The group {group!r} at {cluster.brokers} has {members} members: stop them first, then seek.")
     if execute:
         _commit(cluster, admin, group=group, moves=moves)
-    _tell(moves, output=output)
+    _show(moves, output=output)
     if not execute:
         busy = f" The group has {members} members, which must be stopped first." if members else ""
         print(f"Nothing was changed: repeat with --execute to commit these offsets.{busy}", file=sys.stderr)
@@ -87,18 +88,18 @@ def _chosen(
     cluster: Cluster,
     admin: "AdminClient",
     *,
-    committed: Mapping[Place, Committed],
+    committed: Mapping[TopicPartition, Committed],
     topics: Sequence[str],
     partitions: Sequence[int],
     group: str,
-) -> list[Place]:
+) -> list[TopicPartition]:
     """The partitions to move: of the named topics all, otherwise those with a committed offset."""
     if topics:
         existing = {name: cluster.existing_topic(admin, name).partitions for name in topics}
         for name, numbers in existing.items():
             if missing := set(partitions) - set(numbers):
                 raise CommandFailed(f"The topic {name!r} has no partition {min(missing)}: it has {len(numbers)}.")
-        candidates = [Place(name, number) for name, numbers in existing.items() for number in numbers]
+        candidates = [TopicPartition(name, number) for name, numbers in existing.items() for number in numbers]
     else:
         candidates = list(committed)
     chosen = sorted(place for place in candidates if not partitions or place.partition in partitions)
@@ -108,7 +109,12 @@ def _chosen(
 
 
 def _moves_to(
-    cluster: Cluster, admin: "AdminClient", target: StartPosition, *, places: Sequence[Place], committed: Mapping[Place, Committed]
+    cluster: Cluster,
+    admin: "AdminClient",
+    target: StartPosition,
+    *,
+    places: Sequence[TopicPartition],
+    committed: Mapping[TopicPartition, Committed],
 ) -> list[Move]:
     ranges = _ranges(cluster, admin, places=places)
     if target.kind is not Start.TIME:
@@ -120,7 +126,7 @@ def _moves_to(
 
 
 def _moves_by(
-    cluster: Cluster, admin: "AdminClient", shift: int, *, places: Sequence[Place], committed: Mapping[Place, Committed]
+    cluster: Cluster, admin: "AdminClient", shift: int, *, places: Sequence[TopicPartition], committed: Mapping[TopicPartition, Committed]
 ) -> list[Move]:
     ranges = _ranges(cluster, admin, places=places)
     for place in places:
@@ -130,7 +136,7 @@ def _moves_by(
     return [Move(place, old, StartPosition(Start.OFFSET, old + shift).offset_in(ranges[place])) for place, old in olds.items()]
 
 
-def _ranges(cluster: Cluster, admin: "AdminClient", *, places: Sequence[Place]) -> dict[Place, OffsetRange]:
+def _ranges(cluster: Cluster, admin: "AdminClient", *, places: Sequence[TopicPartition]) -> dict[TopicPartition, OffsetRange]:
     ranges = offset_ranges(cluster, admin, places=places)
     for place in places:
         if place not in ranges:
@@ -139,9 +145,10 @@ def _ranges(cluster: Cluster, admin: "AdminClient", *, places: Sequence[Place]) 
 
 
 def _commit(cluster: Cluster, admin: "AdminClient", *, group: str, moves: Sequence[Move]) -> None:
-    from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+    import confluent_kafka
 
-    wanted = ConsumerGroupTopicPartitions(group, [TopicPartition(*move.place, move.new) for move in moves])
+    offsets = [confluent_kafka.TopicPartition(*move.place, move.new) for move in moves]
+    wanted = confluent_kafka.ConsumerGroupTopicPartitions(group, offsets)
     with cluster.told_plainly(f"moving the group {group!r}"):
         done = admin.alter_consumer_group_offsets([wanted], request_timeout=REQUEST_SECONDS)[group].result()
     failed = [f"{place.topic}-{place.partition}: {plain(place.error)}" for place in done.topic_partitions if place.error is not None]
@@ -149,7 +156,7 @@ def _commit(cluster: Cluster, admin: "AdminClient", *, group: str, moves: Sequen
         raise CommandFailed(f"At {cluster.brokers} not every offset of {group!r} was committed: {'; '.join(failed)}.")
 
 
-def _tell(moves: Sequence[Move], *, output: Output) -> None:
+def _show(moves: Sequence[Move], *, output: Output) -> None:
     rows = [
         {
             "topic": move.place.topic,

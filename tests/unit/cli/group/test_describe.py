@@ -1,23 +1,24 @@
 import pytest
 
-from millstream.cli.consumer_groups import Committed, Place
-from millstream.cli.group_lag import UNKNOWN, Lag, lags
+from millstream.cli.group.consumer_groups import Committed
+from millstream.cli.group.describe import UNKNOWN, Lag, lags
 from millstream.cli.kafka_client import Cluster
 from millstream.cli.start_position import OffsetRange
+from millstream.topic_partition import TopicPartition
 
-PLACE = Place("orders", 0)
+PLACE = TopicPartition("orders", 0)
 NOW_MS = 1_700_000_000_000
 
 
 def lag_of(committed: int, partition: OffsetRange | None, monkeypatch: pytest.MonkeyPatch, *, age_ms: int | None = 1500) -> Lag:
     """The lag of one partition whose first waiting message has this age."""
-    asked: list[dict[Place, int]] = []
+    asked: list[dict[TopicPartition, int]] = []
 
-    def first_timestamps(_: Cluster, starts: dict[Place, int]) -> dict[Place, int]:
+    def first_timestamps(_: Cluster, starts: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         asked.append(dict(starts))
         return {} if age_ms is None else dict.fromkeys(starts, NOW_MS - age_ms)
 
-    monkeypatch.setattr("millstream.cli.group_lag._first_timestamps", first_timestamps)
+    monkeypatch.setattr("millstream.cli.group.describe._first_timestamps", first_timestamps)
     ranges = {} if partition is None else {PLACE: partition}
     return lags(Cluster("nowhere:1", {}), {PLACE: Committed(committed, "")}, ranges=ranges, now_ms=NOW_MS)[PLACE]
 

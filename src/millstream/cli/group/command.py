@@ -1,6 +1,6 @@
 """`millstream group`: list, describe, seek and delete consumer groups, of Millstream or of any other Kafka.
 
-Listing and deleting are here; `group_describe` and `group_seek` have files of their own. What changes something is a dry run unless
+Listing and deleting are here; `describe` and `seek` have files of their own. What changes something is a dry run unless
 `--execute` is given: it says what would be done and does nothing.
 """
 
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from millstream.cli import group_describe, group_seek
-from millstream.cli.consumer_groups import describe_groups, state_name, type_name
+from millstream.cli.group.consumer_groups import describe_groups, state_name, type_name
+from millstream.cli.group.describe import describe
+from millstream.cli.group.seek import seek
 from millstream.cli.kafka_client import REQUEST_SECONDS, Cluster, plain
 from millstream.cli.output import print_json, print_table
 from millstream.cli.parameters import DEFAULT_BROKERS, Brokers, ClientOptions, Execute, GroupNames, Output, OutputFormat
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 app = typer.Typer(help="List, describe, seek and delete consumer groups.", no_args_is_help=True)
-app.command("describe")(group_describe.describe)
-app.command("seek")(group_seek.seek)
+app.command("describe")(describe)
+app.command("seek")(seek)
 
 
 class GroupType(StrEnum):

@@ -10,20 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from millstream.cli.kafka_client import REQUEST_SECONDS, Cluster
 from millstream.cli.start_position import OffsetRange
 from millstream.errors import CommandFailed
+from millstream.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from confluent_kafka import TopicPartition
+    import confluent_kafka
     from confluent_kafka.admin import AdminClient
-
-
-class Place(NamedTuple):
-    """One partition of one topic."""
-
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 class Committed(NamedTuple):
@@ -56,20 +47,20 @@ def find_group(cluster: Cluster, admin: "AdminClient", *, name: str) -> Any | No
     return None if state_name(group.state) == "dead" else group
 
 
-def committed_offsets(cluster: Cluster, admin: "AdminClient", *, group: str) -> dict[Place, Committed]:
+def committed_offsets(cluster: Cluster, admin: "AdminClient", *, group: str) -> dict[TopicPartition, Committed]:
     """Every offset that the group has committed."""
     from confluent_kafka import ConsumerGroupTopicPartitions
 
     with cluster.told_plainly(f"reading the offsets of the group {group!r}"):
         answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)], request_timeout=REQUEST_SECONDS)[group].result()
     return {
-        Place(found.topic, found.partition): Committed(found.offset, _metadata(found))
+        TopicPartition(found.topic, found.partition): Committed(found.offset, _metadata(found))
         for found in answer.topic_partitions or []
         if found.error is None and found.offset >= 0
     }
 
 
-def _metadata(found: "TopicPartition") -> str:
+def _metadata(found: "confluent_kafka.TopicPartition") -> str:
     """What was committed beside the offset, as far as it can be known."""
     try:
         return found.metadata or ""
@@ -78,7 +69,7 @@ def _metadata(found: "TopicPartition") -> str:
         return ""
 
 
-def offset_ranges(cluster: Cluster, admin: "AdminClient", *, places: Collection[Place]) -> dict[Place, OffsetRange]:
+def offset_ranges(cluster: Cluster, admin: "AdminClient", *, places: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRange]:
     """First offset and end of each partition; a partition that is gone (its topic was deleted) is left out."""
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined] # their types do not list what they re-export
 
@@ -87,25 +78,27 @@ def offset_ranges(cluster: Cluster, admin: "AdminClient", *, places: Collection[
     return {place: OffsetRange(earliest[place], latest[place]) for place in places if place in earliest and place in latest}
 
 
-def offsets_for_time(cluster: Cluster, admin: "AdminClient", *, places: Collection[Place], timestamp_ms: int) -> dict[Place, int]:
+def offsets_for_time(
+    cluster: Cluster, admin: "AdminClient", *, places: Collection[TopicPartition], timestamp_ms: int
+) -> dict[TopicPartition, int]:
     """The first offset at or after that time in each partition, -1 where all records are older."""
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined] # as above
 
     return _list_offsets(cluster, admin, places=places, spec=OffsetSpec.for_timestamp(timestamp_ms))
 
 
-def _list_offsets(cluster: Cluster, admin: "AdminClient", *, places: Collection[Place], spec: Any) -> dict[Place, int]:
-    from confluent_kafka import KafkaException, TopicPartition
+def _list_offsets(cluster: Cluster, admin: "AdminClient", *, places: Collection[TopicPartition], spec: Any) -> dict[TopicPartition, int]:
+    import confluent_kafka
 
     if not places:
         return {}
     offsets = {}
     with cluster.told_plainly("asking for the ends of partitions"):
-        futures = admin.list_offsets({TopicPartition(*place): spec for place in places}, request_timeout=REQUEST_SECONDS)
+        futures = admin.list_offsets({confluent_kafka.TopicPartition(*place): spec for place in places}, request_timeout=REQUEST_SECONDS)
         for asked, future in futures.items():
             try:
-                offsets[Place(asked.topic, asked.partition)] = int(future.result().offset)
-            except KafkaException as exception:
+                offsets[TopicPartition(asked.topic, asked.partition)] = int(future.result().offset)
+            except confluent_kafka.KafkaException as exception:
                 if exception.args[0].name() != "UNKNOWN_TOPIC_OR_PART":
                     raise
     return offsets
