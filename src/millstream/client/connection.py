@@ -11,10 +11,13 @@ Answers come in the order of the requests; one that was received on the way to a
 belongs to one thread, but `close` may be called from any: whoever waits then gets `BrokerUnavailable`. After a timeout, a broken frame or
 an end by the broker the connection is closed and stays so; the record batches of an answer live as long as they are referred to.
 `client.async_connection` is the same for an event loop.
+
+Whatever opens sockets has the shape of `OpenSocket`, the one place where TLS and passwords belong: what it returns is connected, wrapped
+and authenticated if it has to be. The default is plain TCP without Nagle's delay.
 """
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from time import monotonic
 from types import TracebackType
@@ -24,17 +27,29 @@ from millstream.address import Address
 from millstream.buffer import Buffer
 from millstream.client.api_versions import HANDSHAKE_VERSIONS, ApiVersionsRequest
 from millstream.client.conversation import Conversation, Pending
-from millstream.client.errors import BrokerUnavailable, broken
+from millstream.client.errors import BrokerUnavailable, broken, unreachable
 from millstream.client.request import Request
-from millstream.client.transport import OpenSocket, open_tcp
 from millstream.errors import MalformedFrame
 
 T = TypeVar("T")
+
+OpenSocket = Callable[[Address, float], socket.socket]
+"""Connect to the address within so many seconds; `BrokerUnavailable` if that cannot be done."""
 
 CLIENT_ID: Final = "millstream"
 TIMEOUT_S: Final = 30.0
 _MOST_PIECES: Final = 512
 """Fewer than the kernel's limit of buffers in one call."""
+
+
+def open_tcp(address: Address, timeout_s: float) -> socket.socket:
+    """A plain TCP connection."""
+    try:
+        opened = socket.create_connection((address.host, address.port), timeout=timeout_s)
+    except OSError as error:
+        raise unreachable(address, error) from error
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return opened
 
 
 class Connection:

@@ -34,8 +34,8 @@ from millstream.paper.puller import Puller
 from millstream.paper.settings import ConsumerSettings, Expired, Setting, Start
 from millstream.paper.start_offsets import Target
 from millstream.paper.stream import MessageStream, current_holder
-from millstream.paper.subscription import check_name
-from millstream.zookeeper.errors import ConnectionLost, SessionExpired, ZooKeeperError
+from millstream.zookeeper.errors import BadArguments, ConnectionLost, SessionExpired, ZooKeeperError
+from millstream.zookeeper.znode import check_path
 
 T = TypeVar("T")
 
@@ -246,3 +246,15 @@ def _check_topics(topics: Mapping[str, int]) -> None:
         check_name(topic, "the topic")
         if count < 1:
             raise UsageError(f"{count!r} streams of {topic!r}: give a number from 1 on")
+
+
+def check_name(name: str, what: str) -> str:
+    """A name that may stand in a path."""
+    try:
+        check_path(f"/consumers/{name}")
+        is_good = "/" not in name
+    except BadArguments:
+        is_good = False
+    if not is_good:
+        raise UsageError(f"{what} {name!r} cannot be: it becomes part of a path in ZooKeeper, so no slash, no control character, not empty")
+    return name

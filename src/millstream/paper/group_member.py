@@ -19,6 +19,7 @@ from millstream.client.errors import BrokerUnavailable
 from millstream.coordination import paths
 from millstream.coordination.interface import Coordination, SessionState, WatchEvent
 from millstream.errors import UnknownTopicOrPartition
+from millstream.paper.assignment import Subscription
 from millstream.paper.errors import ConsumerIdTaken
 from millstream.paper.group_registry import GroupRegistry
 from millstream.paper.group_view import GroupReader
@@ -26,7 +27,6 @@ from millstream.paper.rebalance import Rebalance, ask_brokers
 from millstream.paper.settings import ConsumerSettings
 from millstream.paper.start_offsets import Target, rewind_offsets
 from millstream.paper.stream import MessageStream
-from millstream.paper.subscription import Subscription
 from millstream.topic_partition import TopicPartition
 from millstream.zookeeper.errors import ConnectionLost, NodeExists, SessionExpired
 

@@ -19,9 +19,10 @@ from millstream.coordination import paths
 from millstream.coordination.interface import Coordination, Create, Operation, SetData, WatchCallback, ZnodeStat
 from millstream.paper.assignment import StreamId
 from millstream.paper.progress import Claim
-from millstream.paper.subscription import read_offset
 from millstream.zookeeper.errors import BadVersion, NodeExists, NoNode
 
+MOST_DIGITS: Final = 19
+"""Of an offset: 63 bits."""
 _MOST_OPERATIONS: Final = 500
 """In one multi: well below ZooKeeper's limit of a megabyte per request."""
 
@@ -149,3 +150,9 @@ class GroupRegistry:
 
     def _offset_path(self, topic: str, partition: int) -> str:
         return paths.committed_offset(self._group, topic_name=topic, partition=partition)
+
+
+def read_offset(data: bytes) -> int | None:
+    """The offset in a znode of the offset registry; None if it holds something else."""
+    text = data.decode("ascii", "replace").strip()
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import BrokerState, TopicState
 from millstream.coordination.interface import Coordination, WatchEvent
-from millstream.paper.subscription import Subscription, read_subscription
+from millstream.paper.assignment import Subscription, read_subscription
 from millstream.zookeeper.errors import NoNode
 
 _NONSENSE = (ValueError, KeyError, TypeError, AttributeError)

@@ -9,7 +9,7 @@ Invariants:
 - `last_zxid` grows by one with every transaction, and jumps to the next epoch at a restart;
 - a multi that fails leaves no trace: its steps are undone in reverse order.
 
-It does not know when a session times out (`session_clock`), who watches (`watches`) or what is durable (`journal`).
+It does not know when a session times out (`keeper`), who watches (`watches`) or what is durable (`journal`).
 """
 
 from collections.abc import Callable, Sequence

@@ -4,8 +4,8 @@ from uuid import UUID
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import BrokerState, PartitionState, TopicState
 from millstream.coordination.embedded import EmbeddedCoordination
+from millstream.paper.assignment import Subscription
 from millstream.paper.group_view import GroupReader
-from millstream.paper.subscription import Subscription
 
 BROKER = BrokerState(1, "host", 9092)
 CLICKS = TopicState("clicks", UUID(int=1), (PartitionState.first((1,)), PartitionState.first((2,)), PartitionState.first((1,))))

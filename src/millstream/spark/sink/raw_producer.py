@@ -14,13 +14,12 @@ from time import monotonic, sleep, time
 from typing import Any, Final
 
 from millstream.client.cluster import Cluster
-from millstream.client.connection import Connection
+from millstream.client.connection import Connection, OpenSocket, open_tcp
 from millstream.client.conversation import Pending
 from millstream.client.errors import BrokerUnavailable, kafka_error
 from millstream.client.metadata import NO_LEADER, TopicMetadata
 from millstream.client.produce import BatchFor, ProduceAnswer, ProducedPartition, ProduceRequest
 from millstream.client.request import MessageRequest
-from millstream.client.transport import OpenSocket, open_tcp
 from millstream.errors import InvalidTopic, MessageTooLarge, MillstreamError, UnknownTopicOrPartition
 from millstream.spark.sink.batch_encoding import OpenBatch
 from millstream.spark.sink.delivery import DeliveryFailed, PartitionQueue, QueuedBatch, Verdict
