@@ -15,7 +15,26 @@ from os import strerror
 from typing import Final
 
 from millstream.address import Address
-from millstream.errors import KafkaError, MalformedFrame, MillstreamError
+from millstream.errors import (
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    FencedLeaderEpoch,
+    InconsistentTopicId,
+    KafkaError,
+    LeaderNotAvailable,
+    MalformedFrame,
+    MillstreamError,
+    NotCoordinator,
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    NotLeaderOrFollower,
+    OffsetNotAvailable,
+    RequestTimedOut,
+    StorageError,
+    UnknownLeaderEpoch,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
 
 
 class ClientError(MillstreamError):
@@ -68,7 +87,34 @@ def is_retriable(code: int) -> bool:
     return code in RETRIABLE_CODES
 
 
-RETRIABLE_CODES: Final = frozenset({3, 5, 6, 7, 9, 13, 14, 15, 16, 19, 20, 56, 74, 75, 78, 100, 103, 105})
+REPLICA_NOT_AVAILABLE: Final = 9
+NETWORK_EXCEPTION: Final = 13
+RETRIABLE_CODES: Final = frozenset(
+    {
+        REPLICA_NOT_AVAILABLE,
+        NETWORK_EXCEPTION,
+        *(
+            kind.code
+            for kind in (
+                CoordinatorLoadInProgress,
+                CoordinatorNotAvailable,
+                FencedLeaderEpoch,
+                InconsistentTopicId,
+                LeaderNotAvailable,
+                NotCoordinator,
+                NotEnoughReplicas,
+                NotEnoughReplicasAfterAppend,
+                NotLeaderOrFollower,
+                OffsetNotAvailable,
+                RequestTimedOut,
+                StorageError,
+                UnknownLeaderEpoch,
+                UnknownTopicId,
+                UnknownTopicOrPartition,
+            )
+        ),
+    }
+)
 """Leaders that move, replicas that are behind, topics that are just being made, coordinators that load, storage that fails over."""
 
 
