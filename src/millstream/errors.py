@@ -302,7 +302,7 @@ class InvalidTransactionTimeout(KafkaError):
 
 
 class TransactionalIdAuthorizationFailed(KafkaError):
-    """The transactional id may not be used: nobody's may, there are no transactions yet."""
+    """The transactional id may not be used: none may, there are no transactions yet."""
 
     code = 53
 

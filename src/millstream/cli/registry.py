@@ -57,7 +57,7 @@ def serve(
         typer.Option("--advertise", metavar="HOST:PORT", help="Where other instances reach this one.", show_default="where it listens"),
     ] = None,
     topic: Annotated[str, typer.Option("--topic", help="The compacted topic with the schemas.")] = "_schemas",
-    log_level: Annotated[str, typer.Option("--log-level", help="How much to tell on stderr: debug, info, warning, error.")] = "info",
+    log_level: Annotated[str, typer.Option("--log-level", help="How much to log on stderr: debug, info, warning, error.")] = "info",
     client_options: ClientOptions = None,
 ) -> None:
     """Run a schema registry until it is stopped."""
@@ -134,7 +134,7 @@ def register(
     url: Url = DEFAULT_URL,
     output: OutputFormat = Output.TABLE,
 ) -> None:
-    """Register a schema; one that is there already is told with its id and version."""
+    """Register a schema; of one that is there already the id and version are shown."""
     text, references = _read(file), _references(reference)
     with _client(url) as client:
         found = client.register(subject, text, references=references, normalize=normalize)
@@ -155,7 +155,7 @@ def check(
     url: Url = DEFAULT_URL,
     output: OutputFormat = Output.TABLE,
 ) -> None:
-    """Tell whether a schema may follow the versions of a subject, and if not, which field breaks what; the exit code says it too."""
+    """Say whether a schema may follow the versions of a subject, and if not, which field breaks what; the exit code says it too."""
     text, references = _read(file), _references(reference)
     with _client(url) as client:
         verdict = client.check(subject, text, version=version, references=references, normalize=normalize)
@@ -261,7 +261,7 @@ def _client(url: str) -> "RegistryClient":
 
 
 def _read(file: str) -> str:
-    """The text of a schema, checked for being JSON here, where the line can be told."""
+    """The text of a schema, checked for being JSON here, where the line can be named."""
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text()
     except (OSError, UnicodeDecodeError) as error:

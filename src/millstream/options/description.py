@@ -1,4 +1,4 @@
-"""Options as DescribeConfigs tells them: value, source, and the chain of synonyms from the strongest setting down to the default."""
+"""Options as DescribeConfigs answers them: value, source, and the chain of synonyms from the strongest setting down to the default."""
 
 from collections.abc import Collection, Mapping
 from itertools import dropwhile
@@ -34,7 +34,7 @@ class DescribedOption(NamedTuple):
 
     @property
     def is_default(self) -> bool:
-        """Whether nobody set it (how DescribeConfigs 0 told the source)."""
+        """Whether it was not set by a person (how DescribeConfigs 0 gave the source)."""
         return self.source is ConfigSource.DEFAULT
 
 
@@ -65,7 +65,7 @@ def describe_broker(broker: BrokerSettings, *, names: Collection[str] | None = N
 
 
 def describe_group(broker: BrokerSettings) -> list[DescribedOption]:
-    """The options of a group, which are those of the broker; Kafka tells them as defaults and names no synonym."""
+    """The options of a group, which are those of the broker; Kafka describes them as defaults and names no synonym."""
     rows = []
     for option in GROUP_OPTIONS.values():
         value = broker.value(option.synonyms[0])

@@ -229,13 +229,13 @@ class Consumer:
         if not self._connected.done():
             self._connected.set_exception(error)
             return
-        told = error if isinstance(error, MillstreamError) else ClientError(f"the consumer's thread ended: {error!r}")
+        failure = error if isinstance(error, MillstreamError) else ClientError(f"the consumer's thread ended: {error!r}")
         for stream in self.streams:
-            stream.fail(told)
+            stream.fail(failure)
 
 
 def _new_id() -> str:
-    """An id that no other consumer has, and that tells a person where it runs."""
+    """An id that no other consumer has, and that shows a person where it runs."""
     return f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
 
 

@@ -15,7 +15,7 @@ from millstream.paper.assignment import Subscription, read_subscription
 from millstream.zookeeper.errors import NoNode
 
 _NONSENSE = (ValueError, KeyError, TypeError, AttributeError)
-"""What comes up when a znode of somebody else's holds no JSON, or lacks something."""
+"""What comes up when a znode of another program holds no JSON, or lacks something."""
 
 
 @dataclass(frozen=True)

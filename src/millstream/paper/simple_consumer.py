@@ -133,7 +133,7 @@ class _PulledRecord(NamedTuple):
         return self.content.key
 
     def timestamp(self) -> tuple[int, int]:
-        """The kind of timestamp, which nobody asks for here, and the timestamp."""
+        """The kind of timestamp, which is not asked for here, and the timestamp."""
         return 0, self.content.timestamp
 
     def headers(self) -> Headers:

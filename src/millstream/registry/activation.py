@@ -1,8 +1,8 @@
-"""A registry beside a broker, started when somebody asks it something.
+"""A registry beside a broker, started by its first request.
 
 The broker's process binds the registry's port and listens, so that clients can connect from the beginning and the ready line is true; it
 does not accept. The first connection starts a child process (`process`) that is given the socket and accepts everything that waits. So a
-broker whose registry nobody uses pays one socket for it: no second process, no topic. A child that ends, for whatever reason, is started
+broker whose registry is not used pays one socket for it: no second process, no topic. A child that ends, for whatever reason, is started
 again by the next connection; one that ends at once not before a pause.
 
 The work of the registry (parsing, comparing, HTTP) is Python and would hold up the clients of the broker if it ran on the broker's event

@@ -6,7 +6,7 @@ A name and a password may be percent-encoded here, and are decoded once. They ne
 is theirs, so `/`, `#`, `?` and `,` may stand in them as they are (an address whose prefix has an `@` writes it as %40). `user_info`, as in
 Confluent's `basic.auth.user.info`, is taken as it is and holds for all addresses.
 
-No message and no representation of an object tells a name or password, nor what might be a part of one.
+No message and no representation of an object shows a name or password, nor what might be a part of one.
 """
 
 import base64

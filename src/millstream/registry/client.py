@@ -32,7 +32,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A schema as a registry knows it; `subject` and `version` are missing where the answer did not tell them."""
+    """A schema as a registry knows it; `subject` and `version` are missing where the answer lacks them."""
 
     schema: str
     schema_id: int
@@ -75,7 +75,7 @@ class RegistryClient:
     # -- schemas
 
     def schema_by_id(self, schema_id: int, *, subject: str | None = None) -> RegisteredSchema:
-        """The schema with this id; the subject tells the context, where there are several."""
+        """The schema with this id; the subject names the context, where there are several."""
         found = self._by_id.get((schema_id, subject))
         if found is None:
             answer = self._get(f"/schemas/ids/{schema_id}", subject=subject)
@@ -83,7 +83,7 @@ class RegistryClient:
         return found
 
     def schema_by_guid(self, guid: str) -> RegisteredSchema:
-        """The schema with this GUID; its id is -1 if the registry does not tell it."""
+        """The schema with this GUID; its id is -1 if the registry does not give it."""
         found = self._by_guid.get(guid)
         if found is None:
             answer = self._get(f"/schemas/guids/{quote(guid, safe='')}")

@@ -2,7 +2,7 @@
 
 A `Registries` is an ordered list of addresses that hold the same schemas. A request goes to the one that answered last; when that one
 cannot be reached or says that it cannot serve (408, 429, 5xx), the next is tried, then all again after a pause, up to `retries` times.
-Every request of the registry's API may be repeated: registering is idempotent, and a delete that happened is told as such.
+Every request of the registry's API may be repeated: registering is idempotent, and a delete that happened is answered as such.
 
 Threads may share an object: each request takes an idle connection or opens one. Nothing is shared over a fork, so a Spark worker or a
 child process must make its own.
@@ -92,14 +92,14 @@ class Registries:
         self._lock = threading.Lock()
 
     def request(self, method: str, path: str, document: object = None) -> Any:
-        """The JSON document that answers; raises the error that the registry told, or `RegistryUnavailable`."""
+        """The JSON document that answers; raises the error that the registry answered, or `RegistryUnavailable`."""
         headers = {"Accept": f"{CONTENT_TYPE}, application/json"}
         body = None
         if document is not None:
             body = json.dumps(document).encode()
             headers["Content-Type"] = CONTENT_TYPE
         failures: dict[str, str] = {}
-        told: RegistryError | None = None
+        refusal: RegistryError | None = None
         for attempt in range(self._retries + 1):
             if attempt:
                 time.sleep(random.uniform(0.5, 1.0) * min(self._pause_s * 2**attempt, MAX_PAUSE_SECONDS))
@@ -110,14 +110,14 @@ class Registries:
                     failures[str(address)] = str(error) or type(error).__name__
                     continue
                 if status in RETRIABLE:
-                    told = _error_of(status, content, address)
+                    refusal = _error_of(status, content, address)
                     continue
                 self._prefer(address)
                 if status >= 300:
                     raise _error_of(status, content, address)
                 return _document(content, address) if content else None
-        if told is not None:
-            raise told
+        if refusal is not None:
+            raise refusal
         reasons = "; ".join(f"{address} ({reason})" for address, reason in failures.items())
         raise RegistryUnavailable(f"No schema registry answers: {reasons}. Is it running, and is the address right?")
 

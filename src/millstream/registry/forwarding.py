@@ -66,14 +66,14 @@ class Forwarder:
                 exchange.add_done_callback(lambda late: late.cancelled() or late.exception())
                 raise LeaderAway("it gives no sign of life")
         try:
-            status, told, body = exchange.result()
+            status, answered, body = exchange.result()
         except (OSError, HTTPException) as error:
             raise LeaderAway(str(error) or type(error).__name__) from error
-        if told.get(INSTANCE_HEADER) != instance:
+        if answered.get(INSTANCE_HEADER) != instance:
             raise LeaderAway("something else answers there")
         if status == 500 and LEADER_UNKNOWN in body:
             raise LeaderAway("it does not write any more")
-        return Answer(status, body, _offset(told))
+        return Answer(status, body, _offset(answered))
 
     def close(self) -> None:
         """Close the connections."""
@@ -92,12 +92,12 @@ async def _is_there(url: str, instance: str) -> bool:
     """Whether the instance answers anything."""
     registry = Registry(*parse_addresses(url), timeout_s=PATIENCE_SECONDS)
     try:
-        _, told, _ = await asyncio.to_thread(registry.exchange, "GET", "/", body=None, headers={})
+        _, answered, _ = await asyncio.to_thread(registry.exchange, "GET", "/", body=None, headers={})
     except (OSError, HTTPException):
         return False
     finally:
         registry.close()
-    return told.get(INSTANCE_HEADER) == instance
+    return answered.get(INSTANCE_HEADER) == instance
 
 
 def _offset(headers: Mapping[str, str]) -> int | None:

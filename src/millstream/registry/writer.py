@@ -94,7 +94,7 @@ class Writer:
         async with self._lock:
             if not self.is_leader:
                 if self._state.claim != instead_of:
-                    # Somebody else was faster.
+                    # Another instance was faster.
                     raise Deposed
                 await self._claim()
             decision = decide()

@@ -1,6 +1,6 @@
 """The tree of znodes: pure state, ZooKeeper's rules, no time, no disk, no network.
 
-`execute` decides and applies operations, `commit` applies changes that need no decision, `replay` applies what a journal tells. All three
+`execute` decides and applies operations, `commit` applies changes that need no decision, `replay` applies what a journal holds. All three
 go through `_apply`, the only mutator, so a tree that is replayed from its journal is the tree that was.
 
 Invariants:

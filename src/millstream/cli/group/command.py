@@ -73,7 +73,7 @@ def list_groups(
 
 
 def _listed(cluster: Cluster, admin: "AdminClient") -> list[Any]:
-    with cluster.told_plainly("listing the groups"):
+    with cluster.plain_errors("listing the groups"):
         result = admin.list_consumer_groups(request_timeout=REQUEST_SECONDS).result()
     if result.errors:
         raise CommandFailed(f"At {cluster.brokers} a broker did not list its groups: {plain(result.errors[0].args[0])}.")
@@ -103,7 +103,7 @@ def _delete(cluster: Cluster, admin: "AdminClient", *, names: list[str]) -> None
     from confluent_kafka import KafkaException
 
     failures = []
-    with cluster.told_plainly("deleting groups"):
+    with cluster.plain_errors("deleting groups"):
         futures = admin.delete_consumer_groups(list(names), request_timeout=REQUEST_SECONDS)
     for name, future in futures.items():
         try:

@@ -1,6 +1,6 @@
 """What a cluster says about consumer groups, for the commands of `millstream group`: descriptions, committed offsets, ends of partitions.
 
-Asked with confluent-kafka's AdminClient; nothing here joins a group or changes one. A group that does not exist is told in one sentence,
+Asked with confluent-kafka's AdminClient; nothing here joins a group or changes one. A group that does not exist is one sentence,
 however the broker puts it: older versions of the protocol call it a group in the state Dead.
 """
 
@@ -37,7 +37,7 @@ def find_group(cluster: Cluster, admin: "AdminClient", *, name: str) -> Any | No
     """The description of a group, or None if there is no such group."""
     from confluent_kafka import KafkaException
 
-    with cluster.told_plainly(f"describing the group {name!r}"):
+    with cluster.plain_errors(f"describing the group {name!r}"):
         try:
             group = admin.describe_consumer_groups([name], request_timeout=REQUEST_SECONDS)[name].result()
         except KafkaException as exception:
@@ -51,7 +51,7 @@ def committed_offsets(cluster: Cluster, admin: "AdminClient", *, group: str) -> 
     """Every offset that the group has committed."""
     from confluent_kafka import ConsumerGroupTopicPartitions
 
-    with cluster.told_plainly(f"reading the offsets of the group {group!r}"):
+    with cluster.plain_errors(f"reading the offsets of the group {group!r}"):
         answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)], request_timeout=REQUEST_SECONDS)[group].result()
     return {
         TopicPartition(found.topic, found.partition): Committed(found.offset, _metadata(found))
@@ -65,7 +65,7 @@ def _metadata(found: "confluent_kafka.TopicPartition") -> str:
     try:
         return found.metadata or ""
     except UnicodeDecodeError:
-        # Seen with confluent-kafka 2.16, rarely: bytes that nobody committed. The offset beside them is right.
+        # Seen with confluent-kafka 2.16, rarely: bytes that were never committed. The offset beside them is right.
         return ""
 
 
@@ -93,7 +93,7 @@ def _list_offsets(cluster: Cluster, admin: "AdminClient", *, places: Collection[
     if not places:
         return {}
     offsets = {}
-    with cluster.told_plainly("asking for the ends of partitions"):
+    with cluster.plain_errors("asking for the ends of partitions"):
         futures = admin.list_offsets({confluent_kafka.TopicPartition(*place): spec for place in places}, request_timeout=REQUEST_SECONDS)
         for asked, future in futures.items():
             try:

@@ -169,7 +169,7 @@ def _first_timestamps(cluster: Cluster, starts: Mapping[TopicPartition, int]) ->
         return {}
     consumer = cluster.consumer(SETTINGS)
     try:
-        with cluster.told_plainly("reading the first messages that wait"):
+        with cluster.plain_errors("reading the first messages that wait"):
             return _read(consumer, starts)
     finally:
         consumer.close()

@@ -149,7 +149,7 @@ def _commit(cluster: Cluster, admin: "AdminClient", *, group: str, moves: Sequen
 
     offsets = [confluent_kafka.TopicPartition(*move.place, move.new) for move in moves]
     wanted = confluent_kafka.ConsumerGroupTopicPartitions(group, offsets)
-    with cluster.told_plainly(f"moving the group {group!r}"):
+    with cluster.plain_errors(f"moving the group {group!r}"):
         done = admin.alter_consumer_group_offsets([wanted], request_timeout=REQUEST_SECONDS)[group].result()
     failed = [f"{place.topic}-{place.partition}: {plain(place.error)}" for place in done.topic_partitions if place.error is not None]
     if failed:

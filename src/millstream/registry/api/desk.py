@@ -37,10 +37,10 @@ class Desk:
         outcome = await self.writer.execute(decide, forwarded)
         if isinstance(outcome, Answer):
             return Response(outcome.body, outcome.status, media_type=content_type)
-        told = {OFFSET_HEADER: str(outcome.offset), INSTANCE_HEADER: self.writer.instance}
+        answered = {OFFSET_HEADER: str(outcome.offset), INSTANCE_HEADER: self.writer.instance}
         if outcome.answer is None:
-            return Response(status_code=204, headers=told)
-        return answer(request, outcome.answer, headers=told)
+            return Response(status_code=204, headers=answered)
+        return answer(request, outcome.answer, headers=answered)
 
     def real_subject(self, subject: str) -> str:
         """The subject itself, or the one that its config names as its alias."""

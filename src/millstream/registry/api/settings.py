@@ -101,7 +101,7 @@ class SettingRoutes:
         return answer(request, {"version": version("millstream"), "commitId": ""})
 
     async def root(self, request: Request) -> Response:
-        """Nothing, to who only asks whether somebody is there."""
+        """Nothing, to whoever only asks whether a registry is there."""
         return answer(request, {}, headers={INSTANCE_HEADER: self._desk.writer.instance})
 
 

@@ -48,7 +48,7 @@ class SubjectRoutes:
         return answer(request, page(request, matching_names(request, names)))
 
     async def register(self, request: Request) -> Response:
-        """Register a schema, or tell under which id and version it is registered."""
+        """Register a schema, or answer under which id and version it is registered."""
         subject, body = self._subject(request), await body_of(request)
         await self._desk.ready()
         asked, normalize, registrar = read_request(json_object(body)), flag(request, "normalize"), self._desk.registrar

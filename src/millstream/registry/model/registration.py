@@ -129,8 +129,8 @@ class Registrar:
         if mode is not Mode.IMPORT:
             messages = self._compatibility(subject, content, parsed, self._state.versions(subject))
             if messages:
-                told = f'Schema being registered is incompatible with an earlier schema for subject "{subject}"'
-                raise IncompatibleSchema(f"{told}, details: [{', '.join(messages)}]")
+                summary = f'Schema being registered is incompatible with an earlier schema for subject "{subject}"'
+                raise IncompatibleSchema(f"{summary}, details: [{', '.join(messages)}]")
         stored = self._new_version(subject, content, request, is_import=mode is Mode.IMPORT)
         return Decision((*self._context_record(subject), stored.record(), *self._replaced(stored)), registration_answer(stored))
 

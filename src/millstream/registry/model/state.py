@@ -44,7 +44,7 @@ class _Context:
 
 
 _NOWHERE: Final = _Context()
-"""A context that nobody has registered anything in."""
+"""A context in which nothing is registered."""
 
 
 class RegistryState:
