@@ -15,26 +15,7 @@ from os import strerror
 from typing import Final
 
 from millstream.address import Address
-from millstream.errors import (
-    CoordinatorLoadInProgress,
-    CoordinatorNotAvailable,
-    FencedLeaderEpoch,
-    InconsistentTopicId,
-    KafkaError,
-    LeaderNotAvailable,
-    MalformedFrame,
-    MillstreamError,
-    NotCoordinator,
-    NotEnoughReplicas,
-    NotEnoughReplicasAfterAppend,
-    NotLeaderOrFollower,
-    OffsetNotAvailable,
-    RequestTimedOut,
-    StorageError,
-    UnknownLeaderEpoch,
-    UnknownTopicId,
-    UnknownTopicOrPartition,
-)
+from millstream.errors import KafkaError, MalformedFrame, MillstreamError, RetriableError
 
 
 class ClientError(MillstreamError):
@@ -84,42 +65,14 @@ def kafka_error(code: int, message: str = "") -> KafkaError:
 
 def is_retriable(code: int) -> bool:
     """Whether the same request may succeed later, at the same broker or at the partition's new leader."""
-    return code in RETRIABLE_CODES
-
-
-REPLICA_NOT_AVAILABLE: Final = 9
-NETWORK_EXCEPTION: Final = 13
-RETRIABLE_CODES: Final = frozenset(
-    {
-        REPLICA_NOT_AVAILABLE,
-        NETWORK_EXCEPTION,
-        *(
-            kind.code
-            for kind in (
-                CoordinatorLoadInProgress,
-                CoordinatorNotAvailable,
-                FencedLeaderEpoch,
-                InconsistentTopicId,
-                LeaderNotAvailable,
-                NotCoordinator,
-                NotEnoughReplicas,
-                NotEnoughReplicasAfterAppend,
-                NotLeaderOrFollower,
-                OffsetNotAvailable,
-                RequestTimedOut,
-                StorageError,
-                UnknownLeaderEpoch,
-                UnknownTopicId,
-                UnknownTopicOrPartition,
-            )
-        ),
-    }
-)
-"""Leaders that move, replicas that are behind, topics that are just being made, coordinators that load, storage that fails over."""
+    return code in _RETRIABLE_WITHOUT_A_CLASS or issubclass(_ERROR_OF_CODE.get(code, KafkaError), RetriableError)
 
 
 def _all_subclasses(base: type[KafkaError]) -> list[type[KafkaError]]:
     return [found for child in base.__subclasses__() for found in (child, *_all_subclasses(child))]
 
 
-_ERROR_OF_CODE: Final = {kind.code: kind for kind in reversed(_all_subclasses(KafkaError))}
+_ERROR_OF_CODE: Final = {kind.code: kind for kind in reversed(_all_subclasses(KafkaError)) if kind is not RetriableError}
+_REPLICA_NOT_AVAILABLE: Final = 9
+_NETWORK_EXCEPTION: Final = 13
+_RETRIABLE_WITHOUT_A_CLASS: Final = frozenset({_REPLICA_NOT_AVAILABLE, _NETWORK_EXCEPTION})
