@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import Final, Self
 
+from millstream.address import Address
 from millstream.errors import StartupError
 
 logger = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def reachable_url(host: str, port: int) -> str:
     """Where other instances reach a registry that listens there: with a wildcard, by the name of this machine."""
-    return f"http://{_joined(socket.gethostname() if host in WILDCARDS else host, port)}"
+    return f"http://{Address(socket.gethostname() if host in WILDCARDS else host, port)}"
 
 
 class RegistryActivation:
@@ -116,13 +117,9 @@ class RegistryActivation:
 
     def _arguments(self) -> list[str]:
         host, port = self._broker
-        brokers = _joined(WILDCARDS.get(host, host), port)
+        brokers = str(Address(WILDCARDS.get(host, host), port))
         url = reachable_url(*self.address)
         return ["--brokers", brokers, "--socket", str(self._listener.fileno()), "--url", url, "--log-level", self._log_level]
-
-
-def _joined(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 async def _end(process: Process) -> None:
