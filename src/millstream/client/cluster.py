@@ -35,7 +35,6 @@ from millstream.topic_partition import TopicPartition
 T = TypeVar("T")
 
 _RETRY_PAUSES_S: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-_LONG_POLL_GRACE_S: Final = 10.0
 
 
 class Cluster:

@@ -32,11 +32,6 @@ class DescribedOption(NamedTuple):
     is_read_only: bool
     is_sensitive: bool
 
-    @property
-    def is_default(self) -> bool:
-        """Whether it was not set by a person (how DescribeConfigs 0 gave the source)."""
-        return self.source is ConfigSource.DEFAULT
-
 
 def describe_topic(overrides: Mapping[str, str], broker: BrokerSettings, *, names: Collection[str] | None = None) -> list[DescribedOption]:
     """The options of a topic; all of them if `names` is None or empty. Names that do not exist are left out, as Kafka does."""

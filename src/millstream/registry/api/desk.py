@@ -6,7 +6,6 @@ from starlette.responses import Response
 from millstream.registry.api.http import answer, answered_type
 from millstream.registry.forwarding import FORWARD_HEADER, INSTANCE_HEADER, OFFSET_HEADER, Answer, Forwarded
 from millstream.registry.model.registration import Registrar
-from millstream.registry.model.settings import config_in_scope
 from millstream.registry.model.state import RegistryState
 from millstream.registry.model.subjects import qualified
 from millstream.registry.schema_log import SchemaLog
@@ -46,7 +45,3 @@ class Desk:
         """The subject itself, or the one that its config names as its alias."""
         alias = self.state.configs.get(subject, {}).get("alias")
         return qualified(alias, subject) if alias else subject
-
-    def normalizes(self, subject: str) -> bool:
-        """Whether the subject's config asks for normalisation."""
-        return config_in_scope(self.state, subject).get("normalize") is True
