@@ -1,7 +1,7 @@
 """Broker options of Kafka's that are taken and have no effect, because what they are about does not exist here.
 
 Development set-ups carry them (`transaction.state.log.replication.factor=1` stands in every compose file), and to refuse them would
-not help. An option may stand here only if no client notices whether it is obeyed: it sizes, times or tunes a part that Millstream has not, and
+not help. An option may stand here only if no client sees whether it is obeyed: it sizes, times or tunes a part that Millstream has not, and
 promises nothing about records, about who may do what, or about where things are. Each says why, docs/configuration.md repeats it, and a
 test fails when the part has come and reads the option. What would be a lie (authorizers, policies, encryption, other controllers) stays
 refused.

@@ -28,7 +28,7 @@ def stay_silent(connection: socket.socket) -> None:
         pass
 
 
-def hang_up_at_the_first_request(connection: socket.socket) -> None:
+def close_at_the_first_request(connection: socket.socket) -> None:
     answer_api_versions(connection, SPOKEN)
     receive_frame(connection)
 
@@ -69,8 +69,8 @@ async def test_a_broker_of_old_is_asked_again_in_its_own_version() -> None:
             assert (await connection.send(METADATA)).controller_id == 5
 
 
-async def test_what_is_under_way_fails_when_the_broker_hangs_up() -> None:
-    with peer(hang_up_at_the_first_request) as address:
+async def test_what_is_under_way_fails_when_the_broker_closes_the_connection() -> None:
+    with peer(close_at_the_first_request) as address:
         async with await AsyncConnection.open(address) as connection:
             first, second = connection.send(METADATA), connection.send(METADATA)
             with pytest.raises(BrokerUnavailable, match="closed the connection"):

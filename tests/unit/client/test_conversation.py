@@ -34,7 +34,7 @@ def test_a_request_goes_out_in_the_highest_version_that_both_sides_know() -> Non
 
 
 @pytest.mark.parametrize("spoken", [(7, 9), None])
-def test_a_broker_that_speaks_no_version_of_ours_is_told_so_before_anything_is_sent(spoken: tuple[int, int] | None) -> None:
+def test_a_broker_that_speaks_no_version_of_ours_is_an_error_before_anything_is_sent(spoken: tuple[int, int] | None) -> None:
     talk = conversation(**({"find_coordinator": spoken} if spoken else {}))
     with pytest.raises(UnsupportedVersion, match="FindCoordinator"):
         talk.ask(FIND)

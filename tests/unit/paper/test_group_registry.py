@@ -141,7 +141,7 @@ class LossyCoordination:
 
 
 @pytest.mark.parametrize("is_done", [False, True])
-async def test_a_write_of_which_nobody_knows_whether_it_happened_is_looked_up(ann: EmbeddedCoordination, is_done: bool) -> None:
+async def test_a_write_whose_outcome_is_unknown_is_looked_up(ann: EmbeddedCoordination, is_done: bool) -> None:
     lossy = LossyCoordination(ann, is_done=is_done)
     registry = await registry_of(lossy)  # type: ignore[arg-type]  # it passes on whatever it does not do itself
     claim = await claim_of(registry)
@@ -156,7 +156,7 @@ async def test_a_write_of_which_nobody_knows_whether_it_happened_is_looked_up(an
 
 
 @pytest.mark.parametrize("is_done", [False, True])
-async def test_a_partition_of_which_nobody_knows_whether_it_was_taken_is_taken_again(ann: EmbeddedCoordination, is_done: bool) -> None:
+async def test_a_partition_of_which_it_is_unknown_whether_it_was_taken_is_taken_again(ann: EmbeddedCoordination, is_done: bool) -> None:
     lossy = LossyCoordination(ann, is_done=is_done)
     registry = await registry_of(lossy)  # type: ignore[arg-type]  # it passes on whatever it does not do itself
     lossy.is_broken = True

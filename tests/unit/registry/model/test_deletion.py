@@ -84,7 +84,7 @@ def test_a_subject_may_refer_to_itself_and_still_be_deleted(book: Book) -> None:
     assert book.delete_subject("a", permanent=True) == [1, 2]
 
 
-def test_unknown_versions_and_subjects_are_told(book: Book) -> None:
+def test_unknown_versions_and_subjects_are_refused(book: Book) -> None:
     with pytest.raises(SubjectNotFound):
         book.delete_version("a", 1)
     book.register("a", '"int"')

@@ -65,7 +65,7 @@ def test_records_of_other_versions_of_confluents_registry_are_read() -> None:
 
 
 @pytest.mark.parametrize("key", [None, b"", b"{", b"[]", b"{}", b'{"keytype":1}', b'{"keytype":"SCHEMA","subject":1}', b"[" * 100_000])
-def test_what_no_registry_wrote_is_told(key: bytes | None) -> None:
+def test_what_no_registry_wrote_is_refused(key: bytes | None) -> None:
     with pytest.raises(UnreadableRecord):
         decode_record(key, b"{}")
     with pytest.raises(UnreadableRecord):

@@ -171,7 +171,7 @@ def test_a_version_that_is_not_the_next_is_refused(book: Book) -> None:
         ({"schema": '{"type":"record","name":"R","fields":[{"name":"a","type":"int","default":"x"}]}'}, InvalidSchema, "does not fit"),
     ],
 )
-def test_bad_requests_are_told(book: Book, document: dict[str, Any], kind: type[RegistryError], what: str) -> None:
+def test_bad_requests_are_refused(book: Book, document: dict[str, Any], kind: type[RegistryError], what: str) -> None:
     from millstream.registry.model.registration import read_request
 
     with pytest.raises(kind, match=what):

@@ -60,7 +60,7 @@ def test_removing_a_config_lets_the_wider_one_hold(book: Book) -> None:
     ("config", "kind"),
     [({"compatibility": "SIDEWAYS"}, InvalidLevel), ({"compatibility": 1}, InvalidLevel), ({"overrideRuleSet": {}}, InvalidRequest)],
 )
-def test_what_cannot_be_set_is_told(book: Book, config: dict[str, object], kind: type[Exception]) -> None:
+def test_what_cannot_be_set_is_refused(book: Book, config: dict[str, object], kind: type[Exception]) -> None:
     with pytest.raises(kind):
         book.set_config("a", **config)
     with pytest.raises(InvalidSubject):
