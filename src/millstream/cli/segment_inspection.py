@@ -74,7 +74,7 @@ class SegmentFile:
         return self._files.pread(self._handle, batch.header.size_bytes, batch.position)
 
     def _why_lost(self, header: BatchHeader | None, position: int) -> str | None:
-        """Why there is no telling where the next batch would start, or None if there is."""
+        """Why it is not known where the next batch would start, or None if it is."""
         left = self.size_bytes - position
         if header is None:
             return f"the file ends in the middle of a batch header ({left} of {HEADER_SIZE} bytes)"

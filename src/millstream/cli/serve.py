@@ -1,4 +1,4 @@
-"""`millstream serve`: run a broker until it is told to stop.
+"""`millstream serve`: run a broker until it is stopped.
 
 The command that has to be fast: it imports neither Typer, rich nor a client (about 0.1 s together), so it reads its flags with argparse,
 and `main` comes here before it builds the Typer app. This is the only definition of the flags; `millstream --help` lists the command and
@@ -215,7 +215,7 @@ def _collect_garbage_seldom() -> None:
 
 
 class _FlagParser(argparse.ArgumentParser):
-    """Raises instead of printing the usage and exiting, so that every mistake is told in the same way."""
+    """Raises instead of printing the usage and exiting, so that every mistake is reported in the same way."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}. See `millstream serve --help`.")
@@ -257,7 +257,7 @@ def _flag_parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     listen_help = f"where clients connect; port 0 picks a free one (default {DEFAULT_LISTEN})"
     add("--listen", metavar="HOST:PORT", help=listen_help)
-    add("--advertise", metavar="HOST:PORT", help="the address that clients are told (default: where it listens)")
+    add("--advertise", metavar="HOST:PORT", help="the address that clients connect to (default: where it listens)")
     coordination_help = f"where the embedded coordination listens (default {DEFAULT_COORDINATION}, or a free port if that one is taken)"
     add("--coordination", metavar="HOST:PORT", help=coordination_help)
     zookeeper_help = "use a real ZooKeeper instead of the embedded coordination"
@@ -273,5 +273,5 @@ def _flag_parser() -> argparse.ArgumentParser:
     option_help = "set any broker option by Kafka's own name; may be repeated"
     add("-X", metavar="NAME=VALUE", dest="options", action="append", default=[], help=option_help)
     add("--config", metavar="FILE", type=Path, help="read options from a file of NAME=VALUE lines, as Kafka's server.properties")
-    add("--log-level", choices=LOG_LEVELS, default="info", help="how much to tell on stderr (default info)")
+    add("--log-level", choices=LOG_LEVELS, default="info", help="how much to log on stderr (default info)")
     return parser

@@ -87,7 +87,7 @@ def _dynamic(option: Option) -> Option:
 
 
 def _one_replica(option: Option) -> Option:
-    """Until there is replication, a second replica would be a promise that nobody keeps."""
+    """Until there is replication, a second replica would be a promise that is not kept."""
     return option._replace(check=Check("1, because there is no replication yet", lambda value: value == 1))
 
 
@@ -97,7 +97,7 @@ def _fixed(name: str, option_type: OptionType, default: str | int, documentation
 
 _BROKER = (
     _option("node.id", OptionType.INT, 1, "Number of this broker, unique in its cluster.", minimum=0),
-    _option("broker.rack", OptionType.STRING, None, "Where this broker stands; told to clients, which may prefer near replicas."),
+    _option("broker.rack", OptionType.STRING, None, "Where this broker stands; sent to clients, which may prefer near replicas."),
     _option("log.dir", OptionType.LIST, "millstream-data", "Directory of the data, if `log.dirs` is not set; `--data` sets it."),
     _option("log.dirs", OptionType.LIST, None, "Directories of the data; partitions are spread over them."),
     _option("log.retention.check.interval.ms", OptionType.LONG, 300_000, "How often old segments are looked for and deleted.", minimum=1),
@@ -193,7 +193,7 @@ _LISTENERS = (
         "advertised.listeners",
         OptionType.LIST,
         None,
-        "The address that clients are told; `--advertise` sets it.",
+        "The address that clients connect to; `--advertise` sets it.",
         check=one_element("name://host:port"),
     ),
     _option(
@@ -209,7 +209,7 @@ _LISTENERS = (
 _KEPT_AS_IT_IS = (
     _fixed("max.request.partition.size.limit", OptionType.INT, 2000, "The most partitions that one answer describes."),
     _fixed("group.coordinator.rebalance.protocols", OptionType.LIST, "classic,consumer", "The protocols of groups that there are."),
-    _fixed("authorizer.class.name", OptionType.STRING, "", "Who decides what a client may do: nobody, everything is allowed."),
+    _fixed("authorizer.class.name", OptionType.STRING, "", "What decides which client may do what: nothing, everything is allowed."),
     _fixed("connections.max.reauth.ms", OptionType.LONG, 0, "Time after which a client has to authenticate again."),
     _fixed("max.connection.creation.rate", OptionType.INT, MAX_INT, "New connections that are accepted in a second."),
     _fixed("max.connections.per.ip.overrides", OptionType.STRING, "", "Limits of single addresses, instead of `max.connections.per.ip`."),
@@ -238,7 +238,7 @@ _GROUPS = (
     _option(
         "group.consumer.max.session.timeout.ms", OptionType.INT, 60_000, "Upper limit of `group.consumer.session.timeout.ms`.", minimum=1
     ),
-    _option("group.consumer.heartbeat.interval.ms", OptionType.INT, 5000, "How often KIP-848 members are told to come.", minimum=1),
+    _option("group.consumer.heartbeat.interval.ms", OptionType.INT, 5000, "How often KIP-848 members are to send heartbeats.", minimum=1),
     _option(
         "group.consumer.min.heartbeat.interval.ms",
         OptionType.INT,

@@ -75,7 +75,7 @@ class GroupProgress:
             "member_id": "",
             "topics": [{"name": topic, "partitions": partitions} for topic, partitions in topics.items()],
         }
-        request = MessageRequest(ApiKey.OFFSET_COMMIT, fields, lowest=2, highest=LAST_WITH_TOPIC_NAMES)
+        request: MessageRequest[Any] = MessageRequest(ApiKey.OFFSET_COMMIT, fields, lowest=2, highest=LAST_WITH_TOPIC_NAMES)
         answer = self._cluster.connection(coordinator).call(request)
         for topic in answer.topics:
             for partition in topic.partitions:

@@ -11,16 +11,15 @@ leaders are asked for again, and everything goes on until the time of a batch is
 
 from collections import deque
 from time import monotonic, sleep, time
-from typing import Final
+from typing import Any, Final
 
 from millstream.client.cluster import Cluster
-from millstream.client.connection import Connection
+from millstream.client.connection import Connection, OpenSocket, open_tcp
 from millstream.client.conversation import Pending
 from millstream.client.errors import BrokerUnavailable, kafka_error
 from millstream.client.metadata import NO_LEADER, TopicMetadata
 from millstream.client.produce import BatchFor, ProduceAnswer, ProducedPartition, ProduceRequest
 from millstream.client.request import MessageRequest
-from millstream.client.transport import OpenSocket, open_tcp
 from millstream.errors import InvalidTopic, MessageTooLarge, MillstreamError, UnknownTopicOrPartition
 from millstream.spark.sink.batch_encoding import OpenBatch
 from millstream.spark.sink.delivery import DeliveryFailed, PartitionQueue, QueuedBatch, Verdict
@@ -246,7 +245,7 @@ class RawProducer:
 
     def _ask_for_id(self) -> ProducerStamp:
         fields = {"transactional_id": None, "transaction_timeout_ms": 60_000, "producer_id": -1, "producer_epoch": -1}
-        request = MessageRequest(ApiKey.INIT_PRODUCER_ID, fields, highest=_NEWEST_INIT_PRODUCER_ID)
+        request: MessageRequest[Any] = MessageRequest(ApiKey.INIT_PRODUCER_ID, fields, highest=_NEWEST_INIT_PRODUCER_ID)
         deadline = monotonic() + self.settings.max_block_ms / _MILLISECONDS
         while True:
             error: MillstreamError

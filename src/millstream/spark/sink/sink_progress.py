@@ -63,7 +63,7 @@ class SinkProgress(GroupProgress):
     def _fetch_once(self, coordinator: int) -> WrittenBatch | None:
         group = {"group_id": self._group_id, "member_id": None, "member_epoch": -1, "topics": None}
         fields = {"group_id": self._group_id, "topics": None, "groups": [group], "require_stable": False}
-        request = MessageRequest(ApiKey.OFFSET_FETCH, fields, lowest=2, highest=LAST_WITH_TOPIC_NAMES)
+        request: MessageRequest[Any] = MessageRequest(ApiKey.OFFSET_FETCH, fields, lowest=2, highest=LAST_WITH_TOPIC_NAMES)
         answer: Any = self._cluster.connection(coordinator).call(request)
         found = answer.groups[0] if answer.groups else answer
         if found.error_code:
