@@ -323,6 +323,7 @@ class BrokerServer:
             self._load_logs(view)
         await self._replicas.apply(view)
         self._groups.apply(view)
+        self._listener.renew_sessions()
 
     def _load_logs(self, view: ClusterView) -> None:
         report = self._logs.load(

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from millstream.broker.failures import as_kafka_error
 from millstream.broker.network.api import Fields, Request, api
+from millstream.broker.network.session import Session
 from millstream.broker.storage.turn_budget import TurnBudget
 from millstream.broker.storage.unfolding import Unfolding
 from millstream.cluster.partition import Partition
 from millstream.cluster.replicas import Replicas
-from millstream.coordination.cluster_view import INTERNAL_TOPICS
-from millstream.errors import InvalidRequest, InvalidTopic, PolicyViolation, UnsupportedVersion
+from millstream.cluster.topic_access import Operation
+from millstream.errors import InvalidRequest, PolicyViolation, UnsupportedVersion
 from millstream.log.records.timestamp_search import OffsetSearch, StoredBatch
 from millstream.offset import EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED, MAX_TIMESTAMP
 from millstream.wire.api import ApiKey
@@ -76,19 +77,19 @@ class OffsetsFamily:
                     answer["error_code"] = InvalidRequest.code
                     continue
                 with _told_in(answer):
-                    search = self._list_one(topic.name, asked, answer, isolation_level=isolation_level, version=request.api_version)
+                    search = self._list_one(request, topic.name, asked, answer, isolation_level=isolation_level)
                     if search is not None and not self._go_on(search):
                         unfinished.append(search)
             topics.append({"name": topic.name, "partitions": partitions})
         fields = {"topics": topics}
         return self._finish(unfinished, fields) if unfinished else fields
 
-    def _list_one(self, topic: str, asked: Any, answer: Answer, *, isolation_level: int, version: int) -> Search | None:
+    def _list_one(self, request: Request, topic: str, asked: Any, answer: Answer, *, isolation_level: int) -> Search | None:
         """Answer what needs no search; the search for what does."""
-        timestamp = asked.timestamp
+        timestamp, version = asked.timestamp, request.api_version
         if version < _FIRST_VERSION.get(timestamp, 0) or timestamp < EARLIEST_PENDING_UPLOAD:
             raise UnsupportedVersion(f"timestamp {timestamp} is not known in version {version}")
-        partition = self._replicas.partition(topic, asked.partition_index)
+        partition = self._replicas.partition_for(request.session, Operation.DESCRIBE, topic, asked.partition_index)
         partition.check_leader(asked.current_leader_epoch)
         log = partition.log
         if timestamp == LATEST:
@@ -150,7 +151,7 @@ class OffsetsFamily:
             partitions = []
             for asked in topic.partitions:
                 try:
-                    partition = self._replicas.partition(topic.topic, asked.partition)
+                    partition = self._replicas.partition_for(request.session, Operation.DESCRIBE, topic.topic, asked.partition)
                     partition.check_leader(asked.current_leader_epoch)
                     epoch, end_offset = partition.log.end_offset_for_epoch(asked.leader_epoch)
                     answer = {"error_code": 0, "leader_epoch": epoch, "end_offset": end_offset}
@@ -163,30 +164,28 @@ class OffsetsFamily:
     @api(ApiKey.DELETE_RECORDS, 0, 2)
     def delete_records(self, request: Request) -> Fields:
         """Move the start of logs forward; -1 means up to the high watermark. Of a partition that is named twice the last offset counts."""
+        client = request.session
         asked: dict[str, dict[int, int]] = {}
         for topic in request.decode().topics:
             asked.setdefault(topic.name, {}).update((one.partition_index, one.offset) for one in topic.partitions)
         topics = [
-            {"name": name, "partitions": [self._delete_before(offset, name, index) for index, offset in offsets.items()]}
+            {
+                "name": name,
+                "partitions": [self._delete_before(offset, name, index, client=client) for index, offset in offsets.items()],
+            }
             for name, offsets in asked.items()
         ]
         return {"topics": topics}
 
-    def _delete_before(self, offset: int, topic: str, index: int) -> Fields:
+    def _delete_before(self, offset: int, topic: str, index: int, *, client: Session) -> Fields:
         try:
-            partition = self._replicas.partition(topic, index)
+            partition = self._replicas.partition_for(client, Operation.DELETE, topic, index)
             partition.check_leader()
-            _check_deletable(partition)
+            if not partition.log.config.is_deleted:
+                raise PolicyViolation(f"{topic} is compacted, not deleted from (cleanup.policy); write tombstones instead")
             return {"partition_index": index, "low_watermark": partition.delete_records_before(offset), "error_code": 0}
         except Exception as error:
             return {"partition_index": index, "low_watermark": -1, "error_code": as_kafka_error(error).code}
-
-
-def _check_deletable(partition: Partition) -> None:
-    if partition.topic in INTERNAL_TOPICS:
-        raise InvalidTopic(f"records of {partition.topic} belong to the broker and cannot be deleted")
-    if not partition.log.config.is_deleted:
-        raise PolicyViolation(f"{partition.topic} is compacted, not deleted from (cleanup.policy); write tombstones instead")
 
 
 @contextmanager

@@ -8,9 +8,6 @@ Append now, wait later: each batch is appended in the callback in which it came,
 are too many for one turn of the loop (`late_appends`): then what the client sent behind it waits, too. acks=1 is answered in the same
 callback unless a flush is due; acks=all waits, without a task, for the high watermark; acks=0 is not answered, and an error with it closes
 the connection. Bad records are named where records are looked at: without a key in a compacted topic, and of a time that is refused.
-
-Topics of the broker's own are not written by clients (INVALID_TOPIC_EXCEPTION), except by tools that call themselves `__admin_client`, as
-in Kafka. Such a request never opens the fast lane.
 """
 
 import logging
@@ -34,14 +31,15 @@ from millstream.broker.handlers.produce_run import ProduceRun, ProduceShape, Tak
 from millstream.broker.network.api import Request, api
 from millstream.broker.network.outbox import Chunk
 from millstream.broker.network.router import Spawn
+from millstream.broker.network.session import Session
 from millstream.broker.storage.late_appends import LateAppends, is_late
 from millstream.broker.storage.record_turns import RecordTurns
 from millstream.clock import Clock
 from millstream.cluster.partition import Partition
 from millstream.cluster.replicas import Replicas, TopicKey
+from millstream.cluster.topic_access import Operation
 from millstream.cluster.watermark import Watermark
-from millstream.coordination.cluster_view import INTERNAL_TOPICS
-from millstream.errors import InvalidRequiredAcks, InvalidTopic, KafkaError, UnsupportedVersion
+from millstream.errors import InvalidRequiredAcks, KafkaError, UnsupportedVersion
 from millstream.log.log import AppendResult, Log
 from millstream.log.records.batch_framing import why_not_one_batch
 from millstream.wire.api import ApiKey
@@ -50,7 +48,6 @@ from millstream.wire.produce import PartitionProduced, ProduceRequest, TopicProd
 logger = logging.getLogger(__name__)
 
 ALLOWED_ACKS = (-1, 0, 1)
-ADMIN_CLIENT = "__admin_client"
 
 
 Appended = tuple[AppendResult | KafkaError, Watermark | None]
@@ -70,7 +67,7 @@ class ProduceFamily:
         """Append each partition's batch."""
         version = request.api_version
         produce = decode_request(request.frame, version, start=request.body_start)
-        asked = Asked(version, request.correlation_id, produce.acks, produce.timeout_ms, request.client_id)
+        asked = Asked(version, request.correlation_id, produce.acks, produce.timeout_ms, request.session)
         refusal = _refusal(produce)
         if refusal is None:
             answering = self._append_all(request, produce, asked)
@@ -78,7 +75,7 @@ class ProduceFamily:
                 self._late.append_later(request.connection, asked, answering)
                 return None
         else:
-            answering = Answering(self._refuse_all(produce, refusal, asked.client_id))
+            answering = Answering(self._refuse_all(produce, refusal, asked.client))
         if produce.acks == NO_ACKS:
             close_on_error(request.connection, answering.topics)
             return None
@@ -98,7 +95,7 @@ class ProduceFamily:
             for index, records in partitions:
                 partition = None
                 try:
-                    partition = self._writable(key, index, asked.client_id)
+                    partition = self._writable(key, index, asked.client)
                     checked = None
                     if partition.log.looks_into_records:
                         checked = self._late.check_now(partition, records, asked, is_behind=bool(late), now_ms=now_ms)
@@ -123,9 +120,12 @@ class ProduceFamily:
         """Let the requests that follow this one and look like it go together (`produce_run`), if nobody looks into their records."""
         shape = None if log is None else ProduceShape.of(request, produce)
         run = None if shape is None or log is None else ProduceRun(request.connection, shape, log, self._finish_run)
-        request.connection.lane = run
+        if run is None:
+            request.connection.close_lane()
+        else:
+            request.open_lane(run)
 
-    def _refuse_all(self, produce: ProduceRequest, error: KafkaError, client_id: str | None) -> list[TopicProduced]:
+    def _refuse_all(self, produce: ProduceRequest, error: KafkaError, client: Session) -> list[TopicProduced]:
         """Refuse the whole request; partitions that are not there, and what is no batch, are told apart, as in Kafka."""
         topics: list[TopicProduced] = []
         for name, topic_id, partitions in produce.topics:
@@ -133,7 +133,7 @@ class ProduceFamily:
             for index, records in partitions:
                 reason = error
                 try:
-                    self._writable(topic_id if name is None else name, index, client_id)
+                    self._writable(topic_id if name is None else name, index, client)
                     reason = why_not_one_batch(records or b"") or error
                 except KafkaError as own:
                     reason = own
@@ -143,12 +143,8 @@ class ProduceFamily:
 
     # -- runs of requests that look alike
 
-    def _writable(self, key: TopicKey | None, index: int, client_id: str | None) -> Partition:
-        """The partition, if clients like this one may write to it: the ordinary and the short way both ask here."""
-        partition = self._replicas.partition(key, index)
-        if partition.topic in INTERNAL_TOPICS and client_id != ADMIN_CLIENT:
-            raise InvalidTopic(f"{partition.topic} is written by the broker alone")
-        return partition
+    def _writable(self, key: TopicKey | None, index: int, client: Session) -> Partition:
+        return self._replicas.partition_for(client, Operation.WRITE, key, index)
 
     def _known(self, shape: ProduceShape, index: int) -> Partition | None:
         with suppress(KafkaError):
@@ -189,7 +185,7 @@ class ProduceFamily:
             if ready:
                 run.connection.reply((b"".join(ready),))
                 ready = []
-            asked = Asked(version, correlation_id, acks, run.shape.timeout_ms, run.shape.client_id)
+            asked = Asked(version, correlation_id, acks, run.shape.timeout_ms, run.shape.client)
             if answering.late:
                 self._late.append_later(run.connection, asked, answering)
             else:
@@ -215,7 +211,7 @@ class ProduceFamily:
 
     def _append_one(self, request: TakenRequest, shape: ProduceShape, *, now_ms: int) -> Appended:
         try:
-            partition = self._writable(shape.topic_id if shape.name is None else shape.name, request.partition, shape.client_id)
+            partition = self._writable(shape.topic_id if shape.name is None else shape.name, request.partition, shape.client)
             result = partition.append_as_leader(request.batch, acks=shape.acks, now_ms=now_ms, produce_version=shape.version)
         except Exception as error:
             return as_kafka_error(error), None
@@ -223,7 +219,7 @@ class ProduceFamily:
 
     def _append_to(self, index: int, batches: list[memoryview], *, shape: ProduceShape, now_ms: int) -> list[Appended]:
         try:
-            partition = self._writable(shape.topic_id if shape.name is None else shape.name, index, shape.client_id)
+            partition = self._writable(shape.topic_id if shape.name is None else shape.name, index, shape.client)
             results = partition.append_run_as_leader(batches, acks=shape.acks, now_ms=now_ms, produce_version=shape.version)
         except Exception as error:
             return [(as_kafka_error(error), None)] * len(batches)

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from millstream.broker.network.connection import Connection, PendingReply
+from millstream.broker.network.session import Session
 from millstream.cluster.partition import Partition
 from millstream.cluster.watermark import Watermark
 from millstream.errors import (
@@ -47,7 +48,7 @@ class Asked(NamedTuple):
     correlation_id: int
     acks: int
     timeout_ms: int
-    client_id: str | None
+    client: Session
 
 
 class Wait(NamedTuple):

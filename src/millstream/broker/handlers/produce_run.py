@@ -47,7 +47,7 @@ class ProduceShape:
         "_same",
         "_same_until",
         "acks",
-        "client_id",
+        "client",
         "name",
         "timeout_ms",
         "topic_id",
@@ -59,7 +59,7 @@ class ProduceShape:
         [(name, topic_id, [(_, records)])] = produce.topics
         assert records is not None
         self.version = request.api_version
-        self.client_id = request.client_id
+        self.client = request.session
         self.name = name
         self.topic_id = topic_id
         self.acks = produce.acks

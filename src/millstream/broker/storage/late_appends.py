@@ -13,6 +13,7 @@ from millstream.broker.failures import as_kafka_error
 from millstream.broker.handlers.produce_answer import NO_ACKS, Answering, Asked, Late, close_on_error, placed, wait
 from millstream.broker.network.connection import Connection, PendingReply
 from millstream.broker.network.router import Spawn
+from millstream.broker.network.session import Session
 from millstream.broker.storage.record_turns import RecordTurns, TakesLonger
 from millstream.clock import Clock
 from millstream.cluster.partition import Partition
@@ -23,8 +24,8 @@ from millstream.wire.produce import FIRST_WITH_RECORD_ERRORS, PartitionProduced,
 
 logger = logging.getLogger(__name__)
 
-FindPartition = Callable[[TopicKey | None, int, str | None], Partition]
-"""The partition of a topic, if the client of that id may write to it."""
+FindPartition = Callable[[TopicKey | None, int, Session], Partition]
+"""The partition of a topic, if the client may write to it."""
 
 
 def is_late(error: Exception, version: int) -> bool:
@@ -85,13 +86,13 @@ class LateAppends:
         key, index = topic_id if name is None else name, answers[late.partition].partition
         partition = None
         try:
-            partition = self._find_partition(key, index, asked.client_id)
+            partition = self._find_partition(key, index, asked.client)
             if late.refusal is not None:
                 await self._turns.check(RecordCheck.to_name_records(late.batch, config=partition.log.config, now_ms=self._clock.now_ms()))
                 raise late.refusal
             checked = await self._looked_into(partition, late.batch, asked)
             # Meanwhile options may have changed, or the topic was deleted and another made under its name: then it is not good yet.
-            while checked is not None and (partition := self._find_partition(key, index, asked.client_id)).log.config is not checked.config:
+            while checked is not None and (partition := self._find_partition(key, index, asked.client)).log.config is not checked.config:
                 checked = await self._looked_into(partition, late.batch, asked)
             result = partition.append_as_leader(
                 late.batch, acks=asked.acks, now_ms=self._clock.now_ms(), produce_version=asked.version, checked=checked
