@@ -7,31 +7,26 @@ A batch that is refused for the time in its header comes here, too, from the ver
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from millstream.broker.failures import as_kafka_error
-from millstream.broker.handlers.produce_answer import NO_ACKS, Answering, Asked, Late, close_on_error, placed, wait
+from millstream.broker.handlers.produce_answer import NO_ACKS, Answering, Asked, Late, close_on_error, wait
 from millstream.broker.network.connection import Connection, PendingReply
 from millstream.broker.network.router import Spawn
 from millstream.broker.network.session import Session
 from millstream.broker.storage.record_turns import RecordTurns, TakesLonger
+from millstream.buffer import Buffer
 from millstream.clock import Clock
 from millstream.cluster.partition import Partition
 from millstream.cluster.replicas import TopicKey
-from millstream.errors import InvalidTimestamp
+from millstream.log.log import AppendResult
 from millstream.log.records.record_check import CheckedBatch, RecordCheck
-from millstream.wire.produce import FIRST_WITH_RECORD_ERRORS, PartitionProduced, encode_response
+from millstream.wire.produce import PartitionProduced, encode_response
 
 logger = logging.getLogger(__name__)
 
 FindPartition = Callable[[TopicKey | None, int, Session], Partition]
 """The partition of a topic, if the client may write to it."""
-
-
-def is_late(error: Exception, version: int) -> bool:
-    """Whether this is not the end of it: there was no time, or it is not known yet which records are to blame."""
-    is_unnamed = isinstance(error, InvalidTimestamp) and not error.record_errors
-    return isinstance(error, TakesLonger) or (is_unnamed and version >= FIRST_WITH_RECORD_ERRORS)
 
 
 class LateAppends:
@@ -43,18 +38,21 @@ class LateAppends:
         self._turns = turns
         self._spawn = spawn
 
-    def check_now(
-        self, partition: Partition, records: memoryview | None, asked: Asked, *, is_behind: bool, now_ms: int
-    ) -> CheckedBatch | None:
-        """What came of the look into the records, if one is needed; `TakesLonger` if there is no time, or another of the request waits."""
-        if records is None:
-            return None
-        check = partition.begin_record_check(records, acks=asked.acks, now_ms=now_ms, produce_version=asked.version)
-        if check is None:
-            return None
-        if is_behind:
-            raise TakesLonger
-        return self._turns.check_now(check)
+    def append_now(self, partition: Partition, batches: Iterable[Buffer], *, acks: int, now_ms: int) -> list[AppendResult | Exception]:
+        """Look into batches and append them; those for which there is no time, and those behind them, have to be appended later."""
+        results: list[AppendResult | Exception] = []
+        is_behind = False
+        for batch in batches:
+            try:
+                check = partition.begin_record_check(batch, acks=acks, now_ms=now_ms)
+                if is_behind:
+                    raise TakesLonger
+                checked = None if check is None else self._turns.check_now(check)
+                results.append(partition.append_as_leader(batch, acks=acks, now_ms=now_ms, checked=checked))
+            except Exception as error:  # noqa: BLE001 -- handed on: `as_kafka_error` makes an error field of whatever went wrong
+                is_behind = is_behind or isinstance(error, TakesLonger)
+                results.append(error)
+        return results
 
     def append_later(self, connection: Connection, asked: Asked, answering: Answering) -> None:
         """Append what is late, and answer; the connection handles nothing else until then."""
@@ -94,14 +92,12 @@ class LateAppends:
             # Meanwhile options may have changed, or the topic was deleted and another made under its name: then it is not good yet.
             while checked is not None and (partition := self._find_partition(key, index, asked.client)).log.config is not checked.config:
                 checked = await self._looked_into(partition, late.batch, asked)
-            result = partition.append_as_leader(
-                late.batch, acks=asked.acks, now_ms=self._clock.now_ms(), produce_version=asked.version, checked=checked
-            )
+            result = partition.append_as_leader(late.batch, acks=asked.acks, now_ms=self._clock.now_ms(), checked=checked)
         except Exception as error:  # noqa: BLE001 -- as in the handlers: `as_kafka_error` makes an error field of whatever went wrong
             return answering.refused(index, as_kafka_error(error), partition)
-        return placed(answering, partition, result, acks=asked.acks, place=(late.topic, late.partition))
+        return answering.placed(index, result, partition.watermark_for(asked.acks), place=(late.topic, late.partition))
 
     async def _looked_into(self, partition: Partition, batch: bytes, asked: Asked) -> CheckedBatch | None:
         """The batch as it is to be stored by the present options of the topic; None, at once, if it need not be looked into."""
-        check = partition.begin_record_check(batch, acks=asked.acks, now_ms=self._clock.now_ms(), produce_version=asked.version)
+        check = partition.begin_record_check(batch, acks=asked.acks, now_ms=self._clock.now_ms())
         return None if check is None else await self._turns.check(check)
