@@ -100,12 +100,12 @@ class Log(CompactedLog):
                     results.append(self._stage(batch, leader_epoch=leader_epoch, now_ms=now_ms))
                 except Exception as error:  # noqa: BLE001 -- handed on: what one batch brings up is no harm to those before and behind it
                     results.append(error)
-            with suppress(StorageError):
-                self._write_staged()
+            self._write_staged()
         except BaseException as error:
             if self._staged:
                 raise self._give_up(error) from error
-            raise
+            if not isinstance(error, StorageError):
+                raise
         if self.directory.offline is not None:
             # Some of the run may be in the file, but nobody can say so for sure: none of it is acknowledged.
             return [self._unusable()] * len(results)

@@ -14,11 +14,10 @@ There is one way to the logs, `_append_to_topic`: the batches of a request for a
 """
 
 import logging
-from collections import defaultdict
 from collections.abc import Sequence
 
 from millstream.broker.handlers.produce_answer import NO_ACKS, Answering, Appended, Asked, close_on_error, refused, wait
-from millstream.broker.handlers.produce_run import ProduceRun, ProduceShape
+from millstream.broker.handlers.produce_run import PartitionBatches, ProduceRun, ProduceShape
 from millstream.broker.network.api import Request, api
 from millstream.broker.network.connection import Connection
 from millstream.broker.network.outbox import Chunk
@@ -59,7 +58,7 @@ class ProduceFamily:
     def __init__(self, replicas: Replicas, clock: Clock, *, turns: RecordTurns, spawn: Spawn) -> None:
         self._replicas = replicas
         self._clock = clock
-        self._late = LateAppends(self._writable, clock, turns=turns, spawn=spawn)
+        self._late = LateAppends(replicas, clock, turns=turns, spawn=spawn)
 
     @api(ApiKey.PRODUCE, 3, 13, advertised_lowest=0)
     def produce(self, request: Request) -> Sequence[Chunk] | None:
@@ -72,7 +71,7 @@ class ProduceFamily:
             return self._answer(request.connection, asked, Answering(self._refuse_all(produce, refusal, asked.client)))
         answering = Answering()
         for topic in produce.topics:
-            answering.add(asked, topic, self._append_to_topic(asked, topic))
+            answering.add(asked, topic, self._append_to_topic(asked, topic.key, topic.partitions))
         self._open_lane(request, produce, asked)
         return self._answer(request.connection, asked, answering)
 
@@ -96,7 +95,7 @@ class ProduceFamily:
             for index, records in topic.partitions:
                 reason = error
                 try:
-                    self._writable(topic.key, index, client)
+                    self._replicas.partition_for(client, Operation.WRITE, topic.key, index)
                     reason = why_not_one_batch(records or b"") or error
                 except KafkaError as own:
                     reason = own
@@ -106,34 +105,38 @@ class ProduceFamily:
 
     # -- appending
 
-    def _append_to_topic(self, asked: Asked, topic: ProduceTopic) -> list[Appended]:
+    def _append_to_topic(self, asked: Asked, key: TopicKey | None, batches: PartitionBatches) -> list[Appended]:
         """Append the batches of each partition together; per batch what came of it."""
-        now_ms, key = self._clock.now_ms(), topic.key
-        batches: dict[int, list[Buffer]] = defaultdict(list)
-        for index, batch in topic.partitions:
-            batches[index].append(batch or b"")
-        appended = {index: iter(self._append(asked, key, index, own, now_ms=now_ms)) for index, own in batches.items()}
-        return [next(appended[index]) for index, _ in topic.partitions]
+        now_ms = self._clock.now_ms()
+        if len(batches) == 1:
+            [(index, batch)] = batches
+            return self._append(asked, key, index, [batch or b""], now_ms=now_ms)
+        by_partition: dict[int, list[Buffer]] = {}
+        for index, batch in batches:
+            by_partition.setdefault(index, []).append(batch or b"")
+        appended = {index: iter(self._append(asked, key, index, own, now_ms=now_ms)) for index, own in by_partition.items()}
+        return [next(appended[index]) for index, _ in batches]
 
     def _append(self, asked: Asked, key: TopicKey | None, index: int, batches: list[Buffer], *, now_ms: int) -> list[Appended]:
         partition = None
         try:
-            partition = self._writable(key, index, asked.client)
-            results = self._append_to_log(asked, partition, batches, now_ms=now_ms)
+            partition = self._replicas.partition_for(asked.client, Operation.WRITE, key, index)
+            if partition.log.looks_into_records or asked.version < FIRST_WITH_ZSTD:
+                results = self._append_with_a_look(asked, partition, batches, now_ms=now_ms)
+            else:
+                results = partition.append_run_as_leader(batches, acks=asked.acks, now_ms=now_ms)
         except Exception as error:
             return [(error, partition, None)] * len(batches)
         watermark = partition.watermark_for(asked.acks)
         return [(result, partition, watermark) for result in results]
 
-    def _writable(self, key: TopicKey | None, index: int, client: Session) -> Partition:
-        return self._replicas.partition_for(client, Operation.WRITE, key, index)
-
-    def _append_to_log(
+    def _append_with_a_look(
         self, asked: Asked, partition: Partition, batches: list[Buffer], *, now_ms: int
     ) -> Sequence[AppendResult | Exception]:
         if asked.version < FIRST_WITH_ZSTD and any(map(_is_zstd, batches)):
             refusal = UnsupportedCompressionType(f"zstd is allowed from Produce version {FIRST_WITH_ZSTD} on, this is {asked.version}")
-            return [refusal if _is_zstd(batch) else self._append_to_log(asked, partition, [batch], now_ms=now_ms)[0] for batch in batches]
+            one_by_one = ([batch] for batch in batches)
+            return [refusal if _is_zstd(*one) else self._append_with_a_look(asked, partition, one, now_ms=now_ms)[0] for one in one_by_one]
         if partition.log.looks_into_records:
             return self._late.append_now(partition, batches, acks=asked.acks, now_ms=now_ms)
         return partition.append_run_as_leader(batches, acks=asked.acks, now_ms=now_ms)
@@ -154,19 +157,20 @@ class ProduceFamily:
         partition = None if hosted is None else hosted.partitions.get(topic.partitions[0][0])
         return None if partition is None else partition.log
 
-    def _finish_run(self, connection: Connection, asked: Asked, topic: ProduceTopic, correlation_ids: list[int]) -> None:
+    def _finish_run(self, connection: Connection, shape: ProduceShape, correlation_ids: list[int], batches: PartitionBatches) -> None:
         try:
-            self._append_run(connection, asked, topic, correlation_ids)
+            self._append_run(connection, shape, correlation_ids, batches)
         except Exception:
             logger.exception("a run of %d Produce requests from %s failed", len(correlation_ids), connection.peer)
             connection.close("the broker failed on its request")
 
-    def _append_run(self, connection: Connection, asked: Asked, topic: ProduceTopic, correlation_ids: list[int]) -> None:
+    def _append_run(self, connection: Connection, shape: ProduceShape, correlation_ids: list[int], batches: PartitionBatches) -> None:
         """Append the batches of a run and answer its requests in their order; all that need not wait with one `send`."""
+        asked, topic = shape.asked, shape.topic
         encode = plain_answer(asked.version, topic.name, topic.topic_id).encode
         ready: list[bytes] = []
-        appended = self._append_to_topic(asked, topic)
-        for correlation_id, batch, (result, partition, watermark) in zip(correlation_ids, topic.partitions, appended, strict=True):
+        appended = self._append_to_topic(asked, shape.key, batches)
+        for correlation_id, batch, (result, partition, watermark) in zip(correlation_ids, batches, appended, strict=True):
             if type(result) is AppendResult and (watermark is None or watermark.value > result.last_offset):
                 if asked.acks != NO_ACKS:
                     ready.append(encode(correlation_id, batch[0], result.base_offset, result.log_append_time_ms, result.log_start_offset))

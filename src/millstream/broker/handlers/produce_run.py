@@ -31,25 +31,24 @@ _NO_TAGS: Final = memoryview(b"\x00\x00\x00")
 """After the records: no tagged fields of the partition, the topic and the request."""
 
 
+PartitionBatches = list[tuple[int, memoryview | None]]
+"""Partitions of one topic and a batch for each."""
 TakenRequest = tuple[int, tuple[int, memoryview]]
 """One request of a run: correlation id, and the partition with its batch."""
-
-
-AppendRun = Callable[[Connection, Asked, ProduceTopic, list[int]], None]
-"""Appends the batches for a topic and answers the requests of these correlation ids, of which each brought one."""
 
 
 class ProduceShape:
     """What the requests of a run have in common."""
 
-    __slots__ = ("_is_flexible", "_key_and_version", "_same", "_same_until", "asked", "topic")
+    __slots__ = ("_is_flexible", "_key_and_version", "_same", "_same_until", "asked", "key", "topic")
 
     def __init__(self, frame: memoryview, produce: ProduceRequest, asked: Asked) -> None:
         [topic] = produce.topics
         [(_, records)] = topic.partitions
         assert records is not None
-        self.topic = topic._replace(partitions=[])
+        self.topic = ProduceTopic(topic.name, topic.topic_id, [])
         """What they are for; the batches are views that do not last."""
+        self.key = topic.key
         self.asked = asked
         """What all of them ask for, but for the correlation id."""
         self._is_flexible = asked.version >= FIRST_FLEXIBLE
@@ -96,14 +95,14 @@ class ProduceRun:
 
     __slots__ = ("_append", "_batches", "_connection", "_correlation_ids", "_log", "_shape")
 
-    def __init__(self, connection: Connection, shape: ProduceShape, log: Log, append: AppendRun) -> None:
+    def __init__(self, connection: Connection, shape: ProduceShape, log: Log, append: "AppendRun") -> None:
         """`log` is that of one partition; all partitions of a topic have the same options."""
         self._connection = connection
         self._shape = shape
         self._log = log
         self._append = append
         self._correlation_ids: list[int] = []
-        self._batches: list[tuple[int, memoryview | None]] = []
+        self._batches: PartitionBatches = []
 
     def take(self, frame: memoryview) -> bool:
         """Take the request, if it belongs to the run. None does where records are looked into, nor once the topic was deleted."""
@@ -121,5 +120,8 @@ class ProduceRun:
         if self._batches:
             correlation_ids, batches = self._correlation_ids, self._batches
             self._correlation_ids, self._batches = [], []
-            shape = self._shape
-            self._append(self._connection, shape.asked, shape.topic._replace(partitions=batches), correlation_ids)
+            self._append(self._connection, self._shape, correlation_ids, batches)
+
+
+AppendRun = Callable[[Connection, ProduceShape, list[int], PartitionBatches], None]
+"""Appends the batches and answers the requests of these correlation ids, each of which brought one of them."""

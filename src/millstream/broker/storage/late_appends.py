@@ -7,33 +7,31 @@ A batch that is refused for the time in its header comes here, too, from the ver
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 
 from millstream.broker.failures import as_kafka_error
 from millstream.broker.handlers.produce_answer import NO_ACKS, Answering, Asked, Late, close_on_error, wait
 from millstream.broker.network.connection import Connection, PendingReply
 from millstream.broker.network.router import Spawn
-from millstream.broker.network.session import Session
 from millstream.broker.storage.record_turns import RecordTurns, TakesLonger
 from millstream.buffer import Buffer
 from millstream.clock import Clock
 from millstream.cluster.partition import Partition
-from millstream.cluster.replicas import TopicKey
+from millstream.cluster.replicas import Replicas
+from millstream.cluster.topic_access import Operation
 from millstream.log.log import AppendResult
 from millstream.log.records.record_check import CheckedBatch, RecordCheck
 from millstream.wire.produce import PartitionProduced, encode_response
 
 logger = logging.getLogger(__name__)
 
-FindPartition = Callable[[TopicKey | None, int, Session], Partition]
-"""The partition of a topic, if the client may write to it."""
-
 
 class LateAppends:
     """Looks into batches, now or turn by turn, and appends them then."""
 
-    def __init__(self, find_partition: FindPartition, clock: Clock, *, turns: RecordTurns, spawn: Spawn) -> None:
-        self._find_partition = find_partition
+    def __init__(self, replicas: Replicas, clock: Clock, *, turns: RecordTurns, spawn: Spawn) -> None:
+        self._replicas = replicas
         self._clock = clock
         self._turns = turns
         self._spawn = spawn
@@ -82,15 +80,16 @@ class LateAppends:
     async def _append_one(self, late: Late, asked: Asked, answering: Answering) -> PartitionProduced:
         name, topic_id, answers = answering.topics[late.topic]
         key, index = topic_id if name is None else name, answers[late.partition].partition
+        find = partial(self._replicas.partition_for, asked.client, Operation.WRITE, key, index)
         partition = None
         try:
-            partition = self._find_partition(key, index, asked.client)
+            partition = find()
             if late.refusal is not None:
                 await self._turns.check(RecordCheck.to_name_records(late.batch, config=partition.log.config, now_ms=self._clock.now_ms()))
                 raise late.refusal
             checked = await self._looked_into(partition, late.batch, asked)
             # Meanwhile options may have changed, or the topic was deleted and another made under its name: then it is not good yet.
-            while checked is not None and (partition := self._find_partition(key, index, asked.client)).log.config is not checked.config:
+            while checked is not None and (partition := find()).log.config is not checked.config:
                 checked = await self._looked_into(partition, late.batch, asked)
             result = partition.append_as_leader(late.batch, acks=asked.acks, now_ms=self._clock.now_ms(), checked=checked)
         except Exception as error:  # noqa: BLE001 -- as in the handlers: `as_kafka_error` makes an error field of whatever went wrong
