@@ -38,3 +38,13 @@ async def test_a_task_that_is_cancelled_holds_nobody_up() -> None:
     async with asyncio.timeout(20):
         await second
     assert first.cancelled()
+
+
+async def test_those_who_want_little_share_a_turn() -> None:
+    budget = TurnBudget(10)
+    waits = [asyncio.ensure_future(budget.wait(units)) for units in (4, 6, 1, 20, 1)]
+    went = []
+    while not all(wait.done() for wait in waits):
+        await asyncio.sleep(0)
+        went.append(sum(wait.done() for wait in waits))
+    assert sorted({*went} - {0}) == [2, 3, 4, 5]
