@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from millstream.broker.handlers.acls import AclsFamily
 from millstream.broker.handlers.api_versions import ApiVersionsFamily
 from millstream.broker.handlers.configs import ConfigsFamily
 from millstream.broker.handlers.coordinators import CoordinatorsFamily
@@ -18,8 +17,8 @@ from millstream.broker.handlers.offsets import OffsetsFamily
 from millstream.broker.handlers.produce import ProduceFamily
 from millstream.broker.handlers.producers import ProducersFamily
 from millstream.broker.handlers.quorum import QuorumFamily
+from millstream.broker.handlers.security import SecurityFamily
 from millstream.broker.handlers.topics import TopicsFamily
-from millstream.broker.handlers.users import UsersFamily
 from millstream.broker.network.api import Handler
 
 ROUTES: dict[type, tuple[Callable[..., Any], ...]] = {
@@ -51,13 +50,18 @@ ROUTES: dict[type, tuple[Callable[..., Any], ...]] = {
         ConfigsFamily.incremental_alter_configs,
         ConfigsFamily.list_config_resources,
     ),
-    AclsFamily: (AclsFamily.describe_acls, AclsFamily.create_acls, AclsFamily.delete_acls),
     LeadershipFamily: (
         LeadershipFamily.elect_leaders,
         LeadershipFamily.alter_partition_reassignments,
         LeadershipFamily.list_partition_reassignments,
     ),
-    UsersFamily: (UsersFamily.describe_client_quotas, UsersFamily.describe_user_scram_credentials),
+    SecurityFamily: (
+        SecurityFamily.describe_acls,
+        SecurityFamily.create_acls,
+        SecurityFamily.delete_acls,
+        SecurityFamily.describe_client_quotas,
+        SecurityFamily.describe_user_scram_credentials,
+    ),
     QuorumFamily: (QuorumFamily.describe_quorum,),
     LogDirectoriesFamily: (LogDirectoriesFamily.describe_log_dirs,),
 }

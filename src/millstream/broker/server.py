@@ -24,7 +24,6 @@ from millstream.broker.cluster.topic_creation import TopicCreation
 from millstream.broker.coordinators.group_configs import GroupConfigs
 from millstream.broker.coordinators.group_settings import group_settings
 from millstream.broker.coordinators.groups import Groups
-from millstream.broker.handlers.acls import AclsFamily
 from millstream.broker.handlers.api_versions import ApiVersionsFamily
 from millstream.broker.handlers.configs import ConfigsFamily
 from millstream.broker.handlers.coordinators import CoordinatorsFamily
@@ -40,8 +39,8 @@ from millstream.broker.handlers.offsets import OffsetsFamily
 from millstream.broker.handlers.produce import ProduceFamily
 from millstream.broker.handlers.producers import ProducersFamily
 from millstream.broker.handlers.quorum import QuorumFamily
+from millstream.broker.handlers.security import SecurityFamily
 from millstream.broker.handlers.topics import TopicsFamily
-from millstream.broker.handlers.users import UsersFamily
 from millstream.broker.network.descriptors import Descriptors, raise_descriptor_limit
 from millstream.broker.network.listener import ConnectionLimits, Listener
 from millstream.broker.network.region_loader import RegionLoader
@@ -266,9 +265,8 @@ class BrokerServer:
                 loggers=LoggerLevels(view, node_id=node_id),
                 groups=GroupConfigs(lambda: settings.current),
             ),
-            AclsFamily(),
             LeadershipFamily(view),
-            UsersFamily(),
+            SecurityFamily(),
             QuorumFamily(view, self._coordination),
             LogDirectoriesFamily(self._logs, self._replicas),
         )
