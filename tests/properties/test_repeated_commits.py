@@ -1,4 +1,4 @@
-"""Commits that come again: the short way reads, keeps and writes exactly what the ordinary one does."""
+"""Commits that come again: the lane reads, keeps and writes exactly what the handler does."""
 
 from typing import Any
 

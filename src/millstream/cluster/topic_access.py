@@ -3,8 +3,8 @@
 There are no access rules (ACLs) yet, they belong here: everybody may do everything, except with the topics that are the broker's own:
 
     READ, DESCRIBE         as with any topic
-    WRITE                  tools that call themselves `__admin_client`, as in Kafka, and nobody else
-    DELETE                 nobody: neither the topic nor records of it
+    WRITE                  only tools that call themselves `__admin_client`, as in Kafka
+    DELETE                 not allowed, neither of the topic nor of its records
     creation on demand     by the broker, when it needs the topic, and not because a client asks for its metadata
 """
 

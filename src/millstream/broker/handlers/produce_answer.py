@@ -128,7 +128,7 @@ def refused(index: int, error: KafkaError, partition: Partition | None = None) -
 
 
 def close_on_error(connection: Connection, topics: Sequence[TopicProduced]) -> None:
-    """The only way to tell a producer that asked for no answer."""
+    """Close the connection of a producer that asked for no answer: it learns of an error in no other way."""
     for topic in topics:
         for answer in topic.partitions:
             if answer.error_code:

@@ -4,7 +4,7 @@ A session is never changed, only replaced (`Connection.identify`): by a client t
 (`Listener.renew_sessions`). What was allowed to one session is not allowed to the next: a lane is closed with the session for which it was
 opened, and the request after that passes the gate again (`router.admit`).
 
-There are no passwords and no quotas yet: everybody is ANONYMOUS, as on a listener of Kafka's without security, and nobody is throttled.
+There are no passwords and no quotas yet: everybody is ANONYMOUS, as on a listener of Kafka's without security, and no client is throttled.
 """
 
 from typing import Final, NamedTuple

@@ -1,7 +1,7 @@
 """Batches that cannot be appended in the callback in which they came, because their records have to be looked into and there are many.
 
 Their connection is held meanwhile: what the client has sent behind them is not begun, so the order within each partition stays. The only
-Produce requests that cost a task. A client that hangs up loses nothing: its batch is appended, as one that was received is in Kafka.
+Produce requests that cost a task. A client that disconnects loses nothing: its batch is appended, as one that was received is in Kafka.
 
 A batch that is refused for the time in its header comes here, too, from the version on in which its bad records are named (KIP-467).
 """

@@ -31,7 +31,7 @@ async def test_those_who_wait_go_on_one_per_turn_and_in_turns() -> None:
     assert len({turn for turn, _ in order}) == 9
 
 
-async def test_a_task_that_is_cancelled_holds_nobody_up() -> None:
+async def test_a_task_that_is_cancelled_holds_no_other_up() -> None:
     budget = TurnBudget(10)
     first, second = asyncio.ensure_future(budget.wait()), asyncio.ensure_future(budget.wait())
     first.cancel()
