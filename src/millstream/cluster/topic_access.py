@@ -27,12 +27,7 @@ class Operation(IntEnum):
 
 
 class Client(Protocol):
-    """Who asks."""
-
-    @property
-    def principal(self) -> str:
-        """Whom access rules are about."""
-        ...
+    """Who asks, as far as the rules want to know; the broker's `Session` is one."""
 
     @property
     def client_id(self) -> str | None:

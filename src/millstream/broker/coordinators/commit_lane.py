@@ -20,8 +20,7 @@ from millstream.errors import KafkaError
 from millstream.groups.commands import CommitOffsets
 from millstream.groups.offsets.repeated_commit import RepeatedCommit
 from millstream.groups.offsets.store import answer_commit
-from millstream.wire.commit_shape import CommitShape
-from millstream.wire.offset_commit import OffsetCommitRequest, encode_response
+from millstream.wire.offset_commit import CommitShape, OffsetCommitRequest, encode_response
 
 logger = logging.getLogger(__name__)
 

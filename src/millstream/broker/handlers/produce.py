@@ -16,6 +16,7 @@ There is one way to the logs, `_append_to_topic`: the batches of a request for a
 import logging
 from collections.abc import Sequence
 
+from millstream.broker.failures import as_kafka_error
 from millstream.broker.handlers.produce_answer import NO_ACKS, Answering, Appended, Asked, close_on_error, refused, wait
 from millstream.broker.handlers.produce_run import PartitionBatches, ProduceRun, ProduceShape
 from millstream.broker.network.api import Request, api
@@ -126,7 +127,7 @@ class ProduceFamily:
             else:
                 results = partition.append_run_as_leader(batches, acks=asked.acks, now_ms=now_ms)
         except Exception as error:
-            return [(error, partition, None)] * len(batches)
+            return [(as_kafka_error(error), partition, None)] * len(batches)
         watermark = partition.watermark_for(asked.acks)
         return [(result, partition, watermark) for result in results]
 
