@@ -1,5 +1,9 @@
+import re
+from pathlib import Path
+
 import pytest
 
+from millstream.broker import handlers
 from millstream.broker.network.session import ANONYMOUS, Session
 from millstream.cluster.topic_access import ADMIN_CLIENT, Operation, check_access, check_creation_on_demand
 from millstream.coordination.topic_names import INTERNAL_TOPICS
@@ -27,3 +31,9 @@ def test_topics_of_the_broker_are_read_by_all_written_by_tools_and_deleted_by_no
             check_access(client, Operation.DELETE, topic)
     with pytest.raises(UnknownTopicOrPartition, match="by the broker itself"):
         check_creation_on_demand(topic)
+
+
+def test_no_handler_looks_a_partition_up_past_the_rules() -> None:
+    sources = {path.name: path.read_text() for path in Path(handlers.__file__ or "").parent.glob("*.py")}
+    assert len(sources) > 10
+    assert [name for name, source in sources.items() if re.search(r"replicas\.partition\(", source)] == []
