@@ -8,7 +8,6 @@ from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.logger_levels import LoggerLevels
 from millstream.broker.cluster.membership import ClusterMembership
 from millstream.broker.coordinators.group_coordinator import GroupCoordinator
-from millstream.broker.handlers.acls import AclsFamily
 from millstream.broker.handlers.api_versions import ApiVersionsFamily
 from millstream.broker.handlers.configs import ConfigsFamily
 from millstream.broker.handlers.coordinators import CoordinatorsFamily
@@ -24,8 +23,8 @@ from millstream.broker.handlers.offsets import OffsetsFamily
 from millstream.broker.handlers.produce import ProduceFamily
 from millstream.broker.handlers.producers import ProducersFamily
 from millstream.broker.handlers.quorum import QuorumFamily
+from millstream.broker.handlers.security import SecurityFamily
 from millstream.broker.handlers.topics import TopicsFamily
-from millstream.broker.handlers.users import UsersFamily
 from millstream.broker.network.api import Api, Handler, api_of
 from millstream.broker.network.region_loader import RegionLoader
 from millstream.broker.network.router import Spawn
@@ -64,13 +63,18 @@ ROUTES: dict[type, tuple[Callable[..., Any], ...]] = {
         ConfigsFamily.incremental_alter_configs,
         ConfigsFamily.list_config_resources,
     ),
-    AclsFamily: (AclsFamily.describe_acls, AclsFamily.create_acls, AclsFamily.delete_acls),
     LeadershipFamily: (
         LeadershipFamily.elect_leaders,
         LeadershipFamily.alter_partition_reassignments,
         LeadershipFamily.list_partition_reassignments,
     ),
-    UsersFamily: (UsersFamily.describe_client_quotas, UsersFamily.describe_user_scram_credentials),
+    SecurityFamily: (
+        SecurityFamily.describe_acls,
+        SecurityFamily.create_acls,
+        SecurityFamily.delete_acls,
+        SecurityFamily.describe_client_quotas,
+        SecurityFamily.describe_user_scram_credentials,
+    ),
     QuorumFamily: (QuorumFamily.describe_quorum,),
     LogDirectoriesFamily: (LogDirectoriesFamily.describe_log_dirs,),
 }
@@ -119,9 +123,8 @@ def make_handlers(
             loggers=LoggerLevels(view, node_id=node_id),
             groups=GroupConfigs(settings),
         ),
-        AclsFamily(),
         LeadershipFamily(view),
-        UsersFamily(),
+        SecurityFamily(),
         QuorumFamily(view, coordination),
         LogDirectoriesFamily(storage.logs, replicas),
     )

@@ -143,6 +143,7 @@ class BrokerServer:
         self._listener.limits = ConnectionLimits.of(self._settings.current)
         await self._storage.apply(view)
         self._groups.apply(view)
+        self._listener.renew_sessions()
 
     def _directory_failed(self, directory: LogDirectory, failure: StorageError) -> None:
         self._groups.runtime.directory_failed(directory, failure)

@@ -21,7 +21,7 @@ from types import MappingProxyType
 from typing import NamedTuple, Self
 from uuid import UUID
 
-from millstream.coordination.topic_names import check_name
+from millstream.coordination.topic_names import INTERNAL_TOPICS, check_name
 from millstream.errors import InvalidTopic
 from millstream.json_object import MAX_INT, JsonObject
 
@@ -32,8 +32,6 @@ DEFAULT_BROKER = "<default>"
 _DECIMAL = re.compile(r"0|[1-9][0-9]{0,9}")
 _EPOCH = re.compile(rb"[0-9]{1,10}")
 _CLUSTER_ID = re.compile(r"[!-~]{1,249}")
-
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
 
 
 def encode_configs(configs: Mapping[str, str]) -> bytes:

@@ -1,10 +1,12 @@
-"""Which names a topic may have. Kafka's rules: the name becomes a directory, and part of a metric's name."""
+"""Which names a topic may have, and which are the broker's own. Kafka's rules: a name becomes a directory, and part of a metric's name."""
 
 import re
 from collections.abc import Collection, Iterable
+from typing import Final
 
 from millstream.errors import InvalidTopic
 
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
 MAX_LENGTH = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 

@@ -63,9 +63,9 @@ class Log(CompactedLog):
 
     # -- appending
 
-    def begin_record_check(self, batch: Buffer, *, now_ms: int, produce_version: int) -> RecordCheck | None:
+    def begin_record_check(self, batch: Buffer, *, now_ms: int) -> RecordCheck | None:
         """Begin to look into a batch, for those who have no time to do it at once; None if it need not be looked into."""
-        header = check_batch(batch, self.config, now_ms=now_ms, produce_version=produce_version)
+        header = check_batch(batch, self.config, now_ms=now_ms)
         check = RecordCheck(batch, header, config=self.config, now_ms=now_ms)
         return check if check.is_needed else None
 
@@ -75,7 +75,6 @@ class Log(CompactedLog):
         *,
         leader_epoch: int,
         now_ms: int,
-        produce_version: int = 13,
         is_own: bool = False,
         checked: CheckedBatch | None = None,
     ) -> AppendResult:
@@ -84,9 +83,7 @@ class Log(CompactedLog):
         `checked` is what came out of `begin_record_check`; it counts if the options are still the same.
         """
         try:
-            result = self._stage(
-                batch, leader_epoch=leader_epoch, now_ms=now_ms, produce_version=produce_version, is_own=is_own, checked=checked
-            )
+            result = self._stage(batch, leader_epoch=leader_epoch, now_ms=now_ms, is_own=is_own, checked=checked)
             self._write_staged()
         except BaseException as error:
             if self._staged:
@@ -94,23 +91,21 @@ class Log(CompactedLog):
             raise
         return result
 
-    def append_run_as_leader(
-        self, batches: Iterable[Buffer], *, leader_epoch: int, now_ms: int, produce_version: int = 13
-    ) -> list[AppendResult | Exception]:
+    def append_run_as_leader(self, batches: Iterable[Buffer], *, leader_epoch: int, now_ms: int) -> list[AppendResult | Exception]:
         """Check batches one by one and write those that are right by one call; per batch its place, or what is wrong with it."""
         results: list[AppendResult | Exception] = []
         try:
             for batch in batches:
                 try:
-                    results.append(self._stage(batch, leader_epoch=leader_epoch, now_ms=now_ms, produce_version=produce_version))
+                    results.append(self._stage(batch, leader_epoch=leader_epoch, now_ms=now_ms))
                 except Exception as error:  # noqa: BLE001 -- handed on: what one batch brings up is no harm to those before and behind it
                     results.append(error)
-            with suppress(StorageError):
-                self._write_staged()
+            self._write_staged()
         except BaseException as error:
             if self._staged:
                 raise self._give_up(error) from error
-            raise
+            if not isinstance(error, StorageError):
+                raise
         if self.directory.offline is not None:
             # Some of the run may be in the file, but nobody can say so for sure: none of it is acknowledged.
             return [self._unusable()] * len(results)
@@ -122,17 +117,13 @@ class Log(CompactedLog):
         *,
         leader_epoch: int,
         now_ms: int,
-        produce_version: int,
         is_own: bool = False,
         checked: CheckedBatch | None = None,
     ) -> AppendResult:
         """Check a batch and give it its place; `_write_staged` has to follow before anything else is done with the log."""
         if self._is_closed or self.directory.offline is not None:
             raise self._unusable()
-        if is_own:
-            header = check_own_batch(batch, self.config)
-        else:
-            header = check_batch(batch, self.config, now_ms=now_ms, produce_version=produce_version)
+        header = check_own_batch(batch, self.config) if is_own else check_batch(batch, self.config, now_ms=now_ms)
         if header.producer_id >= 0:
             written = self._producers.check(header)
             if written is not None:

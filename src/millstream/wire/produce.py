@@ -71,6 +71,11 @@ class ProduceTopic(NamedTuple):
     partitions: list[tuple[int, memoryview | None]]
     """Partition and the records for it."""
 
+    @property
+    def key(self) -> str | bytes | None:
+        """What the topic is known by."""
+        return self.topic_id if self.name is None else self.name
+
 
 class ProduceRequest(NamedTuple):
     """A Produce request of any version."""

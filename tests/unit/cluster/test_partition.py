@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from millstream.cluster.partition import READ_COMMITTED, Partition
 from millstream.errors import (
     FencedLeaderEpoch,
-    InvalidRecord,
     KafkaError,
     NotEnoughReplicas,
     NotLeaderOrFollower,
@@ -50,11 +49,6 @@ def test_only_the_leader_appends(logs: LogManager) -> None:
     with pytest.raises(NotLeaderOrFollower):
         append(partition, b"a")
     assert partition.log.log_end_offset == 0
-
-
-def test_no_records_are_no_batch(logs: LogManager) -> None:
-    with pytest.raises(InvalidRecord):
-        host(logs).append_as_leader(None, acks=1, now_ms=0, produce_version=9)
 
 
 def test_acks_all_needs_enough_replicas_in_sync_and_acks_1_does_not(logs: LogManager) -> None:

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.cluster.controller import Controller
-from millstream.coordination.cluster_view import INTERNAL_TOPICS, TopicState
-from millstream.coordination.topic_names import check_collision, check_name
-from millstream.errors import InvalidReplicaAssignment, InvalidRequest, PolicyViolation, TopicAlreadyExists, UnknownTopicOrPartition
+from millstream.cluster.topic_access import check_creation_on_demand
+from millstream.coordination.cluster_view import TopicState
+from millstream.coordination.topic_names import INTERNAL_TOPICS, check_collision, check_name
+from millstream.errors import InvalidReplicaAssignment, InvalidRequest, PolicyViolation, TopicAlreadyExists
 from millstream.options.validation import validate_topic_overrides
 
 UNSET = -1
@@ -103,8 +104,7 @@ class TopicCreation:
 
     async def create_automatically(self, name: str, *, timeout_ms: int) -> None:
         """Create a topic with the broker's defaults; one that was created meanwhile is as good."""
-        if name in INTERNAL_TOPICS:
-            raise UnknownTopicOrPartition(f"{name} is made by the broker itself, when it is needed")
+        check_creation_on_demand(name)
         try:
             await self.create(self.plan(name, configs={}), timeout_ms=timeout_ms)
         except TopicAlreadyExists:

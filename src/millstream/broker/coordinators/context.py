@@ -42,7 +42,6 @@ from millstream.wire.key_values import batch_of, encode_key_values
 
 logger = logging.getLogger(__name__)
 
-PRODUCE_VERSION: Final = 13
 SMALLEST_DELAY_MS: Final = 1
 
 Replies = list[tuple[Waiter, Fields]]
@@ -253,7 +252,7 @@ class CoordinatorContext(Generic[ShardT]):
         return self._append(records[half:])
 
     def _append_batch(self, batch: bytes, *, now_ms: int) -> int:
-        result = self.partition.append_as_leader(batch, acks=ACKS_ALL, now_ms=now_ms, produce_version=PRODUCE_VERSION, is_own=True)
+        result = self.partition.append_as_leader(batch, acks=ACKS_ALL, now_ms=now_ms, is_own=True)
         return result.last_offset + 1
 
     def _answer(self, replies: Replies) -> None:

@@ -59,6 +59,7 @@ class ApiVersionsFamily:
             name, software_version = message.client_software_name, message.client_software_version
             if not _SOFTWARE.fullmatch(name) or not _SOFTWARE.fullmatch(software_version):
                 return (self._encode(request, version, InvalidRequest.code),)
+            request.connection.identify(request.session._replace(software_name=name, software_version=software_version))
         return (self._encode(request, version, 0),)
 
     def _encode(self, request: Request, version: int, error_code: int) -> bytes:

@@ -147,7 +147,7 @@ class GroupsFamily:
 
 def client_host(request: Request) -> str:
     """Where a client comes from, as Kafka writes it."""
-    return "/" + request.connection.host
+    return "/" + request.session.host
 
 
 def _refuse_heartbeat(error: KafkaError) -> Fields:

@@ -7,8 +7,7 @@ first slice, and the answer goes out at once; the others go on turn by turn, and
 OffsetForLeaderEpoch 2-4. 3: replica id. 4: flexible. DeleteRecords 0-2. 2: flexible.
 """
 
-import asyncio
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
@@ -16,11 +15,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from millstream.broker.failures import as_kafka_error
 from millstream.broker.network.api import Fields, Later, Request, api
+from millstream.broker.network.session import Session
+from millstream.broker.storage.turn_budget import TurnBudget
 from millstream.broker.storage.unfolding import Unfolding
 from millstream.cluster.partition import Partition
 from millstream.cluster.replicas import Replicas
-from millstream.coordination.cluster_view import INTERNAL_TOPICS
-from millstream.errors import InvalidRequest, InvalidTopic, PolicyViolation, UnsupportedVersion
+from millstream.cluster.topic_access import Operation
+from millstream.errors import InvalidRequest, PolicyViolation, UnsupportedVersion
 from millstream.log.records.timestamp_search import OffsetSearch, StoredBatch
 from millstream.offset import EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED, MAX_TIMESTAMP
 from millstream.wire.api import ApiKey
@@ -78,19 +79,21 @@ class OffsetsFamily:
                     answer["error_code"] = InvalidRequest.code
                     continue
                 with _errors_in(answer):
-                    search = self._list_one(topic.name, asked, answer, isolation_level=isolation_level, version=request.api_version)
+                    search = self._list_one(request, topic.name, asked, answer, isolation_level=isolation_level)
                     if search is not None and not self._go_on(search):
                         unfinished.append(search)
             topics.append({"name": topic.name, "partitions": partitions})
         fields = {"topics": topics}
         return self._finish(unfinished, fields) if unfinished else fields
 
-    def _list_one(self, topic: str, asked: "ListOffsetsPartition", answer: Answer, *, isolation_level: int, version: int) -> Search | None:
+    def _list_one(
+        self, request: Request, topic: str, asked: "ListOffsetsPartition", answer: Answer, *, isolation_level: int
+    ) -> Search | None:
         """Answer what needs no search; the search for what does."""
-        timestamp = asked.timestamp
+        timestamp, version = asked.timestamp, request.api_version
         if version < _FIRST_VERSION.get(timestamp, 0) or timestamp < EARLIEST_PENDING_UPLOAD:
             raise UnsupportedVersion(f"timestamp {timestamp} is not known in version {version}")
-        partition = self._replicas.partition(topic, asked.partition_index)
+        partition = self._replicas.partition_for(request.session, Operation.DESCRIBE, topic, asked.partition_index)
         partition.check_leader(asked.current_leader_epoch)
         log = partition.log
         if timestamp == LATEST:
@@ -153,7 +156,7 @@ class OffsetsFamily:
             partitions = []
             for asked in topic.partitions:
                 try:
-                    partition = self._replicas.partition(topic.topic, asked.partition)
+                    partition = self._replicas.partition_for(request.session, Operation.DESCRIBE, topic.topic, asked.partition)
                     partition.check_leader(asked.current_leader_epoch)
                     epoch, end_offset = partition.log.end_offset_for_epoch(asked.leader_epoch)
                     answer = {"error_code": 0, "leader_epoch": epoch, "end_offset": end_offset}
@@ -167,72 +170,28 @@ class OffsetsFamily:
     def delete_records(self, request: Request) -> Fields:
         """Move the start of logs forward; -1 means up to the high watermark. Of a partition that is named twice the last offset counts."""
         message: DeleteRecordsRequest = request.decode()
+        client = request.session
         asked: dict[str, dict[int, int]] = {}
         for topic in message.topics:
             asked.setdefault(topic.name, {}).update((one.partition_index, one.offset) for one in topic.partitions)
         topics = [
-            {"name": name, "partitions": [self._delete_before(offset, name, index) for index, offset in offsets.items()]}
+            {
+                "name": name,
+                "partitions": [self._delete_before(offset, name, index, client=client) for index, offset in offsets.items()],
+            }
             for name, offsets in asked.items()
         ]
         return {"topics": topics}
 
-    def _delete_before(self, offset: int, topic: str, index: int) -> Fields:
+    def _delete_before(self, offset: int, topic: str, index: int, *, client: Session) -> Fields:
         try:
-            partition = self._replicas.partition(topic, index)
+            partition = self._replicas.partition_for(client, Operation.DELETE, topic, index)
             partition.check_leader()
-            _check_deletable(partition)
+            if not partition.log.config.is_deleted:
+                raise PolicyViolation(f"{topic} is compacted, not deleted from (cleanup.policy); write tombstones instead")
             return {"partition_index": index, "low_watermark": partition.delete_records_before(offset), "error_code": 0}
         except Exception as error:
             return {"partition_index": index, "low_watermark": -1, "error_code": as_kafka_error(error).code}
-
-
-class TurnBudget:
-    """Units of work that may be done in this turn of the loop, whoever asks for it; what is left to do waits for a later turn.
-
-    One of those who wait goes on per turn, in their order: many who have a lot to do take no more of a turn than one.
-    """
-
-    def __init__(self, units_per_turn: int) -> None:
-        self._units_per_turn = units_per_turn
-        self._is_next_turn_due = False
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self.units = units_per_turn
-        """What is left for this turn."""
-
-    def spend(self, units: int) -> None:
-        """So much was done; the next turn has all of it again."""
-        self.units -= units
-        self._await_turn()
-
-    async def wait(self) -> None:
-        """Wait for a turn that is ours."""
-        future = asyncio.get_running_loop().create_future()
-        self._waiting.append(future)
-        self._await_turn()
-        await future
-
-    def _await_turn(self) -> None:
-        if not self._is_next_turn_due:
-            self._is_next_turn_due = True
-            asyncio.get_running_loop().call_soon(self._begin_turn)
-
-    def _begin_turn(self) -> None:
-        self._is_next_turn_due = False
-        self.units = self._units_per_turn
-        while self._waiting:
-            future = self._waiting.popleft()
-            if not future.done():  # a task that was cancelled waits no longer
-                future.set_result(None)
-                break
-        if self._waiting:
-            self._await_turn()
-
-
-def _check_deletable(partition: Partition) -> None:
-    if partition.topic in INTERNAL_TOPICS:
-        raise InvalidTopic(f"records of {partition.topic} belong to the broker and cannot be deleted")
-    if not partition.log.config.is_deleted:
-        raise PolicyViolation(f"{partition.topic} is compacted, not deleted from (cleanup.policy); write tombstones instead")
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from millstream.broker.failures import as_kafka_error, error_fields
 from millstream.broker.network.api import Fields, Later, Request, api
 from millstream.cluster.replicas import Replicas
+from millstream.cluster.topic_access import Operation
 from millstream.errors import InvalidRegularExpression, InvalidRequest, TransactionalIdAuthorizationFailed
 from millstream.groups.consumer.topic_patterns import TopicPattern
 from millstream.transactions.producer_ids import ProducerIds
@@ -58,7 +59,7 @@ class ProducersFamily:
         message: DescribeProducersRequest = request.decode()
         topics = []
         for topic in message.topics:
-            partitions = [{"partition_index": index, **self._describe(topic.name, index)} for index in topic.partition_indexes]
+            partitions = [{"partition_index": index, **self._describe(request, topic.name, index)} for index in topic.partition_indexes]
             topics.append({"name": topic.name, "partitions": partitions})
         return {"topics": topics}
 
@@ -73,9 +74,9 @@ class ProducersFamily:
             return {"error_code": error.code, "unknown_state_filters": [], "transaction_states": []}
         return {"error_code": 0, "unknown_state_filters": unknown, "transaction_states": []}
 
-    def _describe(self, topic: str, index: int) -> dict[str, object]:
+    def _describe(self, request: Request, topic: str, index: int) -> dict[str, object]:
         try:
-            partition = self._replicas.partition(topic, index)
+            partition = self._replicas.partition_for(request.session, Operation.READ, topic, index)
             partition.check_leader()
             producers = [
                 {

@@ -15,9 +15,11 @@ from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.topic_creation import TopicCreation
 from millstream.broker.failures import as_kafka_error, error_fields
 from millstream.broker.network.api import Fields, Later, Request, api
+from millstream.broker.network.session import Session
 from millstream.cluster.controller import Controller
+from millstream.cluster.topic_access import Operation, check_access
 from millstream.coordination.cluster_view import TopicState
-from millstream.errors import InvalidConfig, InvalidRequest, InvalidTopic, TopicDeletionDisabled, UnknownTopicId, UnknownTopicOrPartition
+from millstream.errors import InvalidConfig, InvalidRequest, TopicDeletionDisabled, UnknownTopicId, UnknownTopicOrPartition
 from millstream.options.description import describe_topic
 from millstream.wire.api import ApiKey
 
@@ -94,9 +96,9 @@ class TopicsFamily:
     @api(ApiKey.DELETE_TOPICS, 1, 6)
     def delete_topics(self, request: Request) -> Later:
         """Delete each topic, named or by id."""
-        return self._delete_topics(request.decode())
+        return self._delete_topics(request.decode(), request.session)
 
-    async def _delete_topics(self, message: "DeleteTopicsRequest") -> Fields:
+    async def _delete_topics(self, message: "DeleteTopicsRequest", client: Session) -> Fields:
         timeout_ms = message.timeout_ms
         # Version 6 (KIP-516) asks with `topics`, older ones with `topic_names`.
         asked: list[tuple[str | None, UUID | None]] = [(name, None) for name in message.topic_names]
@@ -107,14 +109,21 @@ class TopicsFamily:
         # Given by name and by id as well: one answer, under the name, and nothing is deleted.
         named_too = {topics[name].topic_id for name in once if name in topics} & {topic_id for name, topic_id in counts if name is None}
         answers = [
-            self._delete(name, topic_id, count=count, named_too=named_too, timeout_ms=timeout_ms)
+            self._delete(name, topic_id, client=client, count=count, named_too=named_too, timeout_ms=timeout_ms)
             for (name, topic_id), count in counts.items()
             if name is not None or count > 1 or topic_id not in named_too
         ]
         return {"responses": await asyncio.gather(*answers)}
 
     async def _delete(
-        self, name: str | None, topic_id: UUID | None, *, count: int, named_too: Collection[UUID | None], timeout_ms: int
+        self,
+        name: str | None,
+        topic_id: UUID | None,
+        *,
+        client: Session,
+        count: int,
+        named_too: Collection[UUID | None],
+        timeout_ms: int,
     ) -> dict[str, object]:
         answer: dict[str, object] = {"name": name, "topic_id": topic_id}
         try:
@@ -128,8 +137,7 @@ class TopicsFamily:
                 raise InvalidRequest(f"topic {topic.name!r} is given by name and by id in the same request")
             if not self._settings.current.boolean("delete.topic.enable"):
                 raise TopicDeletionDisabled("topics cannot be deleted here: delete.topic.enable is false")
-            if topic.is_internal:
-                raise InvalidTopic(f"{topic.name} belongs to the broker and cannot be deleted")
+            check_access(client, Operation.DELETE, topic.name)
             await self._controller.delete_topic(topic, timeout_ms=timeout_ms)
         except Exception as error:
             return answer | error_fields(as_kafka_error(error))

@@ -12,6 +12,7 @@ from typing import Final, Self
 
 from millstream.broker.network.connection import Connection, FrameHandler
 from millstream.broker.network.frame_reader import ReceiveBuffers
+from millstream.broker.network.session import PLAINTEXT
 from millstream.clock import Clock
 from millstream.errors import StartupError
 from millstream.options.settings import BrokerSettings
@@ -53,13 +54,15 @@ class ConnectionLimits:
 class Listener:
     """A listening socket and the connections it has accepted."""
 
+    name: Final = PLAINTEXT
+
     def __init__(
         self, handler: FrameHandler, *, limits: ConnectionLimits, clock: Clock, max_connections: Callable[[], int] = lambda: sys.maxsize
     ) -> None:
         self.limits = limits
         self._max_connections = max_connections
         """How many there are descriptors for, besides those that files need."""
-        self._has_told_of_descriptors = False
+        self._has_warned_of_descriptors = False
         self.connections: dict[Connection, int] = {}
         self.bytes_of_closed = 0
         self._handler = handler
@@ -91,6 +94,11 @@ class Listener:
         for connection in list(self.connections):
             connection.close()
 
+    def renew_sessions(self) -> None:
+        """The rules became others: every client passes the gate again, and no lane stays open."""
+        for connection in list(self.connections):
+            connection.identify(connection.session._replace())
+
     def _accept_again(self) -> None:
         if self._socket is not None:
             asyncio.get_running_loop().add_reader(self._socket.fileno(), self._accept)
@@ -111,12 +119,12 @@ class Listener:
                 loop.remove_reader(self._socket.fileno())
                 loop.call_later(PAUSE_SECONDS, self._accept_again)
                 return
-            self._admit(connected, address)
+            self._take(connected, address)
 
-    def _admit(self, connected: socket.socket, address: tuple[str, int]) -> None:
+    def _take(self, connected: socket.socket, address: tuple[str, int]) -> None:
         host, port = address[:2]
         if len(self.connections) >= self._max_connections():
-            self._tell_of_descriptors()
+            self._warn_of_descriptors()
             connected.close()
             return
         refusal = self._refusal(host)
@@ -133,6 +141,7 @@ class Listener:
             buffers=self._buffers,
             max_frame_size=self.limits.max_frame_size,
             on_close=self._closed,
+            listener=self.name,
         )
         self.connections[connection] = self._clock.monotonic_ms()
         self._per_address[host] += 1
@@ -144,19 +153,19 @@ class Listener:
             return f"{self._per_address[host]} connections from this address are open (max.connections.per.ip)"
         return None
 
-    def _tell_of_descriptors(self) -> None:
-        if not self._has_told_of_descriptors:
-            self._has_told_of_descriptors = True
+    def _warn_of_descriptors(self) -> None:
+        if not self._has_warned_of_descriptors:
+            self._has_warned_of_descriptors = True
             logger.error(
                 "%d connections are open, and the other file descriptors of this process are kept for files: more connections are refused "
-                "(raise `ulimit -n` and restart the broker; this is told once)",
+                "(raise `ulimit -n` and restart the broker; this is logged once)",
                 len(self.connections),
             )
 
     def _closed(self, connection: Connection) -> None:
         if self.connections.pop(connection, None) is not None:
             self.bytes_of_closed += connection.bytes_received
-            host = connection.host
+            host = connection.session.host
             self._per_address[host] -= 1
             if not self._per_address[host]:
                 del self._per_address[host]

@@ -34,12 +34,11 @@ from millstream.wire.batch import (
 )
 
 ZSTD = 4
-FIRST_VERSION_WITH_ZSTD = 7
 _UNUSUAL = CONTROL | TRANSACTIONAL | LOG_APPEND_TIME | ZSTD
 """Attributes that need a closer look; the bit of zstd (4) is also in the codecs that do not exist (5 to 7)."""
 
 
-def check_batch(batch: Buffer, config: LogConfig, *, now_ms: int, produce_version: int) -> BatchHeader:
+def check_batch(batch: Buffer, config: LogConfig, *, now_ms: int) -> BatchHeader:
     """The header of a batch that may be appended; raises what the producer has to be told."""
     size = len(batch)
     if size < HEADER_SIZE:
@@ -58,7 +57,7 @@ def check_batch(batch: Buffer, config: LogConfig, *, now_ms: int, produce_versio
     if header.base_offset != 0:
         raise InvalidRecord(f"the base offset of a produced batch must be 0, it is {header.base_offset}")
     if header.attributes & _UNUSUAL:
-        _check_attributes(header, config, produce_version=produce_version)
+        _check_attributes(header, config)
     if header.producer_id >= 0 and (header.base_sequence < 0 or header.producer_epoch < 0):
         raise InvalidRecord(f"sequence {header.base_sequence}, epoch {header.producer_epoch} with producer id {header.producer_id}")
     check_first_bytes(batch, header, size_bytes=size)
@@ -74,10 +73,10 @@ def check_own_batch(batch: Buffer, config: LogConfig) -> BatchHeader:
     return read_header(batch)
 
 
-def _check_attributes(header: BatchHeader, config: LogConfig, *, produce_version: int) -> None:
+def _check_attributes(header: BatchHeader, config: LogConfig) -> None:
     codec = header.attributes & CODEC_MASK
-    if codec > ZSTD or (codec == ZSTD and produce_version < FIRST_VERSION_WITH_ZSTD):
-        raise UnsupportedCompressionType(f"compression codec {codec} is not allowed in Produce version {produce_version}")
+    if codec > ZSTD:
+        raise UnsupportedCompressionType(f"there is no compression codec {codec}")
     if header.is_transactional:
         raise TransactionalIdAuthorizationFailed("a transactional batch in a request without a transactional id")
     if header.is_control:

@@ -1,4 +1,4 @@
-"""Commits that look alike, in a whole broker: the short way says and keeps what the ordinary one does."""
+"""Commits that look alike, in a whole broker: the lane says and keeps what the handler does."""
 
 import asyncio
 import struct
@@ -70,7 +70,7 @@ async def committer(server: BrokerServer, *, partitions: int = 3) -> AsyncIterat
 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """What the short way said, each time that it was asked."""
+    """What the lane said, each time that it was asked."""
     asked: list[bool] = []
     ordinary = CoordinatorContext.write_encoded
 
@@ -83,7 +83,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_third_commit_of_the_same_partitions_goes_the_short_way_and_is_there_after_a_restart(
+async def test_third_commit_of_the_same_partitions_goes_through_the_lane_and_is_there_after_a_restart(
     tmp_path: Path, taken: list[bool], version: int
 ) -> None:
     async with group_server(tmp_path) as server, committer(server) as client:
@@ -112,7 +112,7 @@ async def test_pipelined_commits_are_answered_in_order(tmp_path: Path, taken: li
         assert sum(taken) == 28 + 17  # two each to begin with
 
 
-async def test_members_of_another_generation_are_refused_on_the_short_way(tmp_path: Path, taken: list[bool]) -> None:
+async def test_members_of_another_generation_are_refused_in_the_lane(tmp_path: Path, taken: list[bool]) -> None:
     async with group_server(tmp_path) as server, committer(server) as client:
         member, generation = await join(server)
         for number in range(4):
@@ -126,7 +126,7 @@ async def test_members_of_another_generation_are_refused_on_the_short_way(tmp_pa
         assert await fetch(server) == (0, 3)
 
 
-async def test_commit_into_a_topic_that_is_gone_is_refused_on_the_short_way(tmp_path: Path, taken: list[bool]) -> None:
+async def test_commit_into_a_topic_that_is_gone_is_refused_in_the_lane(tmp_path: Path, taken: list[bool]) -> None:
     async with group_server(tmp_path) as server, committer(server) as client:
         for number in range(3):
             assert await client.commit({0: number}) == [0]
@@ -165,10 +165,10 @@ async def test_shape_of_an_enormous_commit_is_not_kept(tmp_path: Path, taken: li
         assert taken == []
 
 
-async def test_mistake_on_the_short_way_closes_the_connection_and_nothing_unwritten_is_believed(
+async def test_mistake_in_the_lane_closes_the_connection_and_nothing_unwritten_is_believed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on the ordinary way: the client is not left waiting, and what the log says holds."""
+    """As in the router: the client is not left waiting, and what the log says holds."""
 
     def fail(*_arguments: object, **_named: object) -> bytes:
         raise RuntimeError("a mistake of ours")

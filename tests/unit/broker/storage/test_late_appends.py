@@ -1,4 +1,4 @@
-"""Batches with very many records: nobody else waits for them, and what their producer sends behind them comes behind them."""
+"""Batches with very many records: no other client waits for them, and what their producer sends behind them comes behind them."""
 
 import asyncio
 from pathlib import Path
@@ -221,7 +221,7 @@ async def test_a_batch_that_took_long_gets_the_time_at_which_it_is_appended(tmp_
         turns.stop()
 
 
-async def test_no_short_way_stays_open_when_records_come_to_be_looked_into(tmp_path: Path, ends: Ends, turns: Turns) -> None:
+async def test_no_lane_stays_open_when_records_come_to_be_looked_into(tmp_path: Path, ends: Ends, turns: Turns) -> None:
     async with served(tmp_path, ends) as (connection, replicas):
         turns.start()
         await send(ends, request(0) + request(1))
@@ -234,7 +234,7 @@ async def test_no_short_way_stays_open_when_records_come_to_be_looked_into(tmp_p
         assert max(turns.records.values()) <= RECORDS_PER_TURN
 
 
-async def test_no_short_way_leads_into_another_topic_of_the_same_name(tmp_path: Path, ends: Ends) -> None:
+async def test_no_lane_leads_into_another_topic_of_the_same_name(tmp_path: Path, ends: Ends) -> None:
     async with served(tmp_path, ends) as (connection, replicas):
         await send(ends, request(0))
         await answers(ends, 9, 1)

@@ -12,16 +12,15 @@ from millstream.errors import (
 )
 from millstream.log.config import LogConfig
 from millstream.log.records.batch_check import check_batch
-from millstream.wire.compression import Codec, compress
-from tests.batches import encode_batch, encode_block, encode_record
+from tests.batches import encode_batch
 from tests.unit.log.conftest import NOW_MS
 
 GOOD = encode_batch([b"one", b"two"], timestamp=NOW_MS)
 
 
-def check(batch: bytes, *, produce_version: int = 13, **options: object) -> None:
+def check(batch: bytes, **options: object) -> None:
     config = LogConfig.of({name.replace("_", "."): value for name, value in options.items()})
-    check_batch(batch, config, now_ms=NOW_MS, produce_version=produce_version)
+    check_batch(batch, config, now_ms=NOW_MS)
 
 
 def batch(**fields: int) -> bytes:
@@ -29,7 +28,7 @@ def batch(**fields: int) -> bytes:
 
 
 def test_good_batch_passes_and_its_header_comes_back() -> None:
-    header = check_batch(memoryview(GOOD), LogConfig(), now_ms=NOW_MS, produce_version=3)
+    header = check_batch(memoryview(GOOD), LogConfig(), now_ms=NOW_MS)
     assert (header.record_count, header.max_timestamp) == (2, NOW_MS)
 
 
@@ -79,17 +78,6 @@ def test_too_large_for_the_topic_or_for_a_segment() -> None:
     with pytest.raises(RecordListTooLarge):
         check(GOOD, segment_bytes=len(GOOD) - 1)
     check(GOOD, max_message_bytes=len(GOOD), segment_bytes=len(GOOD))
-
-
-def test_zstd_needs_produce_version_7() -> None:
-    zstd, lz4 = (
-        encode_block(compress(encode_record(0, b"v"), codec), 1, timestamp=NOW_MS, max_timestamp=NOW_MS, attributes=codec)
-        for codec in (Codec.ZSTD, Codec.LZ4)
-    )
-    check(zstd, produce_version=7)
-    with pytest.raises(UnsupportedCompressionType):
-        check(zstd, produce_version=6)
-    check(lz4, produce_version=3)
 
 
 def test_timestamps_are_bounded_as_the_topic_says() -> None:

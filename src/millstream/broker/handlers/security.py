@@ -1,31 +1,54 @@
-"""DescribeClientQuotas (48), DescribeUserScramCredentials (50): what is set for users and clients, which is nothing.
+"""DescribeAcls (29), CreateAcls (30), DeleteAcls (31), DescribeClientQuotas (48), DescribeUserScramCredentials (50): there is nothing set.
 
-DescribeClientQuotas 0-1. 1: flexible. DescribeUserScramCredentials 0. There are neither quotas nor users with passwords here; a question
-that makes no sense is refused as Kafka refuses it.
+Acls 1-3. 1: pattern types (KIP-290). 2: flexible. 3: users as a resource (KIP-373). Without an authorizer Kafka answers SECURITY_DISABLED:
+one error for the description, one for every rule to create and for every filter of a deletion. So does this broker.
+DescribeClientQuotas 0-1. 1: flexible. DescribeUserScramCredentials 0. There are neither quotas nor users with passwords; a question that
+makes no sense is refused as Kafka refuses it.
 """
 
 from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from millstream.admin_errors import DuplicateResource, ResourceNotFound
+from millstream.admin_errors import DuplicateResource, ResourceNotFound, SecurityDisabled
 from millstream.broker.failures import error_fields
 from millstream.broker.network.api import Fields, Request, api
 from millstream.errors import InvalidRequest, KafkaError, UnsupportedVersion
 from millstream.wire.api import ApiKey
 
 if TYPE_CHECKING:
+    from millstream.wire.requests.create_acls import CreateAclsRequest
+    from millstream.wire.requests.delete_acls import DeleteAclsRequest
     from millstream.wire.requests.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
     from millstream.wire.requests.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 EXACT, DEFAULT, ANY = 0, 1, 2
+_DISABLED = error_fields(SecurityDisabled("no authorizer is configured on the broker: everybody may do everything"))
 _NOTHING_WRONG = {"error_code": 0, "error_message": ""}
 """Kafka has an empty text here and not null."""
 
 
-class UsersFamily:
-    """Says that nothing is set for anybody."""
+class SecurityFamily:
+    """Says that there are no access rules, no quotas and no users."""
+
+    @api(ApiKey.DESCRIBE_ACLS, 1, 3)
+    def describe_acls(self, request: Request) -> Fields:
+        """Without access rules: SECURITY_DISABLED."""
+        request.decode()
+        return {**_DISABLED, "resources": []}
+
+    @api(ApiKey.CREATE_ACLS, 1, 3)
+    def create_acls(self, request: Request) -> Fields:
+        """Without access rules: SECURITY_DISABLED for each."""
+        message: CreateAclsRequest = request.decode()
+        return {"results": [_DISABLED for _ in message.creations]}
+
+    @api(ApiKey.DELETE_ACLS, 1, 3)
+    def delete_acls(self, request: Request) -> Fields:
+        """Without access rules: SECURITY_DISABLED for each filter."""
+        message: DeleteAclsRequest = request.decode()
+        return {"filter_results": [{**_DISABLED, "matching_acls": []} for _ in message.filters]}
 
     @api(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1)
     def describe_client_quotas(self, request: Request) -> Fields:
