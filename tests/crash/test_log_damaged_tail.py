@@ -12,7 +12,7 @@ import pytest
 from millstream.files import Files
 from millstream.log.config import LogConfig
 from millstream.log.directories.directory import LogDirectory
-from millstream.log.directories.loading import LoadOrder
+from millstream.log.loading import LoadOrder
 from millstream.log.log import Log
 from tests.unit.log.conftest import NOW_MS
 from tests.unit.log.partition import append, values

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from millstream.files import Files
+from millstream.log.compaction.cleaner import ENTRY_BYTES
 from millstream.log.config import LogConfig
 from millstream.log.directories.directory import LogDirectory
-from millstream.log.directories.loading import LoadOrder
-from millstream.log.latest_offsets import ENTRY_BYTES
+from millstream.log.loading import LoadOrder
 from millstream.log.log import Log
 from millstream.wire.compression import Codec
 from millstream.wire.records import ProducerStamp, Record, encode_batch

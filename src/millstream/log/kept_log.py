@@ -16,11 +16,10 @@ from millstream.files import FileHandle
 from millstream.log import leader_epochs
 from millstream.log.compaction.cleaning import Cleaning
 from millstream.log.config import LogConfig
-from millstream.log.directories import partition_metadata
-from millstream.log.directories.checkpoints import TopicPartition
+from millstream.log.directories.checkpoints import PARTITION_METADATA, TopicPartition, render_partition_metadata
 from millstream.log.directories.directory import LogDirectory
-from millstream.log.directories.loading import LoadOrder, load_log
 from millstream.log.flush import Flush, Unsynced
+from millstream.log.loading import LoadOrder, load_log
 from millstream.log.producer_state import ProducerEntry
 from millstream.log.records import record_check
 from millstream.log.recovery import end_of
@@ -55,7 +54,7 @@ class KeptLog:
         self._unsynced = Unsynced()
         if not order.is_clean:
             # It is not known which names and small files had reached the disk.
-            self._unsynced.note(path / partition_metadata.FILE_NAME, path, path.parent)
+            self._unsynced.note(path / PARTITION_METADATA, path, path.parent)
         self._closed_end = loaded.log_end_offset if order.is_clean else -1
         self._is_closed = False
         self.update_config(order.config)
@@ -109,8 +108,8 @@ class KeptLog:
     def write_topic_id(self, topic_id: uuid.UUID) -> None:
         """Note in a new directory which topic it belongs to."""
         self.topic_id = topic_id
-        path = self.path / partition_metadata.FILE_NAME
-        self._files.write_all(self._files.open(path, create=True), [partition_metadata.render(topic_id)], 0)
+        path = self.path / PARTITION_METADATA
+        self._files.write_all(self._files.open(path, create=True), [render_partition_metadata(topic_id)], 0)
         self._unsynced.note(path, self.path, self.path.parent)
 
     # -- rolling

@@ -26,9 +26,9 @@ from millstream.errors import OffsetOutOfRange, StorageError
 from millstream.log.compacted_log import CompactedLog
 from millstream.log.directories.checkpoints import TopicPartition
 from millstream.log.directories.directory import LogDirectory
-from millstream.log.directories.loading import LoadOrder
 from millstream.log.kept_log import NO_TIME
 from millstream.log.leader_epochs import EpochEnd
+from millstream.log.loading import LoadOrder
 from millstream.log.records import record_check
 from millstream.log.records.batch_check import check_batch, check_own_batch
 from millstream.log.records.follower_batches import split_batches

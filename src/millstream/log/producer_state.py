@@ -7,14 +7,24 @@ one; a new epoch starts at 0; a producer the log does not know may start anywher
 At most `MAX_PRODUCERS` are remembered per log: anybody can write under any number of ids, and each costs memory until it expires. Those who
 wrote longest ago are forgotten first; if one comes back, it may start anywhere, like any producer that is not known.
 
-All of it can be rebuilt from the batch headers; snapshots (`producer_snapshot`) only make that short. Transactions will find their place in
-`ProducerEntry`: the coordinator's epoch and the first offset of the open transaction are kept and stored already, as in Kafka's files.
+All of it can be rebuilt from the batches; snapshots (`producer_snapshots`) only make that short. Their content, as Kafka's:
+
+    2  version, 1
+    4  CRC-32C of everything from byte 6 on
+    4  number of producers
+   46  per producer: 8 id, 2 epoch, 4 last sequence, 8 last offset, 4 offset delta of the last batch, 8 timestamp,
+       4 coordinator epoch, 8 first offset of the open transaction or -1
+
+Only the last batch of a producer is stored, as in Kafka: after a restart an older one of the five counts as out of turn.
 """
 
 from collections.abc import Iterator
 from heapq import nsmallest
 from operator import attrgetter
-from typing import NamedTuple
+from struct import Struct
+from typing import NamedTuple, Self
+
+from crc32c import crc32c
 
 from millstream.errors import InvalidProducerEpoch, OutOfOrderSequenceNumber
 from millstream.wire.batch import BatchHeader
@@ -24,8 +34,11 @@ MAX_PRODUCERS = 10_000
 FORGOTTEN_AT_ONCE = 1_000
 """Finding the oldest means to look at all of them."""
 MAX_SEQUENCE = 2**31 - 1
+SNAPSHOT_VERSION = 1
 
-
+_SNAPSHOT_HEAD = Struct(">hI")
+_SNAPSHOT_COUNT = Struct(">i")
+_SNAPSHOT_ENTRY = Struct(">qhiqiqiq")
 _last_offset = attrgetter("last_offset")
 
 
@@ -68,8 +81,8 @@ class ProducerState:
 
     __slots__ = ("_entries",)
 
-    def __init__(self) -> None:
-        self._entries: dict[int, ProducerEntry] = {}
+    def __init__(self, entries: dict[int, ProducerEntry] | None = None) -> None:
+        self._entries: dict[int, ProducerEntry] = entries or {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -127,10 +140,6 @@ class ProducerState:
             del batches[0]
         entry.last_timestamp = header.max_timestamp
 
-    def restore(self, entry: ProducerEntry) -> None:
-        """Put back what a snapshot remembered."""
-        self._entries[entry.producer_id] = entry
-
     def expire(self, *, older_than_ms: int) -> int:
         """Forget the producers whose last batch is older and who have no transaction open; how many that were."""
         expired = [
@@ -151,3 +160,46 @@ class ProducerState:
     def clear(self) -> None:
         """Forget everybody."""
         self._entries.clear()
+
+    def render(self) -> bytes:
+        """The content of a snapshot file."""
+        body = bytearray(_SNAPSHOT_COUNT.pack(len(self)))
+        for entry in self:
+            last = entry.batches[-1] if entry.batches else None
+            body += _SNAPSHOT_ENTRY.pack(
+                entry.producer_id,
+                entry.epoch,
+                entry.last_sequence,
+                entry.last_offset,
+                last.last_offset - last.base_offset if last else 0,
+                entry.last_timestamp,
+                entry.coordinator_epoch,
+                entry.transaction_first_offset,
+            )
+        return _SNAPSHOT_HEAD.pack(SNAPSHOT_VERSION, crc32c(body)) + body
+
+    @classmethod
+    def parse(cls, content: bytes) -> Self:
+        """The producers in a snapshot; ValueError if it is damaged."""
+        start = _SNAPSHOT_HEAD.size + _SNAPSHOT_COUNT.size
+        if len(content) < start:
+            raise ValueError(f"only {len(content)} bytes")
+        version, crc = _SNAPSHOT_HEAD.unpack_from(content)
+        (count,) = _SNAPSHOT_COUNT.unpack_from(content, _SNAPSHOT_HEAD.size)
+        if (
+            version != SNAPSHOT_VERSION
+            or crc != crc32c(content[_SNAPSHOT_HEAD.size :])
+            or len(content) != start + count * _SNAPSHOT_ENTRY.size
+        ):
+            raise ValueError(f"version {version}, {count} producers in {len(content)} bytes: wrong CRC or size")
+        entries: dict[int, ProducerEntry] = {}
+        for fields in _SNAPSHOT_ENTRY.iter_unpack(content[start:]):
+            producer_id, epoch, last_sequence, last_offset, offset_delta, timestamp, coordinator_epoch, first_offset = fields
+            entry = ProducerEntry(producer_id, epoch, last_timestamp=timestamp)
+            entry.coordinator_epoch = coordinator_epoch
+            entry.transaction_first_offset = first_offset
+            if last_offset >= 0:
+                base_sequence = (last_sequence - offset_delta) & MAX_SEQUENCE
+                entry.batches.append(WrittenBatch(base_sequence, last_sequence, last_offset - offset_delta, last_offset, timestamp))
+            entries[producer_id] = entry
+        return cls(entries)

@@ -8,7 +8,7 @@ import pytest
 from millstream.files import Files
 from millstream.log.config import LogConfig
 from millstream.log.directories.directory import LogDirectory
-from millstream.log.directories.loading import LoadOrder
+from millstream.log.loading import LoadOrder
 from millstream.log.log import Log
 
 NOW_MS = 1_700_000_000_000

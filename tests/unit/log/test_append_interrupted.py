@@ -15,7 +15,7 @@ from millstream.errors import StorageError
 from millstream.files import Files
 from millstream.log.config import LogConfig
 from millstream.log.directories.directory import LogDirectory
-from millstream.log.directories.loading import LoadOrder
+from millstream.log.loading import LoadOrder
 from millstream.log.log import AppendResult, Log
 from millstream.log.records import record_check
 from tests.batches import encode_batch

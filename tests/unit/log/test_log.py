@@ -17,7 +17,7 @@ from millstream.errors import (
 from millstream.files import FileHandle, Files
 from millstream.log.config import LogConfig
 from millstream.log.directories.directory import LogDirectory
-from millstream.log.directories.loading import LoadOrder
+from millstream.log.loading import LoadOrder
 from millstream.log.log import AppendResult, Log
 from tests.batches import decode_records, encode_batch, split_batches
 from tests.unit.log.conftest import NOW_MS, OpenLog

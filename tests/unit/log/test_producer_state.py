@@ -101,3 +101,41 @@ def test_so_many_producers_are_remembered_and_who_wrote_longest_ago_is_forgotten
             assert (state.get(0), state.get(faithful) is None) == (None, False)
     assert [producer for producer in range(MAX_PRODUCERS) if state.get(producer) is not None] == [in_transaction]
     assert state.check(header(77, producer=0)) is None
+
+
+def test_snapshot_holds_the_last_batch_of_each_producer() -> None:
+    state = written(0, 2, 4)
+    state.record(header(9, count=1, producer=8, epoch=3, timestamp=77), base_offset=500)
+    again = ProducerState.parse(state.render())
+    one, two = again.get(7), again.get(8)
+    assert one is not None
+    assert two is not None
+    assert (one.epoch, one.last_timestamp, one.batches) == (0, 1000, [(4, 5, 104, 105, 1000)])
+    assert (two.epoch, two.last_timestamp, two.batches) == (3, 77, [(9, 9, 500, 500, 77)])
+    assert again.check(header(6)) is None
+
+
+def test_empty_snapshot_is_ten_bytes() -> None:
+    assert len(ProducerState().render()) == 10
+    assert len(ProducerState.parse(ProducerState().render())) == 0
+
+
+def test_sequence_that_wrapped_is_restored_from_a_snapshot() -> None:
+    state = ProducerState()
+    state.record(header(2**31 - 1), base_offset=10)
+    entry = ProducerState.parse(state.render()).get(7)
+    assert entry is not None
+    assert entry.batches[0][:2] == (2**31 - 1, 0)
+
+
+def test_every_damage_of_a_snapshot_is_noticed() -> None:
+    content = written(0).render()
+    for position in range(len(content)):
+        damaged = bytearray(content)
+        damaged[position] ^= 0x10
+        with pytest.raises(ValueError, match="bytes"):
+            ProducerState.parse(bytes(damaged))
+        with pytest.raises(ValueError, match="bytes"):
+            ProducerState.parse(content[:position])
+    with pytest.raises(ValueError, match="bytes"):
+        ProducerState.parse(content + b"\x00")

@@ -30,10 +30,9 @@ from threading import RLock
 from millstream.errors import StartupError, StorageError
 from millstream.files import OUT_OF_DESCRIPTORS, FileHandle, Files
 from millstream.log.directories import checkpoints
-from millstream.log.directories.checkpoints import TopicPartition, read_checkpoint, write_checkpoint
+from millstream.log.directories.checkpoints import TopicPartition, id_from_text, id_to_text, read_checkpoint, write_checkpoint
 from millstream.log.directories.known_directories import FILE_NAME as DATA_DIRECTORIES
 from millstream.log.directories.known_directories import KnownDirectories
-from millstream.log.directories.partition_metadata import id_from_text, id_to_text
 
 LOCK = ".lock"
 META_PROPERTIES = "meta.properties"

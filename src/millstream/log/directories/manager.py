@@ -26,7 +26,7 @@ from millstream.clock import Clock
 from millstream.errors import StartupError, StorageError
 from millstream.files import Files
 from millstream.log.config import LogConfig
-from millstream.log.directories import checkpoints, partition_metadata
+from millstream.log.directories import checkpoints
 from millstream.log.directories.checkpoints import TopicPartition
 from millstream.log.directories.directory import (
     STRAY_SUFFIX,
@@ -38,8 +38,8 @@ from millstream.log.directories.directory import (
     unique_name,
 )
 from millstream.log.directories.known_directories import FoundDirectories, KnownDirectories, check, newest, renewed, unreadable
-from millstream.log.directories.loading import LoadOrder
 from millstream.log.flush import Flush
+from millstream.log.loading import LoadOrder
 from millstream.log.log import Log
 
 CLOSING_THREADS = 8
@@ -331,7 +331,7 @@ class LogManager:
 
     def _set_older_topic_aside(self, path: Path, topic_id: uuid.UUID) -> None:
         """A new log must not begin with the records of an older topic of the same name."""
-        found = partition_metadata.read_topic_id(self._files, path)
+        found = checkpoints.read_topic_id(self._files, path)
         if found is not None and found != topic_id:
             _logger.warning("%s belongs to an older topic of that name and is kept as %s", path, self.set_aside(path).name)
 
@@ -397,7 +397,7 @@ class LogManager:
             if is_deleted_directory_name(name):
                 report.deleted.append(path)
             elif topic_partition is not None and path.is_dir():
-                topic_id = partition_metadata.read_topic_id(self._files, path)
+                topic_id = checkpoints.read_topic_id(self._files, path)
                 is_wanted = topic_ids is None or topic_partition[0] in doubtful or _is_wanted(topic_partition[0], topic_id, topic_ids)
                 if not is_wanted:
                     report.strays.append(path)

@@ -16,9 +16,9 @@ from millstream.broker.storage import cleaning
 from millstream.broker.storage.cleaning import LogCleaning
 from millstream.clock import ManualClock
 from millstream.files import Files
+from millstream.log.compaction.cleaner import ENTRY_BYTES
 from millstream.log.config import LogConfig
 from millstream.log.directories.manager import LogManager
-from millstream.log.latest_offsets import ENTRY_BYTES
 from millstream.log.log import Log
 from tests.unit.broker.eventually import eventually
 from tests.unit.cluster.hosting import NOW_MS, TOPIC_ID

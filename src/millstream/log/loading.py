@@ -18,7 +18,7 @@ from pathlib import Path
 
 from millstream.errors import CorruptMessage
 from millstream.files import Files
-from millstream.log import leader_epochs, offset_index, producer_snapshot, time_index
+from millstream.log import leader_epochs, offset_index, producer_snapshots, time_index
 from millstream.log.compaction.swap import finish_swaps
 from millstream.log.config import LogConfig
 from millstream.log.leader_epochs import LeaderEpochs
@@ -103,7 +103,7 @@ def _collect(files: Files, directory: Path, names: list[str], order: LoadOrder) 
         stem, dot, suffix = name.partition(".")
         if len(stem) != 20 or not stem.isdigit():
             continue
-        if dot + suffix == producer_snapshot.SUFFIX:
+        if dot + suffix == producer_snapshots.SUFFIX:
             snapshot_offsets.append(int(stem))
         elif dot + suffix == LOG_SUFFIX:
             size = files.status(directory / name).size_bytes
