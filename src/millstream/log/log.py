@@ -156,7 +156,7 @@ class Log(CompactedLog):
             if leader_epoch != self._epochs.latest:
                 self._epochs.assign(leader_epoch, base_offset)
             if header.producer_id >= 0:
-                self._producers.record(header, base_offset=base_offset)
+                self._producers.learn(header, batch, base_offset=base_offset)
             return AppendResult(base_offset, last_offset, append_time_ms, self.log_start_offset, False)
         except BaseException as error:
             raise self._give_up(error) from error
@@ -203,13 +203,14 @@ class Log(CompactedLog):
                 self.roll_to(header.base_offset, now_ms=now_ms)
             self._begin_append()
             try:
-                self._active.write([view[position : position + size]], self._active.size_bytes)
+                batch = view[position : position + size]
+                self._active.write([batch], self._active.size_bytes)
                 self._active.extend(size, last_offset=header.last_offset, max_timestamp=header.max_timestamp)
                 self.log_end_offset = header.next_offset
                 if header.leader_epoch > self._epochs.latest:
                     self._epochs.assign(header.leader_epoch, header.base_offset)
-                if header.producer_id >= 0 and not header.is_control:
-                    self._producers.record(header, base_offset=header.base_offset)
+                if header.producer_id >= 0:
+                    self._producers.learn(header, batch, base_offset=header.base_offset)
             except BaseException as error:
                 raise self._give_up(error) from error
             position += size

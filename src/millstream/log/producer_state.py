@@ -4,6 +4,11 @@ Per producer id: its epoch and the sequence ranges of its last five batches (a p
 range is among them is a duplicate and is answered with the offset it got the first time. Otherwise its sequence has to follow the last
 one; a new epoch starts at 0; a producer the log does not know may start anywhere, because its older records may have been deleted.
 
+`learn` is the one definition of what a batch in the log says of its producer; a leader and a follower call it for what they append,
+recovery and replay for what they find. A transactional batch opens a transaction, a marker of the coordinator's (a control batch with one
+record: commit or abort) ends it. A marker has no sequence, and its epoch counts: it may be the one that fences the producer (KIP-890).
+The oldest `transaction_first_offset` will hold back `Log.last_stable_offset`.
+
 At most `MAX_PRODUCERS` are remembered per log: anybody can write under any number of ids, and each costs memory until it expires. Those who
 wrote longest ago are forgotten first; if one comes back, it may start anywhere, like any producer that is not known.
 
@@ -26,8 +31,10 @@ from typing import NamedTuple, Self
 
 from crc32c import crc32c
 
-from millstream.errors import InvalidProducerEpoch, OutOfOrderSequenceNumber
-from millstream.wire.batch import BatchHeader
+from millstream.buffer import Buffer
+from millstream.errors import InvalidProducerEpoch, KafkaError, OutOfOrderSequenceNumber
+from millstream.wire.batch import CONTROL, TRANSACTIONAL, BatchHeader
+from millstream.wire.records import decode_records
 
 REMEMBERED_BATCHES = 5
 MAX_PRODUCERS = 10_000
@@ -39,6 +46,8 @@ SNAPSHOT_VERSION = 1
 _SNAPSHOT_HEAD = Struct(">hI")
 _SNAPSHOT_COUNT = Struct(">i")
 _SNAPSHOT_ENTRY = Struct(">qhiqiqiq")
+_MARKER_VALUE = Struct(">hi")
+"""Version and coordinator epoch: the value of the record in a transaction marker."""
 _last_offset = attrgetter("last_offset")
 
 
@@ -95,7 +104,10 @@ class ProducerState:
         return self._entries.get(producer_id)
 
     def check(self, header: BatchHeader) -> WrittenBatch | None:
-        """None if the batch may be written; the batch as it was written if it is a duplicate; raises if it is out of turn."""
+        """None if the batch may be written; the batch as it was written if it is a duplicate; raises if it is out of turn.
+
+        A marker has no turn, only an epoch.
+        """
         entry = self._entries.get(header.producer_id)
         if entry is None:
             return None
@@ -104,14 +116,14 @@ class ProducerState:
                 raise InvalidProducerEpoch(
                     f"producer {header.producer_id} sent epoch {header.producer_epoch}, the log has seen epoch {entry.epoch}"
                 )
-            if header.base_sequence != 0:
+            if header.base_sequence != 0 and not header.is_control:
                 raise OutOfOrderSequenceNumber(
                     f"producer {header.producer_id} starts epoch {header.producer_epoch} with sequence {header.base_sequence} instead of 0"
                 )
             return None
         base_sequence = header.base_sequence
         expected = (entry.last_sequence + 1) & MAX_SEQUENCE
-        if base_sequence == expected:
+        if base_sequence == expected or header.is_control:
             return None
         for batch in entry.batches:
             if batch.base_sequence == base_sequence and batch.last_sequence == header.last_sequence:
@@ -120,8 +132,11 @@ class ProducerState:
             f"producer {header.producer_id} sent sequence {base_sequence} where {expected} had to follow (epoch {entry.epoch})"
         )
 
-    def record(self, header: BatchHeader, *, base_offset: int) -> None:
-        """Take note of a batch that was written at `base_offset`."""
+    def learn(self, header: BatchHeader, batch: Buffer, *, base_offset: int) -> None:
+        """Take note of a batch of a producer, data or marker, that stands in the log at `base_offset`."""
+        in_transaction = header.attributes & (CONTROL | TRANSACTIONAL)
+        if in_transaction and not header.record_count and header.is_control:
+            return  # A marker that compaction emptied: its transaction is gone from the log.
         entry = self._entries.get(header.producer_id)
         if entry is None:
             if len(self._entries) >= MAX_PRODUCERS:
@@ -130,6 +145,14 @@ class ProducerState:
         elif entry.epoch != header.producer_epoch:
             entry.epoch = header.producer_epoch
             entry.batches = []
+        entry.last_timestamp = header.max_timestamp
+        if in_transaction:
+            if header.is_control:
+                entry.transaction_first_offset = -1
+                entry.coordinator_epoch = _coordinator_epoch(batch, default=entry.coordinator_epoch)
+                return
+            if entry.transaction_first_offset < 0:
+                entry.transaction_first_offset = base_offset
         batches = entry.batches
         batches.append(
             WrittenBatch(
@@ -138,7 +161,6 @@ class ProducerState:
         )
         if len(batches) > REMEMBERED_BATCHES:
             del batches[0]
-        entry.last_timestamp = header.max_timestamp
 
     def expire(self, *, older_than_ms: int) -> int:
         """Forget the producers whose last batch is older and who have no transaction open; how many that were."""
@@ -203,3 +225,12 @@ class ProducerState:
                 entry.batches.append(WrittenBatch(base_sequence, last_sequence, last_offset - offset_delta, last_offset, timestamp))
             entries[producer_id] = entry
         return cls(entries)
+
+
+def _coordinator_epoch(marker: Buffer, *, default: int) -> int:
+    """The epoch of the coordinator that wrote the marker; `default` where the record is not one that a coordinator writes."""
+    try:
+        value = next(decode_records(marker)).value or b""
+    except (KafkaError, StopIteration):
+        return default
+    return int(_MARKER_VALUE.unpack_from(value)[1]) if len(value) >= _MARKER_VALUE.size else default
