@@ -9,8 +9,8 @@ recovery and replay for what they find. A transactional batch opens a transactio
 record: commit or abort) ends it. A marker has no sequence, and its epoch counts: it may be the one that fences the producer (KIP-890).
 The oldest `transaction_first_offset` will hold back `Log.last_stable_offset`.
 
-At most `MAX_PRODUCERS` are remembered per log: anybody can write under any number of ids, and each costs memory until it expires. Those who
-wrote longest ago are forgotten first; if one comes back, it may start anywhere, like any producer that is not known.
+At most `MAX_PRODUCERS` are remembered per log: a client can write under any number of ids, and each costs memory until it expires. The ones
+that wrote longest ago are forgotten first; if one comes back, it may start anywhere, like any producer that is not known.
 
 All of it can be rebuilt from the batches; snapshots (`producer_snapshots`) only make that short. Their content, as Kafka's:
 
@@ -46,9 +46,12 @@ SNAPSHOT_VERSION = 1
 _SNAPSHOT_HEAD = Struct(">hI")
 _SNAPSHOT_COUNT = Struct(">i")
 _SNAPSHOT_ENTRY = Struct(">qhiqiqiq")
+_IN_TRANSACTION = CONTROL | TRANSACTIONAL
 _MARKER_VALUE = Struct(">hi")
 """Version and coordinator epoch: the value of the record in a transaction marker."""
 _last_offset = attrgetter("last_offset")
+_make = tuple.__new__
+"""As in `wire.batch`: a named tuple without a call of Python's, for every batch."""
 
 
 class WrittenBatch(NamedTuple):
@@ -134,7 +137,7 @@ class ProducerState:
 
     def learn(self, header: BatchHeader, batch: Buffer, *, base_offset: int) -> None:
         """Take note of a batch of a producer, data or marker, that stands in the log at `base_offset`."""
-        in_transaction = header.attributes & (CONTROL | TRANSACTIONAL)
+        in_transaction = header.attributes & _IN_TRANSACTION
         if in_transaction and not header.record_count and header.is_control:
             return  # A marker that compaction emptied: its transaction is gone from the log.
         entry = self._entries.get(header.producer_id)
@@ -154,11 +157,8 @@ class ProducerState:
             if entry.transaction_first_offset < 0:
                 entry.transaction_first_offset = base_offset
         batches = entry.batches
-        batches.append(
-            WrittenBatch(
-                header.base_sequence, header.last_sequence, base_offset, base_offset + header.last_offset_delta, header.max_timestamp
-            )
-        )
+        first, delta = header.base_sequence, header.last_offset_delta
+        batches.append(_make(WrittenBatch, (first, (first + delta) & MAX_SEQUENCE, base_offset, base_offset + delta, header.max_timestamp)))
         if len(batches) > REMEMBERED_BATCHES:
             del batches[0]
 
@@ -180,7 +180,7 @@ class ProducerState:
             del self._entries[entry.producer_id]
 
     def clear(self) -> None:
-        """Forget everybody."""
+        """Forget all producers."""
         self._entries.clear()
 
     def render(self) -> bytes:

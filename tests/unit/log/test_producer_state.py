@@ -210,7 +210,7 @@ def test_marker_that_no_coordinator_wrote_ends_the_transaction_all_the_same() ->
 def learned(log: Log) -> list[tuple[object, ...]]:
     return [
         (entry.producer_id, entry.epoch, entry.batches, entry.last_timestamp, entry.coordinator_epoch, entry.transaction_first_offset)
-        for entry in log.active_producers
+        for entry in log.producers
     ]
 
 

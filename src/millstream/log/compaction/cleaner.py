@@ -8,13 +8,13 @@ Groups are reported oldest first, and have to be swapped in that order: a tombst
 A batch whose inside cannot be read is its producer's own making, or rotten: it is kept as it is, none of its keys count, and it is
 reported. Only where it is not known any more where a batch ends does compaction of the log give up.
 
-It runs in a process of its own (`cleaner_process`) and knows nothing of the broker. It is slowed down by `spend`, which is told of all
+It runs in a process of its own (`cleaner_process`) and knows nothing of the broker. It is slowed down by `spend`, which is called with all
 bytes that were read and written.
 """
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 from millstream.errors import CorruptMessage, KafkaError
 from millstream.files import Files
@@ -121,18 +121,7 @@ class Cleaner:
             cleaned = self._clean_group(group, rules)
             if cleaned is not None:
                 yield cleaned
-        yield CleaningResult(
-            end_offset,
-            seconds=round(time.monotonic() - started, 3),
-            key_count=counts.key_count,
-            bytes_read=counts.bytes_read,
-            bytes_before=counts.bytes_before,
-            bytes_after=counts.bytes_after,
-            records_before=counts.records_before,
-            records_after=counts.records_after,
-            broken=counts.broken,
-            broken_count=counts.broken_count,
-        )
+        yield CleaningResult(end_offset, seconds=round(time.monotonic() - started, 3), **asdict(counts))
 
     # -- first pass
 
@@ -142,7 +131,7 @@ class Cleaner:
         for base_offset, end, size in order.bounded_segments():
             if end > order.first_dirty_offset and not self._learn_segment(self._segment(base_offset, size), latest):
                 break
-            # Offsets that nobody has up to the next segment are seen as well.
+            # Offsets that no record has up to the next segment are seen as well.
             latest.reach(end - 1)
         return latest
 

@@ -29,6 +29,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from millstream.files import Files
+from millstream.topic_partition import TopicPartition
 
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET = "log-start-offset-checkpoint"
@@ -36,8 +37,6 @@ HIGH_WATERMARK = "replication-offset-checkpoint"
 CLEANER_OFFSET = "cleaner-offset-checkpoint"
 PARTITION_METADATA = "partition.metadata"
 ALL = (RECOVERY_POINT, LOG_START_OFFSET, HIGH_WATERMARK, CLEANER_OFFSET)
-
-TopicPartition = tuple[str, int]
 
 _VERSION = "0"
 _logger = logging.getLogger(__name__)
@@ -47,7 +46,7 @@ def read_checkpoint(files: Files, path: Path) -> dict[TopicPartition, int]:
     """The offsets in the file, by topic and partition."""
     try:
         return {
-            (topic, int(partition)): int(offset)
+            TopicPartition(topic, int(partition)): int(offset)
             for topic, partition, offset in (line.split() for line in parse_lines(files.read_bytes(path)))
         }
     except FileNotFoundError:

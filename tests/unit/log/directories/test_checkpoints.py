@@ -13,17 +13,18 @@ from millstream.log.directories.checkpoints import (
     render_partition_metadata,
     write_checkpoint,
 )
+from millstream.topic_partition import TopicPartition
 
 TOPIC_ID = uuid.UUID("a48caa2c-9f31-4d1a-90a1-9d2304e48b5a")
 
 
 def test_file_is_kafkas(tmp_path: Path) -> None:
-    write_checkpoint(Files(), tmp_path / "c", {("orders", 1): 99, ("orders", 0): 1517})
+    write_checkpoint(Files(), tmp_path / "c", {TopicPartition("orders", 1): 99, TopicPartition("orders", 0): 1517})
     assert (tmp_path / "c").read_bytes() == b"0\n2\norders 0 1517\norders 1 99\n"
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
-    offsets = {("a.b-c_d", 0): 0, ("a", 10): 2**62}
+    offsets = {TopicPartition("a.b-c_d", 0): 0, TopicPartition("a", 10): 2**62}
     write_checkpoint(Files(), tmp_path / "c", offsets)
     assert read_checkpoint(Files(), tmp_path / "c") == offsets
 
