@@ -117,6 +117,11 @@ class Log:
         self.topic_id = topic_id
         self.local.write_topic_id(topic_id)
 
+    def check_usable(self) -> None:
+        """Raise if the log is closed or its directory is offline."""
+        if self.is_closed or self.directory.offline is not None:
+            raise self._unusable()
+
     # -- appending
 
     def begin_record_check(self, batch: Buffer, *, now_ms: int, produce_version: int) -> RecordCheck | None:
@@ -449,11 +454,6 @@ class Log:
         return marked
 
     # -- inside
-
-    def check_usable(self) -> None:
-        """Raise if the log is closed or its directory is offline."""
-        if self.is_closed or self.directory.offline is not None:
-            raise self._unusable()
 
     def _unusable(self) -> StorageError:
         return StorageError(self.directory.offline or f"the log of {self.topic_partition} is closed")
