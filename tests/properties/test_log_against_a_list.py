@@ -17,8 +17,10 @@ from millstream.errors import CorruptMessage, OffsetOutOfRange
 from millstream.files import Files
 from millstream.log.config import LogConfig
 from millstream.log.directories.directory import LogDirectory
-from millstream.log.directories.loading import LoadOrder
+from millstream.log.loading import LoadOrder
 from millstream.log.log import AppendResult, Log
+from millstream.log.retention import apply_retention
+from millstream.topic_partition import TopicPartition
 from tests.batches import decode_records, encode_batch
 
 NOW_MS = 1_700_000_000_000
@@ -102,7 +104,7 @@ class LogAgainstAList(RuleBasedStateMachine):
 
     @rule()
     def apply_retention(self) -> None:
-        for path in self.log.apply_retention(NOW_MS, high_watermark=self.end):
+        for path in apply_retention(self.log, NOW_MS, high_watermark=self.end):
             path.unlink()
         assert self.log.log_start_offset >= self.start
         self.start = self.log.log_start_offset
@@ -193,7 +195,7 @@ class LogAgainstAList(RuleBasedStateMachine):
 
     def _forget_producer(self) -> None:
         """After a truncation the log knows the producer's last batch that is left, or nothing of it."""
-        entry = next((entry for entry in self.log.active_producers if entry.producer_id == 9), None)
+        entry = next((entry for entry in self.log.producers if entry.producer_id == 9), None)
         if entry is None:
             self.sequence = 0
         else:
@@ -202,7 +204,7 @@ class LogAgainstAList(RuleBasedStateMachine):
 
     def _open(self, *, is_clean: bool, recovery_point: int = 0) -> Log:
         order = LoadOrder(CONFIG, NOW_MS, is_clean=is_clean, recovery_point=recovery_point, log_start_offset=self.start)
-        return Log(self.directory, ("orders", 0), self.path, order)
+        return Log(self.directory, TopicPartition("orders", 0), self.path, order)
 
 
 LogAgainstAList.TestCase.settings = settings(max_examples=150, stateful_step_count=40)

@@ -5,15 +5,15 @@
     00000000000000000042.timeindex   see time_index
 
 Invariants:
-- bytes [0, size_bytes) of the file are whole batches whose offsets grow; bytes after that are nobody's (a failed append) and are
+- bytes [0, size_bytes) of the file are whole batches whose offsets grow; bytes after that mean nothing (a failed append) and are
   overwritten;
 - every batch lies within 2^31 - 1 offsets of the base offset;
-- only the last segment of a log, the active one, is appended to; the others are sealed and opened only when somebody reads them.
+- only the last segment of a log, the active one, is appended to; the others are sealed and opened only when they are read.
 
 The active segment remembers where its last few batches start: readers at the end of the log are the common case, and they then need no look
 at any file. No bytes of messages are kept.
 
-Not done here: checking batches, deciding when to roll, syncing, repairing.
+Not done here: checking batches, syncing, repairing.
 """
 
 from bisect import bisect_left
@@ -69,10 +69,12 @@ class Segment:
         "_index_capacity_bytes",
         "_index_interval_bytes",
         "_largest",
+        "_max_bytes",
         "_offset_index",
         "_preallocated",
         "_recent_last_offsets",
         "_recent_positions",
+        "_roll_after_ms",
         "_time_index",
         "base_offset",
         "created_ms",
@@ -86,6 +88,8 @@ class Segment:
         self.created_ms = created_ms
         self._index_capacity_bytes = 0
         self._index_interval_bytes = 0
+        self._max_bytes = 0
+        self._roll_after_ms = 0
         self.is_index_full = False
         self._files = files
         self._directory = directory
@@ -113,7 +117,9 @@ class Segment:
         return segment
 
     def update_config(self, config: LogConfig) -> None:
-        """Use other options for index entries from now on."""
+        """Use other options from now on."""
+        self._max_bytes = config.segment_bytes
+        self._roll_after_ms = config.max_segment_ms - config.random_segment_jitter()
         self._index_capacity_bytes = config.segment_index_bytes
         self._index_interval_bytes = min(config.index_interval_bytes, MAX_INDEX_INTERVAL_BYTES)
 
@@ -188,6 +194,16 @@ class Segment:
                 return -1
             self._first_timestamp = self.header_at(0).index_timestamp
         return self._first_timestamp
+
+    def should_roll(self, size: int, *, last_offset: int, timestamp: int, now_ms: int) -> bool:
+        """Whether a batch of this size belongs into a new segment; an empty one takes anything."""
+        if not self.size_bytes:
+            return False
+        if self.size_bytes + size > self._max_bytes or self.is_index_full or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        # Its age is the time since its first batch, as the batches say; since it was made, if they say none.
+        first = self.first_timestamp if self._first_timestamp is None else self._first_timestamp
+        return (timestamp - first if first >= 0 else now_ms - self.created_ms) > self._roll_after_ms
 
     def write(self, buffers: Sequence[Buffer], position: int) -> None:
         """Write batches at `position`. Readers see them once `extend` has been called for each."""
@@ -312,13 +328,13 @@ class Segment:
         return marked
 
     def close_indexes(self) -> None:
-        """Close the index files until somebody looks into them. May be called in any thread."""
+        """Close the index files until they are searched. May be called in any thread."""
         for index in (self._offset_index, self._time_index):
             if index is not None:
                 index.close_file()
 
     def close_files(self) -> None:
-        """Close the files until somebody reads them again. May be called in any thread, for a segment that is sealed."""
+        """Close the files until they are read again. May be called in any thread, for a segment that is sealed."""
         self._handle = None
         self.close_indexes()
 

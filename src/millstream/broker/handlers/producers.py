@@ -87,7 +87,7 @@ class ProducersFamily:
                     "coordinator_epoch": -1,
                     "current_txn_start_offset": -1,
                 }
-                for producer in partition.log.active_producers
+                for producer in partition.log.producers
             ]
         except Exception as error:
             return {**error_fields(as_kafka_error(error)), "active_producers": []}

@@ -5,6 +5,7 @@ import pytest
 from millstream.files import FileHandle, Files
 from millstream.log.log import Log
 from millstream.log.records.timestamp_search import SEGMENT_UNITS
+from millstream.log.retention import apply_retention
 from millstream.wire.batch import HEADER_SIZE
 from millstream.wire.compression import Codec
 from millstream.wire.records import Record, encode_batch
@@ -202,13 +203,13 @@ def test_log_may_change_between_two_slices(open_log: OpenLog, change: str) -> No
         times(log, 4001)
     elif change == "retention":
         log.delete_records_before(log.segment_base_offsets[-1])
-        log.apply_retention(NOW_MS, high_watermark=log.log_end_offset)
-        log.release()
+        apply_retention(log, NOW_MS, high_watermark=log.log_end_offset)
+        log.segments.release()
     elif change == "truncation":
         log.truncate_to(150)
         times(log, 4000)
     elif change == "files that are closed":
-        log.release_sealed()
+        log.segments.release_sealed()
     else:
         compact(log)
     found = finished(log, search, units=3)

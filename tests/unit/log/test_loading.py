@@ -28,7 +28,7 @@ def test_closed_log_opens_as_it_was(open_log: OpenLog) -> None:
     log.close()
     content = files_of(log)
     again = open_log(**SMALL)
-    assert (again.log_end_offset, again.durable_end, again.latest_epoch) == (30, 30, 0)
+    assert (again.log_end_offset, again.durable_end, again.epochs.latest) == (30, 30, 0)
     assert values(again) == before
     again.close()
     assert files_of(again) == content, "a log that did not change is left as it is"

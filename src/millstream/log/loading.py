@@ -18,10 +18,12 @@ from pathlib import Path
 
 from millstream.errors import CorruptMessage
 from millstream.files import Files
-from millstream.log import leader_epochs, offset_index, producer_snapshot, time_index
+from millstream.log import leader_epochs, offset_index, producer_snapshots, time_index
 from millstream.log.compaction.swap import finish_swaps
 from millstream.log.config import LogConfig
+from millstream.log.directories.directory import LogDirectory
 from millstream.log.leader_epochs import LeaderEpochs
+from millstream.log.local_log import LocalLog
 from millstream.log.producer_snapshots import ProducerSnapshots
 from millstream.log.producer_state import ProducerState
 from millstream.log.recovery import end_of, rebuild_indexes, recover_segment, replay_epochs
@@ -35,15 +37,12 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class LoadedLog:
-    """The state of a log as its files tell it."""
+    """The state of a log as its files have it."""
 
-    segments: Segments
+    local: LocalLog
     producers: ProducerState
-    epochs: LeaderEpochs
-    snapshots: ProducerSnapshots
     log_start_offset: int
     log_end_offset: int
-    durable_end: int
 
 
 @dataclass(slots=True, frozen=True)
@@ -59,12 +58,13 @@ class LoadOrder:
     """How far compaction came."""
 
 
-def load_log(files: Files, directory: Path, order: LoadOrder) -> LoadedLog:
-    """Read, and after a crash repair, the log in `directory`; an empty directory becomes an empty log."""
-    finish_swaps(files, directory, config=order.config)
-    names = _without_leftovers(files, directory)
-    segments, snapshots = _collect(files, directory, names, order)
-    epochs = _load_epochs(files, directory, list(segments) if order.is_clean else _before(segments, order.recovery_point))
+def load_log(directory: LogDirectory, path: Path, order: LoadOrder) -> LoadedLog:
+    """Read, and after a crash repair, the log in `path`; an empty directory becomes an empty log."""
+    files = directory.files
+    finish_swaps(files, path, config=order.config)
+    names = _without_leftovers(files, path)
+    segments, snapshots = _collect(files, path, names, order)
+    epochs = _load_epochs(files, path, list(segments) if order.is_clean else _before(segments, order.recovery_point))
     log_start_offset = max(order.log_start_offset, segments.first.base_offset)
     log_end_offset = end_of(files, segments.active) if order.is_clean else None
     if log_end_offset is not None:
@@ -76,14 +76,16 @@ def load_log(files: Files, directory: Path, order: LoadOrder) -> LoadedLog:
     if log_end_offset < log_start_offset:
         # Deleted records were lost in a crash before they were synced: their offsets must not be given away again.
         _remove(files, segments.remove_above(-1))
-        segments.add(Segment.create(files, directory, log_start_offset, config=order.config, created_ms=order.now_ms))
+        segments.add(Segment.create(files, path, log_start_offset, config=order.config, created_ms=order.now_ms))
         log_end_offset = durable_end = log_start_offset
     epochs.truncate_from_end(log_end_offset)
     epochs.truncate_from_start(log_start_offset)
     snapshots.remove_strays(segments, end=log_end_offset)
     if order.is_clean:
         segments.active.release()
-    return LoadedLog(segments, producers, epochs, snapshots, log_start_offset, log_end_offset, durable_end)
+    closed_end = log_end_offset if order.is_clean else -1
+    local = LocalLog(directory, path, segments, snapshots, epochs, durable_end, closed_end, order.now_ms)
+    return LoadedLog(local, producers, log_start_offset, log_end_offset)
 
 
 def _without_leftovers(files: Files, directory: Path) -> list[str]:
@@ -103,7 +105,7 @@ def _collect(files: Files, directory: Path, names: list[str], order: LoadOrder) 
         stem, dot, suffix = name.partition(".")
         if len(stem) != 20 or not stem.isdigit():
             continue
-        if dot + suffix == producer_snapshot.SUFFIX:
+        if dot + suffix == producer_snapshots.SUFFIX:
             snapshot_offsets.append(int(stem))
         elif dot + suffix == LOG_SUFFIX:
             size = files.status(directory / name).size_bytes
@@ -158,7 +160,7 @@ def _is_long_enough(files: Files, segment: Segment, order: LoadOrder) -> bool:
         return entries > 0 or position >= segment.size_bytes
     except CorruptMessage as error:
         _logger.warning("%s", error)
-        return True  # Better indexes would not help; readers of these records are told.
+        return True  # Better indexes would not help; readers of these records get an error.
     finally:
         segment.release()
 
