@@ -29,7 +29,8 @@ from millstream.groups.offsets.records import CommittedOffset, OffsetKey, encode
 from millstream.groups.outcome import GroupRecord
 from millstream.groups.records import decode_record
 from millstream.groups.settings import GroupSettings
-from millstream.wire.records import Record, decode_records, encode_batch, split_batches
+from millstream.wire.batch import split_batches
+from millstream.wire.records import Record, decode_records, encode_batch
 from tests.brokers import KafkaBroker
 from tests.java import run_tool
 from tests.waiting import wait_until
@@ -79,7 +80,7 @@ def consume(servers: str, protocol: str) -> None:
 
 def records_of(directory: Path) -> Iterator[GroupRecord]:
     for file in sorted(directory.glob("*.log")):
-        for batch in split_batches(file.read_bytes()):
+        for _, batch in split_batches(file.read_bytes()):
             for record in decode_records(batch):
                 assert record.key is not None
                 yield GroupRecord(record.key, record.value)

@@ -23,7 +23,7 @@ from millstream.errors import (
     UnknownLeaderEpoch,
 )
 from millstream.log.log import AppendResult, Log
-from millstream.log.records.batch_framing import not_one_batch
+from millstream.log.records.batch_check import not_one_batch
 from millstream.log.records.record_check import CheckedBatch, RecordCheck
 from millstream.log.region import FileRegion
 

@@ -7,8 +7,8 @@ batches are larger than the buffer would never be compacted.
 
 from collections.abc import Mapping
 
+from millstream.log.compaction.batch_cleaning import RecordColumns
 from millstream.log.config import LONG_MAX
-from millstream.log.records.record_walk import WalkedRecords
 
 ENTRY_BYTES = 160
 """A short key or a digest as a bytes object, an int, and a place in a dictionary that is two thirds full; measured."""
@@ -34,17 +34,17 @@ class LatestOffsets:
         """The offsets; no key means that nothing newer is known."""
         return self._offsets
 
-    def add(self, records: WalkedRecords, *, base_offset: int, from_offset: int) -> bool:
+    def add(self, records: RecordColumns, *, from_offset: int) -> bool:
         """Take the records of a batch from `from_offset` on; False if there is no room for them, and nothing was taken."""
         if len(self._offsets) + len(records.keys) > self._max_keys and len(self) > 0:
             self.is_full = True
             return False
-        if base_offset >= from_offset:
-            self._offsets.update(zip(records.keys, map(base_offset.__add__, records.offset_deltas), strict=True))
+        if records.offsets and records.offsets[0] >= from_offset:
+            self._offsets.update(zip(records.keys, records.offsets, strict=True))
         else:
-            for key, delta in zip(records.keys, records.offset_deltas, strict=True):
-                if base_offset + delta >= from_offset:
-                    self._offsets[key] = base_offset + delta
+            for key, offset in zip(records.keys, records.offsets, strict=True):
+                if offset >= from_offset:
+                    self._offsets[key] = offset
         self._offsets[None] = LONG_MAX
         return True
 

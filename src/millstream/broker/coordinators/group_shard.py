@@ -44,7 +44,7 @@ from millstream.groups.offsets.repeated_commit import RepeatedCommit
 from millstream.groups.outcome import GroupRecord, Outcome, Waiter
 from millstream.groups.topic_image import TopicImage
 from millstream.wire.compression import Codec
-from millstream.wire.key_values import batch_of, encode_key_values
+from millstream.wire.records import batch_of, encode_key_values
 
 logger = logging.getLogger(__name__)
 

@@ -43,7 +43,7 @@ from millstream.cluster.watermark import Watermark
 from millstream.coordination.cluster_view import INTERNAL_TOPICS
 from millstream.errors import InvalidRequiredAcks, InvalidTopic, KafkaError, UnsupportedVersion
 from millstream.log.log import AppendResult, Log
-from millstream.log.records.batch_framing import why_not_one_batch
+from millstream.log.records.batch_check import why_not_one_batch
 from millstream.wire.api import ApiKey
 from millstream.wire.produce import PartitionProduced, ProduceRequest, TopicProduced, decode_request, encode_response, plain_answer
 

@@ -25,7 +25,7 @@ from millstream.errors import (
     UnsupportedCompressionType,
 )
 from millstream.log.log import AppendResult
-from millstream.log.records.record_scan import MAX_NAMED
+from millstream.log.records.record_check import MAX_NAMED
 from millstream.wire.produce import PartitionProduced, TopicProduced, encode_response
 
 NO_ACKS: Final = 0

@@ -111,7 +111,7 @@ class Cleaner:
                     # None of its keys count, so that nothing readable goes for its sake; the second pass reports it.
                     latest.reach(header.last_offset)
                     continue
-                if not latest.add(records, base_offset=header.base_offset, from_offset=first):
+                if not latest.add(records, from_offset=first):
                     return False
             latest.reach(header.last_offset)
         return True

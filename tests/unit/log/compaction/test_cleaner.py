@@ -12,9 +12,9 @@ from millstream.log.compaction.cleaning_order import CleanedGroup
 from millstream.log.config import LONG_MAX
 from millstream.log.latest_offsets import ENTRY_BYTES
 from millstream.log.log import Log
-from millstream.wire.batch import read_header
+from millstream.wire.batch import read_header, split_batches
 from millstream.wire.compression import Codec
-from millstream.wire.records import Record, decode_records, encode_batch, split_batches
+from millstream.wire.records import Record, decode_records, encode_batch
 from tests.unit.log.compacted import compact, extent_of, pairs, records_of, stored_batches, write
 from tests.unit.log.conftest import NOW_MS, OpenLog
 from tests.unit.log.partition import offset_for_timestamp, offset_of_max_timestamp, read_bytes
@@ -70,7 +70,7 @@ def test_segments_are_merged_and_their_indexes_work(open_log: OpenLog) -> None:
 def first_record_from(log: Log, offset: int) -> Record | None:
     """What a consumer at this offset gets first: it goes on behind a batch that holds nothing for it."""
     while offset < log.log_end_offset:
-        for batch in split_batches(read_bytes(log, offset)):
+        for _, batch in split_batches(read_bytes(log, offset)):
             for record in decode_records(batch):
                 if record.offset >= offset:
                     return record
