@@ -35,6 +35,8 @@ ANY_TIME: Final = -(1 << 65)
 """Before every time that 64 bits and a delta of 64 bits can make."""
 _SMALLEST_HEADER: Final = 2
 _NULL: Final = b"\x01"
+_NO_DELTA: Final = b"\x00\x00"
+"""The attributes, and the time of the first record."""
 _NO_HEADERS: Final = b"\x00"
 
 RecordHeaders = tuple[tuple[str, bytes | None], ...]
@@ -266,8 +268,10 @@ def encode_record(
     offset_delta: int, key: bytes | None, value: bytes | None, *, timestamp_delta: int = 0, headers: RecordHeaders = ()
 ) -> bytes:
     """One record, as it stands among the others of its batch."""
-    start = b"\x00" + zigzag_varint(timestamp_delta) + zigzag_varint(offset_delta)
-    body = start + _sized(key) + _sized(value) + (_encode_headers(headers) if headers else _NO_HEADERS)
+    start = (_NO_DELTA if not timestamp_delta else b"\x00" + zigzag_varint(timestamp_delta)) + zigzag_varint(offset_delta)
+    sized_key = _NULL if key is None else zigzag_varint(len(key)) + key
+    sized_value = _NULL if value is None else zigzag_varint(len(value)) + value
+    body = start + sized_key + sized_value + (_encode_headers(headers) if headers else _NO_HEADERS)
     return zigzag_varint(len(body)) + body
 
 
@@ -280,8 +284,8 @@ def with_timestamp_delta(payload: bytes, start: int, end: int, *, timestamp_delt
 
 
 def _encode_headers(headers: RecordHeaders) -> bytes:
-    return zigzag_varint(len(headers)) + b"".join([_sized(name.encode()) + _sized(content) for name, content in headers])
-
-
-def _sized(content: bytes | None) -> bytes:
-    return _NULL if content is None else zigzag_varint(len(content)) + content
+    parts = [zigzag_varint(len(headers))]
+    for name, value in headers:
+        key = name.encode()
+        parts += (zigzag_varint(len(key)), key, _NULL if value is None else zigzag_varint(len(value)) + value)
+    return b"".join(parts)

@@ -163,7 +163,8 @@ class RecordScan:
                 self._judge(number, timestamp, has_key=key_start >= 0)
             number += 1
             if payload[headers_start] or headers_start + 1 != end:
-                headers_left -= sum(1 for _ in islice(walk_headers(payload, headers_start, end), MAX_HEADERS + 1))
+                for _ in islice(walk_headers(payload, headers_start, end), MAX_HEADERS + 1):
+                    headers_left -= 1
                 if headers_left <= 0:
                     break
         self.number = number
