@@ -1,7 +1,7 @@
 """Record batches of format 2, from the outside: the header, where one batch ends and the next begins, and how one is sealed.
 
-This is the only place that knows the bytes of a header; the records inside are those of `wire.records`. On the produce and fetch path the
-header is all that the broker looks at.
+No other place knows the bytes of a header, but for the compiled kernels of `spark`; the records inside are those of `wire.records`. On the
+produce and fetch path the header is all that the broker looks at.
 
     offset  size  field                    covered by the CRC
          0     8  base offset              no: the broker stamps it

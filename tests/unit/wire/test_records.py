@@ -129,6 +129,11 @@ def test_a_batch_with_a_right_crc_is_still_refused_for(batch: bytes) -> None:
         list(decode_records(batch))
 
 
+def test_a_record_that_ends_behind_its_batch_is_not_handed_out() -> None:
+    with pytest.raises(InvalidRecord):
+        next(decode_records(payload_of(b"\x18\x00\x00\x00\x01\x0cvv")))
+
+
 def test_the_smallest_record_is_fine() -> None:
     assert list(decode_records(payload_of(GOOD))) == [Record(0, 0, None, None)]
 
