@@ -14,7 +14,8 @@ from millstream.client.produce import BatchFor, ProduceRequest
 from millstream.errors import CorruptMessage, OffsetOutOfRange, UnknownTopicOrPartition
 from millstream.offset import EARLIEST, LATEST, MAX_TIMESTAMP
 from millstream.topic_partition import TopicPartition
-from millstream.wire.records import decode_records, split_batches
+from millstream.wire.batch import split_batches
+from millstream.wire.records import decode_records
 from tests.batches import encode_batch, now_ms
 from tests.brokers import Broker, StartBroker
 from tests.clients.client import Client, Message
@@ -27,7 +28,7 @@ def cluster(broker: Broker) -> Cluster:
 
 
 def values(records: memoryview) -> list[bytes | None]:
-    return [record.value for batch in split_batches(records) for record in decode_records(batch)]
+    return [record.value for _, batch in split_batches(records) for record in decode_records(batch)]
 
 
 def test_a_topic_is_described_with_its_leaders_and_its_id(cluster: Cluster, broker: Broker) -> None:

@@ -28,7 +28,8 @@ from millstream.groups.offsets.records import CommittedOffset, OffsetKey, encode
 from millstream.groups.records import decode_record
 from millstream.groups.settings import GroupSettings
 from millstream.groups.shard import GroupCoordinatorShard
-from millstream.wire.records import Record, decode_records, encode_batch, split_batches
+from millstream.wire.batch import split_batches
+from millstream.wire.records import Record, decode_records, encode_batch
 from tests.brokers import KafkaBroker
 from tests.java import run_tool
 from tests.waiting import wait_until
@@ -78,7 +79,7 @@ def consume(servers: str, protocol: str) -> None:
 
 def records_of(directory: Path) -> Iterator[CoordinatorRecord]:
     for file in sorted(directory.glob("*.log")):
-        for batch in split_batches(file.read_bytes()):
+        for _, batch in split_batches(file.read_bytes()):
             for record in decode_records(batch):
                 assert record.key is not None
                 yield CoordinatorRecord(record.key, record.value)

@@ -104,11 +104,13 @@ class LogAgainstAList(RuleBasedStateMachine):
 
     @rule()
     def apply_retention(self) -> None:
+        is_on_disk = self.log.durable_end == self.end
         for path in apply_retention(self.log, NOW_MS, high_watermark=self.end):
             path.unlink()
         assert self.log.log_start_offset >= self.start
         self.start = self.log.log_start_offset
-        assert self.log.size_bytes <= 1500 + 700
+        if is_on_disk:  # nothing is dropped before what is the first then is on the disk
+            assert self.log.size_bytes <= 1500 + 700
 
     @rule(share=st.floats(0, 1))
     @precondition(lambda self: self.end > self.start)

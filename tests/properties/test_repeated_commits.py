@@ -12,8 +12,8 @@ from millstream.groups.offsets.store import OffsetStore
 from millstream.wire import messages
 from millstream.wire.api import ApiKey
 from millstream.wire.frames import read_request_header
-from millstream.wire.key_values import batch_of, encode_key_values
 from millstream.wire.offset_commit import HIGHEST_VERSION, CommitShape, decode_request
+from millstream.wire.records import batch_of, encode_key_values
 
 NOW_MS = 1_700_000_000_000
 INT64 = st.integers(-(2**63), 2**63 - 1)

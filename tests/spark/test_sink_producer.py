@@ -102,13 +102,14 @@ def test_batches_larger_than_the_topic_takes_are_split_and_those_that_follow_mad
 
 
 def values_of_any_codec(broker: Broker, topic: str) -> list[bytes | None]:
-    from millstream.wire.records import decode_records, split_batches
+    from millstream.wire.batch import split_batches
+    from millstream.wire.records import decode_records
     from tests.topics import fetch
 
     values: list[bytes | None] = []
     with broker.connect() as connection:
         while records := fetch(connection, topic, len(values), max_wait_ms=10).records:
-            values += [record.value for batch in split_batches(records) for record in decode_records(batch)]
+            values += [record.value for _, batch in split_batches(records) for record in decode_records(batch)]
     return values
 
 

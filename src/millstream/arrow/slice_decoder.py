@@ -32,15 +32,14 @@ from millstream.arrow.kernels.record_kernel import (
 from millstream.arrow.record_buffers import BYTE_CAPACITY, ROW_CAPACITY, RecordBuffers
 from millstream.errors import CorruptMessage, KafkaError
 from millstream.topic_partition import TopicPartition
-from millstream.wire.batch import CODEC_MASK, CONTROL, CRC_START, TRANSACTIONAL
+from millstream.wire.batch import CODEC_MASK, CONTROL, CRC_POSITION, CRC_START, TRANSACTIONAL
+from millstream.wire.batch import MAGIC as FORMAT
 from millstream.wire.compression import codec_of, decompress
 from millstream.wire.crc32c import crc32c
 
 AbortedTransactions = Sequence[tuple[int, int]]
 
 _BATCHES_AT_ONCE: Final = 4096
-_FORMAT: Final = 2
-_CRC_POSITION: Final = 17
 _ABORT: Final = b"\x00\x00"
 _MARKER_TYPE: Final = slice(2, 4)
 """Where the key of a marker says what it is: version, then 0 for an abort and 1 for a commit."""
@@ -109,12 +108,12 @@ class SliceDecoder:
         self.next_offset = max(self.next_offset, int(next_offsets[stop - 1]))
 
     def _check_headers(self, fetched: memoryview, batches: Ints) -> None:
-        for batch in batches[batches[:, MAGIC] != _FORMAT]:
-            raise self._corrupt(batch[BASE_OFFSET], f"it has format {batch[MAGIC]}, from before Kafka 0.11; only format {_FORMAT} is known")
+        for batch in batches[batches[:, MAGIC] != FORMAT]:
+            raise self._corrupt(batch[BASE_OFFSET], f"it has format {batch[MAGIC]}, from before Kafka 0.11; only format {FORMAT} is known")
         if not self._check_crcs:
             return
         for start, size, offset in batches[:, : BASE_OFFSET + 1].tolist():
-            if crc32c(fetched[start + CRC_START : start + size]) != int.from_bytes(fetched[start + _CRC_POSITION : start + CRC_START]):
+            if crc32c(fetched[start + CRC_START : start + size]) != int.from_bytes(fetched[start + CRC_POSITION : start + CRC_START]):
                 raise self._corrupt(offset, "its CRC is wrong; kafka.check.crcs = false reads it nevertheless")
 
     def _append_compressed(self, fetched: memoryview, batch: Ints) -> Iterator[RecordBuffers]:

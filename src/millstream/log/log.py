@@ -31,8 +31,7 @@ from millstream.log.flush import Flush
 from millstream.log.leader_epochs import EpochEnd
 from millstream.log.loading import LoadOrder, load_log
 from millstream.log.records import record_check
-from millstream.log.records.batch_check import check_batch, check_own_batch
-from millstream.log.records.follower_batches import split_batches
+from millstream.log.records.batch_check import check_batch, check_leader_batches, check_own_batch
 from millstream.log.records.record_check import CheckedBatch, RecordCheck
 from millstream.log.records.timestamp_search import LargestTimestampSearch, OffsetSearch, TimestampSearch
 from millstream.log.region import FileRegion, find_region, find_stretch
@@ -246,7 +245,7 @@ class Log:
     def append_as_follower(self, batches: Buffer, *, now_ms: int) -> int:
         """Write what the leader sent, offsets and epochs as they are; the new log end offset."""
         self.check_usable()
-        headers = split_batches(batches, log_end_offset=self.log_end_offset)
+        headers = check_leader_batches(batches, log_end_offset=self.log_end_offset)
         view, position = memoryview(batches), 0
         for header in headers:
             size = header.size_bytes

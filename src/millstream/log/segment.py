@@ -19,7 +19,6 @@ Not done here: checking batches, syncing, repairing.
 from bisect import bisect_left
 from collections.abc import Sequence
 from pathlib import Path
-from struct import Struct
 from typing import NamedTuple, Self
 
 from millstream.buffer import Buffer
@@ -31,7 +30,7 @@ from millstream.log.offset_index import OffsetIndex
 from millstream.log.sparse_index import whole_entries
 from millstream.log.time_index import ENTRY as TIME_ENTRY
 from millstream.log.time_index import TimeIndex
-from millstream.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, BatchHeader, read_header
+from millstream.wire.batch import HEADER_SIZE, HEADER_TO_LAST_OFFSET, LENGTH_OVERHEAD, MAGIC, BatchHeader, read_header
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -46,8 +45,6 @@ MAX_INDEX_INTERVAL_BYTES = 256 * 1024
 
 _WALK_BYTES = 8192
 _REMEMBERED = 64
-_WALKED = Struct(">qiibIhi")
-"""The header up to the last offset delta."""
 
 
 class TimestampOffset(NamedTuple):
@@ -368,7 +365,7 @@ class Segment:
             chunk = self._files.pread(handle, min(_WALK_BYTES, end - position), position)
             at, last = 0, len(chunk) - HEADER_SIZE
             while at <= last:
-                base_offset, length, _, magic, _, _, delta = _WALKED.unpack_from(chunk, at)
+                base_offset, length, _, magic, _, _, delta = HEADER_TO_LAST_OFFSET.unpack_from(chunk, at)
                 size = length + LENGTH_OVERHEAD
                 if magic != MAGIC or base_offset < next_offset or delta < 0 or not HEADER_SIZE <= size <= end - position - at:
                     raise self._damaged(position + at)

@@ -26,8 +26,8 @@ from millstream.client.fetch import FetchAnswer, FetchedPartition, FetchFrom, Fe
 from millstream.offset import EARLIEST, LATEST
 from millstream.paper.message import ConsumedMessage, Headers, milliseconds_of
 from millstream.topic_partition import TopicPartition
-from millstream.wire.batch import read_header
-from millstream.wire.records import Record, decode_records, split_batches
+from millstream.wire.batch import split_batches
+from millstream.wire.records import Record, decode_records
 
 MAX_BYTES: Final = 1 << 20
 MAX_WAIT_MS: Final = 500
@@ -144,8 +144,8 @@ class _PulledRecord(NamedTuple):
 def _messages(fetched: FetchedPartition, offset: int) -> Iterator[ConsumedMessage]:
     """A fetch answers with whole batches, so the first one may begin before the offset."""
     place = fetched.topic_partition
-    for batch in split_batches(fetched.records):
-        if read_header(batch).is_control:
+    for header, batch in split_batches(fetched.records):
+        if header.is_control:
             continue
         for record in decode_records(batch):
             if record.offset >= offset:

@@ -19,13 +19,14 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from millstream.errors import MalformedFrame, RecordError
-from millstream.wire.endpoints import NodeEndpoint, encode_node_endpoints
 from millstream.wire.primitives import (
     INT16,
     INT32,
     UUID_SIZE,
     ZERO_UUID,
+    NodeEndpoint,
     compact_string,
+    encode_node_endpoints,
     nullable_string,
     read_count,
     read_nullable_string,

@@ -8,8 +8,9 @@ from millstream.log.compaction.cleaning import Cleaning, cleaning_extent
 from millstream.log.compaction.cleaning_order import CleanedGroup, CleaningResult
 from millstream.log.compaction.cleaning_rules import CleaningExtent
 from millstream.log.log import Log
+from millstream.wire.batch import split_batches
 from millstream.wire.compression import Codec
-from millstream.wire.records import ProducerStamp, Record, decode_records, encode_batch, split_batches
+from millstream.wire.records import ProducerStamp, Record, decode_records, encode_batch
 from tests.unit.log.conftest import NOW_MS
 from tests.unit.log.partition import flush, read_bytes
 
@@ -63,7 +64,7 @@ def stored_batches(log: Log) -> Iterable[bytes]:
     """Every batch of the log, whole."""
     offset = log.log_start_offset
     while offset < log.log_end_offset:
-        found = [bytes(batch) for batch in split_batches(read_bytes(log, offset))]
+        found = [bytes(batch) for _, batch in split_batches(read_bytes(log, offset))]
         if not found:
             return
         yield from found

@@ -38,7 +38,7 @@ from millstream.errors import (
     UnknownTopicOrPartition,
 )
 from millstream.wire.compression import Codec
-from millstream.wire.key_values import batch_of, encode_key_values
+from millstream.wire.records import batch_of, encode_key_values
 
 logger = logging.getLogger(__name__)
 

@@ -15,9 +15,8 @@ from millstream.cluster.partition import Partition
 from millstream.coordinator_shard import CoordinatorRecord, CoordinatorShard
 from millstream.errors import KafkaError, MalformedFrame, StorageError
 from millstream.log.region import FileRegion
-from millstream.wire.batch import read_header
-from millstream.wire.key_values import decode_key_values
-from millstream.wire.records import split_batches
+from millstream.wire.batch import read_header, split_batches
+from millstream.wire.records import decode_key_values
 
 logger = logging.getLogger(__name__)
 
@@ -44,8 +43,7 @@ async def replay(partition: Partition, shard: CoordinatorShard, *, executor: Exe
         except OSError as error:
             raise StorageError(f"cannot read {partition.topic}-{partition.index}: {error.strerror or error}") from error
         before = offset
-        for batch in split_batches(content):
-            header = read_header(batch)
+        for header, batch in split_batches(content):
             offset = max(offset, header.next_offset)
             if header.is_control:
                 continue

@@ -33,7 +33,7 @@ from millstream.cluster.replicas import Replicas, TopicKey
 from millstream.cluster.topic_access import Operation
 from millstream.errors import InvalidRequiredAcks, KafkaError, UnsupportedCompressionType, UnsupportedVersion
 from millstream.log.log import AppendResult, Log
-from millstream.log.records.batch_framing import why_not_one_batch
+from millstream.log.records.batch_check import why_not_one_batch
 from millstream.wire.api import ApiKey
 from millstream.wire.batch import CODEC_MASK, HEADER_SIZE, read_header
 from millstream.wire.compression import Codec

@@ -29,7 +29,7 @@ from millstream.errors import (
     UnsupportedCompressionType,
 )
 from millstream.log.log import AppendResult
-from millstream.log.records.record_scan import MAX_NAMED
+from millstream.log.records.record_check import MAX_NAMED
 from millstream.wire.produce import FIRST_WITH_RECORD_ERRORS, PartitionProduced, ProduceTopic, TopicProduced, encode_response
 
 NO_ACKS: Final = 0

@@ -18,13 +18,12 @@ from dataclasses import asdict, dataclass, field
 
 from millstream.errors import CorruptMessage, KafkaError
 from millstream.files import Files
-from millstream.log.compaction.batch_cleaning import CleanedBatch, CleaningRules, clean_batch, open_batch
+from millstream.log.compaction.batch_cleaning import CleanedBatch, CleaningRules, RecordColumns, clean_batch, open_batch
 from millstream.log.compaction.cleaning_order import CleanedGroup, CleaningOrder, CleaningResult
 from millstream.log.compaction.cleaning_rules import GroupedSegment, group_segments
 from millstream.log.compaction.swap import CleanedSegment
 from millstream.log.config import LONG_MAX, LogConfig
 from millstream.log.offset_index import ENTRY as OFFSET_ENTRY
-from millstream.log.records.record_walk import WalkedRecords
 from millstream.log.recovery import batches
 from millstream.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
 from millstream.log.sparse_index import whole_entries
@@ -74,17 +73,17 @@ class LatestOffsets:
         """The offsets; no key means that nothing newer is known."""
         return self._offsets
 
-    def add(self, records: WalkedRecords, *, base_offset: int, from_offset: int) -> bool:
+    def add(self, records: RecordColumns, *, from_offset: int) -> bool:
         """Take the records of a batch from `from_offset` on; False if there is no room for them, and nothing was taken."""
         if len(self._offsets) + len(records.keys) > self._max_keys and len(self) > 0:
             self.is_full = True
             return False
-        if base_offset >= from_offset:
-            self._offsets.update(zip(records.keys, map(base_offset.__add__, records.offset_deltas), strict=True))
+        if records.offsets and records.offsets[0] >= from_offset:
+            self._offsets.update(zip(records.keys, records.offsets, strict=True))
         else:
-            for key, delta in zip(records.keys, records.offset_deltas, strict=True):
-                if base_offset + delta >= from_offset:
-                    self._offsets[key] = base_offset + delta
+            for key, offset in zip(records.keys, records.offsets, strict=True):
+                if offset >= from_offset:
+                    self._offsets[key] = offset
         self._offsets[None] = LONG_MAX
         return True
 
@@ -146,7 +145,7 @@ class Cleaner:
                     # None of its keys count, so that nothing readable goes for its sake; the second pass reports it.
                     latest.reach(header.last_offset)
                     continue
-                if not latest.add(records, base_offset=header.base_offset, from_offset=first):
+                if not latest.add(records, from_offset=first):
                     return False
             latest.reach(header.last_offset)
         return True

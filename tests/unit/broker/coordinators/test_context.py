@@ -28,8 +28,8 @@ from millstream.groups.commands import CommitOffsets, ConsumerHeartbeat, Partiti
 from millstream.groups.offsets.records import OFFSET_KEY_START
 from millstream.groups.settings import GroupSettings
 from millstream.groups.shard import GroupCoordinatorShard
-from millstream.wire.batch import read_header
-from millstream.wire.records import decode_records, split_batches
+from millstream.wire.batch import read_header, split_batches
+from millstream.wire.records import decode_records
 from millstream.wire.requests.list_groups import ListGroupsRequest
 from tests.unit.broker.eventually import eventually
 from tests.unit.broker.group_client import find, group_server
@@ -85,7 +85,7 @@ def test_error_of_the_log_is_answered_as_one_of_the_coordinator(error: KafkaErro
 async def test_records_of_a_decision_are_one_batch(tmp_path: Path, records: list[CoordinatorRecord], batches: int, codec: int) -> None:
     async with context_in(tmp_path) as (context, _):
         assert context._append(records) == len(records)
-        written = list(split_batches((context.partition.log.path / f"{0:020}.log").read_bytes()))
+        written = [batch for _, batch in split_batches((context.partition.log.path / f"{0:020}.log").read_bytes())]
         assert (len(written), read_header(written[0]).codec) == (batches, codec)
         read = [CoordinatorRecord(record.key or b"", record.value) for batch in written for record in decode_records(batch)]
         assert read == records
@@ -97,7 +97,7 @@ async def test_records_that_do_not_fit_into_a_segment_together_are_several_batch
     async with context_in(tmp_path, options=options) as (context, _):
         assert context._append(records) == 3
         files = sorted(context.partition.log.path.glob("*.log"))
-        read = [record.key for path in files for batch in split_batches(path.read_bytes()) for record in decode_records(batch)]
+        read = [record.key for path in files for _, batch in split_batches(path.read_bytes()) for record in decode_records(batch)]
         assert read == [record.key for record in records]
 
 
@@ -130,7 +130,7 @@ def heartbeat(member_id: str) -> ConsumerHeartbeat:
 
 
 def batches_of(context: GroupContext) -> list[bytes]:
-    return [bytes(batch) for batch in split_batches((context.partition.log.path / f"{0:020}.log").read_bytes())]
+    return [bytes(batch) for _, batch in split_batches((context.partition.log.path / f"{0:020}.log").read_bytes())]
 
 
 async def test_heartbeats_of_one_turn_are_one_batch_and_answered_after_it(tmp_path: Path) -> None:

@@ -7,16 +7,16 @@ from crc32c import crc32c
 
 from millstream.errors import CorruptMessage, StorageError
 from millstream.files import Files
+from millstream.log.compaction.batch_cleaning import RecordColumns
 from millstream.log.compaction.cleaner import ENTRY_BYTES, Cleaner, LatestOffsets
 from millstream.log.compaction.cleaning import Cleaning, cleaning_extent
 from millstream.log.compaction.cleaning_order import CleanedGroup
 from millstream.log.config import LONG_MAX
 from millstream.log.log import Log
-from millstream.log.records.record_walk import WalkedRecords
 from millstream.log.retention import apply_retention
-from millstream.wire.batch import read_header
+from millstream.wire.batch import read_header, split_batches
 from millstream.wire.compression import Codec
-from millstream.wire.records import Record, decode_records, encode_batch, split_batches
+from millstream.wire.records import Record, decode_records, encode_batch
 from tests.unit.log.compacted import compact, extent_of, pairs, records_of, stored_batches, write
 from tests.unit.log.conftest import NOW_MS, OpenLog
 from tests.unit.log.partition import offset_for_timestamp, offset_of_max_timestamp, read_bytes
@@ -72,7 +72,7 @@ def test_segments_are_merged_and_their_indexes_work(open_log: OpenLog) -> None:
 def first_record_from(log: Log, offset: int) -> Record | None:
     """What a consumer at this offset gets first: it goes on behind a batch that holds nothing for it."""
     while offset < log.log_end_offset:
-        for batch in split_batches(read_bytes(log, offset)):
+        for _, batch in split_batches(read_bytes(log, offset)):
             for record in decode_records(batch):
                 if record.offset >= offset:
                     return record
@@ -376,15 +376,15 @@ def test_a_batch_with_times_beyond_64_bits_is_kept_and_does_not_end_the_cleaner(
     assert (1, b"j", b"odd") in pairs(log)
 
 
-def records(*keys: bytes | None) -> WalkedRecords:
-    return WalkedRecords(list(keys), list(range(len(keys))), [], [], [], [])
+def records(*keys: bytes | None, base_offset: int) -> RecordColumns:
+    return RecordColumns(list(keys), list(range(base_offset, base_offset + len(keys))), [], [], [])
 
 
 def test_the_latest_offset_of_a_key_counts() -> None:
     latest = LatestOffsets(first_dirty_offset=10, max_bytes=1 << 20)
     assert latest.latest_offset == 9
-    assert latest.add(records(b"a", b"b", b"a"), base_offset=10, from_offset=10)
-    assert latest.add(records(b"b"), base_offset=13, from_offset=10)
+    assert latest.add(records(b"a", b"b", b"a", base_offset=10), from_offset=10)
+    assert latest.add(records(b"b", base_offset=13), from_offset=10)
     latest.reach(13)
     latest.reach(5)
     assert (latest.by_key[b"a"], latest.by_key[b"b"], latest.latest_offset, len(latest)) == (12, 13, 13, 2)
@@ -392,20 +392,20 @@ def test_the_latest_offset_of_a_key_counts() -> None:
 
 def test_records_before_the_dirty_part_do_not_count() -> None:
     latest = LatestOffsets(first_dirty_offset=11, max_bytes=1 << 20)
-    assert latest.add(records(b"a", b"b"), base_offset=10, from_offset=11)
+    assert latest.add(records(b"a", b"b", base_offset=10), from_offset=11)
     assert b"a" not in latest.by_key
     assert latest.by_key[b"b"] == 11
 
 
 def test_a_record_without_a_key_is_never_the_latest() -> None:
     latest = LatestOffsets(first_dirty_offset=0, max_bytes=1 << 20)
-    latest.add(records(None, b"a"), base_offset=0, from_offset=0)
+    latest.add(records(None, b"a", base_offset=0), from_offset=0)
     assert latest.by_key[None] == LONG_MAX
 
 
 def test_what_does_not_fit_is_not_taken_except_for_the_first_batch() -> None:
     latest = LatestOffsets(first_dirty_offset=0, max_bytes=2 * ENTRY_BYTES)
-    assert latest.add(records(b"a", b"b", b"c"), base_offset=0, from_offset=0)
-    assert not latest.add(records(b"d"), base_offset=3, from_offset=0)
+    assert latest.add(records(b"a", b"b", b"c", base_offset=0), from_offset=0)
+    assert not latest.add(records(b"d", base_offset=3), from_offset=0)
     assert latest.is_full
     assert b"d" not in latest.by_key

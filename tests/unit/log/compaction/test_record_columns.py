@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from millstream.errors import InvalidRecord
-from millstream.log.records.record_walk import DIGEST_SIZE, MAX_SHORT_KEY, walk_records
-from millstream.wire.batch import HEADER_SIZE, read_header
+from millstream.log.compaction.batch_cleaning import DIGEST_SIZE, MAX_SHORT_KEY, read_columns
+from millstream.wire.batch import HEADER_SIZE, BatchHeader, read_header
 from millstream.wire.records import Record, encode_batch
 from tests.batches import encode_record
 
@@ -27,14 +27,17 @@ def _numbered(fields: list[tuple[int, int, bytes | None, bytes | None, tuple[tup
     return numbered
 
 
+def header_of(count: int, last_offset_delta: int) -> BatchHeader:
+    return read_header(encode_batch([], base_offset=0, last_offset_delta=last_offset_delta))._replace(record_count=count)
+
+
 @given(records())
 def test_keys_offsets_times_and_places_are_those_of_the_records(expected: list[Record]) -> None:
     batch = encode_batch(expected, base_offset=0)
     header, payload = read_header(batch), batch[HEADER_SIZE:]
-    walked = walk_records(payload, len(expected), last_offset_delta=header.last_offset_delta)
-    assert walked.offset_deltas == [record.offset for record in expected]
-    times = [header.base_timestamp + ((delta >> 1) ^ -(delta & 1)) for delta in walked.timestamp_deltas]
-    assert times == [record.timestamp for record in expected]
+    walked = read_columns(payload, header)
+    assert walked.offsets == [record.offset for record in expected]
+    assert walked.timestamps == [record.timestamp for record in expected]
     assert walked.tombstones == [number for number, record in enumerate(expected) if record.value is None]
     for key, record in zip(walked.keys, expected, strict=True):
         if record.key is None or len(record.key) <= MAX_SHORT_KEY:
@@ -48,7 +51,7 @@ def test_keys_offsets_times_and_places_are_those_of_the_records(expected: list[R
 @given(st.binary(max_size=400), st.integers(0, 30), st.integers(0, 50))
 def test_any_bytes_are_walked_or_refused(payload: bytes, count: int, last_offset_delta: int) -> None:
     try:
-        walked = walk_records(payload, count, last_offset_delta=last_offset_delta)
+        walked = read_columns(payload, header_of(count, last_offset_delta))
     except InvalidRecord:
         return
     assert len(walked.keys) == len(walked.ends) == count
@@ -60,7 +63,7 @@ def test_damaged_records_are_walked_or_refused(expected: list[Record], data: st.
     payload = bytearray(encode_batch(expected, base_offset=0)[HEADER_SIZE:])
     payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
     try:
-        walked = walk_records(bytes(payload), len(expected), last_offset_delta=expected[-1].offset)
+        walked = read_columns(bytes(payload), header_of(len(expected), expected[-1].offset))
     except InvalidRecord:
         return
     assert walked.ends[-1] == len(payload)
@@ -80,4 +83,4 @@ def test_damaged_records_are_walked_or_refused(expected: list[Record], data: st.
 )
 def test_records_that_do_not_fill_their_batch_are_refused(payload: bytes, count: int, last_offset_delta: int) -> None:
     with pytest.raises(InvalidRecord):
-        walk_records(payload, count, last_offset_delta=last_offset_delta)
+        read_columns(payload, header_of(count, last_offset_delta))
