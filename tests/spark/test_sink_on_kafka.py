@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from millstream.spark.sink.raw_producer import RawProducer
+from millstream.client.raw_producer import RawProducer
 from millstream.spark.sink.sink_options import plan_sink
 from millstream.spark.sink.task_writer import write_rows
 from tests.brokers import Broker, KafkaBroker

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from millstream.spark.sink.delivery import DeliveryFailed
+from millstream.client.delivery import DeliveryFailed
 from millstream.spark.sink.sink_options import SchemaError, plan_sink
 from millstream.spark.sink.task_writer import Written, digest_rows, write_rows
 from tests.brokers import Broker, StartBroker

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millstream.client.delivery import DeliveryFailed
 from millstream.spark.formats.binary_columns import HeaderColumn, Offsets, Rows, header_column, no_headers
 from millstream.spark.formats.field_encoding import FieldEncoder, field_encoder
-from millstream.spark.sink.delivery import DeliveryFailed
 from millstream.spark.sink.partitioner import NO_PARTITION
 from millstream.spark.sink.sink_options import SinkPlan
 

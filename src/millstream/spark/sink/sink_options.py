@@ -12,9 +12,10 @@ from typing import Final
 
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructField, StructType
 
+from millstream.client.raw_producer import ProducerSettings
 from millstream.errors import UsageError
 from millstream.registry.addresses import Addresses
-from millstream.spark.sink.producer_settings import ProducerSettings, parse_producer_settings
+from millstream.spark.sink.producer_options import Compression, parse_compression, parse_flag, parse_producer_settings
 from millstream.spark.source.options import KNOWN as READ_OPTIONS
 from millstream.spark.source.options import SERVERS, Format, parse_servers, registry_addresses
 from millstream.spark.source.positions import OptionError
@@ -62,6 +63,8 @@ class SinkPlan:
     """Everything a write was asked for, checked against the schema of its rows; columns are positions in it."""
 
     producer: ProducerSettings
+    compression: Compression
+    ignores_keys: bool
     schema: StructType
     topic: str | None
     key: FieldPlan
@@ -87,6 +90,8 @@ def plan_sink(given: Mapping[str, str], schema: StructType) -> SinkPlan:
     _check_headers(schema, headers)
     return SinkPlan(
         producer=parse_producer_settings(servers, kafka),
+        compression=parse_compression(kafka),
+        ignores_keys=parse_flag(kafka, "partitioner.ignore.keys", default=False),
         schema=schema,
         topic=topic,
         key=_plan_field("key", options, columns, schema),

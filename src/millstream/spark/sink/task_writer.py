@@ -6,18 +6,20 @@ same task that came before it may have been written by then, as with Spark's own
 """
 
 from collections.abc import Iterator
+from functools import partial
+from time import time
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from millstream.client.delivery import DeliveryFailed
 from millstream.client.metadata import NO_LEADER
+from millstream.client.raw_producer import RawProducer
 from millstream.spark.formats.binary_columns import Offsets, null_column
 from millstream.spark.kernels.batch_kernels import first_record_size, row_sizes
 from millstream.spark.kernels.compiled import tell_if_slow
 from millstream.spark.sink.batch_encoding import BatchPacker, Packed
-from millstream.spark.sink.delivery import DeliveryFailed
 from millstream.spark.sink.partitioner import Partitioner, PartitionOutOfRange
-from millstream.spark.sink.raw_producer import RawProducer
 from millstream.spark.sink.row_digest import RowsDigest
 from millstream.spark.sink.row_encoding import RowEncoder, TopicRows
 from millstream.spark.sink.sink_options import SinkPlan
@@ -86,7 +88,7 @@ class TaskWriter:
         sizes = row_sizes(rows)
         self._check_sizes(topic, sizes)
         partitioner = self._partitioner(topic)
-        key = null_column(batch.num_rows) if self._plan.producer.ignores_keys else rows.key
+        key = null_column(batch.num_rows) if self._plan.ignores_keys else rows.key
         try:
             partitions = partitioner.choose(key, sizes=sizes, wanted=wanted)
         except PartitionOutOfRange as error:
@@ -123,4 +125,5 @@ class TaskWriter:
 
     def _send(self, batches: Packed) -> None:
         for place, batch in batches:
-            self._producer.append(place, batch)
+            seal = partial(batch.seal, compression=self._plan.compression, timestamp_ms=int(time() * 1000))
+            self._producer.append(place, seal, record_count=batch.record_count, size_bytes=batch.end)

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import Final
 
-from millstream.spark.sink.producer_settings import ProducerSettings
-from millstream.spark.sink.raw_producer import RawProducer
+from millstream.client.raw_producer import ProducerSettings, RawProducer
 
 _LONGEST_IDLE_S: Final = 600.0
 """A producer that rested longer gets a new id: brokers may have forgotten the old one."""

@@ -1,10 +1,13 @@
 """Options and columns of a write: what is obeyed, and what is refused with which words."""
 
+from dataclasses import replace
+
 import pytest
 from pyspark.sql.types import ArrayType, BinaryType, DataType, DoubleType, IntegerType, LongType, StringType, StructType
 
 from millstream.client.produce import ALL_REPLICAS, LEADER_ONLY, NO_ANSWER
-from millstream.spark.sink.producer_settings import Compression, ProducerSettings, parse_producer_settings
+from millstream.client.raw_producer import ProducerSettings
+from millstream.spark.sink.producer_options import DEFAULT_CLIENT_ID, Compression, parse_compression, parse_producer_settings
 from millstream.spark.sink.sink_options import SINK_OPTIONS, FieldPlan, SchemaError, SinkPlan, plan_sink
 from millstream.spark.source.positions import OptionError
 from millstream.wire.compression import Codec
@@ -27,7 +30,12 @@ def plan(schema: StructType, **options: str) -> SinkPlan:
 
 
 def settings(**kafka: str) -> ProducerSettings:
-    return parse_producer_settings(SERVERS, {name.replace("_", "."): value for name, value in kafka.items()})
+    parse_compression(options(**kafka))
+    return parse_producer_settings(SERVERS, options(**kafka))
+
+
+def options(**kafka: str) -> dict[str, str]:
+    return {name.replace("_", "."): value for name, value in kafka.items()}
 
 
 def test_every_column_is_found_whatever_its_case() -> None:
@@ -119,16 +127,16 @@ def test_a_table_without_options_is_told_what_to_use_instead() -> None:
 
 
 def test_defaults_are_those_of_kafka_or_named_as_different() -> None:
-    assert settings() == ProducerSettings(SERVERS)
+    assert settings() == ProducerSettings(SERVERS, client_id=DEFAULT_CLIENT_ID, option_prefix="kafka.")
     assert (settings().acks, settings().is_idempotent) == (ALL_REPLICAS, True)
 
 
 def test_settings_are_taken() -> None:
-    assert settings(acks="0", request_timeout_ms="500", max_request_size="2000", batch_size="100", linger_ms="5") == ProducerSettings(
-        SERVERS, acks=NO_ANSWER, is_idempotent=False, request_timeout_ms=500, max_request_size=2000, batch_size=100
+    assert settings(acks="0", request_timeout_ms="500", max_request_size="2000", batch_size="100", linger_ms="5") == replace(
+        settings(), acks=NO_ANSWER, is_idempotent=False, request_timeout_ms=500, max_request_size=2000, batch_size=100
     )
-    assert settings(compression_type="ZSTD", compression_zstd_level="7").compression == Compression(Codec.ZSTD, 7)
-    assert settings(compression_type="gzip", compression_zstd_level="7").compression == Compression(Codec.GZIP)
+    assert parse_compression(options(compression_type="ZSTD", compression_zstd_level="7")) == Compression(Codec.ZSTD, 7)
+    assert parse_compression(options(compression_type="gzip", compression_zstd_level="7")) == Compression(Codec.GZIP)
     assert settings(request_timeout_ms="200000").delivery_timeout_ms == 200_000
     assert settings(max_request_size="1000").batch_size == 1000
     assert not settings(retries="0").is_idempotent

@@ -8,18 +8,19 @@ Two defaults differ, because here a whole task writes at once and nobody waits f
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from millstream.client.delivery import MOST_IN_FLIGHT
 from millstream.client.produce import ALL_REPLICAS, LEADER_ONLY, NO_ANSWER
+from millstream.client.raw_producer import ProducerSettings
 from millstream.spark.source.positions import OptionError
 from millstream.wire.batch import HEADER_SIZE
 from millstream.wire.compression import Codec
 
+DEFAULT_CLIENT_ID: Final = "spark-millstream-sink"
 _ACKS: Final = {"all": ALL_REPLICAS, "-1": ALL_REPLICAS, "1": LEADER_ONLY, "0": NO_ANSWER}
 _CODECS: Final = {codec.name.lower(): codec for codec in Codec}
 _LEVELS: Final = {Codec.GZIP: range(1, 10), Codec.ZSTD: range(-131072, 23)}
-_MOST_IN_FLIGHT: Final = 5
 _LARGEST: Final = 2**31 - 1
 _REFUSED: Final = {
     "key.serializer": "key.format says how keys are written",
@@ -54,31 +55,6 @@ class Compression(NamedTuple):
     level: int | None = None
 
 
-_NOT_COMPRESSED: Final = Compression()
-
-
-@dataclass(frozen=True, slots=True)
-class ProducerSettings:
-    """Everything about producing, checked. Two tasks with equal settings may share a producer."""
-
-    bootstrap_servers: str
-    client_id: str = "spark-millstream-sink"
-    acks: int = ALL_REPLICAS
-    is_idempotent: bool = True
-    compression: Compression = _NOT_COMPRESSED
-    batch_size: int = 512 * 1024
-    buffer_memory: int = 32 * 1024 * 1024
-    max_request_size: int = 1024 * 1024
-    max_in_flight: int = _MOST_IN_FLIGHT
-    retries: int = _LARGEST
-    request_timeout_ms: int = 30_000
-    delivery_timeout_ms: int = 120_000
-    max_block_ms: int = 10_000
-    retry_backoff_ms: int = 100
-    retry_backoff_max_ms: int = 1_000
-    ignores_keys: bool = False
-
-
 def parse_producer_settings(bootstrap_servers: str, kafka: Mapping[str, str]) -> ProducerSettings:
     """The settings of a producer from `kafka.*` options, given without the prefix."""
     _refuse_unknown(kafka)
@@ -92,21 +68,20 @@ def parse_producer_settings(bootstrap_servers: str, kafka: Mapping[str, str]) ->
     max_request_size = _number(kafka, "max.request.size", 1024 * 1024, lowest=HEADER_SIZE + 10)
     return ProducerSettings(
         bootstrap_servers=bootstrap_servers,
-        client_id=kafka.get("client.id") or "spark-millstream-sink",
+        client_id=kafka.get("client.id") or DEFAULT_CLIENT_ID,
         acks=acks,
         is_idempotent=is_idempotent,
-        compression=_compression(kafka),
         batch_size=min(_number(kafka, "batch.size", 512 * 1024, lowest=0), max_request_size),
         buffer_memory=_number(kafka, "buffer.memory", 32 * 1024 * 1024),
         max_request_size=max_request_size,
-        max_in_flight=_number(kafka, "max.in.flight.requests.per.connection", _MOST_IN_FLIGHT),
+        max_in_flight=_number(kafka, "max.in.flight.requests.per.connection", MOST_IN_FLIGHT),
         retries=_number(kafka, "retries", _LARGEST, lowest=0),
         request_timeout_ms=request_timeout_ms,
         delivery_timeout_ms=delivery_timeout_ms,
         max_block_ms=_number(kafka, "max.block.ms", 10_000),
         retry_backoff_ms=_number(kafka, "retry.backoff.ms", 100, lowest=0),
         retry_backoff_max_ms=_number(kafka, "retry.backoff.max.ms", 1_000, lowest=0),
-        ignores_keys=_flag(kafka, "partitioner.ignore.keys", default=False),
+        option_prefix="kafka.",
     )
 
 
@@ -133,23 +108,24 @@ _OBEYED: Final = frozenset({
 def _idempotence(kafka: Mapping[str, str], acks: int) -> bool:
     """On unless acks or the requests in flight say otherwise; asked for against them, it is an error, as for Java's producer."""
     wanted = kafka.get("enable.idempotence")
-    in_flight = _number(kafka, "max.in.flight.requests.per.connection", _MOST_IN_FLIGHT)
+    in_flight = _number(kafka, "max.in.flight.requests.per.connection", MOST_IN_FLIGHT)
     obstacle = None
     if acks != ALL_REPLICAS:
         obstacle = f"kafka.acks = all, not {kafka.get('acks')}"
-    elif in_flight > _MOST_IN_FLIGHT:
-        obstacle = f"kafka.max.in.flight.requests.per.connection of at most {_MOST_IN_FLIGHT}, not {in_flight}"
+    elif in_flight > MOST_IN_FLIGHT:
+        obstacle = f"kafka.max.in.flight.requests.per.connection of at most {MOST_IN_FLIGHT}, not {in_flight}"
     elif "retries" in kafka and _number(kafka, "retries", 0, lowest=0) == 0:
         obstacle = "kafka.retries above 0"
     if wanted is None:
         return obstacle is None
-    is_wanted = _flag(kafka, "enable.idempotence", default=True)
+    is_wanted = parse_flag(kafka, "enable.idempotence", default=True)
     if is_wanted and obstacle:
         raise OptionError("kafka.enable.idempotence", f"true needs {obstacle}")
     return is_wanted
 
 
-def _compression(kafka: Mapping[str, str]) -> Compression:
+def parse_compression(kafka: Mapping[str, str]) -> Compression:
+    """The codec and level of `kafka.*` options."""
     codec = _CODECS[_word(kafka, "compression.type", tuple(_CODECS), default="none")]
     name = f"compression.{codec.name.lower()}.level"
     if codec not in _LEVELS or name not in kafka:
@@ -168,7 +144,8 @@ def _word(kafka: Mapping[str, str], name: str, allowed: tuple[str, ...], *, defa
     return text
 
 
-def _flag(kafka: Mapping[str, str], name: str, *, default: bool) -> bool:
+def parse_flag(kafka: Mapping[str, str], name: str, *, default: bool) -> bool:
+    """True or false."""
     return _word(kafka, name, ("true", "false"), default=str(default)) == "true"
 
 
