@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.spark.formats.json_encoding import encode_json
-from millstream.spark.sink.sink_options import SchemaError
+from millstream.spark.sink.write_plan import SchemaError
 from tests.properties.arrow_values import as_arrow
 
 TEXTS = st.text(max_size=12) | st.text(alphabet='"\\/\b\f\n\r\t\x00\x1f\x7fü€😀', max_size=8)

@@ -17,7 +17,7 @@ from millstream.spark.formats.binary_columns import Rows, binary_column, no_head
 from millstream.spark.kernels.batch_kernels import row_sizes
 from millstream.spark.sink.batch_encoding import BatchPacker, OpenBatch
 from millstream.spark.sink.producer_options import Compression
-from millstream.spark.sink.worker_producers import borrow_producer
+from millstream.spark.worker_connections import borrow_producer
 from millstream.topic_partition import TopicPartition
 from millstream.wire.compression import Codec
 from tests.brokers import Broker, StartBroker

@@ -9,9 +9,8 @@ from millstream.client.cluster import Cluster
 from millstream.client.list_offsets import OffsetAndTime
 from millstream.offset import EARLIEST
 from millstream.spark.kernels.record_kernel import WITH_VALUE
-from millstream.spark.source.data_loss import DataLoss
-from millstream.spark.source.options import parse_read_options
 from millstream.spark.source.planning import Slice
+from millstream.spark.source.read_options import DataLoss, parse_read_options
 from millstream.spark.source.slice_reader import SliceReader
 from millstream.topic_partition import TopicPartition
 from tests.brokers import Broker

@@ -43,7 +43,7 @@ class ProducerSettings:
     """How a producer produces: Kafka's options of these names. Equal settings may share a producer.
 
     Two defaults differ from Kafka's, for programs that write much at once and wait for no single record: `batch_size` is 512 KiB, not 16,
-    and `max_block_ms` ten seconds, not sixty.
+    and `max_block_ms` ten seconds, not sixty, which every attempt of a task would wait for a topic that does not exist.
     """
 
     bootstrap_servers: str

@@ -24,7 +24,7 @@ from millstream.spark.formats.avro_encoding import Schema, encode_message
 from millstream.spark.formats.binary_columns import BinaryColumn, null_flags
 from millstream.spark.formats.row_bytes import fill, join, only, to_column
 from millstream.spark.formats.writer_schema import derive_schema, read_schema
-from millstream.spark.sink.sink_options import FieldPlan, SinkPlan
+from millstream.spark.sink.write_plan import WriteField, WritePlan
 
 _NOT_FOUND: Final = 404
 _CACHED_S: Final = 300.0
@@ -49,7 +49,7 @@ class _Question(NamedTuple):
 class AvroField:
     """Keys or values of one topic as Avro messages of one schema."""
 
-    def __init__(self, field: FieldPlan, schema: Schema, *, schema_id: int, place: str) -> None:
+    def __init__(self, field: WriteField, schema: Schema, *, schema_id: int, place: str) -> None:
         self._field = field
         self._schema = schema
         self._header = b"\x00" + schema_id.to_bytes(4, "big")
@@ -66,7 +66,7 @@ class AvroField:
         return to_column(join([only(fill(self._header, len(column)), ~is_null), message]), is_null)
 
 
-def avro_field(plan: SinkPlan, field: FieldPlan, *, name: str, topic: str) -> AvroField:
+def avro_field(plan: WritePlan, field: WriteField, *, name: str, topic: str) -> AvroField:
     """The encoder of a topic's keys or values; asks the registry."""
     assert plan.registry is not None, "the options were checked"
     subject = field.subject or f"{topic}-{name}"
@@ -77,7 +77,7 @@ def avro_field(plan: SinkPlan, field: FieldPlan, *, name: str, topic: str) -> Av
     return AvroField(field, schema, schema_id=schema_id, place=name)
 
 
-def _data_type(plan: SinkPlan, field: FieldPlan) -> DataType:
+def _data_type(plan: WritePlan, field: WriteField) -> DataType:
     if field.is_record:
         return StructType([plan.schema[position] for position in field.columns])
     return plan.schema[field.columns[0]].dataType

@@ -13,7 +13,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from millstream.spark.formats.binary_columns import BinaryColumn, binary_column, null_column
-from millstream.spark.sink.sink_options import FieldPlan, SchemaError, SinkPlan
+from millstream.spark.sink.write_plan import SchemaError, WriteField, WritePlan
 
 
 class FieldEncoder(Protocol):
@@ -24,7 +24,7 @@ class FieldEncoder(Protocol):
         ...
 
 
-def field_encoder(plan: SinkPlan, field: FieldPlan, *, name: str, topic: str) -> FieldEncoder:
+def field_encoder(plan: WritePlan, field: WriteField, *, name: str, topic: str) -> FieldEncoder:
     """The encoder of a topic's keys or values; it may ask the schema registry."""
     if not field.columns:
         return NoField()

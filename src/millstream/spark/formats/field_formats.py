@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from millstream.spark.formats.record_buffers import BinaryColumn
-from millstream.spark.source.read_plan import FieldPlan, ReadPlan
+from millstream.spark.source.read_plan import ReadField, ReadPlan
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -52,7 +52,7 @@ class StringFormat:
         return TypedColumn(text)
 
 
-def make_format(plan: ReadPlan, field: FieldPlan, kind: "pa.DataType") -> FieldFormat:
+def make_format(plan: ReadPlan, field: ReadField, kind: "pa.DataType") -> FieldFormat:
     """The format of keys or values, for a column of the Arrow type `kind`."""
     match field.options.format:
         case "binary":

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from millstream.spark.formats.binary_columns import BinaryColumn, Bytes, Offsets, binary_column, null_flags
 from millstream.spark.formats.row_bytes import RowBytes, fill, from_column, group, join, only, to_column
 from millstream.spark.kernels.compiled import compiled
-from millstream.spark.sink.sink_options import FieldPlan, SchemaError
+from millstream.spark.sink.write_plan import SchemaError, WriteField
 
 _COMMA = ord(",")
 _QUOTE = ord('"')
@@ -32,7 +32,7 @@ _BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01
 class JsonField:
     """Keys or values as JSON texts."""
 
-    def __init__(self, field: FieldPlan) -> None:
+    def __init__(self, field: WriteField) -> None:
         self._field = field
 
     def encode(self, batch: pa.RecordBatch) -> BinaryColumn:

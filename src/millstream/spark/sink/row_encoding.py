@@ -14,7 +14,7 @@ from millstream.client.delivery import DeliveryFailed
 from millstream.spark.formats.binary_columns import HeaderColumn, Offsets, Rows, header_column, no_headers
 from millstream.spark.formats.field_encoding import FieldEncoder, field_encoder
 from millstream.spark.sink.partitioner import NO_PARTITION
-from millstream.spark.sink.sink_options import SinkPlan
+from millstream.spark.sink.write_plan import WritePlan
 
 
 class TopicRows(NamedTuple):
@@ -29,7 +29,7 @@ class TopicRows(NamedTuple):
 class RowEncoder:
     """Encodes the rows of one task."""
 
-    def __init__(self, plan: SinkPlan) -> None:
+    def __init__(self, plan: WritePlan) -> None:
         self._plan = plan
         self._encoders: dict[str, FieldEncoder] = {}
 

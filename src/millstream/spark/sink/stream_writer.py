@@ -18,9 +18,9 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from millstream.errors import UsageError
-from millstream.spark.sink.sink_options import plan_sink
 from millstream.spark.sink.sink_progress import SinkProgress, WrittenBatch
-from millstream.spark.worker_clusters import worker_cluster
+from millstream.spark.sink.write_plan import plan_write
+from millstream.spark.worker_connections import cluster_for
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,7 +53,7 @@ class MillstreamStreamWriter(DataSourceStreamArrowWriter):
     """Writes micro-batches to topics."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        self._plan = plan_sink(options, schema)
+        self._plan = plan_write(options, schema)
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> BatchWritten:
         """Write the rows of one task, unless this micro-batch is written already."""
@@ -88,8 +88,7 @@ class MillstreamStreamWriter(DataSourceStreamArrowWriter):
 
     def _progress(self, query_id: str) -> SinkProgress:
         settings = self._plan.producer
-        cluster = worker_cluster(settings.bootstrap_servers, client_id=settings.client_id, request_timeout_ms=settings.request_timeout_ms)
-        return SinkProgress(cluster, query_id, self._plan.topic, timeout_s=settings.request_timeout_ms / 1000)
+        return SinkProgress(cluster_for(settings), query_id, self._plan.topic, timeout_s=settings.request_timeout_ms / 1000)
 
 
 def add_up(written: Sequence[BatchWritten], batch_id: int) -> tuple[WrittenBatch, WrittenBatch | None]:

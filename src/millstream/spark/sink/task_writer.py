@@ -22,8 +22,8 @@ from millstream.spark.sink.batch_encoding import BatchPacker, Packed
 from millstream.spark.sink.partitioner import Partitioner, PartitionOutOfRange
 from millstream.spark.sink.row_digest import RowsDigest
 from millstream.spark.sink.row_encoding import RowEncoder, TopicRows
-from millstream.spark.sink.sink_options import SinkPlan
-from millstream.spark.sink.worker_producers import borrow_producer
+from millstream.spark.sink.write_plan import WritePlan
+from millstream.spark.worker_connections import borrow_producer
 from millstream.wire.batch import HEADER_SIZE
 
 
@@ -35,7 +35,7 @@ class Written(NamedTuple):
     digest: int = 0
 
 
-def write_rows(plan: SinkPlan, batches: Iterator[pa.RecordBatch], *, with_digest: bool = False) -> Written:
+def write_rows(plan: WritePlan, batches: Iterator[pa.RecordBatch], *, with_digest: bool = False) -> Written:
     """Write all rows; they are on their topics when it returns. A task without rows talks to nobody."""
     tell_if_slow()
     first = next((batch for batch in batches if batch.num_rows), None)
@@ -49,7 +49,7 @@ def write_rows(plan: SinkPlan, batches: Iterator[pa.RecordBatch], *, with_digest
         return task.finish()
 
 
-def digest_rows(plan: SinkPlan, batches: Iterator[pa.RecordBatch]) -> Written:
+def digest_rows(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> Written:
     """What `write_rows` would have written, without writing it."""
     tell_if_slow()
     encoder, digest, topics = RowEncoder(plan), RowsDigest(), set()
@@ -63,7 +63,7 @@ def digest_rows(plan: SinkPlan, batches: Iterator[pa.RecordBatch]) -> Written:
 class TaskWriter:
     """The rows of one task."""
 
-    def __init__(self, plan: SinkPlan, producer: RawProducer, *, digest: RowsDigest | None = None) -> None:
+    def __init__(self, plan: WritePlan, producer: RawProducer, *, digest: RowsDigest | None = None) -> None:
         self._plan = plan
         self._producer = producer
         self._digest = digest

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from millstream.spark.sink.sink_options import plan_sink
-from millstream.spark.source.positions import OptionError
+from millstream.spark.options import OptionError
+from millstream.spark.sink.write_plan import plan_write
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +31,7 @@ class MillstreamWriter(DataSourceArrowWriter):
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
         if overwrite:
             raise OptionError("mode", "a topic cannot be overwritten, only appended to: write with mode append")
-        self._plan = plan_sink(options, schema)
+        self._plan = plan_write(options, schema)
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> RowsWritten:
         """Write the rows of one task."""

@@ -7,14 +7,13 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from millstream.offset import EARLIEST, LATEST
-from millstream.spark.source.data_loss import report_data_loss
-from millstream.spark.source.options import ReadOptions
+from millstream.spark.positions import AtEdge
 from millstream.spark.source.planning import Slice, split_slices
-from millstream.spark.source.positions import AtEdge
+from millstream.spark.source.read_options import ReadOptions
 from millstream.spark.source.read_plan import ReadPlan
 from millstream.spark.source.slice_partition import SlicePartition
 from millstream.spark.source.source_offsets import SourceOffsets
-from millstream.spark.worker_clusters import cluster_for
+from millstream.spark.worker_connections import cluster_for
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +36,7 @@ class BatchReader(DataSourceReader):
         end = offsets.ending(options.ending or AtEdge(LATEST), places)
         for place in places:
             if start[place] > end[place]:
-                report_data_loss(options, f"{place} is to be read from offset {start[place]} up to {end[place]}, which is before it")
+                options.report_data_loss(f"{place} is to be read from offset {start[place]} up to {end[place]}, which is before it")
         slices = split_slices(
             [Slice(place, start[place], end[place]) for place in places],
             at_least=options.min_partitions,

@@ -10,12 +10,12 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from millstream.spark.kernels.compiled import tell_if_slow
-from millstream.spark.source.options import ReadOptions
+from millstream.spark.source.read_options import ReadOptions
 from millstream.spark.source.read_plan import ReadPlan
 from millstream.spark.source.row_builder import RowBuilder
 from millstream.spark.source.slice_partition import SlicePartition
 from millstream.spark.source.slice_reader import SliceReader
-from millstream.spark.worker_clusters import cluster_for
+from millstream.spark.worker_connections import cluster_for
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,7 +16,8 @@ from millstream.errors import MillstreamError
 from millstream.spark.formats.field_formats import TypedColumn, make_format
 from millstream.spark.formats.record_buffers import ROW_CAPACITY, RecordBuffers, arrow_numbers
 from millstream.spark.kernels.record_kernel import WITH_HEADERS, WITH_KEY, WITH_VALUE
-from millstream.spark.source.read_plan import CORRUPT_COLUMNS, Field, ReadPlan
+from millstream.spark.options import Field
+from millstream.spark.source.read_plan import CORRUPT_COLUMNS, ReadPlan
 from millstream.topic_partition import TopicPartition
 
 if TYPE_CHECKING:

@@ -23,9 +23,8 @@ from millstream.errors import KafkaError, OffsetOutOfRange, UnknownTopicOrPartit
 from millstream.offset import EARLIEST, LATEST
 from millstream.spark.formats.record_buffers import RecordBuffers
 from millstream.spark.kernels.record_kernel import HEADER_SIZE, find_next_offset
-from millstream.spark.source.data_loss import report_data_loss
-from millstream.spark.source.options import ReadOptions
 from millstream.spark.source.planning import Slice
+from millstream.spark.source.read_options import ReadOptions
 from millstream.spark.source.slice_decoder import SliceDecoder
 from millstream.topic_partition import TopicPartition
 
@@ -110,8 +109,8 @@ class SliceReader:
         try:
             return self._fetch_what_is_there()
         except UnknownTopicOrPartition:
-            report_data_loss(
-                self._options, f"{self._place} is gone, with the offsets from {self._decoder.next_offset} to {self._decoder.end}"
+            self._options.report_data_loss(
+                f"{self._place} is gone, with the offsets from {self._decoder.next_offset} to {self._decoder.end}"
             )
             return None
 
@@ -151,8 +150,8 @@ class SliceReader:
         first = self._cluster.offsets({self._place: EARLIEST})[self._place].offset
         last = self._cluster.offsets({self._place: LATEST}, isolation_level=self._isolation)[self._place].offset
         if not first <= offset <= last:
-            report_data_loss(
-                self._options, f"offset {offset} of {self._place} is gone: the partition now has the offsets from {first} up to {last}"
+            self._options.report_data_loss(
+                f"offset {offset} of {self._place} is gone: the partition now has the offsets from {first} up to {last}"
             )
         if offset > last or first >= self._decoder.end:
             return False
@@ -164,8 +163,7 @@ class SliceReader:
 
     def _give_up(self, fetched: FetchedPartition) -> None:
         end = fetched.last_stable_offset if self._options.read_committed else fetched.high_watermark
-        report_data_loss(
-            self._options,
+        self._options.report_data_loss(
             f"nothing came from {self._place} at offset {self._decoder.next_offset} for {self._options.poll_timeout_ms} ms, though the "
             f"query reads up to {self._decoder.end}; the partition can be read up to {end} (see the option kafkaConsumer.pollTimeoutMs)",
         )

@@ -11,8 +11,9 @@ from millstream.client.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from millstream.client.metadata import TopicMetadata, metadata_request, read_metadata
 from millstream.errors import InvalidTopic, KafkaError, UnknownTopicOrPartition
 from millstream.offset import EARLIEST, LATEST
-from millstream.spark.source.options import ReadOptions
-from millstream.spark.source.positions import AtEdge, AtOffsets, AtTime, AtTimes, OptionError, Position
+from millstream.spark.options import OptionError
+from millstream.spark.positions import AtEdge, AtOffsets, AtTime, AtTimes, Position
+from millstream.spark.source.read_options import ReadOptions
 from millstream.topic_partition import TopicPartition
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ No topic has a space in its name. Every entry is a topic with partitions and off
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from millstream.spark.source.positions import Offsets, format_offsets, read_offsets
+from millstream.spark.positions import Offsets, format_offsets, read_offsets
 from millstream.topic_partition import TopicPartition
 
 SparkOffset = dict[str, Any]

@@ -18,16 +18,15 @@ from pyspark.sql.types import StructType
 
 from millstream.errors import UnknownTopicOrPartition
 from millstream.offset import LATEST
-from millstream.spark.source.data_loss import report_data_loss
-from millstream.spark.source.options import ReadOptions
+from millstream.spark.positions import AtEdge
 from millstream.spark.source.planning import Offsets, Slice, count_offsets, limit_offsets, split_slices
-from millstream.spark.source.positions import AtEdge
+from millstream.spark.source.read_options import ReadOptions
 from millstream.spark.source.read_plan import ReadPlan
 from millstream.spark.source.slice_partition import SlicePartition
 from millstream.spark.source.source_offsets import SourceOffsets
 from millstream.spark.source.stream_offset import NOT_BEGUN, SparkOffset, format_stream_offset, read_stream_offset
 from millstream.spark.source.told_progress import ToldProgress
-from millstream.spark.worker_clusters import cluster_for
+from millstream.spark.worker_connections import cluster_for
 from millstream.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         slices = []
         for place, offset in until.items():
             if offset < begin[place]:
-                report_data_loss(self._options, f"{place} was read up to offset {begin[place]} and now ends at {offset}")
+                self._options.report_data_loss(f"{place} was read up to offset {begin[place]} and now ends at {offset}")
             slices.append(Slice(place, begin[place], offset))
         pieces = split_slices(slices, at_least=self._options.min_partitions, at_most_records=self._options.max_records_per_partition)
         return [SlicePartition(piece) for piece in pieces]
@@ -128,14 +127,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _report_deleted(self, known: Iterable[TopicPartition], *, existing: Offsets) -> None:
         gone = sorted(set(known).difference(existing))
         if gone:
-            report_data_loss(self._options, f"{', '.join(map(str, gone))} was deleted")
+            self._options.report_data_loss(f"{', '.join(map(str, gone))} was deleted")
 
     def _begin(self, processed: Offsets, until: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Where to read each partition of `until` from: new ones from their beginning."""
         earliest = self._beginnings([place for place in until if place not in processed])
         for place, offset in earliest.items():
             if offset > 0:
-                report_data_loss(self._options, f"the new partition {place} begins at offset {offset} instead of 0")
+                self._options.report_data_loss(f"the new partition {place} begins at offset {offset} instead of 0")
         return {place: processed.get(place, earliest.get(place, end)) for place, end in until.items()}
 
     def _beginnings(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:

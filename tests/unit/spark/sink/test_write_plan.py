@@ -7,9 +7,9 @@ from pyspark.sql.types import ArrayType, BinaryType, DataType, DoubleType, Integ
 
 from millstream.client.produce import ALL_REPLICAS, LEADER_ONLY, NO_ANSWER
 from millstream.client.raw_producer import ProducerSettings
+from millstream.spark.options import WRITE, OptionError, Options
 from millstream.spark.sink.producer_options import DEFAULT_CLIENT_ID, Compression, parse_compression, parse_producer_settings
-from millstream.spark.sink.sink_options import SINK_OPTIONS, FieldPlan, SchemaError, SinkPlan, plan_sink
-from millstream.spark.source.positions import OptionError
+from millstream.spark.sink.write_plan import SchemaError, WriteField, WritePlan, plan_write
 from millstream.wire.compression import Codec
 
 SERVERS = "127.0.0.1:9092"
@@ -23,33 +23,34 @@ def columns(**types: DataType) -> StructType:
     return schema
 
 
-def plan(schema: StructType, **options: str) -> SinkPlan:
+def plan(schema: StructType, **options: str) -> WritePlan:
     """`kafka_acks` stands for `kafka.acks`."""
     given = {"kafka.bootstrap.servers": SERVERS, "topic": "t"} | {name.replace("_", "."): value for name, value in options.items()}
-    return plan_sink(given, schema)
+    return plan_write(given, schema)
 
 
 def settings(**kafka: str) -> ProducerSettings:
     parse_compression(options(**kafka))
-    return parse_producer_settings(SERVERS, options(**kafka))
+    return parse_producer_settings(options(**kafka))
 
 
-def options(**kafka: str) -> dict[str, str]:
-    return {name.replace("_", "."): value for name, value in kafka.items()}
+def options(**kafka: str) -> Options:
+    given = {f"kafka.{name.replace('_', '.')}": value for name, value in kafka.items()}
+    return Options({"kafka.bootstrap.servers": SERVERS} | given, WRITE)
 
 
 def test_every_column_is_found_whatever_its_case() -> None:
     schema = columns(Partition=IntegerType(), other=DoubleType(), VALUE=StringType(), key=BinaryType(), headers=HEADERS)
     found = plan(schema)
     assert (found.partition_column, found.headers_column, found.topic_column) == (0, 4, None)
-    assert (found.key, found.value) == (FieldPlan("binary", (3,), False), FieldPlan("binary", (2,), False))
+    assert (found.key, found.value) == (WriteField("binary", (3,), False), WriteField("binary", (2,), False))
 
 
 def test_all_other_columns_make_a_json_or_avro_value() -> None:
     schema = columns(topic=StringType(), id=LongType(), key=StringType(), name=StringType())
-    assert plan(schema, value_format="json").value == FieldPlan("json", (1, 3), True)
+    assert plan(schema, value_format="json").value == WriteField("json", (1, 3), True)
     found = plan(schema, value_format="avro", schema_registry_url="http://r:1,http://s:1", value_subject="s")
-    assert found.value == FieldPlan("avro", (1, 3), True, None, "s")
+    assert found.value == WriteField("avro", (1, 3), True, None, "s")
     assert [str(address) for address in found.registry or ()] == ["http://r:1", "http://s:1"]
 
 
@@ -65,7 +66,7 @@ def test_kafkas_options_of_a_consumer_have_no_effect_on_a_write() -> None:
 
 def test_names_of_options_are_found_whatever_their_case() -> None:
     given = {"Kafka.Bootstrap.Servers": SERVERS, "TOPIC": "t", "SkipReplayedBatches": "FALSE", "Kafka.Acks": "1"}
-    found = plan_sink(given, columns(value=StringType()))
+    found = plan_write(given, columns(value=StringType()))
     assert (found.topic, found.skips_replayed_batches, found.producer.acks) == ("t", False, LEADER_ONLY)
 
 
@@ -96,12 +97,12 @@ def test_a_wrong_column_is_named(schema: StructType, options: dict[str, str], ex
     [
         ({"topic": " "}, "option topic: it is empty"),
         ({"topik": "x"}, "option topik: there is no such option. Did you mean topic?"),
-        ({"zzz": "x"}, f"option zzz: there is no such option. A write has: {', '.join(SINK_OPTIONS)}, and kafka.*"),
+        ({"zzz": "x"}, f"option zzz: there is no such option. A write has: {', '.join(WRITE.names)}, and kafka.*"),
         ({"value_format": "xml"}, "option value.format: 'xml' is none of binary, string, json, avro"),
-        ({"value_format": "avro"}, "option schema.registry.url: the format avro needs it: where the schema registry is"),
+        ({"value_format": "avro"}, "option schema.registry.url: value.format = avro needs it: where the schema registry is"),
         ({"schema_registry_url": "r:8081"}, "option schema.registry.url: 'r:8081' is no address of a registry"),
         ({"schema_registry_url": "http://a:1,nonsense"}, "option schema.registry.url: 'nonsense' is no address of a registry"),
-        ({"use_latest_version": "maybe"}, "option use.latest.version: 'maybe' is neither true nor false"),
+        ({"use_latest_version": "maybe"}, "option use.latest.version: 'maybe' is none of true, false"),
         ({"kafka_bootstrap_servers": "a:1,nonsense"}, "option kafka.bootstrap.servers: 'nonsense' is not an address: give host:port"),
         ({"kafka_bootstrap_servers": ""}, "option kafka.bootstrap.servers: it is required"),
     ],
@@ -115,15 +116,15 @@ def test_a_wrong_option_is_named(options: dict[str, str], expected: str) -> None
 def test_a_topic_is_required_where_rows_do_not_name_it() -> None:
     given = {"kafka.bootstrap.servers": SERVERS}
     with pytest.raises(OptionError, match="option topic: it is required, because the rows have no column `topic`"):
-        plan_sink(given, columns(value=StringType()))
+        plan_write(given, columns(value=StringType()))
     with pytest.raises(SchemaError, match="the column `topic` is of type int: it has to be string"):
-        plan_sink(given, columns(value=StringType(), topic=IntegerType()))
-    assert plan_sink(given, columns(value=StringType(), topic=StringType())).topic_column == 1
+        plan_write(given, columns(value=StringType(), topic=IntegerType()))
+    assert plan_write(given, columns(value=StringType(), topic=StringType())).topic_column == 1
 
 
 def test_a_table_without_options_is_told_what_to_use_instead() -> None:
     with pytest.raises(OptionError, match="In SQL use CREATE TEMPORARY VIEW"):
-        plan_sink({}, columns(value=StringType()))
+        plan_write({}, columns(value=StringType()))
 
 
 def test_defaults_are_those_of_kafka_or_named_as_different() -> None:
@@ -157,7 +158,7 @@ def test_settings_are_taken() -> None:
         ({"compression_type": "gzip", "compression_gzip_level": "10"}, "option kafka.compression.gzip.level: 10 is above 9"),
         ({"key_serializer": "x"}, "option kafka.key.serializer: it cannot be set: key.format says how keys are written"),
         ({"transactional_id": "x"}, "option kafka.transactional.id: it cannot be set"),
-        ({"security_protocol": "SSL"}, "option kafka.security.protocol: SSL is not there yet"),
+        ({"security_protocol": "SSL"}, "option kafka.security.protocol: SSL is not possible yet: only PLAINTEXT"),
         ({"sasl_mechanism": "PLAIN"}, "option kafka.sasl.mechanism: TLS and passwords are not there yet"),
         ({"batch_size": "many"}, "option kafka.batch.size: 'many' is not a whole number"),
         ({"request_timeout_ms": "0"}, "option kafka.request.timeout.ms: 0 is not between 1 and 2147483647"),
