@@ -61,15 +61,15 @@ class MillstreamDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """For `df.write` and `INSERT INTO`."""
-        from millstream.spark.sink.writer import MillstreamWriter
+        from millstream.spark.sink.writer import BatchWriter
 
-        return MillstreamWriter(self.options, schema, overwrite=overwrite)
+        return BatchWriter(self.options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 -- Spark's name
         """For `df.writeStream`."""
-        from millstream.spark.sink.stream_writer import MillstreamStreamWriter
+        from millstream.spark.sink.writer import StreamWriter
 
-        return MillstreamStreamWriter(self.options, schema)
+        return StreamWriter(self.options, schema)
 
     def _prepare_read(self) -> "tuple[ReadOptions, ReadPlan]":
         """The options, checked, and the plan: made by whichever method is called first, and kept when Spark pickles this object."""

@@ -8,10 +8,9 @@ from pyspark.sql.types import StructType
 
 from millstream.offset import EARLIEST, LATEST
 from millstream.spark.positions import AtEdge
-from millstream.spark.source.planning import Slice, split_slices
+from millstream.spark.source.offset_ranges import OffsetRange, split_ranges
 from millstream.spark.source.read_options import ReadOptions
 from millstream.spark.source.read_plan import ReadPlan
-from millstream.spark.source.slice_partition import SlicePartition
 from millstream.spark.source.source_offsets import SourceOffsets
 from millstream.spark.worker_connections import cluster_for
 
@@ -37,14 +36,10 @@ class BatchReader(DataSourceReader):
         for place in places:
             if start[place] > end[place]:
                 options.report_data_loss(f"{place} is to be read from offset {start[place]} up to {end[place]}, which is before it")
-        slices = split_slices(
-            [Slice(place, start[place], end[place]) for place in places],
-            at_least=options.min_partitions,
-            at_most_records=options.max_records_per_partition,
-        )
-        return [SlicePartition(slice_) for slice_ in slices]
+        ranges = [OffsetRange(place, start[place], end[place]) for place in places]
+        return list(split_ranges(ranges, at_least=options.min_partitions, at_most_records=options.max_records_per_partition))
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        from millstream.spark.source.reading import read_rows  # the planning process never gets here, and does not wait for numba
+        from millstream.spark.source.partition_reader import read_rows  # the planning process never gets here, and does not wait for numba
 
         return read_rows(self._options, self._plan, self._schema, partition)

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from millstream.spark.sink.sink_progress import WrittenBatch, group_of_query
-from millstream.spark.sink.stream_writer import BatchWritten, ReplayDiffers, add_up, check_replay, tell_back
+from millstream.spark.sink.writer import BatchWritten, ReplayDiffers, add_up, check_replay, warn_of_rollback
 
 TOPICS = frozenset({"t"})
 LAST = WrittenBatch(7, 10, 99, TOPICS, turn=3)
@@ -34,8 +34,8 @@ def test_a_replay_of_other_rows_does_not(batch: WrittenBatch, is_whole: bool, to
         check_replay(batch, LAST, is_whole=is_whole)
 
 
-def test_a_checkpoint_that_went_back_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    tell_back(LAST._replace(batch_id=6, topics=frozenset()), LAST)
+def test_a_checkpoint_that_went_back_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    warn_of_rollback(LAST._replace(batch_id=6, topics=frozenset()), LAST)
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert "micro-batch 6 was written to t after 7 had been: the checkpoint was rolled back or copied" in record.getMessage()

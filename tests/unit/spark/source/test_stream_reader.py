@@ -2,7 +2,7 @@
 
 import json
 
-from millstream.spark.source.stream_offset import NOT_BEGUN, StreamOffset, format_stream_offset, read_stream_offset
+from millstream.spark.source.stream_reader import NOT_BEGUN, StreamOffset, format_stream_offset, read_stream_offset
 from millstream.topic_partition import TopicPartition
 
 A, B = TopicPartition("a", 0), TopicPartition("b.began", 11)
