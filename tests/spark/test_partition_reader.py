@@ -22,7 +22,7 @@ SIZE = 20_000
 
 
 class Interfering(Cluster):
-    """A cluster where something happens before the leader is looked up for the n-th time, or after partitions told where they begin."""
+    """A cluster where something happens before the leader is looked up for the n-th time, or after partitions said where they begin."""
 
     def __init__(self, broker: Broker, *, at_leader: Callable[[int], object] = int, at_beginning: Callable[[int], object] = int) -> None:
         super().__init__(broker.bootstrap_servers)

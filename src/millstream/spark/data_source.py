@@ -39,9 +39,9 @@ class MillstreamDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For `spark.read`."""
-        from millstream.spark.source.batch_reader import BatchReader
         from millstream.spark.source.read_options import check_batch_options
         from millstream.spark.source.read_plan import check_schema
+        from millstream.spark.source.reader import BatchReader
 
         options, plan = self._prepare_read()
         check_batch_options(options)
@@ -52,7 +52,7 @@ class MillstreamDataSource(DataSource):
         """For `spark.readStream`."""
         from millstream.spark.source.read_options import check_stream_options
         from millstream.spark.source.read_plan import check_schema
-        from millstream.spark.source.stream_reader import StreamReader
+        from millstream.spark.source.reader import StreamReader
 
         options, plan = self._prepare_read()
         check_stream_options(options)

@@ -12,16 +12,18 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from millstream.client.cluster import Cluster
-from millstream.client.raw_producer import ProducerSettings, RawProducer
+
+if TYPE_CHECKING:
+    from millstream.client.raw_producer import ProducerSettings, RawProducer
 
 _LONGEST_IDLE_S: Final = 600.0
 """A producer that was idle for longer gets a new id: brokers may have forgotten the old one."""
 
 _clusters: dict[tuple[int, str, str, int], Cluster] = {}
-_idle: dict[ProducerSettings, RawProducer] = {}
+_idle: "dict[ProducerSettings, RawProducer]" = {}
 
 
 class ConnectionSettings(Protocol):
@@ -47,8 +49,10 @@ def cluster_for(settings: ConnectionSettings) -> Cluster:
 
 
 @contextmanager
-def borrow_producer(settings: ProducerSettings) -> Iterator[RawProducer]:
+def borrow_producer(settings: "ProducerSettings") -> "Iterator[RawProducer]":
     """A producer of this process with these settings; one that comes back without an error is kept for the next task."""
+    from millstream.client.raw_producer import RawProducer  # only who writes needs it
+
     producer = _idle.pop(settings, None)
     if producer is not None and monotonic() - producer.last_used > _LONGEST_IDLE_S:
         producer.close()

@@ -1,6 +1,6 @@
 """Rows of Spark as keys, values and headers in bytes, topic by topic: what a task writes, and what a digest is made of.
 
-Nothing here makes a Python object for a row. What is wrong with a row is told with its column.
+Nothing here makes a Python object for a row. An error about a row names its column.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """The work of one task of a write: rows come as record batches of Arrow and leave as record batches of Kafka.
 
 For each batch of rows: keys and values as bytes, the partition of every row, the records appended to the open batches, the full ones sent.
-Nothing here makes a Python object for a row. Whatever is wrong with a row is told with the column and the value that it has; rows of the
+Nothing here makes a Python object for a row. An error about a row names the column and the value; rows of the
 same task that came before it may have been written by then, as with Spark's own sink.
 """
 
@@ -28,7 +28,7 @@ from millstream.wire.batch import HEADER_SIZE
 
 
 class Written(NamedTuple):
-    """What a task has written, or would have; the digest is 0 where nobody asked for it."""
+    """What a task has written, or would have; the digest is 0 where none was asked for."""
 
     row_count: int = 0
     topics: frozenset[str] = frozenset()
@@ -36,7 +36,7 @@ class Written(NamedTuple):
 
 
 def write_rows(plan: WritePlan, batches: Iterator[pa.RecordBatch], *, with_digest: bool = False) -> Written:
-    """Write all rows; they are on their topics when it returns. A task without rows talks to nobody."""
+    """Write all rows; they are on their topics when it returns. A task without rows opens no connection."""
     tell_if_slow()
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:

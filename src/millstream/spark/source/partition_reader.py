@@ -91,7 +91,7 @@ class PartitionReader:
             if (rest := decoder.finish()) is not None:
                 yield rest
         finally:
-            # An answer that nobody will read would be in the way of the next task.
+            # An answer that is not read would be in the way of the next task.
             if self._in_advance is not None:
                 self._in_advance[0].close()
 

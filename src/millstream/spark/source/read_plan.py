@@ -26,8 +26,6 @@ from pyspark.sql.types import (
 )
 
 from millstream.registry.addresses import Addresses
-from millstream.registry.client import RegistryClient
-from millstream.registry.errors import RegistryError
 from millstream.spark.options import Field, FieldOptions, OptionError
 from millstream.spark.source.read_options import COLUMNS, Mode, ReadOptions
 
@@ -152,6 +150,9 @@ def _find_schemas(name: Field, field: FieldOptions, options: ReadOptions) -> tup
             )
         subject = f"{topics[0]}-{name}"
     assert options.registry is not None, "the options were checked"
+    from millstream.registry.client import RegistryClient  # only who reads Avro needs it
+    from millstream.registry.errors import RegistryError
+
     with RegistryClient(options.registry) as registry:
         try:
             latest = registry.latest(subject)

@@ -91,7 +91,7 @@ class SourceOffsets:
 
     def _ask(self, attempt: Callable[[], T]) -> T:
         """Ask any broker. A connection of long ago may be closed by now, so there is always a second attempt; more of them, while there is
-        time, only where a broker has answered before: an address that is wrong is told at once."""
+        time, only where a broker has answered before: a wrong address is an error at once."""
         deadline = monotonic() + self._options.request_timeout_ms / 1000
         for pause_s in chain(_PAUSES_S, repeat(_PAUSES_S[-1])):
             try:

@@ -22,15 +22,15 @@ def test_a_replay_of_the_same_rows_passes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("batch", "is_whole", "told"),
+    ("batch", "is_whole", "message"),
     [
         (LAST._replace(row_count=11), True, r"7 is on t already, and now it has 11 rows where there were 10: nothing of it was written"),
         (LAST._replace(digest=98), True, r"has as many rows as then, 10, but others: .* skipReplayedBatches = false"),
         (LAST, False, r"7 was written to t by another query while this one wrote it, too: .* Stop one of them"),
     ],
 )
-def test_a_replay_of_other_rows_does_not(batch: WrittenBatch, is_whole: bool, told: str) -> None:
-    with pytest.raises(ReplayDiffers, match=told):
+def test_a_replay_of_other_rows_does_not(batch: WrittenBatch, is_whole: bool, message: str) -> None:
+    with pytest.raises(ReplayDiffers, match=message):
         check_replay(batch, LAST, is_whole=is_whole)
 
 

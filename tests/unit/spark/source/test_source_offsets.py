@@ -18,7 +18,7 @@ A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 
 
 class Answers:
-    """A cluster that answers questions about its topics as it is told, one answer after the other; the last one stays."""
+    """A cluster that gives prepared answers about its topics, one after the other; the last one stays."""
 
     def __init__(self, *answers: dict[str, int]) -> None:
         self.answers = list(answers)

@@ -1,9 +1,11 @@
-"""`spark.readStream`: how far each micro-batch reads, and what Spark keeps of that.
+"""`spark.read` (`BatchReader`) and `spark.readStream` (`StreamReader`): which offsets a query reads, and what Spark keeps of that.
 
-Spark keeps the offsets in its checkpoint and asks, before each micro-batch, how far the next one may go: `latestOffset(start, limit)`.
-`start` is what has been processed, and Spark asks once more after the last micro-batch of an AvailableNow run, which it never commits: so
-the progress for `group.id` is committed from there. Partitions that appear while the query runs are read from their beginning; those that
-disappear are lost data.
+The offsets of a batch are fixed when it is planned, on the driver, and read by tasks.
+
+Spark keeps the offsets of a stream in its checkpoint and asks, before each micro-batch, how far the next one may go: `latestOffset(start,
+limit)`. `start` is what has been processed, and Spark asks once more after the last micro-batch of an AvailableNow run, which it never
+commits: so the progress for `group.id` is committed from there. Partitions that appear while the query runs are read from their beginning;
+those that disappear are lost data.
 
 AvailableNow reads up to where the partitions ended when the run began, in micro-batches that keep to the limit.
 
@@ -24,12 +26,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from millstream.errors import UnknownTopicOrPartition
-from millstream.offset import LATEST
+from millstream.offset import EARLIEST, LATEST
 from millstream.spark.group_progress import ReportedProgress
 from millstream.spark.positions import AtEdge, Offsets, format_offsets, read_offsets
 from millstream.spark.source.offset_ranges import OffsetRange, count_offsets, limit_offsets, split_ranges
@@ -47,6 +49,33 @@ SparkOffset = dict[str, Any]
 NOT_BEGUN: Final[SparkOffset] = {"not begun": {}}
 _BEGAN_AT: Final = "began at"
 _OF_TOPIC: Final = f" {_BEGAN_AT}"
+
+
+class BatchReader(DataSourceReader):
+    """Reads what lies between two positions."""
+
+    def __init__(self, options: ReadOptions, plan: ReadPlan, schema: StructType) -> None:
+        self._options = options
+        self._plan = plan
+        self._schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        """One task per partition, or as many as the options ask for."""
+        options = self._options
+        offsets = SourceOffsets(cluster_for(options), options)
+        places = offsets.partitions()
+        start = offsets.starting(options.starting or AtEdge(EARLIEST), places)
+        end = offsets.ending(options.ending or AtEdge(LATEST), places)
+        for place in places:
+            if start[place] > end[place]:
+                options.report_data_loss(f"{place} is to be read from offset {start[place]} up to {end[place]}, which is before it")
+        ranges = [OffsetRange(place, start[place], end[place]) for place in places]
+        return list(split_ranges(ranges, at_least=options.min_partitions, at_most_records=options.max_records_per_partition))
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        from millstream.spark.source.partition_reader import read_rows  # the planning process never gets here, and does not wait for numba
+
+        return read_rows(self._options, self._plan, self._schema, partition)
 
 
 class StreamOffset(NamedTuple):
