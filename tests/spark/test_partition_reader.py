@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from millstream.arrow.kernels.record_kernel import WITH_VALUE
 from millstream.client.cluster import Cluster
 from millstream.client.list_offsets import OffsetAndTime
 from millstream.offset import EARLIEST
-from millstream.spark.kernels.record_kernel import WITH_VALUE
 from millstream.spark.source.offset_ranges import OffsetRange
 from millstream.spark.source.partition_reader import PartitionReader
 from millstream.spark.source.read_options import DataLoss, parse_read_options

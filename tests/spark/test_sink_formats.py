@@ -15,9 +15,9 @@ from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from millstream.arrow.avro.encoding import AvroMismatch
+from millstream.arrow.avro.field import SchemaUnavailable
 from millstream.registry.client import RegistryClient
-from millstream.spark.formats.avro_encoding import AvroMismatch
-from millstream.spark.formats.avro_field import SchemaUnavailable
 from millstream.spark.sink.task_writer import write_rows
 from millstream.spark.sink.write_plan import plan_write
 from tests.brokers import Broker

@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from millstream.arrow.binary_columns import Rows, binary_column, no_headers, null_column
+from millstream.arrow.kernels.batch_kernels import row_sizes
 from millstream.client.delivery import DeliveryFailed
 from millstream.client.errors import BrokerUnavailable
 from millstream.client.raw_producer import ProducerSettings, RawProducer
-from millstream.spark.formats.binary_columns import Rows, binary_column, no_headers, null_column
-from millstream.spark.kernels.batch_kernels import row_sizes
 from millstream.spark.sink.batch_encoding import BatchPacker, OpenBatch
 from millstream.spark.sink.producer_options import Compression
 from millstream.spark.worker_connections import borrow_producer

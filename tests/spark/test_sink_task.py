@@ -8,9 +8,10 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from millstream.arrow.field_encoding import ColumnMismatch
 from millstream.client.delivery import DeliveryFailed
 from millstream.spark.sink.task_writer import Written, digest_rows, write_rows
-from millstream.spark.sink.write_plan import SchemaError, plan_write
+from millstream.spark.sink.write_plan import plan_write
 from tests.brokers import Broker, StartBroker
 from tests.spark.read_back import ends, read_with_confluent, read_with_kafka_python
 from tests.topics import create_topic
@@ -137,7 +138,7 @@ def test_the_format_string_writes_what_has_one_text(broker: Broker, value: pa.Ar
 
 
 def test_the_format_string_refuses_what_has_many(broker: Broker) -> None:
-    with pytest.raises(SchemaError, match=r"value.format string does not take double: cast the column to a string in Spark"):
+    with pytest.raises(ColumnMismatch, match=r"value.format string does not take double: cast the column to a string in Spark"):
         save(broker, pa.table({"value": [1.5]}), topic=create_topic(broker), value_format="string")
 
 

@@ -112,7 +112,7 @@ class AvroSerializer:
         headers = None if context is None or isinstance(context, str) else context.headers
         name = KEY_HEADER if self._is_key else VALUE_HEADER
         if target.header is None:
-            raise SerializationFailed("The registry told no GUID, so the schema cannot be named in a header.")
+            raise SerializationFailed("The registry gave no GUID, so the schema cannot be named in a header.")
         if isinstance(headers, dict):
             headers[name] = target.header
         elif isinstance(headers, MutableSequence):

@@ -9,13 +9,12 @@ import difflib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, TypeVar, get_args
+from typing import Final, TypeVar, get_args
 
+from millstream.arrow.columns import Field, Format
 from millstream.errors import UsageError
 from millstream.registry.addresses import Addresses, parse_addresses
 
-Field = Literal["key", "value"]
-Format = Literal["binary", "string", "json", "avro"]
 Word = TypeVar("Word", bound=str)
 
 SERVERS: Final = "kafka.bootstrap.servers"

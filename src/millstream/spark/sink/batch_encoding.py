@@ -14,9 +14,9 @@ from typing import Final
 import numpy as np
 from crc32c import crc32c
 
+from millstream.arrow.binary_columns import Bytes, Offsets, Rows
+from millstream.arrow.kernels.batch_kernels import first_record_size, group_rows, write_records
 from millstream.buffer import Buffer
-from millstream.spark.formats.binary_columns import Bytes, Offsets, Rows
-from millstream.spark.kernels.batch_kernels import first_record_size, group_rows, write_records
 from millstream.spark.sink.producer_options import Compression
 from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import CRC_START, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC

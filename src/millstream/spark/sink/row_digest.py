@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from millstream.spark.formats.binary_columns import BinaryColumn, Offsets, Rows
-from millstream.spark.kernels.compiled import Number, compiled, numba
-from millstream.spark.kernels.raw_memory import load_byte, load_long
+from millstream.arrow.binary_columns import BinaryColumn, Offsets, Rows
+from millstream.arrow.kernels.compiled import Number, compiled, numba
+from millstream.arrow.kernels.raw_memory import load_byte, load_long
 from millstream.spark.sink.partitioner import NO_PARTITION
 
 _MULTIPLIER: Final = 0x5851F42D4C957F2D

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from millstream.arrow.binary_columns import Offsets, null_column
+from millstream.arrow.kernels.batch_kernels import first_record_size, row_sizes
+from millstream.arrow.kernels.compiled import warn_if_slow
 from millstream.client.delivery import DeliveryFailed
 from millstream.client.metadata import NO_LEADER
 from millstream.client.raw_producer import RawProducer
-from millstream.spark.formats.binary_columns import Offsets, null_column
-from millstream.spark.kernels.batch_kernels import first_record_size, row_sizes
-from millstream.spark.kernels.compiled import tell_if_slow
 from millstream.spark.sink.batch_encoding import BatchPacker, Packed
 from millstream.spark.sink.partitioner import Partitioner, PartitionOutOfRange
 from millstream.spark.sink.row_digest import RowsDigest
@@ -37,7 +37,7 @@ class Written(NamedTuple):
 
 def write_rows(plan: WritePlan, batches: Iterator[pa.RecordBatch], *, with_digest: bool = False) -> Written:
     """Write all rows; they are on their topics when it returns. A task without rows opens no connection."""
-    tell_if_slow()
+    warn_if_slow()
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
         return Written()
@@ -51,7 +51,7 @@ def write_rows(plan: WritePlan, batches: Iterator[pa.RecordBatch], *, with_diges
 
 def digest_rows(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> Written:
     """What `write_rows` would have written, without writing it."""
-    tell_if_slow()
+    warn_if_slow()
     encoder, digest, topics = RowEncoder(plan), RowsDigest(), set()
     for batch in batches:
         for part in encoder.encode(batch):

@@ -12,10 +12,11 @@ from typing import Final
 
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructField, StructType
 
+from millstream.arrow.columns import Field, FieldColumns
 from millstream.client.raw_producer import ProducerSettings
 from millstream.errors import UsageError
 from millstream.registry.addresses import Addresses
-from millstream.spark.options import WRITE, Field, Format, OptionError, Options
+from millstream.spark.options import WRITE, OptionError, Options
 from millstream.spark.sink.producer_options import Compression, parse_compression, parse_producer_settings
 
 _SPECIAL: Final = ("key", "value", "headers", "topic", "partition")
@@ -27,18 +28,6 @@ class SchemaError(UsageError):
 
 
 @dataclass(frozen=True, slots=True)
-class WriteField:
-    """Where keys or values come from: one column, or several as a record; how they are written; and, for Avro, by which schema."""
-
-    format: Format
-    columns: tuple[int, ...]
-    is_record: bool
-    """Whether the columns make a record together; otherwise there is one of them, or none."""
-    schema: str | None = None
-    subject: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class WritePlan:
     """Everything a write was asked for, checked against the schema of its rows; columns are positions in it."""
 
@@ -47,8 +36,8 @@ class WritePlan:
     ignores_keys: bool
     schema: StructType
     topic: str | None
-    key: WriteField
-    value: WriteField
+    key: FieldColumns
+    value: FieldColumns
     topic_column: int | None
     partition_column: int | None
     headers_column: int | None
@@ -109,22 +98,22 @@ def _topic(options: Options, columns: Mapping[str, int], schema: StructType) -> 
     return None
 
 
-def _plan_field(name: Field, options: Options, columns: Mapping[str, int], schema: StructType) -> WriteField:
+def _plan_field(name: Field, options: Options, columns: Mapping[str, int], schema: StructType) -> FieldColumns:
     field = options.field(name)
     position = columns.get(name)
     if field.format == "avro":
-        return WriteField("avro", *_sources(name, position, columns, schema), field.schema, field.subject)
+        return FieldColumns("avro", *_sources(name, position, columns, schema), field.schema, field.subject)
     if field.format == "json":
-        return WriteField("json", *_sources(name, position, columns, schema))
+        return FieldColumns("json", *_sources(name, position, columns, schema))
     if position is None:
         if name == "value":
             raise SchemaError(
                 "the rows have no column `value`: name one so, or set value.format to json or avro to write all columns as one value"
             )
-        return WriteField("binary", (), is_record=False)
+        return FieldColumns("binary", (), is_record=False)
     if field.format == "binary":
         _check_type(schema, position, (StringType, BinaryType), "string or binary", hint=f", or set {name}.format to string, json or avro")
-    return WriteField(field.format, (position,), is_record=False)
+    return FieldColumns(field.format, (position,), is_record=False)
 
 
 def _sources(name: Field, position: int | None, columns: Mapping[str, int], schema: StructType) -> tuple[tuple[int, ...], bool]:

@@ -16,8 +16,16 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from pyspark.sql.datasource import InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from millstream.arrow.columns import Field
+from millstream.arrow.field_decoding import FieldFormat, make_format
+from millstream.arrow.kernels.compiled import warn_if_slow
+from millstream.arrow.kernels.record_kernel import HEADER_SIZE, find_next_offset
+from millstream.arrow.record_buffers import RecordBuffers
+from millstream.arrow.row_builder import RowBuilder
+from millstream.arrow.slice_decoder import SliceDecoder
 from millstream.client.cluster import Cluster
 from millstream.client.connection import Connection
 from millstream.client.conversation import Pending
@@ -25,20 +33,16 @@ from millstream.client.errors import BrokerUnavailable
 from millstream.client.fetch import READ_COMMITTED, READ_UNCOMMITTED, FetchAnswer, FetchedPartition, FetchFrom, FetchRequest
 from millstream.errors import KafkaError, OffsetOutOfRange, UnknownTopicOrPartition
 from millstream.offset import EARLIEST, LATEST
-from millstream.spark.formats.record_buffers import RecordBuffers
-from millstream.spark.kernels.compiled import tell_if_slow
-from millstream.spark.kernels.record_kernel import HEADER_SIZE, find_next_offset
 from millstream.spark.source.offset_ranges import OffsetRange
 from millstream.spark.source.read_options import ReadOptions
 from millstream.spark.source.read_plan import ReadPlan
-from millstream.spark.source.row_builder import RowBuilder
-from millstream.spark.source.slice_decoder import SliceDecoder
 from millstream.spark.worker_connections import cluster_for
 from millstream.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_FIELDS: Final[tuple[Field, ...]] = ("key", "value")
 _MAX_WAIT_MS: Final = 500
 _PAUSE_S: Final = 0.1
 _MOST_FETCH_BYTES: Final = 1 << 30
@@ -53,10 +57,20 @@ def read_rows(options: ReadOptions, plan: ReadPlan, schema: StructType, partitio
     if type(partition) is InputPartition:
         return
     assert isinstance(partition, OffsetRange), "driver and worker have the same millstream"
-    tell_if_slow()
-    builder = RowBuilder(plan, schema, partition.place)
+    warn_if_slow()
+    columns = to_arrow_schema(schema, timezone="UTC")
+    builder = RowBuilder(columns, partition.place, formats=_formats(plan, columns), mode=plan.mode)
     for records in PartitionReader(cluster_for(options), options, partition, wanted=builder.wanted).read():
         yield builder.build(records)
+
+
+def _formats(plan: ReadPlan, columns: "pa.Schema") -> dict[Field, FieldFormat]:
+    formats: dict[Field, FieldFormat] = {}
+    for name in _FIELDS:
+        if name in columns.names:
+            field, kind = plan.field(name), columns.field(name).type
+            formats[name] = make_format(field.options.format, kind, schemas=field.avro, registry=plan.registry)
+    return formats
 
 
 class PartitionReader:

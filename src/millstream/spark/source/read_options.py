@@ -7,12 +7,13 @@ the others tune the Java client and have no effect.
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, get_args
+from typing import Final, get_args
 
+from millstream.arrow.columns import Field, Mode
 from millstream.errors import MillstreamError
 from millstream.offset import EARLIEST, LATEST
 from millstream.registry.addresses import Addresses
-from millstream.spark.options import READ, Field, FieldOptions, OptionError, Options
+from millstream.spark.options import READ, FieldOptions, OptionError, Options
 from millstream.spark.positions import (
     AtEdge,
     AtOffsets,
@@ -24,8 +25,6 @@ from millstream.spark.positions import (
 from millstream.spark.topic_selection import TopicSelection, parse_selection
 
 logger = logging.getLogger(__name__)
-
-Mode = Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"]
 
 COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 DEFAULT_FETCH_BYTES: Final = 4 * 1024 * 1024

@@ -25,12 +25,12 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from millstream.arrow.columns import CORRUPT_COLUMNS, Field, Mode
 from millstream.registry.addresses import Addresses
-from millstream.spark.options import Field, FieldOptions, OptionError
-from millstream.spark.source.read_options import COLUMNS, Mode, ReadOptions
+from millstream.spark.options import FieldOptions, OptionError
+from millstream.spark.source.read_options import COLUMNS, ReadOptions
 
 HEADERS: Final = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
-CORRUPT_COLUMNS: Final[dict[str, Field]] = {"corrupt_key": "key", "corrupt_value": "value"}
 _COLUMNS: Final = (*COLUMNS, *CORRUPT_COLUMNS)
 _PLAIN: Final[dict[str, DataType]] = {
     "topic": StringType(),
@@ -101,9 +101,11 @@ def field_type(plan: ReadField) -> DataType | str:
         case "json":
             return f"STRUCT<{plan.options.schema}>"
         case "avro":
-            from millstream.spark.formats.avro_spark_types import spark_type  # only who reads Avro needs it
+            from pyspark.sql.pandas.types import from_arrow_type  # only who reads Avro needs Arrow here
 
-            return spark_type(plan.avro)
+            from millstream.arrow.avro.column_types import arrow_type, parse_avro
+
+            return from_arrow_type(arrow_type(parse_avro(plan.avro)))
 
 
 def check_schema(schema: StructType, plan: ReadPlan) -> None:
@@ -128,12 +130,11 @@ def _plan_field(name: Field, options: ReadOptions) -> ReadField:
     field: FieldOptions = getattr(options, name)
     if field.format != "avro":
         return ReadField(field)
-    from millstream.spark.formats.avro_spark_types import spark_type  # only who reads Avro needs it
-    from millstream.spark.formats.avro_type import BadSchema
+    from millstream.arrow.avro.column_types import BadSchema, arrow_type, parse_avro  # only who reads Avro needs it
 
     schemas = (field.schema,) if field.schema is not None else _find_schemas(name, field, options)
     try:
-        spark_type(schemas)
+        arrow_type(parse_avro(schemas))
     except BadSchema as error:
         where = f"{name}.schema" if field.schema is not None else f"{name}.subject"
         raise OptionError(where, f"the schema cannot be read with: {error}") from None

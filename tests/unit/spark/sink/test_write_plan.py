@@ -3,9 +3,10 @@
 import pytest
 from pyspark.sql.types import ArrayType, BinaryType, DataType, DoubleType, IntegerType, LongType, StringType, StructType
 
+from millstream.arrow.columns import FieldColumns
 from millstream.client.produce import LEADER_ONLY
 from millstream.spark.options import WRITE, OptionError
-from millstream.spark.sink.write_plan import SchemaError, WriteField, WritePlan, plan_write
+from millstream.spark.sink.write_plan import SchemaError, WritePlan, plan_write
 
 SERVERS = "127.0.0.1:9092"
 HEADERS = ArrayType(StructType().add("key", StringType()).add("value", BinaryType()))
@@ -28,14 +29,14 @@ def test_every_column_is_found_whatever_its_case() -> None:
     schema = columns(Partition=IntegerType(), other=DoubleType(), VALUE=StringType(), key=BinaryType(), headers=HEADERS)
     found = plan(schema)
     assert (found.partition_column, found.headers_column, found.topic_column) == (0, 4, None)
-    assert (found.key, found.value) == (WriteField("binary", (3,), False), WriteField("binary", (2,), False))
+    assert (found.key, found.value) == (FieldColumns("binary", (3,), False), FieldColumns("binary", (2,), False))
 
 
 def test_all_other_columns_make_a_json_or_avro_value() -> None:
     schema = columns(topic=StringType(), id=LongType(), key=StringType(), name=StringType())
-    assert plan(schema, value_format="json").value == WriteField("json", (1, 3), True)
+    assert plan(schema, value_format="json").value == FieldColumns("json", (1, 3), True)
     found = plan(schema, value_format="avro", schema_registry_url="http://r:1,http://s:1", value_subject="s")
-    assert found.value == WriteField("avro", (1, 3), True, None, "s")
+    assert found.value == FieldColumns("avro", (1, 3), True, None, "s")
     assert [str(address) for address in found.registry or ()] == ["http://r:1", "http://s:1"]
 
 
