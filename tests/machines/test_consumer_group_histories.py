@@ -119,7 +119,8 @@ class Histories(RuleBasedStateMachine):
         wanted = {name for client in self.clients for name in self._wanted(client) if name in self.counts}
         assert read == Counter((name, number) for name in wanted for number in range(self.counts[name]))
         assert set(target) <= {client.member_id for client in self.clients}
-        if len({self._wanted(client) for client in self.clients}) == 1 and self.script.group.assignor_name == "uniform":
+        assignor = self.script.group.describe_consumer()["assignor_name"]
+        if len({self._wanted(client) for client in self.clients}) == 1 and assignor == "uniform":
             sizes = [len(client.owned) for client in self.clients]
             assert max(sizes) - min(sizes) <= 1
 

@@ -25,7 +25,7 @@ from millstream.groups.commands import (
     TopicOffsets,
 )
 from millstream.groups.consumer.group import ConsumerGroup
-from millstream.groups.coordinator import GroupCoordinator
+from millstream.groups.shard import GroupCoordinatorShard
 from tests.machines.consumer_group_script import snapshot
 from tests.machines.migration_script import MigrationScript, assignment, subscription
 
@@ -36,7 +36,7 @@ ASSIGNMENTS = (assignment(("t", 0)), assignment(("t", 1), ("t", 2)), assignment(
 LARGE_STEPS_MS = (1, 1_000, 11_000, 31_000, 46_000)
 
 
-def remembered(coordinator: GroupCoordinator) -> object:
+def remembered(coordinator: GroupCoordinatorShard) -> object:
     """What the log has to know of the group: of a classic one that is between two generations only that it is classic."""
     group = coordinator._groups.get("g")
     if isinstance(group, ConsumerGroup):
@@ -44,7 +44,7 @@ def remembered(coordinator: GroupCoordinator) -> object:
     if not isinstance(group, ClassicGroup) or group.state != "Stable":
         return "classic or nothing"
     members = sorted((member.member_id, member.instance_id or "", member.assignment) for member in group.roster)
-    return group.generation_id, group.protocol_name, group.roster.leader, members
+    return group.generation.generation_id, group.generation.protocol_name, group.roster.leader, members
 
 
 class Requests:
@@ -61,7 +61,9 @@ class Requests:
         group = self.script.coordinator._groups.get("g")
         if isinstance(group, ConsumerGroup):
             return [(one.member_id, one.current.member_epoch, one.metadata.instance_id) for one in group._state.members.values()]
-        return [(one.member_id, group.generation_id, one.instance_id) for one in group.roster] if isinstance(group, ClassicGroup) else []
+        if isinstance(group, ClassicGroup):
+            return [(one.member_id, group.generation.generation_id, one.instance_id) for one in group.roster]
+        return []
 
     def step(self) -> None:
         """A request, or something that happens to the broker."""
@@ -143,7 +145,7 @@ class Requests:
 def test_every_request_is_answered_once_and_every_step_is_in_the_log(seed: int) -> None:
     requests = Requests(seed)
     script = requests.script
-    replayed, read = GroupCoordinator(script.settings, consumer_group=ConsumerGroup), 0
+    replayed, read = GroupCoordinatorShard(script.settings), 0
     for _ in range(STEPS):
         requests.step()
         for record in script.log[read:]:

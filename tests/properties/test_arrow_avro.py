@@ -340,6 +340,13 @@ def test_numbers_and_text_are_promoted_as_fastavro_promotes_them(old: str, new: 
     assert value == (float(expected) if new == "double" else expected)
 
 
+@pytest.mark.parametrize("aliases", [[], ["a"], ["c", "a"]])
+def test_a_field_that_the_writer_has_is_not_read_from_an_alias(aliases: list[str]) -> None:
+    content = encode(record(field("a", "int"), field("b", "int")), {"a": 1, "b": 2})
+    reader = record(field("b", "int", aliases=aliases))
+    assert read_columns([content], record(field("a", "int"), field("b", "int")), reader) == ([{"b": 2}], [0])
+
+
 @pytest.mark.parametrize("count_of_items", [2**20, 2**40, 2**62, -(2**62), -(2**63)])
 @pytest.mark.parametrize("items", ["null", record(name="empty"), "int", "string"])
 def test_a_few_bytes_that_promise_many_items_are_refused_at_once(items: Schema, count_of_items: int) -> None:

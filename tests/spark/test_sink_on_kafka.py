@@ -46,7 +46,7 @@ def test_kafka_takes_batches_of_every_codec(kafka: Broker, codec: str) -> None:
 def test_kafka_recognises_what_is_sent_again(kafka: Broker) -> None:
     topic = create_topic(kafka, partitions=3)
     generator = random.Random(2)
-    breaks = Breaks(sends=set(generator.sample(range(5, 60), 6)), receives=set(generator.sample(range(8, 90), 8)))
+    breaks = Breaks(sends=set(generator.sample(range(5, 60), 6)), receives=set(generator.sample(range(4, 30), 8)))
     producer = RawProducer(settings_for(kafka), open_socket=breaks.open)
     write(producer, topic, numbered(6_000))
     producer.close()

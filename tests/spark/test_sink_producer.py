@@ -80,7 +80,7 @@ def numbered(count: int) -> list[bytes]:
 def test_nothing_is_lost_or_doubled_when_connections_break(broker: Broker, seed: int) -> None:
     topic = create_topic(broker, partitions=PARTITIONS)
     generator = random.Random(seed)
-    breaks = Breaks(sends=set(generator.sample(range(5, 60), 6)), receives=set(generator.sample(range(8, 90), 8)))
+    breaks = Breaks(sends=set(generator.sample(range(5, 60), 6)), receives=set(generator.sample(range(4, 30), 8)))
     values = numbered(6_000)
     producer = RawProducer(settings_for(broker), open_socket=breaks.open)
     write(producer, topic, values)
@@ -182,7 +182,7 @@ def test_a_broker_that_stays_away_ends_the_wait_with_the_reason(start_broker: St
 
 def test_no_retry_is_made_when_none_is_allowed(broker: Broker) -> None:
     topic = create_topic(broker)
-    breaks = Breaks(receives={9})
+    breaks = Breaks(receives={4})
     producer = RawProducer(settings_for(broker, is_idempotent=False, retries=0), open_socket=breaks.open)
     with pytest.raises(DeliveryFailed, match=r"no retry is left: the connection to .* broke"):
         write(producer, topic, numbered(2_000), partitions=1)

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Bytes = npt.NDArray[np.uint8]
-Offsets = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+from millstream.arrow.kernels.compiled import Bytes, Flags, Ints
+
+Offsets = Ints
 
 _NO_BYTES: Bytes = np.zeros(0, dtype=np.uint8)
 

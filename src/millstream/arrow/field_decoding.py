@@ -4,25 +4,23 @@ A format gets the bytes of many records at once and gives an Arrow array with as
 becomes of those is not its business. A null is not broken: it stays a null.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from millstream.arrow.binary_columns import BinaryColumn
 from millstream.arrow.columns import Format
+from millstream.arrow.kernels.compiled import Flags
 from millstream.registry.addresses import Addresses
-
-Bytes = npt.NDArray[np.uint8]
 
 
 class TypedColumn(NamedTuple):
-    """An Arrow array; where `broken` is 1 the entry is a null and `explain(row)` says why. None: nothing is broken."""
+    """An Arrow array; where it is `broken` the entry is a null and `explain(row)` says why. None: nothing is broken."""
 
     array: pa.Array
-    broken: Bytes | None = None
+    broken: Flags | None = None
     explain: Callable[[int], str] = str
 
 
@@ -81,6 +79,13 @@ def make_format(name: Format, kind: pa.DataType, *, schemas: Sequence[str] = (),
             return avro_format(schemas, registry, kind)
 
 
+def broken_column(array: pa.Array, problems: Mapping[int, str]) -> TypedColumn:
+    """A column with the problems of some of its rows."""
+    broken = np.zeros(len(array), np.bool_)
+    broken[list(problems)] = True
+    return TypedColumn(array, broken, lambda row: problems[row])
+
+
 def _read_one_by_one(column: BinaryColumn) -> TypedColumn:
     """The slow way, for the few chunks that have a broken text."""
     problems: dict[int, str] = {}
@@ -91,6 +96,4 @@ def _read_one_by_one(column: BinaryColumn) -> TypedColumn:
         except UnicodeDecodeError as error:
             texts.append(None)
             problems[row] = f"it is not UTF-8: {error.reason} at byte {error.start}"
-    broken = np.zeros(len(texts), np.uint8)
-    broken[list(problems)] = 1
-    return TypedColumn(pa.array(texts, pa.string()), broken, lambda row: problems[row])
+    return broken_column(pa.array(texts, pa.string()), problems)

@@ -23,12 +23,11 @@ from datetime import UTC, date, datetime
 from decimal import Context, Decimal, Inexact, InvalidOperation
 from typing import Any, Final, Self
 
-import numpy as np
 import pyarrow as pa
 
 from millstream.arrow.binary_columns import BinaryColumn
 from millstream.arrow.columns import Format
-from millstream.arrow.field_decoding import TypedColumn
+from millstream.arrow.field_decoding import TypedColumn, broken_column
 
 Convert = Callable[[Any], Any]
 
@@ -43,7 +42,7 @@ class JsonFormat:
 
     name: Format = "json"
 
-    def __init__(self, kind: "pa.DataType") -> None:
+    def __init__(self, kind: pa.DataType) -> None:
         self._kind = kind
         self._convert = _converter(kind)
         self._parse = json.JSONDecoder(parse_float=_Number, parse_constant=_refuse_constant).decode
@@ -56,11 +55,7 @@ class JsonFormat:
         except _REFUSALS:
             _each(lambda value: pa.array([value], self._kind), values, problems)
             array = pa.array([None if row in problems else value for row, value in enumerate(values)], self._kind)
-        if not problems:
-            return TypedColumn(array)
-        broken = np.zeros(len(values), np.uint8)
-        broken[list(problems)] = 1
-        return TypedColumn(array, broken, lambda row: problems[row])
+        return broken_column(array, problems) if problems else TypedColumn(array)
 
     def _read_one(self, content: bytes) -> Any:
         value = self._parse(content.decode())
@@ -93,7 +88,7 @@ def _each(convert: Convert, values: list[Any], problems: dict[int, str]) -> list
     return converted
 
 
-def _converter(kind: "pa.DataType", *, nullable: bool = True) -> Convert:
+def _converter(kind: pa.DataType, *, nullable: bool = True) -> Convert:
     """What turns a parsed value into one that Arrow takes for the type; raises one of `_REFUSALS`. Nulls pass where the type takes them."""
     convert = _converter_of_some(kind)
     if nullable:
@@ -107,7 +102,7 @@ def _converter(kind: "pa.DataType", *, nullable: bool = True) -> Convert:
     return convert_some
 
 
-def _converter_of_some(kind: "pa.DataType") -> Convert:
+def _converter_of_some(kind: pa.DataType) -> Convert:
     types = pa.types
     if types.is_struct(kind):
         return _struct([(field.name, _converter(field.type, nullable=field.nullable)) for field in kind])

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.arrow.binary_columns import BinaryColumn, Bytes, Offsets, binary_column, null_flags
+from millstream.arrow.binary_columns import BinaryColumn, Offsets, binary_column, null_flags
 from millstream.arrow.columns import FieldColumns
 from millstream.arrow.field_encoding import ColumnMismatch, column_of
-from millstream.arrow.kernels.compiled import compiled
+from millstream.arrow.kernels.compiled import Bytes, compiled
 from millstream.arrow.row_bytes import RowBytes, fill, from_column, group, join, only, to_column
 
 _COMMA = ord(",")

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from millstream.arrow.binary_columns import BinaryColumn, Flags, validity
+from millstream.arrow.binary_columns import BinaryColumn, validity
+from millstream.arrow.kernels.compiled import Bytes, Ends, Flags, Ints
 from millstream.arrow.kernels.record_kernel import (
     COUNTER_COUNT,
     HEADER_KEY_BYTES,
@@ -32,10 +32,6 @@ from millstream.arrow.kernels.record_kernel import (
     decode_records,
 )
 from millstream.errors import CorruptMessage
-
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
-Ends = npt.NDArray[np.int32]
 
 ROW_CAPACITY: Final = 65_536
 BYTE_CAPACITY: Final = 8 * 1024 * 1024
@@ -122,7 +118,7 @@ class RecordBuffers:
         """For each record whether its time is its producer's (0) or the broker's (1)."""
         return self._records.timestamp_types[: self.rows]
 
-    def headers(self, kind: "pa.DataType") -> "pa.Array":
+    def headers(self, kind: pa.DataType) -> pa.Array:
         """The headers, as a list of that type; a record without headers has a null, as in Spark's own connector."""
         count = int(self._counters[HEADERS])
         no_nulls = np.zeros(count, np.bool_)
@@ -142,7 +138,7 @@ class RecordBuffers:
         return BinaryColumn(offsets[: self.rows + 1], data[: self._counters[size]], is_null[: self.rows])
 
 
-def arrow_numbers(numbers: "npt.NDArray[np.signedinteger]", kind: "pa.DataType") -> "pa.Array":
+def arrow_numbers(numbers: Ints | Ends, kind: pa.DataType) -> pa.Array:
     """An Arrow array of numbers, sharing their bytes."""
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
 
@@ -153,7 +149,7 @@ def _offsets(rows: int) -> Ends:
     return offsets
 
 
-def _as_text(names: BinaryColumn) -> "pa.Array":
+def _as_text(names: BinaryColumn) -> pa.Array:
     """Names of headers; bytes that are not UTF-8 are replaced, as Java's clients replace them."""
     text = names.to_arrow(pa.string())
     try:

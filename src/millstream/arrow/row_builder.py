@@ -7,7 +7,6 @@ values that are not what their format says.
 from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -49,8 +48,7 @@ class RowBuilder:
         arrays = [self._array(name, records, typed) for name in self._schema.names]
         batch = pa.RecordBatch.from_arrays(arrays, schema=self._schema)
         if broken and self._mode == "DROPMALFORMED":
-            keep = np.bitwise_or.reduce(list(broken.values())) == 0
-            batch = batch.filter(pa.array(keep))
+            batch = batch.filter(pa.array(~np.logical_or.reduce(list(broken.values()))))
         return batch
 
     def _array(self, name: str, records: RecordBuffers, typed: dict[Field, TypedColumn]) -> pa.Array:
@@ -86,7 +84,7 @@ class RowBuilder:
         if broken is None:
             return pa.nulls(records.rows, pa.binary())
         raw = _field(records, field).to_arrow()
-        return pc.if_else(pa.array(broken.astype(bool)), raw, pa.scalar(None, pa.binary()))
+        return pc.if_else(pa.array(broken), raw, pa.scalar(None, pa.binary()))
 
     def _complain(self, records: RecordBuffers, typed: dict[Field, TypedColumn]) -> None:
         for field, column in typed.items():
@@ -105,5 +103,4 @@ def _field(records: RecordBuffers, field: Field) -> BinaryColumn:
 def _repeat_text(text: str, count: int) -> pa.Array:
     encoded = np.frombuffer(text.encode(), np.uint8)
     offsets = np.arange(count + 1, dtype=np.int32) * np.int32(len(encoded))
-    data: npt.NDArray[np.uint8] = np.tile(encoded, count)
-    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    return pa.Array.from_buffers(pa.string(), count, [None, pa.py_buffer(offsets), pa.py_buffer(np.tile(encoded, count))])

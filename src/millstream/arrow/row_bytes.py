@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from millstream.arrow.binary_columns import BinaryColumn, Bytes, Flags, Offsets
-from millstream.arrow.kernels.compiled import compiled
+from millstream.arrow.binary_columns import BinaryColumn, Offsets
+from millstream.arrow.kernels.compiled import Bytes, Flags, compiled
 from millstream.arrow.kernels.raw_memory import copy_bytes
 
 

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
-from crc32c import crc32c
 
+from millstream.arrow.kernels.compiled import Bytes, Ints
 from millstream.arrow.kernels.record_kernel import (
     ATTRIBUTES,
     BASE_OFFSET,
@@ -35,9 +34,8 @@ from millstream.errors import CorruptMessage, KafkaError
 from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import CODEC_MASK, CONTROL, CRC_START, TRANSACTIONAL
 from millstream.wire.compression import codec_of, decompress
+from millstream.wire.crc32c import crc32c
 
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
 AbortedTransactions = Sequence[tuple[int, int]]
 
 _BATCHES_AT_ONCE: Final = 4096

@@ -14,18 +14,17 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic, sleep
-from typing import Final
+from typing import Any, Final
 
 from millstream.buffer import Buffer
 from millstream.client.cluster import Cluster
-from millstream.client.connection import Connection
+from millstream.client.connection import Connection, OpenSocket, open_tcp
 from millstream.client.conversation import Pending
 from millstream.client.delivery import MOST_IN_FLIGHT, DeliveryFailed, PartitionQueue, QueuedBatch, Verdict
 from millstream.client.errors import BrokerUnavailable, kafka_error
 from millstream.client.metadata import NO_LEADER, TopicMetadata
 from millstream.client.produce import ALL_REPLICAS, BatchFor, ProduceAnswer, ProducedPartition, ProduceRequest
 from millstream.client.request import MessageRequest
-from millstream.client.transport import OpenSocket, open_tcp
 from millstream.errors import InvalidTopic, MessageTooLarge, MillstreamError, UnknownTopicOrPartition
 from millstream.topic_partition import TopicPartition
 from millstream.wire.api import ApiKey
@@ -278,7 +277,7 @@ class RawProducer:
 
     def _ask_for_id(self) -> ProducerStamp:
         fields = {"transactional_id": None, "transaction_timeout_ms": 60_000, "producer_id": -1, "producer_epoch": -1}
-        request = MessageRequest(ApiKey.INIT_PRODUCER_ID, fields, highest=_NEWEST_INIT_PRODUCER_ID)
+        request: MessageRequest[Any] = MessageRequest(ApiKey.INIT_PRODUCER_ID, fields, highest=_NEWEST_INIT_PRODUCER_ID)
         deadline = monotonic() + self.settings.max_block_ms / _MILLISECONDS
         while True:
             error: MillstreamError

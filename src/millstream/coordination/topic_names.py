@@ -22,7 +22,7 @@ def check_name(name: str) -> None:
 
 
 def check_collision(name: str, existing: Collection[str]) -> None:
-    """Raise InvalidTopic if `name` differs from another topic only by '.' against '_', which metrics cannot tell apart."""
+    """Raise InvalidTopic if `name` differs from another topic only by '.' against '_', which are the same to metrics."""
     for other in _spellings(name, existing):
         if other != name and other in existing:
             raise InvalidTopic(f"topic {name!r} collides with the existing topic {other!r}: '.' and '_' count as the same character")

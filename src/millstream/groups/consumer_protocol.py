@@ -1,4 +1,4 @@
-"""What consumers of the classic protocol tell each other in JoinGroup and SyncGroup, as far as a broker looks into it.
+"""What consumers of the classic protocol say to each other in JoinGroup and SyncGroup, as far as a broker looks into it.
 
     subscription   int16 version | array of string topics | bytes user data, or null
                    | array of (string topic, array of int32 partitions) owned (1+) | int32 generation (2+) | string rack id, or null (3+)
@@ -83,7 +83,7 @@ def encode_assignment(partitions: NamedPartitions, *, version: int) -> bytes:
 
 
 def version_of(metadata: bytes) -> int:
-    """The version that a member speaks; MalformedFrame if that cannot be told."""
+    """The version that a member speaks; MalformedFrame if that cannot be read."""
     return _read_version(FieldReader(metadata))
 
 

@@ -1,21 +1,21 @@
 """Groups with members that change their kind: from the classic protocol to KIP-848 and back, as `group.consumer.migration.policy` allows.
 
-Upgrade: the first KIP-848 member joins a classic group of consumers. Everybody stays a member with what its leader gave it last, and the
-classic ones go on with their own protocol (`mixed_group`). Downgrade: the last KIP-848 member has gone, and the classic ones that are left
-get the target of the group as the assignment of a classic generation, and rebalance.
+Upgrade: the first KIP-848 member joins a classic group of consumers. All members stay, each with what the leader gave it last, and the
+classic ones go on with their own protocol (`consumer.classic_members`). Downgrade: the last KIP-848 member has gone, and the classic ones
+that are left get the target of the group as the assignment of a classic generation, and rebalance.
 
-Generation and group epoch are one number, so that nobody's generation ever goes back. What cannot be migrated is left as it is: a group of
-other things than consumers, one whose members nobody here can read, one with an assignor that tells members more than partitions, one that
-is too large. Pure: values in, values out.
+Generation and group epoch are one number, so that no member's generation ever goes back. What cannot be migrated is left as it is: a group
+of other things than consumers, one whose members cannot be read here, one with an assignor that gives members more than partitions, one
+that is too large. Pure: values in, values out.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
 from millstream.errors import GroupIdNotFound, MalformedFrame
+from millstream.groups.classic.generation import PREPARING_REBALANCE
 from millstream.groups.classic.group import ClassicGroup
 from millstream.groups.classic.member import NO_ASSIGNMENT, ClassicMember
-from millstream.groups.classic.rebalance import PREPARING_REBALANCE
 from millstream.groups.commands import Protocol
 from millstream.groups.consumer.assignors import canonical
 from millstream.groups.consumer.group_state import ConsumerGroupState
@@ -62,8 +62,8 @@ def _not_upgraded(group: ClassicGroup, reason: str) -> GroupIdNotFound:
 
 def _agreed_protocol(group: ClassicGroup) -> str:
     """What the members would agree on now: those of a generation to come may not have the protocol of the last one."""
-    if group.protocol_name is not None and group.state != PREPARING_REBALANCE:
-        return group.protocol_name
+    if group.generation.protocol_name is not None and group.state != PREPARING_REBALANCE:
+        return group.generation.protocol_name
     return group.roster.choose_protocol() if len(group.roster) else ""
 
 
@@ -94,7 +94,7 @@ def _with_what_is_not_given_up(members: Sequence[MigratedMember]) -> list[Migrat
     """The members with what they still read, given what each said to have when it joined.
 
     The leader of a cooperative group takes partitions away from a member, which gives them up when it hears of it and then joins again;
-    only the next generation has somebody else for them. Kafka forgets who reads them meanwhile.
+    only the next generation has another owner for them. Kafka forgets who reads them meanwhile.
     """
     taken = {(topic_id, number) for member in members for topic_id, numbers in member.assigned for number in numbers}
     found = []
@@ -120,10 +120,10 @@ def downgraded(
     try:
         group.adopt(classic, generation_id=state.epoch, now_ms=now_ms)
         for member in group.roster:
-            assert group.protocol_name is not None
-            version = version_of(member.metadata(group.protocol_name))
+            assert group.generation.protocol_name is not None
+            version = version_of(member.metadata(group.generation.protocol_name))
             member.assignment = encode_assignment(by_name(state.target.get(member.member_id, ()), image), version=version)
-    except MalformedFrame:  # written by somebody else
+    except MalformedFrame:  # written by another program
         return None
     return None if group.is_too_large() else group
 

@@ -1,7 +1,7 @@
 """The topics that a group coordinator needs to know of, as one immutable value: names, ids, numbers of partitions.
 
-A change makes a new value out of the old one (`with_changes`), and whoever is handed it is told which names changed: however many topics
-there are, nobody looks at those that stayed as they were.
+A change makes a new value out of the old one (`with_changes`), and comes with the names that changed: however many topics
+there are, those that stayed as they were are not looked at.
 """
 
 from collections.abc import Mapping

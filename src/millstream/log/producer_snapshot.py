@@ -15,10 +15,9 @@ import logging
 from pathlib import Path
 from struct import Struct
 
-from crc32c import crc32c
-
 from millstream.files import Files
 from millstream.log.producer_state import MAX_SEQUENCE, ProducerEntry, ProducerState, WrittenBatch
+from millstream.wire.crc32c import crc32c
 
 SUFFIX = ".snapshot"
 VERSION = 1

@@ -11,14 +11,13 @@ import logging
 from collections.abc import Iterator
 from struct import Struct
 
-from crc32c import crc32c
-
 from millstream.errors import CorruptMessage
 from millstream.files import Files
 from millstream.log.leader_epochs import LeaderEpochs
 from millstream.log.producer_state import ProducerState
 from millstream.log.segment import MAX_RELATIVE_OFFSET, Segment
 from millstream.wire.batch import CONTROL, CRC_START, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, NO_TIMESTAMP, BatchHeader, read_header
+from millstream.wire.crc32c import crc32c
 
 CHUNK_BYTES = 4 << 20
 

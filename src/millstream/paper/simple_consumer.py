@@ -19,11 +19,10 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from millstream.client.cluster import Cluster
-from millstream.client.connection import CLIENT_ID, TIMEOUT_S, Connection
+from millstream.client.connection import CLIENT_ID, TIMEOUT_S, Connection, OpenSocket, open_tcp
 from millstream.client.conversation import Pending
 from millstream.client.errors import kafka_error
 from millstream.client.fetch import FetchAnswer, FetchedPartition, FetchFrom, FetchRequest
-from millstream.client.transport import OpenSocket, open_tcp
 from millstream.offset import EARLIEST, LATEST
 from millstream.paper.message import ConsumedMessage, Headers, milliseconds_of
 from millstream.topic_partition import TopicPartition
@@ -134,7 +133,7 @@ class _PulledRecord(NamedTuple):
         return self.content.key
 
     def timestamp(self) -> tuple[int, int]:
-        """The kind of timestamp, which nobody asks for here, and the timestamp."""
+        """The kind of timestamp, which is not asked for here, and the timestamp."""
         return 0, self.content.timestamp
 
     def headers(self) -> Headers:

@@ -15,8 +15,9 @@ from typing import Any, Protocol
 
 from millstream.errors import UsageError
 from millstream.registry.avro_codec import AvroCodec, avro_codec
-from millstream.registry.client import Reference, RegisteredSchema, RegistryClient
+from millstream.registry.client import RegisteredSchema, RegistryClient
 from millstream.registry.errors import SchemaNotFound, SerializationFailed, SubjectNotFound
+from millstream.registry.model.records import Reference
 from millstream.registry.subject_names import SubjectName, topic_name
 from millstream.registry.wire_format import KEY_HEADER, VALUE_HEADER, guid_header, id_prefix
 

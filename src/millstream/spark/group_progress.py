@@ -92,7 +92,7 @@ class GroupProgress:
             "member_id": "",
             "topics": [{"name": topic, "partitions": partitions} for topic, partitions in topics.items()],
         }
-        request = MessageRequest(ApiKey.OFFSET_COMMIT, fields, lowest=2, highest=_LAST_WITH_TOPIC_NAMES)
+        request: MessageRequest[Any] = MessageRequest(ApiKey.OFFSET_COMMIT, fields, lowest=2, highest=_LAST_WITH_TOPIC_NAMES)
         answer = self._cluster.connection(coordinator).call(request)
         for topic in answer.topics:
             for partition in topic.partitions:
@@ -101,7 +101,7 @@ class GroupProgress:
     def _fetch_once(self, coordinator: int) -> dict[TopicPartition, CommittedOffset]:
         group = {"group_id": self._group_id, "member_id": None, "member_epoch": -1, "topics": None}
         fields = {"group_id": self._group_id, "topics": None, "groups": [group], "require_stable": False}
-        request = MessageRequest(ApiKey.OFFSET_FETCH, fields, lowest=2, highest=_LAST_WITH_TOPIC_NAMES)
+        request: MessageRequest[Any] = MessageRequest(ApiKey.OFFSET_FETCH, fields, lowest=2, highest=_LAST_WITH_TOPIC_NAMES)
         answer: Any = self._cluster.connection(coordinator).call(request)
         found = answer.groups[0] if answer.groups else answer
         _check(int(found.error_code), f"asking for the offsets of the group {self._group_id!r} failed")

@@ -23,9 +23,8 @@ Attributes: bits 0-2 codec (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd), 3 timestam
 import struct
 from typing import NamedTuple
 
-from crc32c import crc32c
-
 from millstream.buffer import Buffer
+from millstream.wire.crc32c import crc32c
 
 HEADER_SIZE = 61
 LENGTH_OVERHEAD = 12

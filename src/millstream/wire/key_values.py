@@ -9,12 +9,11 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from crc32c import crc32c
-
 from millstream.buffer import Buffer
 from millstream.errors import InvalidRecord
 from millstream.wire.batch import CRC_START, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, NO_PRODUCER_ID, NO_SEQUENCE
 from millstream.wire.compression import Codec, codec_of, compress, decompress
+from millstream.wire.crc32c import crc32c
 from millstream.wire.primitives import zigzag_varint
 from millstream.wire.records import check_batch
 

@@ -13,8 +13,6 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from crc32c import crc32c
-
 from millstream.buffer import Buffer
 from millstream.errors import CorruptMessage, InvalidRecord
 from millstream.wire.batch import (
@@ -31,6 +29,7 @@ from millstream.wire.batch import (
     read_header,
 )
 from millstream.wire.compression import MAX_DECOMPRESSED_BYTES, Codec, codec_of, compress, decompress
+from millstream.wire.crc32c import crc32c
 from millstream.wire.primitives import zigzag_varint
 
 SMALLEST_RECORD: Final = 7

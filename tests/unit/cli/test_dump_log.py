@@ -71,7 +71,7 @@ def test_damage_is_marked_and_ends_with_exit_code_1(millstream: Millstream, part
     assert outcome.err.count("\n") == 1
 
 
-def test_a_damaged_snapshot_is_told(millstream: Millstream, partition: Path) -> None:
+def test_a_damaged_snapshot_is_reported(millstream: Millstream, partition: Path) -> None:
     (partition / f"{3:020d}.snapshot").write_bytes(b"\0\1garbage")
     outcome = millstream("dump-log", str(partition))
     assert outcome.code == 1

@@ -1,7 +1,7 @@
 """Columns of Arrow as Avro messages, by any schema that columns can fit: a column at a time, without an object per row.
 
     null, boolean, int, long, float, double, bytes, string, fixed, enum      columns of that type, or of one that Avro promotes to it
-    decimal, date, time-*, timestamp-*, local-timestamp-*, uuid              columns of Spark's type for it; uuid is a string
+    decimal, date, time-*, timestamp-*, local-timestamp-*, uuid              columns of Arrow's type for it; uuid is a string
     array, map, record                                                       lists, maps with strings for keys, structs
     union                                                                    null, and the first other branch that fits the column
 
@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.arrow.avro.column_types import column_decimal
-from millstream.arrow.binary_columns import Flags, binary_column, null_flags
+from millstream.arrow.binary_columns import binary_column, null_flags
+from millstream.arrow.kernels.compiled import Bytes, Flags, Ints
 from millstream.arrow.row_bytes import RowBytes, big_endian_decimals, fill, from_column, group, join, only, zigzag_varints
 from millstream.avro.defaults import encode_default
 from millstream.avro.schema import NO_DEFAULT, Array, Decimal, Enum, Field, Fixed, Map, Primitive, Record, Schema, Union, logical_type
@@ -236,7 +236,7 @@ def _encode_decimals(decimal: Decimal, column: pa.Array, place: str, *, size: in
     return encoded
 
 
-def _integers(schema: Schema, column: pa.Array, place: str) -> npt.NDArray[np.int64]:
+def _integers(schema: Schema, column: pa.Array, place: str) -> Ints:
     kind, column_type = schema.kind, column.type
     logical = logical_type(schema) or ""
     unit = _UNITS.get(logical.rpartition("-")[2])
@@ -250,14 +250,14 @@ def _integers(schema: Schema, column: pa.Array, place: str) -> npt.NDArray[np.in
         is_plain = unit is None or logical.startswith("time-")
         fits = is_plain and pa.types.is_integer(column_type) and (kind == "long" or column_type.bit_width <= 32)
         _expect(fits, column, logical if unit else kind, place)
-    numbers: npt.NDArray[np.int64] = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    numbers: Ints = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     return numbers
 
 
-def _times(column: pa.Array, unit: str, place: str) -> npt.NDArray[np.int64]:
+def _times(column: pa.Array, unit: str, place: str) -> Ints:
     """Times in the unit of their logical type; what is finer than that is cut off, towards the past."""
     whole = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64()).cast(pa.int64())
-    numbers: npt.NDArray[np.int64] = whole.fill_null(0).to_numpy(zero_copy_only=False)
+    numbers: Ints = whole.fill_null(0).to_numpy(zero_copy_only=False)
     have, want = _NANOS[column.type.unit], _NANOS[unit]
     if have <= want:
         return numbers // (want // have)
@@ -267,7 +267,7 @@ def _times(column: pa.Array, unit: str, place: str) -> npt.NDArray[np.int64]:
     return numbers * factor
 
 
-def _fixed_width(content: npt.NDArray[np.uint8], width: int) -> RowBytes:
+def _fixed_width(content: Bytes, width: int) -> RowBytes:
     starts = np.arange(len(content) // width, dtype=np.int64) * width
     return RowBytes(starts, starts + width, content)
 

@@ -11,7 +11,6 @@ from time import monotonic
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from millstream.arrow.avro.column_types import BadSchema, parse_avro
@@ -20,14 +19,11 @@ from millstream.arrow.binary_columns import BinaryColumn
 from millstream.arrow.columns import Format
 from millstream.arrow.field_decoding import TypedColumn
 from millstream.arrow.kernels.avro_kernel import CHECKING_UTF8, FRAME_SIZE, REASONS, WRITING, run_messages
+from millstream.arrow.kernels.compiled import Bytes, Ends, Ints
 from millstream.avro.schema import Schema
 from millstream.registry.addresses import Addresses
 from millstream.registry.client import RegistryClient
 from millstream.registry.errors import RegistryError
-
-Bytes = npt.NDArray[np.uint8]
-Ends = npt.NDArray[np.int32]
-Ints = npt.NDArray[np.int64]
 
 NO_PROGRAM: Final = -1
 
@@ -71,7 +67,7 @@ class AvroFormat:
         broken = ((status != 0) | (entries == NO_PROGRAM)) & ~column.is_null
         if not broken.any():
             return TypedColumn(array)
-        return TypedColumn(array, broken.astype(np.uint8), lambda row: self._explain(int(ids[row]), int(status[row])))
+        return TypedColumn(array, broken, lambda row: self._explain(int(ids[row]), int(status[row])))
 
     def _look_up(self, ids: Ints) -> Ints:
         """The entry of each message's program."""

@@ -3,7 +3,7 @@
 All messages of a query are brought to one schema, the reader's, so there is one layout, whatever schemas they were written with.
 
     node kind   buffers, besides a bit per entry that says whether it is valid
-    NOTHING     none                                  void
+    NOTHING     none                                  null
     BITS        a bit per entry                       boolean
     WORDS       four bytes per entry                  int, float, date
     LONGS       eight bytes per entry                 long, double, timestamps
@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from millstream.arrow.avro.column_types import column_branches, column_decimal
 from millstream.arrow.kernels.avro_kernel import COUNT, DATA, NODE_FIELDS, SIZE, VALIDITY
+from millstream.arrow.kernels.compiled import Bytes, Ints
 from millstream.avro.schema import Array, Map, Primitive, Record, Schema, Union
 
 NOTHING, BITS, WORDS, LONGS, DECIMALS, BYTES, LIST, STRUCT = range(8)
@@ -37,8 +37,6 @@ _KINDS: Final = {
     "fixed": BYTES,
     "enum": BYTES,
 }
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
 
 
 @dataclass(eq=False, slots=True)

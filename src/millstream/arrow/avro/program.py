@@ -11,18 +11,15 @@ from collections.abc import Callable
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from millstream.arrow.avro.column_types import BadSchema, column_branches, column_decimal, column_kind
 from millstream.arrow.avro.layout import BYTES, LIST, STRUCT, Layout, Node
 from millstream.arrow.kernels import avro_kernel as kernel
 from millstream.arrow.kernels.avro_kernel import OPERATION_SIZE
+from millstream.arrow.kernels.compiled import Bytes, Ints
 from millstream.avro.defaults import encode_default
 from millstream.avro.resolution import field_sources, is_promoted, names_match, symbol_as_read
 from millstream.avro.schema import NO_DEFAULT, Array, Enum, Field, Fixed, Map, Record, Schema, Union, described, short_name
-
-Bytes = npt.NDArray[np.uint8]
-Ints = npt.NDArray[np.int64]
 
 _UNITS: Final = {"millis": kernel.AS_MILLIS, "micros": kernel.AS_LONG, "nanos": kernel.AS_NANOS}
 _SIZES: Final = {"boolean": 1, "float": 4, "double": 8}

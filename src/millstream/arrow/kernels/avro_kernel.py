@@ -1,6 +1,6 @@
 """A small machine that reads Avro messages into the buffers of Arrow arrays.
 
-Its programs are made by `avro_program` from a writer's and the reader's schema; each operation is four numbers. It runs twice over the
+Its programs are made by `avro.program` from a writer's and the reader's schema; each operation is four numbers. It runs twice over the
 messages: first it only counts entries and bytes per node and finds out which messages are broken, then, with arrays of exactly the right
 size, it writes. A message is whole if its program comes to its end exactly where the message does. A broken one, and a null, becomes a null
 in the column.
@@ -26,9 +26,8 @@ Everything is an address or a number (see `raw_memory`): nodes, operations, tabl
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
-from millstream.arrow.kernels.compiled import Number, compiled
+from millstream.arrow.kernels.compiled import Bytes, Ends, Ints, Number, compiled
 from millstream.arrow.kernels.raw_memory import (
     copy_memory,
     load_byte,
@@ -42,10 +41,6 @@ from millstream.arrow.kernels.raw_memory import (
     store_widened,
     store_word,
 )
-
-Ints = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
-Ends = npt.NDArray[np.int32]
 
 (LONG, FLOAT, DOUBLE, BOOLEAN, BYTES, FIXED, DECIMAL, ENUM, SKIP_LONG, SKIP_BYTES, SKIP, VALID, NULL, NULL_BYTES, NULL_LIST) = range(15)
 (UNION, JUMP, LIST, NEXT, DEFAULT, END_DEFAULT, CALL, RETURN, FAIL, END) = range(15, 25)

@@ -6,8 +6,8 @@ its offset delta, the position in the batch, which takes one to five bytes: `row
 
 import numpy as np
 
-from millstream.arrow.binary_columns import BinaryColumn, Bytes, Offsets, Rows
-from millstream.arrow.kernels.compiled import compiled
+from millstream.arrow.binary_columns import BinaryColumn, Offsets, Rows
+from millstream.arrow.kernels.compiled import Bytes, compiled
 from millstream.arrow.kernels.raw_memory import copy_bytes
 
 

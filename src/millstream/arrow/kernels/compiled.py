@@ -18,7 +18,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
+
 logger = logging.getLogger(__name__)
+
+Bytes = npt.NDArray[np.uint8]
+Ints = npt.NDArray[np.int64]
+Ends = npt.NDArray[np.int32]
+"""Where the values of an Arrow array with offsets end."""
+Flags = npt.NDArray[np.bool_]
 
 F = TypeVar("F", bound=Callable[..., Any])
 Number = Any

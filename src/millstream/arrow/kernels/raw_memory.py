@@ -14,12 +14,7 @@ import ctypes
 import struct
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from millstream.arrow.kernels.compiled import Number, compiled, numba
-
-Bytes = npt.NDArray[np.uint8]
+from millstream.arrow.kernels.compiled import Bytes, Number, compiled, numba
 
 if numba is None:
 

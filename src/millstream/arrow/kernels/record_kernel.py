@@ -14,15 +14,9 @@ Records below `first_offset` or at or above `end_offset` are walked over: a slic
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from millstream.arrow.kernels.compiled import Number, compiled
+from millstream.arrow.kernels.compiled import Bytes, Ends, Flags, Ints, Number, compiled
 from millstream.arrow.kernels.raw_memory import copy_bytes
-
-Ints = npt.NDArray[np.int64]
-Bytes = npt.NDArray[np.uint8]
-Ends = npt.NDArray[np.int32]
-Flags = npt.NDArray[np.bool_]
 
 HEADER_SIZE: Final = 61
 LENGTH_OVERHEAD: Final = 12

@@ -10,8 +10,8 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from millstream.broker.coordinators.group_shard import GroupShard
-from millstream.broker.coordinators.groups import Groups
+from millstream.broker.coordinators.context import CoordinatorContext
+from millstream.broker.coordinators.group_coordinator import GroupCoordinator
 from millstream.broker.network.api import Request
 from millstream.broker.network.connection import Connection
 from millstream.broker.network.outbox import Chunk
@@ -19,6 +19,7 @@ from millstream.errors import KafkaError
 from millstream.groups.commands import CommitOffsets
 from millstream.groups.offsets.repeated_commit import RepeatedCommit
 from millstream.groups.offsets.store import answer_commit
+from millstream.groups.shard import GroupCoordinatorShard
 from millstream.wire.commit_shape import CommitShape
 from millstream.wire.offset_commit import OffsetCommitRequest, encode_response
 
@@ -31,12 +32,20 @@ MAX_REMEMBERED_BYTES: Final = 64 * 1024
 class CommitLane:
     """The commits of one connection that look alike."""
 
-    __slots__ = ("_commit", "_connection", "_groups", "_image", "_shape", "_shard")
+    __slots__ = ("_commit", "_connection", "_context", "_groups", "_image", "_shape")
 
-    def __init__(self, connection: Connection, groups: Groups, shard: GroupShard, *, shape: CommitShape, commit: RepeatedCommit) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        groups: GroupCoordinator,
+        context: CoordinatorContext[GroupCoordinatorShard],
+        *,
+        shape: CommitShape,
+        commit: RepeatedCommit,
+    ) -> None:
         self._connection = connection
         self._groups = groups
-        self._shard = shard
+        self._context = context
         self._shape = shape
         self._commit = commit
         self._image = groups.image
@@ -48,7 +57,9 @@ class CommitLane:
             return False
         correlation_id, offsets, leader_epochs = numbers
         try:
-            is_done = self._shard.commit_again(self._commit, offsets, leader_epochs)
+            is_done = self._context.write_encoded(
+                self._commit.count, lambda shard, now_ms: shard.commit_again(self._commit, offsets, leader_epochs, now_ms=now_ms)
+            )
         except Exception:
             # There is no router above to catch it: the client would wait for ever, and its next answer would be the wrong one.
             logger.exception("a repeated commit from %s failed", self._connection.peer)
@@ -82,7 +93,7 @@ class FirstCommit:
 class CommitLanes:
     """Decides which connections get a lane."""
 
-    def __init__(self, groups: Groups) -> None:
+    def __init__(self, groups: GroupCoordinator) -> None:
         self._groups = groups
 
     def commit_answered(
@@ -101,7 +112,7 @@ class CommitLanes:
         shape = CommitShape.of(request.frame, request.api_version, message, answer=success) if chunks[0] == success else None
         if shape is not None:
             try:
-                shard = self._groups.shard(command.group_id)
+                context = self._groups.runtime.context(command.group_id)
             except KafkaError:
                 return
-            connection.lane = CommitLane(connection, self._groups, shard, shape=shape, commit=RepeatedCommit(command))
+            connection.lane = CommitLane(connection, self._groups, context, shape=shape, commit=RepeatedCommit(command))

@@ -2,20 +2,20 @@
 
 ListOffsets 1-11. 2: isolation level. 4: leader epoch. 7: max timestamp (-3, KIP-734). 8: earliest local (-4). 9: last tiered (-5).
 10: the client's timeout. 11: earliest pending upload (-6). Without tiered storage everything is local and nothing is tiered.
-A time is looked for in the log, a slice of it per turn of the loop for all who ask together (`turn_budget`): most searches end within their
+A time is looked for in the log, a slice of it per turn of the loop for all who ask together (`TurnBudget`): most searches end within their
 first slice, and the answer goes out at once; the others go on turn by turn, and decompress in a thread.
 OffsetForLeaderEpoch 2-4. 3: replica id. 4: flexible. DeleteRecords 0-2. 2: flexible.
 """
 
-from collections import Counter
-from collections.abc import Coroutine, Iterator, Sequence
+import asyncio
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from millstream.broker.failures import as_kafka_error
-from millstream.broker.network.api import Fields, Request, api
-from millstream.broker.storage.turn_budget import TurnBudget
+from millstream.broker.network.api import Fields, Later, Request, api
 from millstream.broker.storage.unfolding import Unfolding
 from millstream.cluster.partition import Partition
 from millstream.cluster.replicas import Replicas
@@ -26,7 +26,9 @@ from millstream.offset import EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD,
 from millstream.wire.api import ApiKey
 
 if TYPE_CHECKING:
-    from millstream.wire.requests.list_offsets import ListOffsetsRequest
+    from millstream.wire.requests.delete_records import DeleteRecordsRequest
+    from millstream.wire.requests.list_offsets import ListOffsetsPartition, ListOffsetsRequest
+    from millstream.wire.requests.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 
 _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
@@ -42,7 +44,7 @@ LOAD_UNITS = 50
 
 
 class Search(NamedTuple):
-    """A partition that is asked for a time, and where its answer goes; nothing from `end` on is told."""
+    """A partition that is asked for a time, and where its answer goes; nothing from `end` on is shown."""
 
     answer: Answer
     partition: Partition
@@ -59,7 +61,7 @@ class OffsetsFamily:
         self._turns = TurnBudget(units_per_turn)
 
     @api(ApiKey.LIST_OFFSETS, 1, 11)
-    def list_offsets(self, request: Request) -> Fields | Coroutine[Any, Any, Fields]:
+    def list_offsets(self, request: Request) -> Fields | Later:
         """The offset for a time, or for one of the special times."""
         message: ListOffsetsRequest = request.decode()
         isolation_level = message.isolation_level
@@ -75,7 +77,7 @@ class OffsetsFamily:
                     # As Kafka: a search in the log is not to be had a thousand times for the bytes of one request.
                     answer["error_code"] = InvalidRequest.code
                     continue
-                with _told_in(answer):
+                with _errors_in(answer):
                     search = self._list_one(topic.name, asked, answer, isolation_level=isolation_level, version=request.api_version)
                     if search is not None and not self._go_on(search):
                         unfinished.append(search)
@@ -83,7 +85,7 @@ class OffsetsFamily:
         fields = {"topics": topics}
         return self._finish(unfinished, fields) if unfinished else fields
 
-    def _list_one(self, topic: str, asked: Any, answer: Answer, *, isolation_level: int, version: int) -> Search | None:
+    def _list_one(self, topic: str, asked: "ListOffsetsPartition", answer: Answer, *, isolation_level: int, version: int) -> Search | None:
         """Answer what needs no search; the search for what does."""
         timestamp = asked.timestamp
         if version < _FIRST_VERSION.get(timestamp, 0) or timestamp < EARLIEST_PENDING_UPLOAD:
@@ -124,7 +126,7 @@ class OffsetsFamily:
     async def _finish(self, unfinished: Sequence[Search], fields: Fields) -> Fields:
         """Search on, turn by turn."""
         for search in unfinished:
-            with _told_in(search.answer):
+            with _errors_in(search.answer):
                 while not self._go_on(search):
                     batch = search.offsets.batch
                     if batch is None or batch.is_light:
@@ -145,8 +147,9 @@ class OffsetsFamily:
     @api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4)
     def offset_for_leader_epoch(self, request: Request) -> Fields:
         """Where an epoch ended: the largest epoch not above the one asked for, and its end offset (KIP-101, KIP-279)."""
+        message: OffsetForLeaderEpochRequest = request.decode()
         topics = []
-        for topic in request.decode().topics:
+        for topic in message.topics:
             partitions = []
             for asked in topic.partitions:
                 try:
@@ -163,8 +166,9 @@ class OffsetsFamily:
     @api(ApiKey.DELETE_RECORDS, 0, 2)
     def delete_records(self, request: Request) -> Fields:
         """Move the start of logs forward; -1 means up to the high watermark. Of a partition that is named twice the last offset counts."""
+        message: DeleteRecordsRequest = request.decode()
         asked: dict[str, dict[int, int]] = {}
-        for topic in request.decode().topics:
+        for topic in message.topics:
             asked.setdefault(topic.name, {}).update((one.partition_index, one.offset) for one in topic.partitions)
         topics = [
             {"name": name, "partitions": [self._delete_before(offset, name, index) for index, offset in offsets.items()]}
@@ -182,6 +186,48 @@ class OffsetsFamily:
             return {"partition_index": index, "low_watermark": -1, "error_code": as_kafka_error(error).code}
 
 
+class TurnBudget:
+    """Units of work that may be done in this turn of the loop, whoever asks for it; what is left to do waits for a later turn.
+
+    One of those who wait goes on per turn, in their order: many who have a lot to do take no more of a turn than one.
+    """
+
+    def __init__(self, units_per_turn: int) -> None:
+        self._units_per_turn = units_per_turn
+        self._is_next_turn_due = False
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self.units = units_per_turn
+        """What is left for this turn."""
+
+    def spend(self, units: int) -> None:
+        """So much was done; the next turn has all of it again."""
+        self.units -= units
+        self._await_turn()
+
+    async def wait(self) -> None:
+        """Wait for a turn that is ours."""
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        self._await_turn()
+        await future
+
+    def _await_turn(self) -> None:
+        if not self._is_next_turn_due:
+            self._is_next_turn_due = True
+            asyncio.get_running_loop().call_soon(self._begin_turn)
+
+    def _begin_turn(self) -> None:
+        self._is_next_turn_due = False
+        self.units = self._units_per_turn
+        while self._waiting:
+            future = self._waiting.popleft()
+            if not future.done():  # a task that was cancelled waits no longer
+                future.set_result(None)
+                break
+        if self._waiting:
+            self._await_turn()
+
+
 def _check_deletable(partition: Partition) -> None:
     if partition.topic in INTERNAL_TOPICS:
         raise InvalidTopic(f"records of {partition.topic} belong to the broker and cannot be deleted")
@@ -190,7 +236,7 @@ def _check_deletable(partition: Partition) -> None:
 
 
 @contextmanager
-def _told_in(answer: Answer) -> Iterator[None]:
+def _errors_in(answer: Answer) -> Iterator[None]:
     """What goes wrong with one partition becomes its error code."""
     try:
         yield

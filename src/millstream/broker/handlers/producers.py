@@ -2,14 +2,14 @@
 
 InitProducerId 0-5. 2: flexible. 3: a producer may name its old id and epoch, both or neither (KIP-360). A producer without a transactional
 id always gets a new id in epoch 0. Transactions do not exist yet: a transactional id is answered with
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED, at which every client gives up at once; FindCoordinator has told it before, with a sentence.
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED, at which every client gives up at once; FindCoordinator has said so before, with a sentence.
 DescribeProducers 0. ListTransactions 0-2. 1: filter by duration. 2: filter by a pattern of ids (KIP-1152).
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from millstream.broker.failures import as_kafka_error, error_fields
-from millstream.broker.network.api import Fields, Request, api
+from millstream.broker.network.api import Fields, Later, Request, api
 from millstream.cluster.replicas import Replicas
 from millstream.errors import InvalidRegularExpression, InvalidRequest, TransactionalIdAuthorizationFailed
 from millstream.groups.consumer.topic_patterns import TopicPattern
@@ -17,6 +17,7 @@ from millstream.transactions.producer_ids import ProducerIds
 from millstream.wire.api import ApiKey
 
 if TYPE_CHECKING:
+    from millstream.wire.requests.describe_producers import DescribeProducersRequest
     from millstream.wire.requests.init_producer_id import InitProducerIdRequest
     from millstream.wire.requests.list_transactions import ListTransactionsRequest
 
@@ -27,14 +28,14 @@ TRANSACTION_STATES = frozenset(
 
 
 class ProducersFamily:
-    """Hands out producer ids and tells which producers a partition knows."""
+    """Hands out producer ids and lists the producers that a partition knows."""
 
     def __init__(self, replicas: Replicas, producer_ids: ProducerIds) -> None:
         self._replicas = replicas
         self._producer_ids = producer_ids
 
     @api(ApiKey.INIT_PRODUCER_ID, 0, 5)
-    def init_producer_id(self, request: Request) -> Any:
+    def init_producer_id(self, request: Request) -> Fields | Later:
         """A new producer id."""
         message: InitProducerIdRequest = request.decode()
         has_old_id = message.producer_id != NONE
@@ -54,8 +55,9 @@ class ProducersFamily:
     @api(ApiKey.DESCRIBE_PRODUCERS, 0, 0)
     def describe_producers(self, request: Request) -> Fields:
         """The producers whose sequences a partition remembers."""
+        message: DescribeProducersRequest = request.decode()
         topics = []
-        for topic in request.decode().topics:
+        for topic in message.topics:
             partitions = [{"partition_index": index, **self._describe(topic.name, index)} for index in topic.partition_indexes]
             topics.append({"name": topic.name, "partitions": partitions})
         return {"topics": topics}

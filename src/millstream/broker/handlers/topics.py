@@ -7,35 +7,40 @@ Every topic of a request succeeds or fails by itself; `validate_only` does all b
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
 from uuid import UUID
 
+from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.topic_creation import TopicCreation
 from millstream.broker.failures import as_kafka_error, error_fields
-from millstream.broker.network.api import Fields, Request, api
+from millstream.broker.network.api import Fields, Later, Request, api
 from millstream.cluster.controller import Controller
 from millstream.coordination.cluster_view import TopicState
 from millstream.errors import InvalidConfig, InvalidRequest, InvalidTopic, TopicDeletionDisabled, UnknownTopicId, UnknownTopicOrPartition
 from millstream.options.description import describe_topic
-from millstream.options.settings import BrokerSettings
 from millstream.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    from millstream.wire.requests.create_partitions import CreatePartitionsRequest
+    from millstream.wire.requests.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+    from millstream.wire.requests.delete_topics import DeleteTopicsRequest
 
 
 class TopicsFamily:
     """Turns requests into decisions of the controller."""
 
-    def __init__(self, controller: Controller, creation: TopicCreation, settings: Callable[[], BrokerSettings]) -> None:
+    def __init__(self, controller: Controller, creation: TopicCreation, settings: LiveSettings) -> None:
         self._controller = controller
         self._creation = creation
         self._settings = settings
 
     @api(ApiKey.CREATE_TOPICS, 2, 7)
-    def create_topics(self, request: Request) -> Any:
+    def create_topics(self, request: Request) -> Later:
         """Create each topic."""
         return self._create_topics(request.decode())
 
-    async def _create_topics(self, message: Any) -> Fields:
+    async def _create_topics(self, message: "CreateTopicsRequest") -> Fields:
         repeated = {name for name, count in Counter(topic.name for topic in message.topics).items() if count > 1}
         timeout_ms = message.timeout_ms
         unique = {topic.name: topic for topic in message.topics}.values()
@@ -46,7 +51,9 @@ class TopicsFamily:
         ]
         return {"topics": await asyncio.gather(*answers)}
 
-    async def _create(self, asked: Any, in_all: int, *, is_repeated: bool, validate_only: bool, timeout_ms: int) -> dict[str, object]:
+    async def _create(
+        self, asked: "CreatableTopic", in_all: int, *, is_repeated: bool, validate_only: bool, timeout_ms: int
+    ) -> dict[str, object]:
         try:
             self._creation.check_request(in_all)
             if is_repeated:
@@ -81,15 +88,15 @@ class TopicsFamily:
                 "config_source": row.source,
                 "is_sensitive": row.is_sensitive,
             }
-            for row in describe_topic(topic.configs, self._settings())
+            for row in describe_topic(topic.configs, self._settings.current)
         ]
 
     @api(ApiKey.DELETE_TOPICS, 1, 6)
-    def delete_topics(self, request: Request) -> Any:
+    def delete_topics(self, request: Request) -> Later:
         """Delete each topic, named or by id."""
         return self._delete_topics(request.decode())
 
-    async def _delete_topics(self, message: Any) -> Fields:
+    async def _delete_topics(self, message: "DeleteTopicsRequest") -> Fields:
         timeout_ms = message.timeout_ms
         # Version 6 (KIP-516) asks with `topics`, older ones with `topic_names`.
         asked: list[tuple[str | None, UUID | None]] = [(name, None) for name in message.topic_names]
@@ -119,7 +126,7 @@ class TopicsFamily:
             answer = {"name": topic.name, "topic_id": topic.topic_id}
             if topic.topic_id in named_too:
                 raise InvalidRequest(f"topic {topic.name!r} is given by name and by id in the same request")
-            if not self._settings().boolean("delete.topic.enable"):
+            if not self._settings.current.boolean("delete.topic.enable"):
                 raise TopicDeletionDisabled("topics cannot be deleted here: delete.topic.enable is false")
             if topic.is_internal:
                 raise InvalidTopic(f"{topic.name} belongs to the broker and cannot be deleted")
@@ -141,11 +148,11 @@ class TopicsFamily:
         return by_id
 
     @api(ApiKey.CREATE_PARTITIONS, 0, 3)
-    def create_partitions(self, request: Request) -> Any:
+    def create_partitions(self, request: Request) -> Later:
         """Give topics more partitions."""
         return self._create_partitions(request.decode())
 
-    async def _create_partitions(self, message: Any) -> Fields:
+    async def _create_partitions(self, message: "CreatePartitionsRequest") -> Fields:
         repeated = {name for name, count in Counter(topic.name for topic in message.topics).items() if count > 1}
         results = []
         for asked in {topic.name: topic for topic in message.topics}.values():
@@ -163,7 +170,7 @@ class TopicsFamily:
         return {"results": results}
 
 
-def _given_configs(configs: Any) -> dict[str, str]:
+def _given_configs(configs: "Iterable[CreatableTopicConfig]") -> dict[str, str]:
     given = {}
     for config in configs:
         if config.value is None:

@@ -6,13 +6,17 @@ that makes no sense is refused as Kafka refuses it.
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from millstream.admin_errors import DuplicateResource, ResourceNotFound
 from millstream.broker.failures import error_fields
 from millstream.broker.network.api import Fields, Request, api
 from millstream.errors import InvalidRequest, KafkaError, UnsupportedVersion
 from millstream.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    from millstream.wire.requests.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
+    from millstream.wire.requests.describe_user_scram_credentials import DescribeUserScramCredentialsRequest
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 EXACT, DEFAULT, ANY = 0, 1, 2
@@ -26,8 +30,9 @@ class UsersFamily:
     @api(ApiKey.DESCRIBE_CLIENT_QUOTAS, 0, 1)
     def describe_client_quotas(self, request: Request) -> Fields:
         """The quotas that match a filter: none."""
+        message: DescribeClientQuotasRequest = request.decode()
         try:
-            _check_filter(request.decode().components)
+            _check_filter(message.components)
         except KafkaError as error:
             return {**error_fields(error), "entries": None}
         return {**_NOTHING_WRONG, "entries": []}
@@ -35,12 +40,13 @@ class UsersFamily:
     @api(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, 0)
     def describe_user_scram_credentials(self, request: Request) -> Fields:
         """The users with SCRAM passwords: none; each one who is named does not exist."""
-        named = Counter(user.name for user in request.decode().users or ())
+        message: DescribeUserScramCredentialsRequest = request.decode()
+        named = Counter(user.name for user in message.users or ())
         results = [{"user": name, **error_fields(_no_credential(name, count)), "credential_infos": []} for name, count in named.items()]
         return {**_NOTHING_WRONG, "results": results}
 
 
-def _check_filter(components: Sequence[Any]) -> None:
+def _check_filter(components: "Sequence[ComponentData]") -> None:
     seen: set[str] = set()
     for component in components:
         kind = component.entity_type

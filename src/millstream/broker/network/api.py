@@ -19,6 +19,7 @@ from millstream.wire.api import ApiKey
 from millstream.wire.frames import RequestHeader
 
 Fields = Mapping[str, object]
+Later = Coroutine[Any, Any, Fields]
 Reply = Fields | Sequence[Chunk] | None
 Handler = Callable[["Request"], Reply | Coroutine[Any, Any, Reply]]
 

@@ -8,12 +8,13 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from millstream.broker.network.connection import Connection, FrameHandler
 from millstream.broker.network.frame_reader import ReceiveBuffers
 from millstream.clock import Clock
 from millstream.errors import StartupError
+from millstream.options.settings import BrokerSettings
 
 logger = logging.getLogger(__name__)
 
@@ -21,6 +22,7 @@ BACKLOG: Final = 1024
 ACCEPTS_PER_WAKE: Final = 100
 SWEEP_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 1.0
+HALF_FRAME_MS: Final = 30_000
 _OUT_OF_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -35,6 +37,18 @@ class ConnectionLimits:
     max_half_frame_ms: int
     max_held_bytes: int
 
+    @classmethod
+    def of(cls, settings: BrokerSettings) -> Self:
+        """What the options say."""
+        return cls(
+            max_frame_size=settings.integer("socket.request.max.bytes"),
+            max_connections=settings.integer("max.connections"),
+            max_connections_per_address=settings.integer("max.connections.per.ip"),
+            max_idle_ms=settings.integer("connections.max.idle.ms"),
+            max_half_frame_ms=HALF_FRAME_MS,
+            max_held_bytes=settings.integer("queued.max.request.bytes"),
+        )
+
 
 class Listener:
     """A listening socket and the connections it has accepted."""
@@ -47,6 +61,7 @@ class Listener:
         """How many there are descriptors for, besides those that files need."""
         self._has_told_of_descriptors = False
         self.connections: dict[Connection, int] = {}
+        self.bytes_of_closed = 0
         self._handler = handler
         self._clock = clock
         self._buffers = ReceiveBuffers(max_held_bytes=limits.max_held_bytes)
@@ -140,6 +155,7 @@ class Listener:
 
     def _closed(self, connection: Connection) -> None:
         if self.connections.pop(connection, None) is not None:
+            self.bytes_of_closed += connection.bytes_received
             host = connection.host
             self._per_address[host] -= 1
             if not self._per_address[host]:

@@ -28,11 +28,6 @@ class Router:
         self._routes: dict[int, tuple[Api, Handler]] = {api_of(handler).key: (api_of(handler), handler) for handler in handlers}
         self._spawn = spawn
 
-    @property
-    def apis(self) -> list[Api]:
-        """What this broker answers, by key."""
-        return [api for _, (api, _) in sorted(self._routes.items())]
-
     def handle(self, connection: Connection, frame: memoryview) -> None:
         """Handle one request of a connection."""
         header = read_request_header(frame)

@@ -1,7 +1,7 @@
 """A group of the classic protocol (KIP-62, 345, 394, 814): what its members may ask, and which error they get in which state.
 
 The group itself only brings members together: the member that leads computes the assignment, the bytes of subscriptions and assignments are
-the members' own affair. How generations follow each other is in `classic_rebalance`, which this class extends by the requests.
+the members' own affair. What a generation is stands in `generation`, how one follows another in `rebalance`.
 
                       Empty                PreparingRebalance    CompletingRebalance              Stable
     JoinGroup, new    begins a rebalance   waits                 begins a rebalance               begins a rebalance
@@ -14,8 +14,10 @@ the members' own affair. How generations follow each other is in `classic_rebala
 A commit also counts as a sign of life, except in CompletingRebalance.
 """
 
+from collections.abc import Sequence
 from uuid import uuid4
 
+from millstream.coordinator_shard import CoordinatorRecord, Fields, Outcome, Waiter
 from millstream.errors import (
     FencedInstanceId,
     GroupIdNotFound,
@@ -25,33 +27,49 @@ from millstream.errors import (
     KafkaError,
     MemberIdRequired,
     NonEmptyGroup,
+    NotCoordinator,
     RebalanceInProgress,
     UnknownMemberId,
 )
 from millstream.groups.classic.answers import join_error, sync_answer
+from millstream.groups.classic.generation import COMPLETING_REBALANCE, DEAD, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGeneration
 from millstream.groups.classic.member import ClassicMember
-from millstream.groups.classic.rebalance import (
-    COMPLETING_REBALANCE,
-    DEAD,
-    EMPTY,
-    NEW_MEMBER_JOIN_TIMEOUT_MS,
-    PREPARING_REBALANCE,
-    STABLE,
-    ClassicRebalance,
-)
+from millstream.groups.classic.rebalance import ClassicRebalance
 from millstream.groups.classic.records import NO_TIMESTAMP, group_metadata_record
+from millstream.groups.classic.roster import ClassicRoster
 from millstream.groups.commands import CommitOffsets, Heartbeat, JoinGroup, LeaveGroup, LeavingMember, SyncGroup
 from millstream.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from millstream.groups.group import CLASSIC
-from millstream.groups.outcome import Fields, GroupRecord, Outcome, Waiter
+from millstream.groups.settings import GroupSettings
 
 _MAX_NAME_IN_MEMBER_ID = 255
 
 
-class ClassicGroup(ClassicRebalance):
+class ClassicGroup:
     """The requests of members, and what the coordinator asks of every group."""
 
-    __slots__ = ()
+    __slots__ = ("_rebalance", "_settings", "generation", "group_id")
+
+    def __init__(self, group_id: str, settings: GroupSettings, *, now_ms: int = NO_TIMESTAMP) -> None:
+        self.group_id = group_id
+        self._settings = settings
+        self.generation = ClassicGeneration(group_id, now_ms=now_ms)
+        self._rebalance = ClassicRebalance(self.generation, settings)
+
+    @property
+    def roster(self) -> ClassicRoster:
+        """The members."""
+        return self.generation.roster
+
+    @property
+    def state(self) -> str:
+        """Kafka's name of the state."""
+        return self.generation.state
+
+    @property
+    def protocol_type(self) -> str:
+        """What the members do; empty if there never were any."""
+        return self.generation.protocol_type or ""
 
     # --- JoinGroup ----------------------------------------------------------------------------------------------------------------------
 
@@ -61,8 +79,8 @@ class ClassicGroup(ClassicRebalance):
         if not self._has_room_for(command.member_id):
             self.roster.remove(command.member_id)
             outcome.reply(waiter, join_error(GroupMaxSizeReached.code))
-            self._go_on(outcome, now_ms=now_ms)
-        elif not self._offers_agree(command.protocol_type, command.protocols):
+            self._rebalance.go_on(outcome, now_ms=now_ms)
+        elif not self.generation.can_agree_with(command.protocol_type, command.protocols):
             outcome.reply(waiter, join_error(InconsistentGroupProtocol.code, member_id=command.member_id))
         elif not command.member_id:
             self._join_new(command, waiter, outcome, now_ms=now_ms)
@@ -93,7 +111,7 @@ class ClassicGroup(ClassicRebalance):
             outcome.reply(waiter, join_error(GroupMaxSizeReached.code))
         else:
             self.roster.pending[member_id] = now_ms + command.session_timeout_ms
-            self._note_deadline(now_ms + command.session_timeout_ms)
+            self._rebalance.note_deadline(now_ms + command.session_timeout_ms)
             outcome.reply(waiter, join_error(MemberIdRequired.code, member_id=member_id))
 
     def _add(self, member_id: str, command: JoinGroup, waiter: Waiter, outcome: Outcome, *, now_ms: int) -> None:
@@ -104,12 +122,10 @@ class ClassicGroup(ClassicRebalance):
         member.is_new = True
         member.join_waiter = waiter
         if not len(self.roster):
-            self._protocol_type = command.protocol_type
-        if self.state == PREPARING_REBALANCE and self._was_empty:
-            self._is_new_member_added = True
+            self.generation.protocol_type = command.protocol_type
         self.roster.add(member)
-        self._renew_session(member, now_ms, timeout_ms=NEW_MEMBER_JOIN_TIMEOUT_MS)
-        self.rebalance(outcome, now_ms=now_ms)
+        self._rebalance.member_added(member, now_ms=now_ms)
+        self._rebalance.members_changed(outcome, now_ms=now_ms)
 
     def _join_again(self, command: JoinGroup, waiter: Waiter, outcome: Outcome, *, now_ms: int) -> None:
         try:
@@ -123,42 +139,42 @@ class ClassicGroup(ClassicRebalance):
             outcome.reply(waiter, join_error(UnknownMemberId.code, member_id=command.member_id))
         elif is_same and (self.state == COMPLETING_REBALANCE or (self.state == STABLE and not is_leader)):
             # The client may have missed the answer. A leader that joins again wants a new assignment: topics may have changed.
-            outcome.reply(waiter, self._joined_answer(member))
+            outcome.reply(waiter, self.generation.joined_answer(member))
         else:
             self._update(member, command, waiter, outcome)
-            self.rebalance(outcome, now_ms=now_ms)
+            self._rebalance.members_changed(outcome, now_ms=now_ms)
 
     def _update(self, member: ClassicMember, command: JoinGroup, waiter: Waiter, outcome: Outcome) -> None:
         self.roster.offer(member, command.protocols)
         member.take_timeouts(command)
-        self._await_join(member, waiter, outcome)
+        member.await_join(waiter, outcome)
 
     def _replace(self, member: ClassicMember, member_id: str, *, command: JoinGroup, waiter: Waiter, outcome: Outcome, now_ms: int) -> None:
         """A static member was started again: its place and assignment are kept, its former self is fenced (KIP-345)."""
         former_leader, former_id = self.roster.leader, member.member_id
-        self._answer_join(member, join_error(FencedInstanceId.code, member_id=former_id), outcome)
-        self._answer_sync(member, sync_answer(FencedInstanceId.code), outcome)
-        self._pending_sync.discard(former_id)
+        member.answer_join(join_error(FencedInstanceId.code, member_id=former_id), outcome)
+        member.answer_sync(sync_answer(FencedInstanceId.code), outcome)
+        self._rebalance.synced(former_id)
         self.roster.rename(member, member_id=member_id)
         member.client_id, member.client_host = command.client_id, command.client_host
         self._update(member, command, waiter, outcome)
-        self._renew_session(member, now_ms)
-        if self.state != STABLE or self.roster.choose_protocol() != self.protocol_name:
+        self._rebalance.renew_session(member, now_ms)
+        if self.state != STABLE or self.roster.choose_protocol() != self.generation.protocol_name:
             # In CompletingRebalance the leader knows the former id only and would assign nothing to the new one.
-            self.rebalance(outcome, now_ms=now_ms)
+            self._rebalance.members_changed(outcome, now_ms=now_ms)
             return
-        record = self.metadata_record()
-        if self._is_too_large(record):
-            self.rebalance(outcome, now_ms=now_ms)
+        record = self.generation.record()
+        if self._rebalance.is_too_large(record):
+            self._rebalance.members_changed(outcome, now_ms=now_ms)
             return
         outcome.write(record)
-        self._look_up_subscribed_topics()
+        self.generation.look_up_subscribed_topics()
         if command.supports_skipping_assignment:
-            answer = self._joined_answer(member, is_assignment_skipped=member_id == self.roster.leader)
+            answer = self.generation.joined_answer(member, is_assignment_skipped=member_id == self.roster.leader)
         else:
-            # Told the former leader, a client that cannot skip the assignment takes itself for a follower and asks for what it had.
-            answer = {**self._joined_answer(member), "leader": former_leader or "", "members": []}
-        self._answer_join(member, answer, outcome)
+            # Given the former leader, a client that cannot skip the assignment takes itself for a follower and asks for what it had.
+            answer = {**self.generation.joined_answer(member), "leader": former_leader or "", "members": []}
+        member.answer_join(answer, outcome)
 
     # --- SyncGroup, Heartbeat, LeaveGroup -----------------------------------------------------------------------------------------------
 
@@ -170,21 +186,22 @@ class ClassicGroup(ClassicRebalance):
         except KafkaError as error:
             outcome.reply(waiter, sync_answer(error.code))
             return outcome
-        self._pending_sync.discard(member.member_id)
-        if not self._pending_sync:
-            self._sync_deadline_ms = None
+        self._rebalance.synced(member.member_id)
         if self.state == STABLE:
-            outcome.reply(waiter, self._assigned_answer(member))
+            outcome.reply(waiter, self.generation.assigned_answer(member))
             return outcome
-        self._await_sync(member, waiter, outcome)
+        member.await_sync(waiter, outcome)
         if member.member_id == self.roster.leader:
             assignments = {assigned.member_id: assigned.assignment for assigned in command.assignments}
-            self._complete_sync(assignments, outcome, now_ms=now_ms)
+            self._rebalance.complete_sync(assignments, outcome, now_ms=now_ms)
         return outcome
 
     def _check_sync(self, command: SyncGroup) -> ClassicMember:
         member = self._check_member(command.member_id, command.instance_id, generation_id=command.generation_id)
-        for asked, chosen in ((command.protocol_type, self._protocol_type), (command.protocol_name, self.protocol_name)):
+        for asked, chosen in (
+            (command.protocol_type, self.generation.protocol_type),
+            (command.protocol_name, self.generation.protocol_name),
+        ):
             if asked is not None and chosen is not None and asked != chosen:
                 raise InconsistentGroupProtocol(f"the group agreed on {chosen}, not on {asked}")
         if self.state == PREPARING_REBALANCE:
@@ -197,13 +214,13 @@ class ClassicGroup(ClassicRebalance):
             member = self._check_member(command.member_id, command.instance_id, generation_id=command.generation_id)
         except KafkaError as error:
             return {"error_code": error.code}
-        self._renew_session(member, now_ms)
+        self._rebalance.renew_session(member, now_ms)
         return {"error_code": RebalanceInProgress.code if self.state == PREPARING_REBALANCE else 0}
 
     def _check_member(self, member_id: str, instance_id: str | None, *, generation_id: int) -> ClassicMember:
         member = self.roster.check(member_id, instance_id)
-        if generation_id != self.generation_id:
-            raise IllegalGeneration(f"generation {generation_id} is over, it is {self.generation_id}")
+        if generation_id != self.generation.generation_id:
+            raise IllegalGeneration(f"generation {generation_id} is over, it is {self.generation.generation_id}")
         return member
 
     def leave(self, command: LeaveGroup, waiter: Waiter, *, now_ms: int) -> Outcome:
@@ -217,7 +234,7 @@ class ClassicGroup(ClassicRebalance):
             answers.append({"member_id": leaving.member_id, "group_instance_id": leaving.instance_id, "error_code": error_code})
         outcome.reply(waiter, {"error_code": 0, "members": answers})
         if has_left and self.state != EMPTY:
-            self.rebalance(outcome, now_ms=now_ms)
+            self._rebalance.members_changed(outcome, now_ms=now_ms)
         return outcome
 
     def _leave_one(self, leaving: LeavingMember, outcome: Outcome) -> int:
@@ -234,7 +251,7 @@ class ClassicGroup(ClassicRebalance):
                 member = self.roster.check(leaving.member_id, leaving.instance_id)
         except KafkaError as error:
             return error.code
-        self._drop(member, outcome)
+        self._rebalance.drop(member, outcome)
         return 0
 
     # --- what every group offers --------------------------------------------------------------------------------------------------------
@@ -251,14 +268,14 @@ class ClassicGroup(ClassicRebalance):
 
     @property
     def has_anybody(self) -> bool:
-        """Whether there are members, or somebody was given an id and is expected back with it."""
+        """Whether there are members, or clients that were given an id and are expected back with it."""
         return len(self.roster) > 0 or len(self.roster.pending) > 0
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether a consumer of the group reads the topic; if that cannot be known, yes."""
-        if self._subscribed_topics is None:
-            return self._protocol_type == CONSUMER_PROTOCOL_TYPE
-        return topic in self._subscribed_topics
+        if self.generation.subscribed_topics is None:
+            return self.generation.protocol_type == CONSUMER_PROTOCOL_TYPE
+        return topic in self.generation.subscribed_topics
 
     def check_commit(self, command: CommitOffsets, *, now_ms: int) -> None:
         """Members commit in their generation; whoever has none only while there are no members."""
@@ -270,7 +287,7 @@ class ClassicGroup(ClassicRebalance):
         member = self._check_member(command.member_id, command.instance_id, generation_id=generation_id)
         if self.state == COMPLETING_REBALANCE:
             raise RebalanceInProgress("the generation is not complete")
-        self._renew_session(member, now_ms)
+        self._rebalance.renew_session(member, now_ms)
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
         """Whoever reads the offsets of a classic group does not say who it is."""
@@ -279,7 +296,7 @@ class ClassicGroup(ClassicRebalance):
         """Only of groups of consumers is known what they read."""
         if self.state == DEAD:
             raise GroupIdNotFound(f"the group {self.group_id} is gone")
-        if self.state != EMPTY and self._protocol_type != CONSUMER_PROTOCOL_TYPE:
+        if self.state != EMPTY and self.generation.protocol_type != CONSUMER_PROTOCOL_TYPE:
             raise NonEmptyGroup(f"the group {self.group_id} has members")
 
     def check_deletion(self) -> None:
@@ -290,25 +307,72 @@ class ClassicGroup(ClassicRebalance):
             raise NonEmptyGroup(f"the group {self.group_id} has members")
 
     def expiry_base_ms(self, commit_timestamp_ms: int) -> int | None:
-        """When the group became empty; the commit where nobody ever joined, or where the group no longer reads the topic (KIP-211)."""
-        if self._protocol_type is None:
+        """When the group became empty; the commit if there never were members, or if the group no longer reads the topic (KIP-211)."""
+        generation = self.generation
+        if generation.protocol_type is None:
             return commit_timestamp_ms
-        if self.state == EMPTY:
-            return commit_timestamp_ms if self.state_timestamp_ms == NO_TIMESTAMP else self.state_timestamp_ms
-        if self.state == STABLE and self._protocol_type == CONSUMER_PROTOCOL_TYPE and self._subscribed_topics is not None:
+        if generation.state == EMPTY:
+            return commit_timestamp_ms if generation.state_timestamp_ms == NO_TIMESTAMP else generation.state_timestamp_ms
+        if generation.state == STABLE and generation.protocol_type == CONSUMER_PROTOCOL_TYPE and generation.subscribed_topics is not None:
             return commit_timestamp_ms
         return None
 
-    def tombstones(self) -> list[GroupRecord]:
+    def tombstones(self) -> list[CoordinatorRecord]:
         """Forget the generation."""
         return [group_metadata_record(self.group_id, None)]
 
     def describe(self) -> Fields:
-        """The group as DescribeGroups shows it; protocol and subscriptions only while they are in force."""
-        protocol_name = self.protocol_name if self.state == STABLE else None
-        return {
-            "group_state": self.state,
-            "protocol_type": self.protocol_type,
-            "protocol_data": protocol_name or "",
-            "members": [member.describe(protocol_name) for member in self.roster],
-        }
+        """The group as DescribeGroups shows it."""
+        return self.generation.describe()
+
+    def next_deadline_ms(self) -> int | None:
+        """Not later than anything that becomes due."""
+        return self._rebalance.next_deadline_ms()
+
+    def tick(self, now_ms: int) -> Outcome:
+        """Do what is due, in the order in which it became due."""
+        return self._rebalance.tick(now_ms)
+
+    def loaded(self, now_ms: int) -> Outcome:
+        """Every restored member gets a whole session; a group that has become too big by a changed limit rebalances."""
+        outcome = Outcome()
+        for member in self.roster:
+            self._rebalance.renew_session(member, now_ms)
+        if len(self.roster) > self._settings.max_group_size:
+            self._rebalance.prepare(outcome, now_ms=now_ms)
+        return outcome
+
+    def unloaded(self) -> Outcome:
+        """Answer all who wait; the group is dead."""
+        outcome = Outcome()
+        self._refuse_waiters(NotCoordinator.code, outcome)
+        self.generation.state = DEAD
+        self._rebalance.stop()
+        return outcome
+
+    # --- to and from the other kind of group --------------------------------------------------------------------------------------------
+
+    def adopt(self, members: Sequence[ClassicMember], *, generation_id: int, now_ms: int) -> None:
+        """Become the group of these consumers, who were members of a KIP-848 group and have a protocol in common."""
+        self.generation.adopt(members, generation_id=generation_id, now_ms=now_ms)
+        for member in members:
+            self._rebalance.renew_session(member, now_ms)
+
+    def give_way(self) -> Outcome:
+        """The group becomes one of the other kind: whoever waits has to join again."""
+        outcome = Outcome()
+        self._refuse_waiters(RebalanceInProgress.code, outcome)
+        return outcome
+
+    def rebalance(self, outcome: Outcome, *, now_ms: int) -> None:
+        """Have the members join again."""
+        self._rebalance.members_changed(outcome, now_ms=now_ms)
+
+    def is_too_large(self) -> bool:
+        """Whether the generation does not fit into a record."""
+        return self._rebalance.is_too_large(self.generation.record())
+
+    def _refuse_waiters(self, error_code: int, outcome: Outcome) -> None:
+        for member in self.roster:
+            member.answer_join(join_error(error_code, member_id=member.member_id), outcome)
+            member.answer_sync(sync_answer(error_code), outcome)

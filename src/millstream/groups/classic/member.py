@@ -6,9 +6,11 @@ heartbeats, so its session does not expire meanwhile; only a member that is new 
 
 from collections.abc import Container
 
+from millstream.coordinator_shard import Fields, Outcome, Waiter
+from millstream.errors import RebalanceInProgress
+from millstream.groups.classic.answers import join_error, sync_answer
 from millstream.groups.classic.records import MemberRecord
 from millstream.groups.commands import JoinGroup, Protocol
-from millstream.groups.outcome import Fields, Waiter
 
 NO_ASSIGNMENT = b""
 
@@ -90,6 +92,28 @@ class ClassicMember:
     def is_excused(self) -> bool:
         """Whether the member may be silent because it is we who owe it an answer."""
         return not self.is_new and (self.join_waiter is not None or self.sync_waiter is not None)
+
+    def await_join(self, waiter: Waiter, outcome: Outcome) -> None:
+        """A JoinGroup waits; one that waited before it is answered."""
+        self.answer_join(join_error(RebalanceInProgress.code, member_id=self.member_id), outcome)
+        self.join_waiter = waiter
+
+    def await_sync(self, waiter: Waiter, outcome: Outcome) -> None:
+        """A SyncGroup waits; one that waited before it is answered."""
+        self.answer_sync(sync_answer(RebalanceInProgress.code), outcome)
+        self.sync_waiter = waiter
+
+    def answer_join(self, fields: Fields, outcome: Outcome) -> None:
+        """Answer the JoinGroup, if one waits."""
+        if self.join_waiter is not None:
+            outcome.reply(self.join_waiter, fields)
+            self.join_waiter = None
+
+    def answer_sync(self, fields: Fields, outcome: Outcome) -> None:
+        """Answer the SyncGroup, if one waits."""
+        if self.sync_waiter is not None:
+            outcome.reply(self.sync_waiter, fields)
+            self.sync_waiter = None
 
     def metadata(self, protocol_name: str) -> bytes:
         """What the member said under that protocol."""

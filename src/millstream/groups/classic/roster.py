@@ -49,7 +49,7 @@ class ClassicRoster:
         if instance_id is not None:
             owner = self._static.get(instance_id)
             if owner is None:
-                raise UnknownMemberId(f"nobody has the instance id {instance_id}")
+                raise UnknownMemberId(f"no member has the instance id {instance_id}")
             if owner != member_id:
                 raise FencedInstanceId(f"the instance id {instance_id} belongs to another member")
         member = self._members.get(member_id)
@@ -98,7 +98,7 @@ class ClassicRoster:
             self._offered.update(names)
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that the leader is one of those who joined; False if nobody did."""
+        """Make sure that the leader is one of those who joined; False if none did."""
         leader = self._members.get(self.leader or "")
         if leader is None or not leader.is_awaiting_join:
             joined = next((member.member_id for member in self if member.is_awaiting_join), None)
@@ -118,8 +118,8 @@ class ClassicRoster:
         return votes.most_common(1)[0][0]
 
     @property
-    def has_everybody_joined(self) -> bool:
-        """Whether all members wait in a JoinGroup and nobody is expected any more."""
+    def have_all_joined(self) -> bool:
+        """Whether all members wait in a JoinGroup and no other is expected."""
         if self.pending:
             return False
         for member in self._members.values():  # noqa: SIM110  # asked at every JoinGroup: `all` takes twice as long

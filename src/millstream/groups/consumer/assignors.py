@@ -1,11 +1,11 @@
 """Who reads which partition: the assignors that a KIP-848 group offers, on the side of the broker.
 
 An assignor is given every member with its subscription and what it was assigned before, and answers with a new assignment for all of them.
-Every partition of a topic that somebody subscribes to gets exactly one member that subscribes to it; nobody gets anything else.
+Every partition of a topic that a member subscribes to gets exactly one member that subscribes to it; no member gets anything else.
 
     range     neighbouring partitions of each topic, the same numbers of every topic where the numbers fit; static members first, so that a
               rolling restart moves nothing. It does not look at what was assigned before.
-    uniform   the same number of partitions for everybody (counts differ by at most one where all subscribe to the same topics), and as
+    uniform   the same number of partitions for every member (counts differ by at most one where all subscribe to the same topics), and as
               much as possible stays where it was. With differing subscriptions: no partition could move to a member with at least two
               partitions less, up to a bounded number of rounds.
 
@@ -34,7 +34,7 @@ class Candidate(NamedTuple):
 Candidates = Mapping[str, Candidate]
 """By member id."""
 PartitionCounts = Mapping[UUID, int]
-"""Of every topic that anybody subscribes to."""
+"""Of every topic that a member subscribes to."""
 Assignor = Callable[[Candidates, PartitionCounts], dict[str, Assignment]]
 
 _Working = dict[str, dict[UUID, set[int]]]
@@ -93,7 +93,7 @@ def _subscribers(member_ids: list[str], candidates: Candidates) -> dict[UUID, li
 
 
 def _keep(candidates: Candidates, partition_counts: PartitionCounts) -> tuple[_Working, dict[UUID, list[int]]]:
-    """What every member may keep of what it had, and the partitions that nobody has, both in order."""
+    """What every member may keep of what it had, and the partitions without an owner, both in order."""
     unowned = {topic_id: set(range(count)) for topic_id, count in partition_counts.items()}
     kept: _Working = {}
     for member_id, candidate in candidates.items():
@@ -110,7 +110,7 @@ def _keep(candidates: Candidates, partition_counts: PartitionCounts) -> tuple[_W
 
 
 def _level(kept: _Working, free: list[tuple[UUID, int]]) -> None:
-    """All subscribe to the same: everybody gets the quota, and those that have most already get the partitions beyond it."""
+    """All subscribe to the same: each gets the quota, and those that have most already get the partitions beyond it."""
     sizes = {member_id: _size(topics) for member_id, topics in kept.items()}
     quota, extra = divmod(sum(sizes.values()) + len(free), len(kept))
     by_size = sorted(sizes, key=lambda member_id: (-sizes[member_id], member_id))

@@ -13,33 +13,52 @@ carry the member epoch; whoever comes with a wrong one is fenced or stale.
 Everything that can be refused is refused before the first record: an error leaves no trace. `ConsumerGroupState` is what the records add up
 to and changes by them only; the timers, the topics and what is found by expressions are kept here and in `ConsumerSubscriptions`.
 
-Members that speak the classic protocol are in `mixed_group`, what both have in common in `consumer_rebalance`. What it does not do: it does
+Members that speak the classic protocol are in `classic_members`, what both have in common in `rebalance`. What it does not do: it does
 not ask whether a member may see a topic.
 """
 
+from collections.abc import Callable, Collection, Sequence
+
+from millstream.coordinator_shard import CoordinatorRecord, Fields, Outcome, Waiter
 from millstream.errors import KafkaError, NonEmptyGroup, UnsupportedVersion
-from millstream.groups.commands import CommitOffsets, ConsumerHeartbeat, LeaveGroup
+from millstream.groups.classic.group import ClassicGroup
+from millstream.groups.commands import CommitOffsets, ConsumerHeartbeat, Heartbeat, JoinGroup, LeaveGroup, SyncGroup
 from millstream.groups.consumer.admission import admit, check_current, known_member, leaver
-from millstream.groups.consumer.answers import consumer_heartbeat_answer, consumer_heartbeat_error
-from millstream.groups.consumer.description import describe
+from millstream.groups.consumer.answers import consumer_heartbeat_answer, consumer_heartbeat_error, described
+from millstream.groups.consumer.classic_members import ClassicMembers
 from millstream.groups.consumer.heartbeat_check import check_consumer_heartbeat
-from millstream.groups.consumer.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, UNKNOWN_MEMBER, ConsumerMember, updated
-from millstream.groups.consumer.mixed_group import MixedGroup
+from millstream.groups.consumer.member import JOIN_EPOCH, STATIC_LEAVE_EPOCH, UNKNOWN_MEMBER, ConsumerMember, MigratedMember, updated
+from millstream.groups.consumer.rebalance import ConsumerRebalance, random_member_id
 from millstream.groups.consumer.reconciliation import KNOWN_STATES
-from millstream.groups.consumer.records import Assignment, ConsumerRecordType
+from millstream.groups.consumer.records import Assignment, ConsumerKey, ConsumerRecordType, ConsumerValue
 from millstream.groups.consumer.subscriptions import NO_HASH
-from millstream.groups.consumer.topic_patterns import topic_pattern
+from millstream.groups.consumer.topic_patterns import MatchingBudget, topic_pattern
 from millstream.groups.group import CONSUMER
-from millstream.groups.outcome import Fields, Outcome, Waiter
+from millstream.groups.settings import GroupSettings
+from millstream.groups.topic_image import TopicImage
 
 
-class ConsumerGroup(MixedGroup):
-    """The machine of one group; implements `group.ConsumerMachine`."""
+class ConsumerGroup:
+    """The machine of one group; implements `group.Group`."""
 
-    __slots__ = ()
+    __slots__ = ("_classic_members", "_rebalance", "_settings", "_state", "group_id")
 
     group_type = CONSUMER
     protocol_type = "consumer"
+
+    def __init__(
+        self,
+        group_id: str,
+        settings: GroupSettings,
+        *,
+        budget: MatchingBudget | None = None,
+        new_member_id: Callable[[], str] = random_member_id,
+    ) -> None:
+        self.group_id = group_id
+        self._settings = settings
+        self._rebalance = ConsumerRebalance(group_id, settings, budget=budget or MatchingBudget(), new_member_id=new_member_id)
+        self._state = self._rebalance.state
+        self._classic_members = ClassicMembers(self._rebalance)
 
     # --- the heartbeat --------------------------------------------------------------------------------------------------------------------
 
@@ -51,7 +70,7 @@ class ConsumerGroup(MixedGroup):
             if member is not None and self._says_nothing_new(member, command):
                 reply = self._carry_on(member, outcome, owned=command.topic_partitions, now_ms=now_ms)
             else:
-                check_consumer_heartbeat(command, self.settings)
+                check_consumer_heartbeat(command, self._settings)
                 if command.member_epoch < JOIN_EPOCH:
                     reply = self._leave(command, outcome, now_ms=now_ms)
                 else:
@@ -79,21 +98,21 @@ class ConsumerGroup(MixedGroup):
             and command.client_id == metadata.client_id
             and command.client_host == metadata.client_host
             and metadata.classic is None
-            and not self._subscriptions.has_scans()
+            and not self._rebalance.subscriptions.has_scans()
         )
 
     def _carry_on(self, member: ConsumerMember, outcome: Outcome, *, owned: Assignment | None, now_ms: int) -> Fields:
         """The second and third step of a heartbeat, whose first has nothing to do."""
         assigned_before = member.current.assigned
         if self._state.epoch > self._state.target_epoch:
-            self._compute_target(outcome)
-        self._reconcile(member, outcome, owned=owned, subscription_changed=False, now_ms=now_ms)
-        self._extend_session(member, now_ms)
+            self._rebalance.compute_target(outcome)
+        self._rebalance.reconcile(member, outcome, owned=owned, subscription_changed=False, now_ms=now_ms)
+        self._rebalance.extend_session(member, now_ms)
         return self._reply(member, with_assignment=member.current.assigned != assigned_before)
 
     def _heartbeat(self, command: ConsumerHeartbeat, outcome: Outcome, *, now_ms: int) -> Fields:
-        member_id = command.member_id or self._new_member_id()
-        existing, replaced = admit(self._state, command, member_id=member_id, limit=self.settings.consumer_max_group_size)
+        member_id = command.member_id or self._rebalance.new_member_id()
+        existing, replaced = admit(self._state, command, member_id=member_id, limit=self._settings.consumer_max_group_size)
         base = existing or replaced
         metadata = updated(UNKNOWN_MEMBER if base is None else base.metadata, command)
         expression_changed = (base.metadata.subscribed_topic_regex if base else "") != metadata.subscribed_topic_regex
@@ -104,20 +123,20 @@ class ConsumerGroup(MixedGroup):
         names_changed = base is None or base.metadata.subscribed_topic_names != metadata.subscribed_topic_names
         dropped = base.metadata.subscribed_topic_regex if base is not None and expression_changed else None
         if replaced is not None:
-            self._replace(replaced, member_id, outcome)
+            self._rebalance.replace(replaced, member_id, outcome)
         if base is None or metadata != base.metadata:
-            self._write(outcome, ConsumerRecordType.MEMBER_METADATA, metadata, name=member_id)
+            self._rebalance.write(outcome, ConsumerRecordType.MEMBER_METADATA, metadata, name=member_id)
         member = self._state.members[member_id]
         member.forget_classic_deadlines()
-        needs_target = self._change_expression(dropped, metadata, outcome) if expression_changed else False
-        needs_target = self._scan(outcome, now_ms) or names_changed or needs_target
+        needs_target = self._rebalance.change_expression(dropped, metadata, outcome) if expression_changed else False
+        needs_target = self._rebalance.scan(outcome, now_ms) or names_changed or needs_target
         if needs_target or self._state.metadata_hash == NO_HASH:
-            self._bump(outcome)
+            self._rebalance.bump(outcome)
         if self._state.epoch > self._state.target_epoch:
-            self._compute_target(outcome)
+            self._rebalance.compute_target(outcome)
         owned = command.topic_partitions
-        self._reconcile(member, outcome, owned=owned, subscription_changed=names_changed or expression_changed, now_ms=now_ms)
-        self._extend_session(member, now_ms)
+        self._rebalance.reconcile(member, outcome, owned=owned, subscription_changed=names_changed or expression_changed, now_ms=now_ms)
+        self._rebalance.extend_session(member, now_ms)
         is_full = command.member_epoch == JOIN_EPOCH or (
             command.rebalance_timeout_ms >= 0
             and owned is not None
@@ -126,7 +145,7 @@ class ConsumerGroup(MixedGroup):
         return self._reply(member, with_assignment=is_full or member.current.assigned != assigned_before)
 
     def _reply(self, member: ConsumerMember, *, with_assignment: bool = False) -> Fields:
-        interval_ms = self.settings.consumer_heartbeat_interval_ms
+        interval_ms = self._settings.consumer_heartbeat_interval_ms
         reply = consumer_heartbeat_answer(member.member_id, member.current.member_epoch, heartbeat_interval_ms=interval_ms)
         if with_assignment:
             partitions = [{"topic_id": topic_id, "partitions": list(numbers)} for topic_id, numbers in member.current.assigned]
@@ -139,10 +158,10 @@ class ConsumerGroup(MixedGroup):
         member = leaver(self._state, command.member_id, command.instance_id)
         if command.member_epoch == STATIC_LEAVE_EPOCH:
             away = member.current._replace(member_epoch=STATIC_LEAVE_EPOCH, pending_revocation=())
-            self._write(outcome, ConsumerRecordType.CURRENT_ASSIGNMENT, away, name=member.member_id)
+            self._rebalance.write(outcome, ConsumerRecordType.CURRENT_ASSIGNMENT, away, name=member.member_id)
             member.rebalance_deadline_ms = None
         else:
-            self._fence((member,), outcome, now_ms=now_ms)
+            self._rebalance.fence((member,), outcome, now_ms=now_ms)
         return consumer_heartbeat_answer(command.member_id, command.member_epoch)
 
     def leave(self, command: LeaveGroup, waiter: Waiter, *, now_ms: int) -> Outcome:
@@ -160,9 +179,62 @@ class ConsumerGroup(MixedGroup):
                 error_code = error.code
             answers.append({"member_id": one.member_id, "group_instance_id": one.instance_id, "error_code": error_code})
         if leaving:
-            self._fence(leaving.values(), outcome, now_ms=now_ms)
+            self._rebalance.fence(leaving.values(), outcome, now_ms=now_ms)
         outcome.reply(waiter, {"error_code": 0, "members": answers})
         return outcome
+
+    # --- members of the classic protocol --------------------------------------------------------------------------------------------------
+
+    def join(self, command: JoinGroup, waiter: Waiter, *, now_ms: int) -> Outcome:
+        """Let a member of the classic protocol join."""
+        return self._classic_members.join(command, waiter, now_ms=now_ms)
+
+    def sync(self, command: SyncGroup, waiter: Waiter, *, now_ms: int) -> Outcome:
+        """Give a member of the classic protocol its assignment."""
+        return self._classic_members.sync(command, waiter, now_ms=now_ms)
+
+    def heartbeat(self, command: Heartbeat, *, now_ms: int) -> Fields:
+        """A member of the classic protocol lives."""
+        return self._classic_members.heartbeat(command, now_ms=now_ms)
+
+    def take_over(self, members: Sequence[MigratedMember], *, epoch: int, is_rebalancing: bool, now_ms: int) -> Outcome:
+        """Become what a classic group was in its generation `epoch`."""
+        return self._rebalance.take_over(members, epoch=epoch, is_rebalancing=is_rebalancing, now_ms=now_ms)
+
+    @property
+    def successor(self) -> ClassicGroup | None:
+        """The classic group that this one has become; it is not used any more then."""
+        return self._rebalance.successor
+
+    # --- records, topics and time ---------------------------------------------------------------------------------------------------------
+
+    def apply(self, key: ConsumerKey, value: ConsumerValue | None) -> None:
+        """Replay a record."""
+        self._rebalance.apply(key, value)
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        """Delete everything durable of the group."""
+        return self._rebalance.tombstones()
+
+    def topics_changed(self, image: TopicImage, *, now_ms: int, changed: Collection[str] | None = None) -> Outcome:
+        """If subscribed topics came, went or grew, a new target is needed; it is computed with the next heartbeat."""
+        return self._rebalance.topics_changed(image, now_ms=now_ms, changed=changed)
+
+    def loaded(self, now_ms: int) -> Outcome:
+        """Give every member its time again."""
+        return self._rebalance.loaded(now_ms)
+
+    def unloaded(self) -> Outcome:
+        """No request waits here: heartbeats are answered at once."""
+        return Outcome()
+
+    def tick(self, now_ms: int) -> Outcome:
+        """Fence whoever is overdue, and go on matching expressions."""
+        return self._rebalance.tick(now_ms)
+
+    def next_deadline_ms(self) -> int | None:
+        """When to tick next, or earlier."""
+        return self._rebalance.next_deadline_ms()
 
     # --- what others ask ------------------------------------------------------------------------------------------------------------------
 
@@ -188,10 +260,10 @@ class ConsumerGroup(MixedGroup):
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether a member reads the topic."""
-        return topic in self._subscriptions.names()
+        return topic in self._rebalance.subscriptions.names()
 
     def check_commit(self, command: CommitOffsets, *, now_ms: int) -> None:
-        """Only members commit, with their epoch; anybody may while there are none. A commit is no sign of life in this protocol."""
+        """Only members commit, with their epoch; any client may while there are none. A commit is no sign of life in this protocol."""
         epoch = command.generation_or_member_epoch
         if epoch < 0 and not self._state.members:
             return
@@ -206,7 +278,7 @@ class ConsumerGroup(MixedGroup):
             check_current(known_member(self._state, member_id or ""), member_epoch)
 
     def check_offset_deletion(self) -> None:
-        """Always allowed for topics that nobody reads."""
+        """Always allowed for topics that no member reads."""
 
     def check_deletion(self) -> None:
         """A group with members cannot be deleted."""
@@ -214,7 +286,7 @@ class ConsumerGroup(MixedGroup):
             raise NonEmptyGroup(f"Group {self.group_id} has members.")
 
     def expiry_base_ms(self, commit_timestamp_ms: int) -> int | None:
-        """Offsets of topics that nobody reads count from their commit."""
+        """Offsets of topics that no member reads count from their commit."""
         return commit_timestamp_ms
 
     def describe(self) -> Fields:
@@ -223,4 +295,4 @@ class ConsumerGroup(MixedGroup):
 
     def describe_consumer(self) -> Fields:
         """The group as ConsumerGroupDescribe shows it."""
-        return describe(self._state, self._subscriptions.image, state_name=self.state, assignor=self.assignor_name)
+        return described(self._state, self._rebalance.subscriptions.image, state_name=self.state, assignor=self._rebalance.assignor_name)

@@ -1,6 +1,6 @@
 """A member of a KIP-848 group: what its two records say, and its timers.
 
-The timers are not durable. A member whose session ends is fenced; so is one that was told to revoke partitions and has not done it within
+The timers are not durable. A member whose session ends is fenced; so is one that has to revoke partitions and has not done it within
 the rebalance timeout that it asked for. A member of the classic protocol has as long to join again, and then to ask for its assignment.
 """
 
@@ -44,7 +44,7 @@ class ConsumerMember:
         return min((deadline_ms for deadline_ms in deadlines if deadline_ms is not None), default=None)
 
     def forget_classic_deadlines(self) -> None:
-        """It speaks the new protocol by now: nobody expects a JoinGroup or SyncGroup of it."""
+        """It speaks the new protocol by now: no JoinGroup or SyncGroup of it is expected."""
         self.join_deadline_ms = self.sync_deadline_ms = None
 
 
@@ -56,7 +56,7 @@ class MigratedMember(NamedTuple):
     assigned: Assignment
     """What its leader gave it last."""
     held: Assignment
-    """What it has: also what it had when it joined, if its leader gave that to nobody. It may not have heard of it yet."""
+    """What it has: also what it had when it joined, if its leader gave that to no other. It may not have heard of it yet."""
 
 
 def updated(metadata: MemberMetadata, command: ConsumerHeartbeat) -> MemberMetadata:

@@ -1,19 +1,21 @@
 """How a KIP-848 group comes from one target to the next: its records, epochs and timers, whoever made the change.
 
-What belongs to the requests is in the classes that extend this one: `mixed_group` (members that speak the classic protocol) and
-`consumer_group` (the others).
+The requests of members are in `group`, those of members that speak the classic protocol in `classic_members`.
 
-Members go by their own wish, by that of an operator, or because a timer ran out: their session; the time to give up partitions they were
-told to give up; for a classic member the time to join again after it was told of a rebalance, and the time to send SyncGroup after its
+Members go by their own wish, by that of an operator, or because a timer ran out: their session; the time to give up partitions that are
+to be revoked; for a classic member the time to join again after it heard of a rebalance, and the time to send SyncGroup after its
 JoinGroup. If only classic members are left then, the group turns into a classic one, where `group.consumer.migration.policy` allows it
 (`group_migration`): `successor` is what it has become, and the coordinator puts that in its place.
 """
 
 from base64 import urlsafe_b64encode
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from uuid import uuid4
 
+from millstream.coordinator_shard import CoordinatorRecord, Outcome
 from millstream.groups.classic.group import ClassicGroup
+from millstream.groups.consumer.assignors import ASSIGNORS, Candidate
 from millstream.groups.consumer.group_state import ConsumerGroupState, in_order
 from millstream.groups.consumer.heartbeat_check import available_assignors
 from millstream.groups.consumer.member import ConsumerMember, MigratedMember
@@ -33,10 +35,8 @@ from millstream.groups.consumer.records import (
     former_subscription_metadata_tombstone,
 )
 from millstream.groups.consumer.subscriptions import NO_HASH, ConsumerSubscriptions
-from millstream.groups.consumer.target_assignment import chosen_assignor, compute_target
 from millstream.groups.consumer.topic_patterns import MatchingBudget
 from millstream.groups.group_migration import downgraded
-from millstream.groups.outcome import GroupRecord, Outcome
 from millstream.groups.settings import GroupSettings
 from millstream.groups.topic_image import TopicImage
 
@@ -52,21 +52,21 @@ def random_member_id() -> str:
 class ConsumerRebalance:
     """State, members and timers of a KIP-848 group."""
 
-    __slots__ = ("_deadline_ms", "_new_member_id", "_scan_due_ms", "_state", "_subscriptions", "group_id", "settings", "successor")
+    __slots__ = ("_deadline_ms", "_scan_due_ms", "group_id", "new_member_id", "settings", "state", "subscriptions", "successor")
 
     def __init__(
         self,
         group_id: str,
         settings: GroupSettings,
         *,
-        budget: MatchingBudget | None = None,
-        new_member_id: Callable[[], str] = random_member_id,
+        budget: MatchingBudget,
+        new_member_id: Callable[[], str],
     ) -> None:
         self.group_id = group_id
         self.settings = settings
-        self._new_member_id = new_member_id
-        self._state = ConsumerGroupState(group_id)
-        self._subscriptions = ConsumerSubscriptions(self._state, budget=budget or MatchingBudget())
+        self.new_member_id = new_member_id
+        self.state = ConsumerGroupState(group_id)
+        self.subscriptions = ConsumerSubscriptions(self.state, budget=budget)
         self._deadline_ms: int | None = None
         """Not later than the first deadline of a member."""
         self._scan_due_ms: int | None = None
@@ -80,18 +80,19 @@ class ConsumerRebalance:
         self._apply(key, in_order(value))
 
     def _apply(self, key: ConsumerKey, value: ConsumerValue | None) -> None:
-        self._state.apply(key, value)
+        self.state.apply(key, value)
         if key.record_type in _SUBSCRIPTION_RECORDS:
-            self._subscriptions.invalidate()
+            self.subscriptions.invalidate()
 
-    def _write(self, outcome: Outcome, record_type: ConsumerRecordType, value: ConsumerValue | None, *, name: str = "") -> None:
+    def write(self, outcome: Outcome, record_type: ConsumerRecordType, value: ConsumerValue | None, *, name: str = "") -> None:
+        """Write a record, and apply it."""
         key = ConsumerKey(record_type, self.group_id, name)
         self._apply(key, value)
         outcome.write(consumer_record(key, value))
 
-    def tombstones(self) -> list[GroupRecord]:
+    def tombstones(self) -> list[CoordinatorRecord]:
         """Delete everything durable of the group, in Kafka's order."""
-        state = self._state
+        state = self.state
         keys = [(ConsumerRecordType.CURRENT_ASSIGNMENT, name) for name in state.members]
         keys += [(ConsumerRecordType.TARGET_ASSIGNMENT_MEMBER, name) for name in state.target]
         keys += [(ConsumerRecordType.TARGET_ASSIGNMENT, "")]
@@ -112,40 +113,40 @@ class ConsumerRebalance:
         """
         outcome = Outcome()
         for member in members:
-            self._write(outcome, ConsumerRecordType.MEMBER_METADATA, member.metadata, name=member.member_id)
+            self.write(outcome, ConsumerRecordType.MEMBER_METADATA, member.metadata, name=member.member_id)
         is_settled = not is_rebalancing and self._is_all_held_as_assigned(members)
-        metadata_hash = self._subscriptions.metadata_hash() if is_settled else NO_HASH
-        self._write(outcome, ConsumerRecordType.GROUP_METADATA, GroupEpoch(epoch, metadata_hash))
+        metadata_hash = self.subscriptions.metadata_hash() if is_settled else NO_HASH
+        self.write(outcome, ConsumerRecordType.GROUP_METADATA, GroupEpoch(epoch, metadata_hash))
         for member in members:
-            self._write(outcome, ConsumerRecordType.TARGET_ASSIGNMENT_MEMBER, TargetAssignment(member.assigned), name=member.member_id)
-        self._write(outcome, ConsumerRecordType.TARGET_ASSIGNMENT, TargetAssignmentEpoch(epoch))
+            self.write(outcome, ConsumerRecordType.TARGET_ASSIGNMENT_MEMBER, TargetAssignment(member.assigned), name=member.member_id)
+        self.write(outcome, ConsumerRecordType.TARGET_ASSIGNMENT, TargetAssignmentEpoch(epoch))
         for member in members:
             current = CurrentAssignment(epoch, epoch, int(MemberState.STABLE), member.held, ())
-            self._write(outcome, ConsumerRecordType.CURRENT_ASSIGNMENT, current, name=member.member_id)
-            self._extend_session(self._state.members[member.member_id], now_ms)
+            self.write(outcome, ConsumerRecordType.CURRENT_ASSIGNMENT, current, name=member.member_id)
+            self.extend_session(self.state.members[member.member_id], now_ms)
         return outcome
 
     def _is_all_held_as_assigned(self, members: Sequence[MigratedMember]) -> bool:
-        """Whether every partition of the topics that they read was given to exactly one of the members, and nobody has anything else."""
+        """Whether every partition of the topics that they read was given to exactly one of the members, and none has anything else."""
         if any(member.held != member.assigned for member in members):
             return False
         assigned = [(topic_id, number) for member in members for topic_id, numbers in member.assigned for number in numbers]
-        counts = self._subscriptions.partition_counts()
+        counts = self.subscriptions.partition_counts()
         return len(assigned) == sum(counts.values()) and set(assigned) == {
             (topic_id, number) for topic_id, count in counts.items() for number in range(count)
         }
 
-    def _replace(self, old: ConsumerMember, member_id: str, outcome: Outcome) -> None:
+    def replace(self, old: ConsumerMember, member_id: str, outcome: Outcome) -> None:
         """A static member is back with another member id: it takes over what the old one had."""
-        target = self._state.target.get(old.member_id, ())
+        target = self.state.target.get(old.member_id, ())
         current = old.current._replace(member_epoch=0, previous_member_epoch=0)
         metadata = old.metadata
         self._remove(old, outcome)
-        self._write(outcome, ConsumerRecordType.MEMBER_METADATA, metadata, name=member_id)
-        self._write(outcome, ConsumerRecordType.TARGET_ASSIGNMENT_MEMBER, TargetAssignment(target), name=member_id)
-        self._write(outcome, ConsumerRecordType.CURRENT_ASSIGNMENT, current, name=member_id)
+        self.write(outcome, ConsumerRecordType.MEMBER_METADATA, metadata, name=member_id)
+        self.write(outcome, ConsumerRecordType.TARGET_ASSIGNMENT_MEMBER, TargetAssignment(target), name=member_id)
+        self.write(outcome, ConsumerRecordType.CURRENT_ASSIGNMENT, current, name=member_id)
 
-    def _fence(self, members: Collection[ConsumerMember], outcome: Outcome, *, now_ms: int) -> None:
+    def fence(self, members: Collection[ConsumerMember], outcome: Outcome, *, now_ms: int) -> None:
         """Members are out, by their own wish or not; the others get what they had."""
         if self._becomes_classic(members, outcome, now_ms=now_ms):
             return
@@ -154,28 +155,30 @@ class ConsumerRebalance:
             expressions.add(member.metadata.subscribed_topic_regex)
             self._remove(member, outcome)
         for expression in sorted(filter(None, expressions)):
-            self._forget_expression(expression, outcome)
-        self._bump(outcome)
+            self.forget_expression(expression, outcome)
+        self.bump(outcome)
 
     def _becomes_classic(self, leaving: Collection[ConsumerMember], outcome: Outcome, *, now_ms: int) -> bool:
         """Turn into a classic group that rebalances, if only classic members are left and that is allowed."""
-        is_left = len(self._state.members) > len(leaving)
-        if not is_left or not self.settings.allows_downgrade or not self._are_all_classic_except(leaving):
+        is_left = len(self.state.members) > len(leaving)
+        if not is_left or not self.settings.allows_downgrade or not self.are_all_classic_except(leaving):
             return False
-        return self._downgrade(leaving, outcome, needs_rebalance=True, now_ms=now_ms)
+        return self.downgrade(leaving, outcome, needs_rebalance=True, now_ms=now_ms)
 
-    def _are_all_classic_except(self, leaving: Collection[ConsumerMember]) -> bool:
+    def are_all_classic_except(self, leaving: Collection[ConsumerMember]) -> bool:
+        """Whether all others speak the classic protocol."""
         classic = sum(member.metadata.classic is not None for member in leaving)
-        return self._state.classic_count - classic == len(self._state.members) - len(leaving)
+        return self.state.classic_count - classic == len(self.state.members) - len(leaving)
 
-    def _downgrade(self, leaving: Collection[ConsumerMember], outcome: Outcome, *, needs_rebalance: bool, now_ms: int) -> bool:
+    def downgrade(self, leaving: Collection[ConsumerMember], outcome: Outcome, *, needs_rebalance: bool, now_ms: int) -> bool:
+        """Turn into a classic group of those who stay; False if they cannot be one."""
         gone = {member.member_id for member in leaving}
-        staying = [member for member in self._state.members.values() if member.member_id not in gone]
-        group = downgraded(self._state, staying, image=self._subscriptions.image, settings=self.settings, now_ms=now_ms)
+        staying = [member for member in self.state.members.values() if member.member_id not in gone]
+        group = downgraded(self.state, staying, image=self.subscriptions.image, settings=self.settings, now_ms=now_ms)
         if group is None:
             return False
         outcome.records += self.tombstones()
-        outcome.write(group.metadata_record())
+        outcome.write(group.generation.record())
         if needs_rebalance:
             group.rebalance(outcome, now_ms=now_ms)
         self.successor = group
@@ -187,60 +190,70 @@ class ConsumerRebalance:
             ConsumerRecordType.TARGET_ASSIGNMENT_MEMBER,
             ConsumerRecordType.MEMBER_METADATA,
         ):
-            self._write(outcome, record_type, None, name=member.member_id)
+            self.write(outcome, record_type, None, name=member.member_id)
 
     # --- expressions ----------------------------------------------------------------------------------------------------------------------
 
-    def _change_expression(self, dropped: str | None, metadata: MemberMetadata, outcome: Outcome) -> bool:
+    def change_expression(self, dropped: str | None, metadata: MemberMetadata, outcome: Outcome) -> bool:
         """Whether that needs a new target by itself: what is still to be matched will ask for one when it is."""
         if dropped:
-            self._forget_expression(dropped, outcome)
+            self.forget_expression(dropped, outcome)
         expression = metadata.subscribed_topic_regex
-        if not expression or expression in self._state.expressions:
+        if not expression or expression in self.state.expressions:
             return True
-        self._subscriptions.start_scan(expression)
+        self.subscriptions.start_scan(expression)
         return False
 
-    def _forget_expression(self, expression: str, outcome: Outcome) -> None:
-        if self._state.subscribers_of(expression) == 0:
-            self._subscriptions.stop_scan(expression)
-            if expression in self._state.expressions:
-                self._write(outcome, ConsumerRecordType.REGULAR_EXPRESSION, None, name=expression)
+    def forget_expression(self, expression: str, outcome: Outcome) -> None:
+        """Stop matching an expression that no member subscribes with any more."""
+        if self.state.subscribers_of(expression) == 0:
+            self.subscriptions.stop_scan(expression)
+            if expression in self.state.expressions:
+                self.write(outcome, ConsumerRecordType.REGULAR_EXPRESSION, None, name=expression)
 
-    def _scan(self, outcome: Outcome, now_ms: int) -> bool:
+    def scan(self, outcome: Outcome, now_ms: int) -> bool:
         """Match expressions as far as the budget goes; whether one of them now stands for other topics."""
-        if not self._subscriptions.has_scans():
+        if not self.subscriptions.has_scans():
             return False
         changed = False
-        for expression, topics in self._subscriptions.scanned(now_ms):
-            before = self._state.expressions.get(expression)
+        for expression, topics in self.subscriptions.scanned(now_ms):
+            before = self.state.expressions.get(expression)
             if before is None or before.topics != topics:
                 resolved = RegularExpression(topics, 0 if before is None else before.version + 1, now_ms)
-                self._write(outcome, ConsumerRecordType.REGULAR_EXPRESSION, resolved, name=expression)
+                self.write(outcome, ConsumerRecordType.REGULAR_EXPRESSION, resolved, name=expression)
                 changed = changed or topics != (() if before is None else before.topics)
-        self._scan_due_ms = now_ms + _SCAN_INTERVAL_MS if self._subscriptions.has_scans() else None
+        self._scan_due_ms = now_ms + _SCAN_INTERVAL_MS if self.subscriptions.has_scans() else None
         return changed
 
     # --- target and reconciliation --------------------------------------------------------------------------------------------------------
 
-    def _bump(self, outcome: Outcome) -> None:
-        value = GroupEpoch(self._state.epoch + 1, self._subscriptions.metadata_hash())
-        self._write(outcome, ConsumerRecordType.GROUP_METADATA, value)
+    def bump(self, outcome: Outcome) -> None:
+        """Something changed that needs a new target: the group epoch goes up."""
+        value = GroupEpoch(self.state.epoch + 1, self.subscriptions.metadata_hash())
+        self.write(outcome, ConsumerRecordType.GROUP_METADATA, value)
 
-    def _compute_target(self, outcome: Outcome) -> None:
-        state = self._state
-        assignment = compute_target(state, self._subscriptions, assignor=self.assignor_name)
+    def compute_target(self, outcome: Outcome) -> None:
+        """A new target for every member: the target epoch follows the group epoch."""
+        state = self.state
+        candidates = {
+            member_id: Candidate(
+                member.metadata.instance_id, self.subscriptions.topic_ids(member.metadata), state.target.get(member_id, ())
+            )
+            for member_id, member in state.members.items()
+        }
+        assignment = ASSIGNORS[self.assignor_name](candidates, self.subscriptions.partition_counts())
         for member_id, partitions in assignment.items():
             if partitions != state.target.get(member_id):
-                self._write(outcome, ConsumerRecordType.TARGET_ASSIGNMENT_MEMBER, TargetAssignment(partitions), name=member_id)
-        self._write(outcome, ConsumerRecordType.TARGET_ASSIGNMENT, TargetAssignmentEpoch(state.epoch))
+                self.write(outcome, ConsumerRecordType.TARGET_ASSIGNMENT_MEMBER, TargetAssignment(partitions), name=member_id)
+        self.write(outcome, ConsumerRecordType.TARGET_ASSIGNMENT, TargetAssignmentEpoch(state.epoch))
 
     @property
     def assignor_name(self) -> str:
-        """The assignor that most members ask for, of those that there are."""
-        return chosen_assignor(self._state, available_assignors(self.settings))
+        """The assignor that most members ask for, of those that there are; the first if none asks."""
+        votes = Counter(member.metadata.server_assignor for member in self.state.members.values())
+        return max(available_assignors(self.settings), key=lambda name: votes[name])
 
-    def _reconcile(
+    def reconcile(
         self,
         member: ConsumerMember,
         outcome: Outcome,
@@ -249,64 +262,63 @@ class ConsumerRebalance:
         subscription_changed: bool,
         now_ms: int,
     ) -> None:
-        state = self._state
+        """Let the member take a step from what it has to what it should have."""
+        state = self.state
         if not subscription_changed and member.is_reconciled_to(state.target_epoch):
             return
         target = Target(
             state.target.get(member.member_id, ()),
             state.target_epoch,
-            subscribed_ids=self._subscriptions.topic_ids(member.metadata),
+            subscribed_ids=self.subscriptions.topic_ids(member.metadata),
             subscription_changed=subscription_changed,
             is_free=lambda topic_id, partition: state.owner(topic_id, partition) in (None, member.member_id),
         )
         current = reconcile(member.current, target, owned=owned)
         if current == member.current:
             return
-        self._write(outcome, ConsumerRecordType.CURRENT_ASSIGNMENT, current, name=member.member_id)
+        self.write(outcome, ConsumerRecordType.CURRENT_ASSIGNMENT, current, name=member.member_id)
         self._start_rebalance_timer(member, now_ms)
 
     # --- time -----------------------------------------------------------------------------------------------------------------------------
     def _start_rebalance_timer(self, member: ConsumerMember, now_ms: int) -> None:
         if member.metadata.classic is None and member.current.state == MemberState.UNREVOKED_PARTITIONS:
             member.rebalance_deadline_ms = now_ms + max(member.metadata.rebalance_timeout_ms, 0)
-            self._watch(member.rebalance_deadline_ms)
+            self.watch(member.rebalance_deadline_ms)
         else:
             member.rebalance_deadline_ms = None
 
-    def _extend_session(self, member: ConsumerMember, now_ms: int) -> None:
+    def extend_session(self, member: ConsumerMember, now_ms: int) -> None:
+        """The member has given a sign of life."""
         classic = member.metadata.classic
         timeout_ms = self.settings.consumer_session_timeout_ms if classic is None else classic.session_timeout_ms
         member.session_deadline_ms = deadline_ms = now_ms + timeout_ms
         if self._deadline_ms is None or deadline_ms < self._deadline_ms:
             self._deadline_ms = deadline_ms
 
-    def _watch(self, deadline_ms: int) -> None:
+    def watch(self, deadline_ms: int) -> None:
+        """Something becomes due then."""
         if self._deadline_ms is None or deadline_ms < self._deadline_ms:
             self._deadline_ms = deadline_ms
 
     def loaded(self, now_ms: int) -> Outcome:
-        """Give every member its time again; a new session for all, since nobody could reach the coordinator."""
-        for member in self._state.members.values():
-            self._extend_session(member, now_ms)
+        """Give every member its time again; a new session for all, since none could reach the coordinator."""
+        for member in self.state.members.values():
+            self.extend_session(member, now_ms)
             self._start_rebalance_timer(member, now_ms)
-        return Outcome()
-
-    def unloaded(self) -> Outcome:
-        """Nobody waits here: heartbeats are answered at once."""
         return Outcome()
 
     def tick(self, now_ms: int) -> Outcome:
         """Fence whoever is overdue, and go on matching expressions."""
         outcome = Outcome()
-        if self._scan_due_ms is not None and now_ms >= self._scan_due_ms and self._scan(outcome, now_ms):
-            self._bump(outcome)
+        if self._scan_due_ms is not None and now_ms >= self._scan_due_ms and self.scan(outcome, now_ms):
+            self.bump(outcome)
         if self._deadline_ms is not None and now_ms >= self._deadline_ms:
-            deadlines = {member.member_id: member.deadline_ms() for member in self._state.members.values()}
+            deadlines = {member.member_id: member.deadline_ms() for member in self.state.members.values()}
             due = [
-                self._state.members[member_id] for member_id, deadline in deadlines.items() if deadline is not None and deadline <= now_ms
+                self.state.members[member_id] for member_id, deadline in deadlines.items() if deadline is not None and deadline <= now_ms
             ]
             if due:
-                self._fence(due, outcome, now_ms=now_ms)
+                self.fence(due, outcome, now_ms=now_ms)
             self._deadline_ms = min(
                 (deadline for deadline in deadlines.values() if deadline is not None and deadline > now_ms), default=None
             )
@@ -321,9 +333,9 @@ class ConsumerRebalance:
     def topics_changed(self, image: TopicImage, *, now_ms: int, changed: Collection[str] | None = None) -> Outcome:
         """If subscribed topics came, went or grew, a new target is needed; it is computed with the next heartbeat."""
         outcome = Outcome()
-        is_affected = self._subscriptions.change_image(image, changed=changed)
-        if self._state.members:
-            has_matched = self._scan(outcome, now_ms)
-            if has_matched or (is_affected and self._subscriptions.metadata_hash() != self._state.metadata_hash):
-                self._bump(outcome)
+        is_affected = self.subscriptions.change_image(image, changed=changed)
+        if self.state.members:
+            has_matched = self.scan(outcome, now_ms)
+            if has_matched or (is_affected and self.subscriptions.metadata_hash() != self.state.metadata_hash):
+                self.bump(outcome)
         return outcome

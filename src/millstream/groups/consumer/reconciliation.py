@@ -1,10 +1,10 @@
 """How a member of a KIP-848 group gets from what it has to what it should have: one step per heartbeat.
 
     STABLE                  has all of the target of its epoch, and nothing else
-    UNREVOKED_PARTITIONS    was told to give partitions up and has not said yet that it did; it stays in its epoch until then
+    UNREVOKED_PARTITIONS    has to give partitions up and has not said yet that it did; it stays in its epoch until then
     UNRELEASED_PARTITIONS   is in the epoch of the target, but other members still hold some of its partitions
 
-A partition belongs to the member whose assigned or to-be-revoked partitions contain it, and to nobody else: it is given to a member only
+A partition belongs to the member whose assigned or to-be-revoked partitions contain it, and to no other: it is given to a member only
 when `is_free` says so, that is when its former owner reported a set without it, left, or was fenced. What a member owns is what it
 reports; a heartbeat that reports nothing (None) releases nothing.
 """
@@ -49,7 +49,7 @@ class Target:
         self.subscribed_ids = subscribed_ids
         self.subscription_changed = subscription_changed
         self.is_free = is_free
-        """Whether nobody else has the partition."""
+        """Whether no other member has the partition."""
 
 
 def reconcile(current: CurrentAssignment, target: Target, *, owned: Assignment | None) -> CurrentAssignment:

@@ -38,7 +38,7 @@ class ConsumerSubscriptions:
         self._topic_ids.clear()
 
     def names(self) -> frozenset[str]:
-        """All topics that anybody subscribes to, whether they exist or not."""
+        """All topics that a member subscribes to, whether they exist or not."""
         if self._names is None:
             names: set[str] = set()
             for subscription in {_subscription(member.metadata) for member in self._state.members.values()}:
@@ -57,7 +57,7 @@ class ConsumerSubscriptions:
         return topic_ids
 
     def partition_counts(self) -> dict[UUID, int]:
-        """The sizes of all topics that anybody subscribes to and that exist."""
+        """The sizes of all topics that a member subscribes to and that exist."""
         topics = self.image.topics
         return {topics[name].topic_id: topics[name].partition_count for name in self.names() if name in topics}
 
@@ -83,7 +83,7 @@ class ConsumerSubscriptions:
         self._scans[expression] = TopicScan(expression, names=tuple(self.image.topics))
 
     def stop_scan(self, expression: str) -> None:
-        """Nobody subscribes with it any more."""
+        """No member subscribes with it any more."""
         self._scans.pop(expression, None)
 
     def has_scans(self) -> bool:

@@ -90,7 +90,7 @@ class UnevenAssignment:
         for _ in range(_BALANCING_ROUNDS):
             moved: set[int] = set()
             for topic in self._topics:
-                # What nobody has touched since it was last looked at is as even as it can be.
+                # What has not been touched since it was last looked at is as even as it can be.
                 if unsettled is None or not (unsettled.isdisjoint(topic.readers) and moved.isdisjoint(topic.readers)):
                     self._even_out(topic, moved)
             if not moved:

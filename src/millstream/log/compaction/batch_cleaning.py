@@ -15,8 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from struct import Struct
 
-from crc32c import crc32c
-
 from millstream.buffer import Buffer
 from millstream.errors import CorruptMessage, InvalidRecord
 from millstream.log.config import LONG_MAX
@@ -33,6 +31,7 @@ from millstream.wire.batch import (
     compute_crc,
 )
 from millstream.wire.compression import codec_of, compress, decompress
+from millstream.wire.crc32c import crc32c
 from millstream.wire.primitives import zigzag_varint
 
 _BEFORE_CRC = Struct(">qiibI")

@@ -12,15 +12,16 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-from crc32c import crc32c
 
-from millstream.arrow.binary_columns import Bytes, Offsets, Rows
+from millstream.arrow.binary_columns import Offsets, Rows
 from millstream.arrow.kernels.batch_kernels import first_record_size, group_rows, write_records
+from millstream.arrow.kernels.compiled import Bytes
 from millstream.buffer import Buffer
 from millstream.spark.sink.producer_options import Compression
 from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import CRC_START, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC
 from millstream.wire.compression import Codec, compress
+from millstream.wire.crc32c import crc32c
 from millstream.wire.records import ProducerStamp
 
 _BEFORE_CRC: Final = struct.Struct(">qiibI")

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from millstream.broker.handlers.offsets import OffsetsFamily
+from millstream.broker.handlers.offsets import OffsetsFamily, TurnBudget
 from millstream.broker.network.api import Request
 from millstream.broker.network.connection import Connection
 from millstream.cluster.partition import Partition
@@ -167,3 +167,40 @@ async def test_an_error_in_the_middle_of_a_search_is_the_partitions_own(
     await asyncio.sleep(0)
     partition.log.close()
     assert (await asking).error_code == StorageError.code
+
+
+async def test_what_is_spent_comes_back_with_the_next_turn() -> None:
+    budget = TurnBudget(10)
+    budget.spend(4)
+    budget.spend(8)
+    assert budget.units == -2
+    await asyncio.sleep(0)
+    assert budget.units == 10
+
+
+async def test_those_who_wait_go_on_one_per_turn_and_in_turns() -> None:
+    budget, order, turn = TurnBudget(10), list[tuple[int, str]](), 0
+
+    async def work(name: str) -> None:
+        for _ in range(3):
+            await budget.wait()
+            order.append((turn, name))
+            budget.spend(10)
+
+    async with asyncio.TaskGroup() as tasks:
+        for name in "abc":
+            tasks.create_task(work(name))
+        while len(order) < 9:
+            await asyncio.sleep(0)
+            turn += 1
+    assert [name for _, name in order] == list("abcabcabc")
+    assert len({turn for turn, _ in order}) == 9
+
+
+async def test_a_task_that_is_cancelled_holds_up_no_other() -> None:
+    budget = TurnBudget(10)
+    first, second = asyncio.ensure_future(budget.wait()), asyncio.ensure_future(budget.wait())
+    first.cancel()
+    async with asyncio.timeout(20):
+        await second
+    assert first.cancelled()

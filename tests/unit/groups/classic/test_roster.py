@@ -71,8 +71,8 @@ def test_a_leader_that_did_not_join_is_replaced_by_one_that_did() -> None:
 def test_somebody_expected_back_keeps_the_barrier_closed() -> None:
     made = roster(("a", None, ("x",)))
     made.check("a", None).join_waiter = "waiter"
-    seen = [made.has_everybody_joined]
+    seen = [made.have_all_joined]
     made.pending["b"] = 5
-    seen.append(made.has_everybody_joined)
+    seen.append(made.have_all_joined)
     made.remove("b")
-    assert [*seen, made.has_everybody_joined] == [True, False, True]
+    assert [*seen, made.have_all_joined] == [True, False, True]
