@@ -15,7 +15,7 @@ from millstream.arrow.binary_columns import Offsets, Rows
 from millstream.arrow.kernels.batch_kernels import first_record_size, group_rows, write_records
 from millstream.arrow.kernels.compiled import Bytes
 from millstream.buffer import Buffer
-from millstream.spark.sink.producer_settings import Compression
+from millstream.spark.sink.producer_options import Compression
 from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import HEADER_SIZE, sealed_header
 from millstream.wire.compression import Codec, compress

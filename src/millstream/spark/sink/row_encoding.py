@@ -1,6 +1,6 @@
 """Rows of Spark as keys, values and headers in bytes, topic by topic: what a task writes, and what a digest is made of.
 
-Nothing here makes a Python object for a row. What is wrong with a row is told with its column.
+Nothing here makes a Python object for a row. An error about a row names its column.
 """
 
 from collections.abc import Iterator
@@ -15,9 +15,9 @@ from pyspark.sql.types import DataType, StructType
 from millstream.arrow.binary_columns import HeaderColumn, Offsets, Rows, header_column, no_headers
 from millstream.arrow.columns import FieldColumns
 from millstream.arrow.field_encoding import FieldEncoder, Registration, field_encoder
-from millstream.spark.sink.delivery import DeliveryFailed
+from millstream.client.delivery import DeliveryFailed
 from millstream.spark.sink.partitioner import NO_PARTITION
-from millstream.spark.sink.sink_options import SinkPlan
+from millstream.spark.sink.write_plan import WritePlan
 
 
 class TopicRows(NamedTuple):
@@ -32,7 +32,7 @@ class TopicRows(NamedTuple):
 class RowEncoder:
     """Encodes the rows of one task."""
 
-    def __init__(self, plan: SinkPlan) -> None:
+    def __init__(self, plan: WritePlan) -> None:
         self._plan = plan
         self._encoders: dict[str, FieldEncoder] = {}
 

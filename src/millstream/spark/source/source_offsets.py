@@ -12,8 +12,9 @@ from millstream.client.metadata import TopicMetadata, metadata_request, read_met
 from millstream.coordination.topic_names import INTERNAL_TOPICS
 from millstream.errors import InvalidTopic, KafkaError, UnknownTopicOrPartition
 from millstream.offset import EARLIEST, LATEST
-from millstream.spark.source.options import ReadOptions
-from millstream.spark.source.positions import AtEdge, AtOffsets, AtTime, AtTimes, OptionError, Position
+from millstream.spark.options import OptionError
+from millstream.spark.positions import AtEdge, AtOffsets, AtTime, AtTimes, Position
+from millstream.spark.source.read_options import ReadOptions
 from millstream.topic_partition import TopicPartition
 
 T = TypeVar("T")
@@ -90,7 +91,7 @@ class SourceOffsets:
 
     def _ask(self, attempt: Callable[[], T]) -> T:
         """Ask any broker. A connection of long ago may be closed by now, so there is always a second attempt; more of them, while there is
-        time, only where a broker has answered before: an address that is wrong is told at once."""
+        time, only where a broker has answered before: a wrong address is an error at once."""
         deadline = monotonic() + self._options.request_timeout_ms / 1000
         for pause_s in chain(_PAUSES_S, repeat(_PAUSES_S[-1])):
             try:

@@ -8,7 +8,7 @@ import pytest
 from millstream.client.cluster import Cluster
 from millstream.client.list_offsets import OffsetAndTime
 from millstream.errors import KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
-from millstream.spark.source.options import parse_read_options
+from millstream.spark.source.read_options import parse_read_options
 from millstream.spark.source.source_offsets import SourceOffsets
 from millstream.topic_partition import TopicPartition
 from millstream.wire.responses.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
@@ -18,7 +18,7 @@ A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 
 
 class Answers:
-    """A cluster that answers questions about its topics as it is told, one answer after the other; the last one stays."""
+    """A cluster that gives prepared answers about its topics, one after the other; the last one stays."""
 
     def __init__(self, *answers: dict[str, int]) -> None:
         self.answers = list(answers)

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from millstream.spark.source.positions import OptionError, format_offsets, read_offsets
-from millstream.spark.source.topic_selection import TopicSelection, parse_selection
+from millstream.spark.options import OptionError
+from millstream.spark.positions import format_offsets, read_offsets
+from millstream.spark.topic_selection import TopicSelection, parse_selection
 from millstream.topic_partition import TopicPartition
 
 EXISTING = {"a": [0, 1], "ab": [0], "b": [0]}

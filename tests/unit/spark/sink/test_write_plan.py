@@ -4,11 +4,9 @@ import pytest
 from pyspark.sql.types import ArrayType, BinaryType, DataType, DoubleType, IntegerType, LongType, StringType, StructType
 
 from millstream.arrow.columns import FieldColumns
-from millstream.client.produce import ALL_REPLICAS, LEADER_ONLY, NO_ANSWER
-from millstream.spark.sink.producer_settings import Compression, ProducerSettings, parse_producer_settings
-from millstream.spark.sink.sink_options import SINK_OPTIONS, SchemaError, SinkPlan, plan_sink
-from millstream.spark.source.positions import OptionError
-from millstream.wire.compression import Codec
+from millstream.client.produce import LEADER_ONLY
+from millstream.spark.options import WRITE, OptionError
+from millstream.spark.sink.write_plan import SchemaError, WritePlan, plan_write
 
 SERVERS = "127.0.0.1:9092"
 HEADERS = ArrayType(StructType().add("key", StringType()).add("value", BinaryType()))
@@ -21,14 +19,10 @@ def columns(**types: DataType) -> StructType:
     return schema
 
 
-def plan(schema: StructType, **options: str) -> SinkPlan:
+def plan(schema: StructType, **options: str) -> WritePlan:
     """`kafka_acks` stands for `kafka.acks`."""
     given = {"kafka.bootstrap.servers": SERVERS, "topic": "t"} | {name.replace("_", "."): value for name, value in options.items()}
-    return plan_sink(given, schema)
-
-
-def settings(**kafka: str) -> ProducerSettings:
-    return parse_producer_settings(SERVERS, {name.replace("_", "."): value for name, value in kafka.items()})
+    return plan_write(given, schema)
 
 
 def test_every_column_is_found_whatever_its_case() -> None:
@@ -50,15 +44,9 @@ def test_options_of_a_read_have_no_effect_on_a_write() -> None:
     assert plan(columns(value=StringType()), subscribe="x", startingOffsets="earliest", checkpointLocation="/c").topic == "t"
 
 
-def test_kafkas_options_of_a_consumer_have_no_effect_on_a_write() -> None:
-    assert settings(group_id="g", max_poll_records="5", isolation_level="read_committed") == settings()
-    with pytest.raises(OptionError, match=r"option kafka.groupid: Kafka's producer has no such option"):
-        settings(groupid="g")
-
-
 def test_names_of_options_are_found_whatever_their_case() -> None:
     given = {"Kafka.Bootstrap.Servers": SERVERS, "TOPIC": "t", "SkipReplayedBatches": "FALSE", "Kafka.Acks": "1"}
-    found = plan_sink(given, columns(value=StringType()))
+    found = plan_write(given, columns(value=StringType()))
     assert (found.topic, found.skips_replayed_batches, found.producer.acks) == ("t", False, LEADER_ONLY)
 
 
@@ -89,12 +77,12 @@ def test_a_wrong_column_is_named(schema: StructType, options: dict[str, str], ex
     [
         ({"topic": " "}, "option topic: it is empty"),
         ({"topik": "x"}, "option topik: there is no such option. Did you mean topic?"),
-        ({"zzz": "x"}, f"option zzz: there is no such option. A write has: {', '.join(SINK_OPTIONS)}, and kafka.*"),
+        ({"zzz": "x"}, f"option zzz: there is no such option. A write has: {', '.join(WRITE.names)}, and kafka.*"),
         ({"value_format": "xml"}, "option value.format: 'xml' is none of binary, string, json, avro"),
-        ({"value_format": "avro"}, "option schema.registry.url: the format avro needs it: where the schema registry is"),
+        ({"value_format": "avro"}, "option schema.registry.url: value.format = avro needs it: where the schema registry is"),
         ({"schema_registry_url": "r:8081"}, "option schema.registry.url: 'r:8081' is no address of a registry"),
         ({"schema_registry_url": "http://a:1,nonsense"}, "option schema.registry.url: 'nonsense' is no address of a registry"),
-        ({"use_latest_version": "maybe"}, "option use.latest.version: 'maybe' is neither true nor false"),
+        ({"use_latest_version": "maybe"}, "option use.latest.version: 'maybe' is none of true, false"),
         ({"kafka_bootstrap_servers": "a:1,nonsense"}, "option kafka.bootstrap.servers: 'nonsense' is not an address: give host:port"),
         ({"kafka_bootstrap_servers": ""}, "option kafka.bootstrap.servers: it is required"),
     ],
@@ -108,59 +96,12 @@ def test_a_wrong_option_is_named(options: dict[str, str], expected: str) -> None
 def test_a_topic_is_required_where_rows_do_not_name_it() -> None:
     given = {"kafka.bootstrap.servers": SERVERS}
     with pytest.raises(OptionError, match="option topic: it is required, because the rows have no column `topic`"):
-        plan_sink(given, columns(value=StringType()))
+        plan_write(given, columns(value=StringType()))
     with pytest.raises(SchemaError, match="the column `topic` is of type int: it has to be string"):
-        plan_sink(given, columns(value=StringType(), topic=IntegerType()))
-    assert plan_sink(given, columns(value=StringType(), topic=StringType())).topic_column == 1
+        plan_write(given, columns(value=StringType(), topic=IntegerType()))
+    assert plan_write(given, columns(value=StringType(), topic=StringType())).topic_column == 1
 
 
-def test_a_table_without_options_is_told_what_to_use_instead() -> None:
+def test_a_table_without_options_is_an_error_that_says_what_to_use_instead() -> None:
     with pytest.raises(OptionError, match="In SQL use CREATE TEMPORARY VIEW"):
-        plan_sink({}, columns(value=StringType()))
-
-
-def test_defaults_are_those_of_kafka_or_named_as_different() -> None:
-    assert settings() == ProducerSettings(SERVERS)
-    assert (settings().acks, settings().is_idempotent) == (ALL_REPLICAS, True)
-
-
-def test_settings_are_taken() -> None:
-    assert settings(acks="0", request_timeout_ms="500", max_request_size="2000", batch_size="100", linger_ms="5") == ProducerSettings(
-        SERVERS, acks=NO_ANSWER, is_idempotent=False, request_timeout_ms=500, max_request_size=2000, batch_size=100
-    )
-    assert settings(compression_type="ZSTD", compression_zstd_level="7").compression == Compression(Codec.ZSTD, 7)
-    assert settings(compression_type="gzip", compression_zstd_level="7").compression == Compression(Codec.GZIP)
-    assert settings(request_timeout_ms="200000").delivery_timeout_ms == 200_000
-    assert settings(max_request_size="1000").batch_size == 1000
-    assert not settings(retries="0").is_idempotent
-
-
-@pytest.mark.parametrize(
-    ("kafka", "expected"),
-    [
-        ({"acks": "2"}, "option kafka.acks: '2' is none of all, -1, 1, 0"),
-        ({"acks": "1", "enable_idempotence": "true"}, "option kafka.enable.idempotence: true needs kafka.acks = all, not 1"),
-        (
-            {"max_in_flight_requests_per_connection": "6", "enable_idempotence": "true"},
-            "true needs kafka.max.in.flight.requests.per.connection of at most 5, not 6",
-        ),
-        ({"retries": "0", "enable_idempotence": "true"}, "true needs kafka.retries above 0"),
-        ({"compresion_type": "gzip"}, "option kafka.compresion.type: Kafka's producer has no such option"),
-        ({"compression_type": "brotli"}, "option kafka.compression.type: 'brotli' is none of none, gzip, snappy, lz4, zstd"),
-        ({"compression_type": "gzip", "compression_gzip_level": "10"}, "option kafka.compression.gzip.level: 10 is above 9"),
-        ({"key_serializer": "x"}, "option kafka.key.serializer: it cannot be set: key.format says how keys are written"),
-        ({"transactional_id": "x"}, "option kafka.transactional.id: it cannot be set"),
-        ({"security_protocol": "SSL"}, "option kafka.security.protocol: SSL is not there yet"),
-        ({"sasl_mechanism": "PLAIN"}, "option kafka.sasl.mechanism: TLS and passwords are not there yet"),
-        ({"batch_size": "many"}, "option kafka.batch.size: 'many' is not a whole number"),
-        ({"request_timeout_ms": "0"}, "option kafka.request.timeout.ms: 0 is not between 1 and 2147483647"),
-        (
-            {"delivery_timeout_ms": "100", "request_timeout_ms": "200"},
-            "option kafka.delivery.timeout.ms: 100 is less than kafka.request.timeout.ms, 200",
-        ),
-    ],
-)
-def test_a_setting_that_cannot_be_is_refused(kafka: dict[str, str], expected: str) -> None:
-    with pytest.raises(OptionError) as raised:
-        settings(**kafka)
-    assert expected in str(raised.value)
+        plan_write({}, columns(value=StringType()))

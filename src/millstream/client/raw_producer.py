@@ -1,29 +1,31 @@
 """A blocking producer of ready-made batches: idempotent, with several requests under way, for one thread.
 
-    producer = RawProducer(settings)
-    producer.append(TopicPartition("clicks", 0), batch)     # queues and sends; waits only when too much is unanswered
-    producer.flush()                                        # everything is written when it returns
+    producer = RawProducer(ProducerSettings("127.0.0.1:9092"))
+    producer.append(TopicPartition("clicks", 0), seal, record_count=3, size_bytes=200)    # sends; waits only if too much is unanswered
+    producer.flush()                                                                      # everything is written when it returns
 
-`delivery` decides what is sent and what an answer means; here is the waiting: requests go out to each leader while it has fewer than five
-unanswered, and the oldest answer is waited for when nothing more can be sent. A connection that breaks puts back all that was on it, the
-leaders are asked for again, and everything goes on until the time of a batch is up (`kafka.delivery.timeout.ms`).
+`seal` makes the bytes of a batch when its producer id and sequence are known: what they are made of is the caller's business. `delivery`
+decides what is sent and what an answer means; here is the waiting: requests go out to each leader while it has fewer than five unanswered,
+and the oldest answer is waited for when nothing more can be sent. A connection that breaks puts back all that was on it, the leaders are
+asked for again, and everything goes on until the time of a batch is up (`delivery.timeout.ms`).
 """
 
 from collections import deque
-from time import monotonic, sleep, time
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic, sleep
 from typing import Any, Final
 
+from millstream.buffer import Buffer
 from millstream.client.cluster import Cluster
 from millstream.client.connection import Connection, OpenSocket, open_tcp
 from millstream.client.conversation import Pending
+from millstream.client.delivery import MOST_IN_FLIGHT, DeliveryFailed, PartitionQueue, QueuedBatch, Verdict
 from millstream.client.errors import BrokerUnavailable, kafka_error
 from millstream.client.metadata import NO_LEADER, TopicMetadata
-from millstream.client.produce import BatchFor, ProduceAnswer, ProducedPartition, ProduceRequest
+from millstream.client.produce import ALL_REPLICAS, BatchFor, ProduceAnswer, ProducedPartition, ProduceRequest
 from millstream.client.request import MessageRequest
 from millstream.errors import InvalidTopic, MessageTooLarge, MillstreamError, UnknownTopicOrPartition
-from millstream.spark.sink.batch_encoding import OpenBatch
-from millstream.spark.sink.delivery import DeliveryFailed, PartitionQueue, QueuedBatch, Verdict
-from millstream.spark.sink.producer_settings import ProducerSettings
 from millstream.topic_partition import TopicPartition
 from millstream.wire.api import ApiKey
 from millstream.wire.batch import NO_SEQUENCE
@@ -31,6 +33,38 @@ from millstream.wire.records import NO_PRODUCER, ProducerStamp
 
 _MILLISECONDS: Final = 1000
 _NEWEST_INIT_PRODUCER_ID: Final = 5
+
+Seal = Callable[[ProducerStamp], Buffer]
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerSettings:
+    """How a producer produces: Kafka's options of these names. Equal settings may share a producer.
+
+    Two defaults differ from Kafka's, for programs that write much at once and wait for no single record: `batch_size` is 512 KiB, not 16,
+    and `max_block_ms` ten seconds, not sixty, which every attempt of a task would wait for a topic that does not exist.
+    """
+
+    bootstrap_servers: str
+    client_id: str = "millstream-producer"
+    acks: int = ALL_REPLICAS
+    is_idempotent: bool = True
+    batch_size: int = 512 * 1024
+    buffer_memory: int = 32 * 1024 * 1024
+    max_request_size: int = 1024 * 1024
+    max_in_flight: int = MOST_IN_FLIGHT
+    retries: int = 2**31 - 1
+    request_timeout_ms: int = 30_000
+    delivery_timeout_ms: int = 120_000
+    max_block_ms: int = 10_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    option_prefix: str = ""
+    """What stands before Kafka's names where these settings were given, for messages: `kafka.` in Spark."""
+
+    def option(self, name: str) -> str:
+        """The name of an option as who set it knows it."""
+        return self.option_prefix + name
 
 
 class _Unanswered:
@@ -71,7 +105,7 @@ class RawProducer:
         self._cluster.close()
 
     def topic(self, name: str) -> TopicMetadata:
-        """A topic with its partitions, created if the broker does such things; waits for it up to `kafka.max.block.ms`."""
+        """A topic with its partitions, created if the broker does such things; waits for it up to `max.block.ms`."""
         known = self._cluster.metadata.topics.get(name) if name in self._asked_topics else None
         self._asked_topics.add(name)
         deadline = monotonic() + self.settings.max_block_ms / _MILLISECONDS
@@ -89,14 +123,12 @@ class RawProducer:
                 self._pause()
         return known
 
-    def append(self, place: TopicPartition, batch: OpenBatch) -> None:
-        """Take a batch, and send what can be sent; waits while more than `kafka.buffer.memory` is unanswered."""
+    def append(self, place: TopicPartition, seal: Seal, *, record_count: int, size_bytes: int) -> None:
+        """Take a batch of this size before compression, and send what can be sent; waits while more than `buffer.memory` is unanswered."""
         queue = self._queues.setdefault(place, PartitionQueue())
-        content = batch.seal(
-            self._stamp(queue, batch.record_count), compression=self.settings.compression, timestamp_ms=int(time() * _MILLISECONDS)
-        )
+        content = seal(self._stamp(queue, record_count))
         deadline = monotonic() + self.settings.delivery_timeout_ms / _MILLISECONDS
-        queue.batches.append(QueuedBatch(place, content, record_count=batch.record_count, unpacked_bytes=batch.end, deadline=deadline))
+        queue.batches.append(QueuedBatch(place, content, record_count=record_count, unpacked_bytes=size_bytes, deadline=deadline))
         self._held_bytes += len(content)
         self._send_ready()
         while self._held_bytes > self.settings.buffer_memory:
@@ -193,7 +225,7 @@ class RawProducer:
             self._held_bytes += sum(len(half.content) for half in halves) - len(batch.content)
             self.batch_size = min(self.batch_size, batch.unpacked_bytes // 2)
         else:
-            raise _explain(batch, answer)
+            raise self._explain(batch, answer)
 
     def _done(self, batch: QueuedBatch) -> None:
         self._queues[batch.place].done(batch)
@@ -227,7 +259,7 @@ class RawProducer:
         for place, queue in self._queues.items():
             if queue.batches and now > queue.batches[0].deadline:
                 trouble = self._last_trouble or f"partition {place.partition} has no leader"
-                limit = f"kafka.delivery.timeout.ms = {self.settings.delivery_timeout_ms}"
+                limit = f"{self.settings.option('delivery.timeout.ms')} = {self.settings.delivery_timeout_ms}"
                 raise DeliveryFailed(f"records for {place} were not written within {limit}: {trouble}")
         leaderless = {place.topic for place, queue in self._queues.items() if queue.batches and self._leader(place) == NO_LEADER}
         if leaderless:
@@ -262,21 +294,21 @@ class RawProducer:
             self._pause()
 
     def _no_topic(self, name: str, trouble: str) -> DeliveryFailed:
+        limit = f"{self.settings.option('max.block.ms')} = {self.settings.max_block_ms}"
         if trouble:
-            return DeliveryFailed(f"nobody told of topic {name!r} within kafka.max.block.ms = {self.settings.max_block_ms}: {trouble}")
+            return DeliveryFailed(f"no broker described the topic {name!r} within {limit}: {trouble}")
         return DeliveryFailed(
-            f"there is no topic {name!r} at {self.settings.bootstrap_servers}, and the broker did not create it within "
-            f"kafka.max.block.ms = {self.settings.max_block_ms}: create it first, or check the name"
+            f"there is no topic {name!r} at {self.settings.bootstrap_servers}, and the broker did not create it within {limit}: "
+            "create it first, or check the name"
         )
 
-
-def _explain(batch: QueuedBatch, answer: ProducedPartition) -> DeliveryFailed:
-    if answer.error_code == MessageTooLarge.code:
-        return DeliveryFailed(
-            f"a record for {batch.place} is too large for the topic: its batch has {len(batch.content)} bytes. "
-            "Raise max.message.bytes of the topic, or compress (kafka.compression.type)"
-        )
-    if answer.error_code == UnknownTopicOrPartition.code:
-        return DeliveryFailed(f"there is no {batch.place} any more: {answer.error_message or 'was the topic deleted?'}")
-    reason = kafka_error(answer.error_code, answer.error_message or "")
-    return DeliveryFailed(f"{batch.record_count} records for {batch.place} were refused: {type(reason).__name__}, {reason}")
+    def _explain(self, batch: QueuedBatch, answer: ProducedPartition) -> DeliveryFailed:
+        if answer.error_code == MessageTooLarge.code:
+            return DeliveryFailed(
+                f"a record for {batch.place} is too large for the topic: its batch has {len(batch.content)} bytes. "
+                f"Raise max.message.bytes of the topic, or compress ({self.settings.option('compression.type')})"
+            )
+        if answer.error_code == UnknownTopicOrPartition.code:
+            return DeliveryFailed(f"there is no {batch.place} any more: {answer.error_message or 'was the topic deleted?'}")
+        reason = kafka_error(answer.error_code, answer.error_message or "")
+        return DeliveryFailed(f"{batch.record_count} records for {batch.place} were refused: {type(reason).__name__}, {reason}")

@@ -5,6 +5,7 @@ from collections import deque
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
+from millstream.client.delivery import LAST_SEQUENCE, PartitionQueue, QueuedBatch, Verdict
 from millstream.errors import (
     DuplicateSequenceNumber,
     MessageTooLarge,
@@ -12,7 +13,6 @@ from millstream.errors import (
     NotLeaderOrFollower,
     OutOfOrderSequenceNumber,
 )
-from millstream.spark.sink.delivery import LAST_SEQUENCE, PartitionQueue, QueuedBatch, Verdict
 from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import read_header
 from millstream.wire.compression import Codec

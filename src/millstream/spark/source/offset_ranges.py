@@ -1,4 +1,4 @@
-"""How much a micro-batch reads and how it is split over tasks: numbers in, numbers out.
+"""The offsets that each task reads: how much a micro-batch takes, and how it is split over tasks. Numbers in, numbers out.
 
 The rules are those of Spark's own connector. `maxOffsetsPerTrigger` is shared out in proportion to what each partition has waiting, and a
 partition that has something gets at least one. `maxRecordsPerPartition` and `minPartitions` split what one partition has over several
@@ -6,17 +6,19 @@ tasks.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
 
+from pyspark.sql.datasource import InputPartition
+
+from millstream.spark.positions import Offsets
 from millstream.topic_partition import TopicPartition
 
-Offsets = Mapping[TopicPartition, int]
 
-
-class Slice(NamedTuple):
-    """Offsets of one partition, from `start` up to but not including `end`, that one task reads."""
+@dataclass(frozen=True, order=True)
+class OffsetRange(InputPartition):
+    """What one task reads, and what travels to it from the driver: offsets of one partition, from `start` up to but not including `end`."""
 
     place: TopicPartition
     start: int
@@ -48,23 +50,23 @@ def count_offsets(start: Offsets, end: Offsets) -> int:
     return sum(max(offset - start[place], 0) for place, offset in end.items())
 
 
-def split_slices(slices: Iterable[Slice], *, at_least: int | None = None, at_most_records: int | None = None) -> list[Slice]:
-    """The slices of the tasks: none empty, none with more than `at_most_records` offsets, and `at_least` of them if there is enough to
+def split_ranges(ranges: Iterable[OffsetRange], *, at_least: int | None = None, at_most_records: int | None = None) -> list[OffsetRange]:
+    """The ranges of the tasks: none empty, none with more than `at_most_records` offsets, and `at_least` of them if there is enough to
     split."""
-    pieces = [slice_ for slice_ in sorted(slices) if slice_.size > 0]
+    pieces = [whole for whole in sorted(ranges) if whole.size > 0]
     if at_most_records is not None:
-        pieces = [piece for slice_ in pieces for piece in _split(slice_, math.ceil(slice_.size / at_most_records))]
+        pieces = [piece for whole in pieces for piece in _split(whole, math.ceil(whole.size / at_most_records))]
     if at_least is not None and 0 < len(pieces) < at_least:
         shares = _share_out(at_least, [piece.size for piece in pieces])
         pieces = [part for piece, share in zip(pieces, shares, strict=True) for part in _split(piece, share)]
     return pieces
 
 
-def _split(slice_: Slice, parts: int) -> list[Slice]:
+def _split(whole: OffsetRange, parts: int) -> list[OffsetRange]:
     """Equal parts, but for one offset."""
-    parts = max(min(parts, slice_.size), 1)
-    edges = [slice_.start + slice_.size * index // parts for index in range(parts + 1)]
-    return [Slice(slice_.place, first, last) for first, last in pairwise(edges)]
+    parts = max(min(parts, whole.size), 1)
+    edges = [whole.start + whole.size * index // parts for index in range(parts + 1)]
+    return [OffsetRange(whole.place, first, last) for first, last in pairwise(edges)]
 
 
 def _share_out(parts: int, sizes: list[int]) -> list[int]:

@@ -9,10 +9,9 @@ from millstream.arrow.kernels.record_kernel import WITH_VALUE
 from millstream.client.cluster import Cluster
 from millstream.client.list_offsets import OffsetAndTime
 from millstream.offset import EARLIEST
-from millstream.spark.source.data_loss import DataLoss
-from millstream.spark.source.options import parse_read_options
-from millstream.spark.source.planning import Slice
-from millstream.spark.source.slice_reader import SliceReader
+from millstream.spark.source.offset_ranges import OffsetRange
+from millstream.spark.source.partition_reader import PartitionReader
+from millstream.spark.source.read_options import DataLoss, parse_read_options
 from millstream.topic_partition import TopicPartition
 from tests.brokers import Broker
 from tests.spark.admin import delete_records
@@ -23,7 +22,7 @@ SIZE = 20_000
 
 
 class Interfering(Cluster):
-    """A cluster where something happens before the leader is looked up for the n-th time, or after partitions told where they begin."""
+    """A cluster where something happens before the leader is looked up for the n-th time, or after partitions said where they begin."""
 
     def __init__(self, broker: Broker, *, at_leader: Callable[[int], object] = int, at_beginning: Callable[[int], object] = int) -> None:
         super().__init__(broker.bootstrap_servers)
@@ -62,7 +61,7 @@ def read(broker: Broker, cluster: Cluster, topic: str, *, fail: bool = False) ->
         "kafka.max.partition.fetch.bytes": str(SIZE + 500),
     }
     with cluster:
-        reader = SliceReader(cluster, parse_read_options(given), Slice(TopicPartition(topic, 0), 0, 10), wanted=WITH_VALUE)
+        reader = PartitionReader(cluster, parse_read_options(given), OffsetRange(TopicPartition(topic, 0), 0, 10), wanted=WITH_VALUE)
         return [int(value.as_py()[:1]) for records in reader.read() for value in records.values().to_arrow()]
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.spark.source.planning import Slice, count_offsets, limit_offsets, split_slices
+from millstream.spark.source.offset_ranges import OffsetRange, count_offsets, limit_offsets, split_ranges
 from millstream.topic_partition import TopicPartition
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
@@ -44,9 +44,9 @@ def test_limited_ends_move_forward_to_the_end(waiting: list[int], limit: int) ->
 
 
 @given(sizes, st.none() | st.integers(1, 20), st.none() | st.integers(1, 400))
-def test_slices_cover_everything_once_and_keep_to_their_limits(lengths: list[int], at_least: int | None, at_most: int | None) -> None:
-    whole = [Slice(TopicPartition("t", number), 10, 10 + length) for number, length in enumerate(lengths)]
-    pieces = split_slices(whole, at_least=at_least, at_most_records=at_most)
+def test_ranges_cover_everything_once_and_keep_to_their_limits(lengths: list[int], at_least: int | None, at_most: int | None) -> None:
+    whole = [OffsetRange(TopicPartition("t", number), 10, 10 + length) for number, length in enumerate(lengths)]
+    pieces = split_ranges(whole, at_least=at_least, at_most_records=at_most)
     offsets = [(piece.place, offset) for piece in pieces for offset in range(piece.start, piece.end)]
     assert offsets == [(one.place, offset) for one in whole for offset in range(one.start, one.end)]
     assert all(piece.size > 0 for piece in pieces)
@@ -57,5 +57,5 @@ def test_slices_cover_everything_once_and_keep_to_their_limits(lengths: list[int
 
 
 def test_what_is_largest_is_split_first() -> None:
-    pieces = split_slices([Slice(A, 0, 90), Slice(B, 0, 10)], at_least=4)
+    pieces = split_ranges([OffsetRange(A, 0, 90), OffsetRange(B, 0, 10)], at_least=4)
     assert [(piece.place, piece.size) for piece in pieces] == [(A, 30), (A, 30), (A, 30), (B, 10)]

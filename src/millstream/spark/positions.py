@@ -12,8 +12,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from millstream.errors import UsageError
 from millstream.offset import EARLIEST, LATEST
+from millstream.spark.options import OptionError
 from millstream.topic_partition import TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
@@ -48,13 +48,6 @@ class AtTimes:
 
 
 Position = AtEdge | AtOffsets | AtTime | AtTimes
-
-
-class OptionError(UsageError):
-    """An option of a read or write that cannot be obeyed: the message names it and says what is allowed."""
-
-    def __init__(self, option: str, problem: str) -> None:
-        super().__init__(f"option {option}: {problem}")
 
 
 def parse_offsets_option(option: str, text: str) -> AtEdge | AtOffsets:

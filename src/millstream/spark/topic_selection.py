@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from millstream.spark.source.positions import OptionError
+from millstream.spark.options import OptionError
 from millstream.topic_partition import TopicPartition
 
 
@@ -38,14 +38,14 @@ class TopicSelection:
 
 
 def parse_selection(options: Mapping[str, str]) -> TopicSelection:
-    """The selection that the options make; `options` has Spark's names in their own spelling."""
-    given = [name for name in ("subscribe", "subscribePattern", "assign") if name in options]
+    """The selection that the options make. What a table of SQL is written to, its `topic`, is what it reads unless it says otherwise."""
+    given = [name for name in ("subscribe", "subscribePattern", "assign") if name in options] or ["topic"] * ("topic" in options)
     if len(given) != 1:
         problem = "none was given" if not given else f"{len(given)} were given"
         raise OptionError("subscribe, subscribePattern, assign", f"exactly one of them says what to read, and {problem}")
     (name,) = given
     text = options[name]
-    if name == "subscribe":
+    if name in {"subscribe", "topic"}:
         return TopicSelection(topics=_parse_topics(text))
     if name == "subscribePattern":
         return TopicSelection(pattern=_parse_pattern(text))

@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from millstream.spark.sink.sink_progress import WrittenBatch, group_of_query
-from millstream.spark.sink.stream_writer import BatchWritten, ReplayDiffers, add_up, check_replay, tell_back
+from millstream.spark.sink.writer import BatchWritten, ReplayDiffers, add_up, check_replay, warn_of_rollback
 
 TOPICS = frozenset({"t"})
 LAST = WrittenBatch(7, 10, 99, TOPICS, turn=3)
@@ -22,20 +22,20 @@ def test_a_replay_of_the_same_rows_passes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("batch", "is_whole", "told"),
+    ("batch", "is_whole", "message"),
     [
         (LAST._replace(row_count=11), True, r"7 is on t already, and now it has 11 rows where there were 10: nothing of it was written"),
         (LAST._replace(digest=98), True, r"has as many rows as then, 10, but others: .* skipReplayedBatches = false"),
         (LAST, False, r"7 was written to t by another query while this one wrote it, too: .* Stop one of them"),
     ],
 )
-def test_a_replay_of_other_rows_does_not(batch: WrittenBatch, is_whole: bool, told: str) -> None:
-    with pytest.raises(ReplayDiffers, match=told):
+def test_a_replay_of_other_rows_does_not(batch: WrittenBatch, is_whole: bool, message: str) -> None:
+    with pytest.raises(ReplayDiffers, match=message):
         check_replay(batch, LAST, is_whole=is_whole)
 
 
-def test_a_checkpoint_that_went_back_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    tell_back(LAST._replace(batch_id=6, topics=frozenset()), LAST)
+def test_a_checkpoint_that_went_back_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    warn_of_rollback(LAST._replace(batch_id=6, topics=frozenset()), LAST)
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert "micro-batch 6 was written to t after 7 had been: the checkpoint was rolled back or copied" in record.getMessage()

@@ -1,37 +1,88 @@
-"""`spark.readStream`: how far each micro-batch reads.
+"""`spark.read` (`BatchReader`) and `spark.readStream` (`StreamReader`): which offsets a query reads, and what Spark keeps of that.
 
-Spark keeps the offsets in its checkpoint and asks, before each micro-batch, how far the next one may go: `latestOffset(start, limit)`.
-`start` is what has been processed, and Spark asks once more after the last micro-batch of an AvailableNow run, which it never commits: so
-the progress for `group.id` is told from there. Where a query begins is decided there too, once (see `stream_offset`). Partitions that
-appear while the query runs are read from their beginning; those that disappear are lost data.
+The offsets of a batch are fixed when it is planned, on the driver, and read by tasks.
+
+Spark keeps the offsets of a stream in its checkpoint and asks, before each micro-batch, how far the next one may go: `latestOffset(start,
+limit)`. `start` is what has been processed, and Spark asks once more after the last micro-batch of an AvailableNow run, which it never
+commits: so the progress for `group.id` is committed from there. Partitions that appear while the query runs are read from their beginning;
+those that disappear are lost data.
 
 AvailableNow reads up to where the partitions ended when the run began, in micro-batches that keep to the limit.
+
+An offset of Spark's is JSON: how far a micro-batch goes, and with the first one where it begins.
+
+    {"not begun": {}}                                                           the start of the first micro-batch, whenever Spark asks
+    {"orders": {"0": 15}, "began at": {}, "orders began at": {"0": 10}}         the end of the first micro-batch
+    {"orders": {"0": 20}}                                                       the end of any later one
+
+Spark writes the end of a micro-batch into its checkpoint before it runs it, and the end of one is the start of the next. Only the start of
+the first it asks of the source: more than once, and again after a restart, and "latest" is another offset each time. So the answer to that
+question is always the same, the beginning is looked up once, together with the first end, and travels inside it.
+
+No topic has a space in its name. Every entry is a topic with partitions and offsets in its form, for those who read Spark's progress.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, ReadMinRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from millstream.errors import UnknownTopicOrPartition
-from millstream.offset import LATEST
-from millstream.spark.source.data_loss import report_data_loss
-from millstream.spark.source.options import ReadOptions
-from millstream.spark.source.planning import Offsets, Slice, count_offsets, limit_offsets, split_slices
-from millstream.spark.source.positions import AtEdge
+from millstream.offset import EARLIEST, LATEST
+from millstream.spark.group_progress import ReportedProgress
+from millstream.spark.positions import AtEdge, Offsets, format_offsets, read_offsets
+from millstream.spark.source.offset_ranges import OffsetRange, count_offsets, limit_offsets, split_ranges
+from millstream.spark.source.read_options import ReadOptions
 from millstream.spark.source.read_plan import ReadPlan
-from millstream.spark.source.slice_partition import SlicePartition
 from millstream.spark.source.source_offsets import SourceOffsets
-from millstream.spark.source.stream_offset import NOT_BEGUN, SparkOffset, format_stream_offset, read_stream_offset
-from millstream.spark.source.told_progress import ToldProgress
-from millstream.spark.worker_clusters import cluster_for
+from millstream.spark.worker_connections import cluster_for
 from millstream.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+SparkOffset = dict[str, Any]
+
+NOT_BEGUN: Final[SparkOffset] = {"not begun": {}}
+_BEGAN_AT: Final = "began at"
+_OF_TOPIC: Final = f" {_BEGAN_AT}"
+
+
+class BatchReader(DataSourceReader):
+    """Reads what lies between two positions."""
+
+    def __init__(self, options: ReadOptions, plan: ReadPlan, schema: StructType) -> None:
+        self._options = options
+        self._plan = plan
+        self._schema = schema
+
+    def partitions(self) -> list[InputPartition]:
+        """One task per partition, or as many as the options ask for."""
+        options = self._options
+        offsets = SourceOffsets(cluster_for(options), options)
+        places = offsets.partitions()
+        start = offsets.starting(options.starting or AtEdge(EARLIEST), places)
+        end = offsets.ending(options.ending or AtEdge(LATEST), places)
+        for place in places:
+            if start[place] > end[place]:
+                options.report_data_loss(f"{place} is to be read from offset {start[place]} up to {end[place]}, which is before it")
+        ranges = [OffsetRange(place, start[place], end[place]) for place in places]
+        return list(split_ranges(ranges, at_least=options.min_partitions, at_most_records=options.max_records_per_partition))
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        from millstream.spark.source.partition_reader import read_rows  # the planning process never gets here, and does not wait for numba
+
+        return read_rows(self._options, self._plan, self._schema, partition)
+
+
+class StreamOffset(NamedTuple):
+    """The offset that comes next in each partition; `began_at`, of the end of the first micro-batch, has where that begins."""
+
+    offsets: dict[TopicPartition, int]
+    began_at: dict[TopicPartition, int] | None = None
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -39,7 +90,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     `read`."""
 
     _offsets: SourceOffsets | None = None
-    _progress: ToldProgress | None = None
+    _progress: ReportedProgress | None = None
     _is_available_now = False
     _target: dict[TopicPartition, int] | None = None
     _last_trigger: float | None = None
@@ -70,7 +121,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         began_at = self._starting() if start == NOT_BEGUN else None
         processed = read_stream_offset(start).offsets if began_at is None else began_at
         latest = self._latest()
-        self._tell(processed, existing=latest)
+        self._report_progress(processed, existing=latest)
         self._report_deleted(processed, existing=latest)
         begin = self._begin(processed, latest)
         if self._waits_for_more(begin, latest, limit):
@@ -93,23 +144,22 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # Begun by a version that did not write it down: where the options say, as that one would do now.
             processed = self._starting()
         begin = self._begin(processed, until)
-        slices = []
+        ranges = []
         for place, offset in until.items():
             if offset < begin[place]:
-                report_data_loss(self._options, f"{place} was read up to offset {begin[place]} and now ends at {offset}")
-            slices.append(Slice(place, begin[place], offset))
-        pieces = split_slices(slices, at_least=self._options.min_partitions, at_most_records=self._options.max_records_per_partition)
-        return [SlicePartition(piece) for piece in pieces]
+                self._options.report_data_loss(f"{place} was read up to offset {begin[place]} and now ends at {offset}")
+            ranges.append(OffsetRange(place, begin[place], offset))
+        return split_ranges(ranges, at_least=self._options.min_partitions, at_most_records=self._options.max_records_per_partition)
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
-        from millstream.spark.source.reading import read_rows  # the planning process never gets here, and does not wait for numba
+        from millstream.spark.source.partition_reader import read_rows  # the planning process never gets here, and does not wait for numba
 
         return read_rows(self._options, self._plan, self._schema, partition)
 
     def commit(self, end: SparkOffset) -> None:
         """Spark has processed everything up to here."""
         if self._last_seen is not None:
-            self._tell(read_stream_offset(end).offsets, existing=self._last_seen)
+            self._report_progress(read_stream_offset(end).offsets, existing=self._last_seen)
 
     def _starting(self) -> dict[TopicPartition, int]:
         """Where a new query begins, as of now."""
@@ -128,14 +178,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _report_deleted(self, known: Iterable[TopicPartition], *, existing: Offsets) -> None:
         gone = sorted(set(known).difference(existing))
         if gone:
-            report_data_loss(self._options, f"{', '.join(map(str, gone))} was deleted")
+            self._options.report_data_loss(f"{', '.join(map(str, gone))} was deleted")
 
     def _begin(self, processed: Offsets, until: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Where to read each partition of `until` from: new ones from their beginning."""
         earliest = self._beginnings([place for place in until if place not in processed])
         for place, offset in earliest.items():
             if offset > 0:
-                report_data_loss(self._options, f"the new partition {place} begins at offset {offset} instead of 0")
+                self._options.report_data_loss(f"the new partition {place} begins at offset {offset} instead of 0")
         return {place: processed.get(place, earliest.get(place, end)) for place, end in until.items()}
 
     def _beginnings(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
@@ -161,16 +211,34 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last_trigger = now
         return False
 
-    def _tell(self, processed: Offsets, *, existing: Offsets) -> None:
-        """Tell the group of the query how far it has come, in the partitions that there are."""
+    def _report_progress(self, processed: Offsets, *, existing: Offsets) -> None:
+        """Commit how far the query has come, in the partitions that there are."""
         if self._options.group_id is None:
             return
         if self._progress is None:
             timeout_s = self._options.request_timeout_ms / 1000
-            self._progress = ToldProgress(cluster_for(self._options), self._options.group_id, timeout_s=timeout_s)
-        self._progress.tell({place: offset for place, offset in processed.items() if place in existing})
+            self._progress = ReportedProgress(cluster_for(self._options), self._options.group_id, timeout_s=timeout_s)
+        self._progress.report({place: offset for place, offset in processed.items() if place in existing})
 
     def _source(self) -> SourceOffsets:
         if self._offsets is None:
             self._offsets = SourceOffsets(cluster_for(self._options), self._options)
         return self._offsets
+
+
+def format_stream_offset(offsets: Offsets, *, began_at: Offsets | None = None) -> SparkOffset:
+    """An offset as Spark keeps it."""
+    offset: SparkOffset = format_offsets(offsets)
+    if began_at is not None:
+        offset[_BEGAN_AT] = {}
+        offset |= {topic + _OF_TOPIC: numbers for topic, numbers in format_offsets(began_at).items()}
+    return offset
+
+
+def read_stream_offset(offset: Mapping[str, Mapping[str, int]]) -> StreamOffset:
+    """What `format_stream_offset` wrote, perhaps in another run of the query; of `NOT_BEGUN` nothing is known."""
+    offsets = read_offsets({name: numbers for name, numbers in offset.items() if " " not in name})
+    if _BEGAN_AT not in offset:
+        return StreamOffset(offsets)
+    began_at = {name.removesuffix(_OF_TOPIC): numbers for name, numbers in offset.items() if name.endswith(_OF_TOPIC)}
+    return StreamOffset(offsets, read_offsets(began_at))
