@@ -200,9 +200,9 @@ class CoordinatorRuntime(Generic[ShardT]):
 
 
 def partition_for(key: str, partition_count: int) -> int:
-    """Java's `String.hashCode` without its sign, modulo the number of partitions."""
+    """The absolute value of Java's `String.hashCode`, modulo the number of partitions; that of its smallest number is 0 (`Utils.abs`)."""
     hash_code = _short_hash_code(key) if len(key) <= SHORT else java_hash_code(key)
-    return (hash_code & 0x7FFFFFFF) % partition_count
+    return (min(hash_code, 0x1_0000_0000 - hash_code) & 0x7FFFFFFF) % partition_count
 
 
 def java_hash_code(text: str) -> int:
