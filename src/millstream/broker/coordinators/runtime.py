@@ -125,19 +125,19 @@ class CoordinatorRuntime(Generic[ShardT]):
         for index in [index for index in self._contexts if index not in led]:
             logger.info("%s-%d is led by another broker: its coordinator here stops", self._topic, index)
             self._contexts.pop(index).unload(NotCoordinator(f"another broker leads {self._topic}-{index}"))
-        added = []
+        filled = []
         for index, partition in sorted(led.items()):
-            if index not in self._contexts and index < self._partition_count:
-                context = CoordinatorContext(partition, clock=self._clock, codec=self._codec, on_failed=self._failed)
-                self._contexts[index] = context
-                added.append(context)
-        for context in added:
-            if not context.has_records:
+            if index in self._contexts or index >= self._partition_count:
+                continue
+            context = CoordinatorContext(partition, clock=self._clock, codec=self._codec, on_failed=self._failed)
+            self._contexts[index] = context
+            if context.has_records:
+                filled.append(context)
+            else:
                 # Nothing to wait for: the first client of a new topic is served at once.
                 self._activate(context, self._new_shard())
-        rest = [context for context in added if context.has_records]
-        if rest:
-            self._spawn(self._load(rest))
+        if filled:
+            self._spawn(self._load(filled))
 
     def _forget_all(self) -> None:
         contexts, self._contexts = self._contexts, {}

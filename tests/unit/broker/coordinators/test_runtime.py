@@ -68,6 +68,13 @@ class Sums:
         return outcome
 
 
+class Opening(Sums):
+    """A machine that writes when it is loaded."""
+
+    def loaded(self, now_ms: int) -> Outcome:
+        return self.add("opened", 1, Answers())
+
+
 class Answers(list[Fields]):
     """What a client was answered."""
 
@@ -79,7 +86,7 @@ class Answers(list[Fields]):
 
 
 @asynccontextmanager
-async def runtime_of(partition: Partition) -> AsyncIterator[CoordinatorRuntime[Sums]]:
+async def runtime_of(partition: Partition, machine: type[Sums] = Sums) -> AsyncIterator[CoordinatorRuntime[Sums]]:
     """A runtime that has loaded the only partition of its topic."""
     tasks: list[asyncio.Task[None]] = []
 
@@ -90,7 +97,7 @@ async def runtime_of(partition: Partition) -> AsyncIterator[CoordinatorRuntime[S
         runtime = CoordinatorRuntime(
             TOPIC,
             cast(Replicas, SimpleNamespace(topic=lambda _name: SimpleNamespace(partitions={0: partition}))),
-            new_shard=Sums,
+            new_shard=machine,
             on_active=lambda _context: None,
             codec=Codec.NONE,
             load_bytes=1 << 20,
@@ -138,6 +145,15 @@ async def test_what_is_decided_in_one_turn_shares_a_batch_if_it_may(tmp_path: Pa
         assert (answers, partition.log.log_end_offset) == ([[], [], []], 0)
         await asyncio.sleep(0)
         assert (answers, partition.log.log_end_offset) == ([[{"sum": 1}], [{"sum": 3}], [{"sum": 6}]], 3)
+    logs.close()
+
+
+async def test_machine_of_an_empty_log_is_not_replayed_even_if_it_writes_when_it_is_loaded(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path)
+    partition = host(logs, topic=TOPIC)
+    async with runtime_of(partition, Opening):
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert partition.log.log_end_offset == 1
     logs.close()
 
 
