@@ -136,8 +136,9 @@ class ProduceFamily:
     ) -> Sequence[AppendResult | Exception]:
         if asked.version < FIRST_WITH_ZSTD and any(map(_is_zstd, batches)):
             refusal = UnsupportedCompressionType(f"zstd is allowed from Produce version {FIRST_WITH_ZSTD} on, this is {asked.version}")
-            one_by_one = ([batch] for batch in batches)
-            return [refusal if _is_zstd(*one) else self._append_with_a_look(asked, partition, one, now_ms=now_ms)[0] for one in one_by_one]
+            allowed = [batch for batch in batches if not _is_zstd(batch)]
+            results = iter(self._append_with_a_look(asked, partition, allowed, now_ms=now_ms) if allowed else ())
+            return [refusal if _is_zstd(batch) else next(results) for batch in batches]
         if partition.log.looks_into_records:
             return self._late.append_now(partition, batches, acks=asked.acks, now_ms=now_ms)
         return partition.append_run_as_leader(batches, acks=asked.acks, now_ms=now_ms)
