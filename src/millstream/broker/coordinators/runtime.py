@@ -12,14 +12,15 @@ loaded again after a pause, unless its disk is gone.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from functools import lru_cache
-from typing import Any, Final, Generic
+from typing import Final, Generic
 from uuid import UUID
 
 from millstream.broker.coordinators.context import Answerable, CoordinatorContext, ShardT
 from millstream.broker.coordinators.loader import replay
+from millstream.broker.tasks import Spawn
 from millstream.clock import Clock
 from millstream.cluster.replicas import Replicas
 from millstream.coordination.cluster_view import TopicState
@@ -34,8 +35,6 @@ RELOAD_AFTER_SECONDS: Final = 1.0
 REMEMBERED_HASHES: Final = 8_192
 SHORT: Final = 256
 """Hashes of longer keys are not remembered, so that what is remembered is bounded in bytes, too."""
-
-Spawn = Callable[[Coroutine[Any, Any, None]], None]
 
 
 class CoordinatorRuntime(Generic[ShardT]):

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from millstream.broker.cluster.topic_creation import TopicCreation
-from millstream.broker.coordinators.group_coordinator import OFFSETS_TOPIC
 from millstream.broker.failures import as_kafka_error, error_fields
 from millstream.broker.network.api import Fields, Later, Request, api
 from millstream.coordination.cluster_view import NO_LEADER, ClusterView, PartitionState, TopicState
-from millstream.coordination.topic_names import INTERNAL_TOPICS, check_name
+from millstream.coordination.topic_names import INTERNAL_TOPICS, OFFSETS_TOPIC, check_name
 from millstream.errors import (
     CoordinatorNotAvailable,
     InvalidRequest,

@@ -17,15 +17,15 @@ import logging
 from collections.abc import Sequence
 
 from millstream.broker.failures import as_kafka_error
+from millstream.broker.handlers.late_appends import LateAppends
 from millstream.broker.handlers.produce_answer import NO_ACKS, Answering, Appended, Asked, close_on_error, refused, wait
 from millstream.broker.handlers.produce_run import PartitionBatches, ProduceRun, ProduceShape
 from millstream.broker.network.api import Request, api
 from millstream.broker.network.connection import Connection
 from millstream.broker.network.outbox import Chunk
-from millstream.broker.network.router import Spawn
 from millstream.broker.network.session import Session
-from millstream.broker.storage.late_appends import LateAppends
 from millstream.broker.storage.record_turns import RecordTurns
+from millstream.broker.tasks import Spawn
 from millstream.buffer import Buffer
 from millstream.clock import Clock
 from millstream.cluster.partition import Partition
