@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from millstream.broker.failures import as_kafka_error
-from millstream.broker.handlers.produce_answer import NO_ACKS, Answering, Asked, Late, close_on_error, wait
+from millstream.broker.handlers.produce_answer import NO_ACKS, Answering, Asked, Late, finished
 from millstream.broker.network.connection import Connection, PendingReply
 from millstream.broker.storage.record_turns import RecordTurns, TakesLonger
 from millstream.broker.tasks import Spawn
@@ -22,7 +22,7 @@ from millstream.cluster.replicas import Replicas
 from millstream.cluster.topic_access import Operation
 from millstream.log.log import AppendResult
 from millstream.log.records.record_check import CheckedBatch, RecordCheck
-from millstream.wire.produce import PartitionProduced, encode_response
+from millstream.wire.produce import PartitionProduced
 
 logger = logging.getLogger(__name__)
 
@@ -64,13 +64,9 @@ class LateAppends:
                 answers = answering.topics[late.topic].partitions
                 assert isinstance(answers, list)
                 answers[late.partition] = await self._append_one(late, asked, answering)
-            if asked.acks == NO_ACKS:
-                close_on_error(connection, answering.topics)
-                pending.complete(())
-            elif answering.waits:
-                wait(pending, asked, answering)
-            else:
-                pending.complete((encode_response(asked.version, asked.correlation_id, topics=answering.topics),))
+            chunks = finished(connection, asked, answering, lambda: pending)
+            if chunks is not None or asked.acks == NO_ACKS:
+                pending.complete(chunks or ())
         except Exception:
             logger.exception("a Produce request from %s failed", connection.peer)
             connection.close("the broker failed on its request")

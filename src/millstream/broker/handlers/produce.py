@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from millstream.broker.failures import as_kafka_error
 from millstream.broker.handlers.late_appends import LateAppends
-from millstream.broker.handlers.produce_answer import NO_ACKS, Answering, Appended, Asked, close_on_error, refused, wait
+from millstream.broker.handlers.produce_answer import NO_ACKS, Answering, Appended, Asked, finished, refused
 from millstream.broker.handlers.produce_run import PartitionBatches, ProduceRun, ProduceShape
 from millstream.broker.network.api import Request, api
 from millstream.broker.network.connection import Connection
@@ -43,7 +43,6 @@ from millstream.wire.produce import (
     ProduceTopic,
     TopicProduced,
     decode_request,
-    encode_response,
     plain_answer,
 )
 
@@ -80,13 +79,8 @@ class ProduceFamily:
         """The answer, if there is one and it need not wait."""
         if answering.late:
             self._late.append_later(connection, asked, answering)
-        elif asked.acks == NO_ACKS:
-            close_on_error(connection, answering.topics)
-        elif answering.waits:
-            wait(connection.defer(), asked, answering)
-        else:
-            return (encode_response(asked.version, asked.correlation_id, topics=answering.topics),)
-        return None
+            return None
+        return finished(connection, asked, answering, connection.defer)
 
     def _refuse_all(self, produce: ProduceRequest, error: KafkaError, client: Session) -> list[TopicProduced]:
         """Refuse the whole request; partitions that are not there, and what is no batch, have their own error, as in Kafka."""
