@@ -177,6 +177,7 @@ def _describe_page(view: ClusterView, names: Sequence[str], first_partition: int
         topic = view.topics.get(name)
         if topic is None:
             topics.append(_describe_missing(name) | _TOPIC_OPERATIONS)
+            first_partition = 0
             continue
         first_partition = min(first_partition, len(topic.partitions))
         end = min(len(topic.partitions), first_partition + limit)
