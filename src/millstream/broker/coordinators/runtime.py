@@ -167,6 +167,8 @@ class CoordinatorRuntime(Generic[ShardT]):
         count = 0
         begun_ms = self._clock.monotonic_ms()
         for context in contexts:
+            if not self._is_kept(context):
+                continue
             shard = self._new_shard()
             try:
                 count += await replay(context.partition, shard, executor=self._executor, chunk_bytes=self._load_bytes)
@@ -174,9 +176,13 @@ class CoordinatorRuntime(Generic[ShardT]):
                 logger.error("%r cannot be loaded: %s", context, error)
                 context.fail(error)
                 continue
-            if self._contexts.get(context.partition.index) is context and context.is_in_use:
+            if self._is_kept(context) and context.is_in_use:
                 self._activate(context, shard)
         logger.info("read %d records of %s in %d ms", count, self._topic, self._clock.monotonic_ms() - begun_ms)
+
+    def _is_kept(self, context: CoordinatorContext[ShardT]) -> bool:
+        """Whether the partition is still led here."""
+        return self._contexts.get(context.partition.index) is context
 
     def _activate(self, context: CoordinatorContext[ShardT], shard: ShardT) -> None:
         context.activate(shard)
@@ -185,8 +191,7 @@ class CoordinatorRuntime(Generic[ShardT]):
 
     def _failed(self, context: CoordinatorContext[ShardT]) -> None:
         """Load it again soon, if that can help."""
-        is_present = self._contexts.get(context.partition.index) is context
-        if not is_present or context.partition.log.directory.offline is not None:
+        if not self._is_kept(context) or context.partition.log.directory.offline is not None:
             return
         context.begin_loading()
 

@@ -183,6 +183,23 @@ async def test_partition_that_is_led_elsewhere_is_unloaded_and_loaded_when_it_co
     logs.close()
 
 
+async def test_log_that_is_led_elsewhere_by_the_time_it_would_be_replayed_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("millstream.broker.coordinators.runtime.RELOAD_AFTER_SECONDS", 0.0)
+    logs = started_logs(tmp_path)
+    partition = host(logs, topic=TOPIC, flush_messages=1)
+    async with runtime_of(partition) as runtime:
+        answers = add(runtime, 3)
+        read: list[object] = []
+        monkeypatch.setattr(partition.log, "read", lambda *arguments, **_options: read.append(arguments))
+        partition.apply(LED_BY_1._replace(leader=2))  # whoever waits is refused, and the machine given up
+        runtime.apply(topic_state(TOPIC))
+        await asyncio.sleep(0.01)
+        assert (answers, read) == ([{"error_code": NotCoordinator.code}], [])
+    logs.close()
+
+
 async def test_mistake_of_a_machine_when_it_is_woken_makes_it_begin_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("millstream.broker.coordinators.runtime.RELOAD_AFTER_SECONDS", 0.0)
     logs = started_logs(tmp_path)
