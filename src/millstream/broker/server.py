@@ -135,7 +135,7 @@ class BrokerServer:
         self.coordination_address = await self._tree.serve(max_connections=self._descriptors.coordination_clients)
         at_stop.push_async_callback(self._tree.stop_serving)
         self._listener.start()
-        at_stop.callback(self._listener.close)
+        at_stop.callback(self._listener.close)  # the first to stop; above it is for a start that fails
 
     async def _view_changed(self, view: ClusterView) -> None:
         """Every part follows a new view, in this order, before clients see it."""

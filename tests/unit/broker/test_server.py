@@ -177,10 +177,10 @@ async def test_a_start_that_fails_after_a_crash_does_not_pass_for_a_clean_stop(t
 
 async def test_a_damaged_tree_is_told_and_not_hidden_by_the_clean_up(tmp_path: Path) -> None:
     (tmp_path / "coordination").write_text("a file where the directory should be")
-    with pytest.raises((StartupError, OSError)) as told:
+    with pytest.raises((StartupError, OSError)) as raised:
         async with running(tmp_path):
             pass
-    assert not isinstance(told.value, AttributeError)
+    assert not isinstance(raised.value, AttributeError)
 
 
 async def test_the_tree_is_found_in_whatever_order_directories_are_given(tmp_path: Path) -> None:

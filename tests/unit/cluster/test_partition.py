@@ -129,11 +129,11 @@ def test_the_high_watermark_never_passes_what_is_on_disk_where_a_flush_is_requir
 
 def test_losing_the_lead_tells_everybody_who_waits(logs: LogManager) -> None:
     partition = host(logs)
-    told: list[KafkaError | None] = []
-    partition.high_watermark.wait_for(1, told.append, token=1)
-    partition.durable.wait_for(1, told.append, token=2)
+    errors: list[KafkaError | None] = []
+    partition.high_watermark.wait_for(1, errors.append, token=1)
+    partition.durable.wait_for(1, errors.append, token=2)
     partition.apply(LED_BY_2)
-    assert [type(error) for error in told] == [NotLeaderOrFollower, NotLeaderOrFollower]
+    assert [type(error) for error in errors] == [NotLeaderOrFollower, NotLeaderOrFollower]
     assert not partition.is_leader
 
 

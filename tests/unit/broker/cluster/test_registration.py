@@ -76,7 +76,7 @@ async def test_a_number_that_another_broker_has_is_refused_at_the_start_and_wait
 ) -> None:
     monkeypatch.setattr(module, "RETRY_S", 0.001)
     monkeypatch.setattr(module, "FORMER_LIFE_S", 0.003)
-    await coordination.create(paths.broker(1), b"somebody else's")
+    await coordination.create(paths.broker(1), b"another broker's")
     registration = Registration(coordination, BROKER)
     with pytest.raises(StartupError, match="give this one another number with --node-id"):
         await registration.register()

@@ -115,15 +115,15 @@ async def test_a_failed_fsync_fails_the_waiting_takes_the_directory_offline_and_
 
 async def test_a_flush_that_cannot_begin_fails_those_who_wait(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     partition = disk.partition(flush_messages=2)
-    told: list[KafkaError | None] = []
-    partition.durable.wait_for(1, told.append, token=1)
+    errors: list[KafkaError | None] = []
+    partition.durable.wait_for(1, errors.append, token=1)
 
     def fail(*_arguments: object, **_options: object) -> None:
         raise OSError(errno.EIO, "input/output error")
 
     monkeypatch.setattr(LocalLog, "_collect", fail)
     append(partition, b"a", b"b")
-    assert [type(error) for error in told] == [StorageError]
+    assert [type(error) for error in errors] == [StorageError]
 
 
 async def test_there_is_nothing_to_flush_in_a_log_that_is_on_disk(disk: Disk) -> None:
