@@ -30,9 +30,9 @@ class AnswerTimedOut(BrokerUnavailable):
     """A broker did not answer in time. The connection is closed: a late answer would be taken for that of the next request."""
 
 
-def unreachable(address: Address, error: OSError) -> BrokerUnavailable:
+def unreachable(address: Address, error: OSError | UnicodeError) -> BrokerUnavailable:
     """Why there is no connection."""
-    reason = error.strerror or str(error)
+    reason = getattr(error, "strerror", None) or str(error)
     if isinstance(error, TimeoutError):
         reason = "no answer in time"
     elif isinstance(error, ConnectionError) and error.errno:

@@ -1,6 +1,7 @@
 import asyncio
 import socket
 import struct
+import threading
 
 import pytest
 
@@ -159,3 +160,26 @@ async def test_whoever_waits_gets_an_error_when_the_connection_is_closed() -> No
         with pytest.raises(BrokerUnavailable, match="is closed"):
             await waiting
         await connection.wait_closed()
+
+
+async def test_nothing_more_is_sent_once_a_send_has_found_the_connection_broken() -> None:
+    def reset(connection: socket.socket) -> None:
+        answer_api_versions(connection, SPOKEN)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+        is_reset.set()
+
+    is_reset = threading.Event()
+    with peer(reset) as address:
+        async with await AsyncConnection.open(address) as connection:
+            is_reset.wait(10)  # asyncio has not seen it: the loop stands still
+            first = connection.send(METADATA)
+            with pytest.raises(BrokerUnavailable, match="is closed"):
+                await connection.send(METADATA)
+            with pytest.raises(BrokerUnavailable, match="broke"):
+                await first
+
+
+async def test_a_host_that_cannot_be_one_is_named_in_the_error() -> None:
+    with pytest.raises(BrokerUnavailable, match=r"no broker answers at a..b:9092"):
+        await AsyncConnection.open(Address("a..b", 9092))
