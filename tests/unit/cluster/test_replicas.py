@@ -37,7 +37,7 @@ async def test_a_topic_is_found_by_its_name_and_by_its_id(replicas: Replicas) ->
     assert replicas.topic("orders") is replicas.topic(TOPIC_ID.bytes)
 
 
-async def test_what_is_unknown_is_told_with_kafkas_codes(replicas: Replicas) -> None:
+async def test_what_is_unknown_is_answered_with_kafkas_codes(replicas: Replicas) -> None:
     await replicas.apply(view_of(topic_state()))
     for key in ("nothing", None):
         with pytest.raises(UnknownTopicOrPartition):

@@ -27,7 +27,7 @@ def levels_of(levels: LoggerLevels) -> dict[str, str | None]:
 
 
 @pytest.mark.parametrize("word", LEVELS)
-async def test_every_level_of_kafkas_is_set_and_told(levels: LoggerLevels, word: str) -> None:
+async def test_every_level_of_kafkas_is_set_and_described(levels: LoggerLevels, word: str) -> None:
     await levels.increment("1", [Alteration(CHILD, AlterOperation.SET, word)], validate_only=False)
     assert levels_of(levels) == {PARENT: "WARN", CHILD: word}
     await levels.increment("1", [Alteration(CHILD, AlterOperation.DELETE, None)], validate_only=False)

@@ -59,7 +59,7 @@ async def test_a_registration_that_is_interrupted_is_tried_until_it_holds(
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_registration_that_somebody_removed_comes_back(coordination: EmbeddedCoordination) -> None:
+async def test_a_registration_that_was_removed_comes_back(coordination: EmbeddedCoordination) -> None:
     registration = Registration(coordination, BROKER)
     await registration.register()
     running = asyncio.create_task(registration.run())
@@ -100,7 +100,7 @@ async def test_the_directories_of_a_broker_are_remembered(coordination: Embedded
 
 
 @pytest.mark.parametrize("nonsense", [b"", b"two\nlines", b"\xff", b"x" * 300])
-async def test_a_cluster_id_that_makes_no_sense_is_told(coordination: EmbeddedCoordination, nonsense: bytes) -> None:
+async def test_a_cluster_id_that_makes_no_sense_is_an_error(coordination: EmbeddedCoordination, nonsense: bytes) -> None:
     await coordination.set(paths.CLUSTER_ID, nonsense)
     with pytest.raises(StartupError, match="/cluster_id makes no sense"):
         await prepare_tree(coordination, cluster_id=None)

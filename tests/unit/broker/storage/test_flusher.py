@@ -88,7 +88,7 @@ async def test_one_flush_covers_everything_that_came_while_the_one_before_ran(di
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-async def test_nobody_is_left_waiting_when_the_rest_is_too_little_for_another_flush(disk: Disk, acks: int) -> None:
+async def test_no_request_is_left_waiting_when_the_rest_is_too_little_for_another_flush(disk: Disk, acks: int) -> None:
     partition = disk.partition(flush_messages=3)
     disk.files.gate.clear()
     produces = [Produce(partition, acks=acks) for _ in range(4)]
@@ -132,7 +132,7 @@ async def test_there_is_nothing_to_flush_in_a_log_that_is_on_disk(disk: Disk) ->
     assert disk.flusher._running == set()
 
 
-async def test_a_log_that_is_deleted_while_it_is_flushed_harms_nobody(disk: Disk) -> None:
+async def test_a_log_that_is_deleted_while_it_is_flushed_does_no_harm(disk: Disk) -> None:
     partition = disk.partition(flush_messages=1)
     disk.files.gate.clear()
     produce = Produce(partition, acks=-1)

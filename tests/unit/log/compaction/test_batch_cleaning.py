@@ -144,7 +144,7 @@ def test_control_batches_are_not_touched() -> None:
     assert bytes(left.content) == batch
 
 
-def test_a_broken_batch_is_told_apart() -> None:
+def test_a_broken_batch_is_recognised() -> None:
     batch = bytearray(encode_batch(THREE, base_offset=10))
     batch[-3] ^= 0x7F
     with pytest.raises(KafkaError):
