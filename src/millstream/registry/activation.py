@@ -46,7 +46,11 @@ def bind(host: str, port: int, *, is_required: bool) -> socket.socket:
         if error.errno != errno.EADDRINUSE or is_required:
             reason = f"{error.strerror or error}; choose another address"
             raise StartupError(f"the registry cannot listen on {host}:{port}: {reason}") from None
-    return _listen(host, 0)
+    listener = _listen(host, 0)
+    # Said aloud, because clients that are not given the address would talk to whatever registry is at the usual one.
+    found = Address(host, listener.getsockname()[1])
+    logger.warning("port %d is taken, so the registry is at %s: give clients that address (--url, MILLSTREAM_REGISTRY)", port, found)
+    return listener
 
 
 def _listen(host: str, port: int) -> socket.socket:
