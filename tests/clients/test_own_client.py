@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from millstream import Consumer, Message, MessageSet, Producer, SimpleConsumer
-from millstream.client.errors import BrokerUnavailable
+from millstream.client.errors import BrokerUnavailable, DeliveryFailed
 from millstream.errors import OffsetOutOfRange, UnknownTopicOrPartition, UsageError
-from millstream.paper.errors import ConsumerClosed, ConsumerIdTaken, DeliveryFailed, OffsetExpired, ZooKeeperUnavailable
+from millstream.paper.errors import ConsumerClosed, ConsumerIdTaken, OffsetExpired, ZooKeeperUnavailable
 from tests.batches import encode_batch
 from tests.brokers import IS_KAFKA, Broker, MillstreamBroker
 from tests.connection import DELETE_RECORDS

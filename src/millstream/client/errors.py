@@ -4,6 +4,7 @@
     ├── UsageError                 an address, a name or a setting that cannot be
     ├── KafkaError                 the broker answered with a code: `kafka_error` makes the exception (see `millstream.errors`)
     └── ClientError
+        ├── DeliveryFailed         records that a producer took were not written
         ├── BrokerUnavailable      no broker there, or the connection ended; whether a request was carried out is not known
         │   └── AnswerTimedOut     the broker is there and did not answer in time; the connection is closed
         └── what the paper's producer and consumer add (`millstream.paper.errors`)
@@ -20,6 +21,10 @@ from millstream.errors import KafkaError, MalformedFrame, MillstreamError, Retri
 
 class ClientError(MillstreamError):
     """A client could not do what it was asked to do."""
+
+
+class DeliveryFailed(ClientError):
+    """What a producer took was not written. It is raised by a later call, because sending does not wait."""
 
 
 class BrokerUnavailable(ClientError):

@@ -20,8 +20,8 @@ from millstream.buffer import Buffer
 from millstream.client.cluster import Cluster
 from millstream.client.connection import Connection, OpenSocket, open_tcp
 from millstream.client.conversation import Pending
-from millstream.client.delivery import MOST_IN_FLIGHT, DeliveryFailed, PartitionQueue, QueuedBatch, Verdict
-from millstream.client.errors import BrokerUnavailable, kafka_error
+from millstream.client.delivery import MOST_IN_FLIGHT, PartitionQueue, QueuedBatch, Verdict
+from millstream.client.errors import BrokerUnavailable, DeliveryFailed, kafka_error
 from millstream.client.metadata import NO_LEADER, TopicMetadata
 from millstream.client.produce import ALL_REPLICAS, BatchFor, ProduceAnswer, ProducedPartition, ProduceRequest
 from millstream.client.request import MessageRequest

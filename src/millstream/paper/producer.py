@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from millstream.address import parse_bootstrap_servers
-from millstream.paper.errors import DeliveryFailed
+from millstream.client.errors import DeliveryFailed
 from millstream.paper.librdkafka import Settings, await_answer, delivery_failure, open_producer
 from millstream.paper.message import Message, Payload, Sendable, as_messages
 
