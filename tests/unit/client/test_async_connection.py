@@ -6,6 +6,7 @@ import threading
 import pytest
 
 from millstream.address import Address
+from millstream.broker.network.event_loop import BrokerLoop
 from millstream.client.async_connection import AsyncConnection
 from millstream.client.errors import AnswerTimedOut, BrokerUnavailable
 from millstream.client.metadata import metadata_request
@@ -41,19 +42,23 @@ async def test_no_broker_at_the_address_is_an_error_that_names_it() -> None:
         await AsyncConnection.open(Address("127.0.0.1", port))
 
 
-async def test_several_requests_are_under_way_and_each_gets_its_own_answer() -> None:
+@pytest.mark.parametrize("loop", [asyncio.SelectorEventLoop, BrokerLoop])
+def test_several_requests_are_under_way_and_each_gets_its_own_answer(loop: type[asyncio.AbstractEventLoop]) -> None:
     def answer_together(connection: socket.socket) -> None:
         answer_api_versions(connection, SPOKEN)
         asked = [struct.unpack_from(">i", receive_frame(connection), 4)[0] for _ in range(3)]
         connection.sendall(b"".join(metadata_answer(correlation_id, controller=correlation_id) for correlation_id in asked))
 
-    with peer(answer_together) as address:
+    async def ask(address: Address) -> None:
         async with await AsyncConnection.open(address) as connection:
             answers = [connection.send(METADATA) for _ in range(3)]
             assert connection.unanswered == 3
             controllers = [(await answer).controller_id for answer in reversed(answers)]
             assert controllers == sorted(controllers, reverse=True)
             assert connection.unanswered == 0
+
+    with peer(answer_together) as address, asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(ask(address))
 
 
 async def test_a_broker_of_old_is_asked_again_in_its_own_version() -> None:
