@@ -76,10 +76,8 @@ class Broker:
         options = ServerOptions(
             listen_host=LOOPBACK,
             listen_port=self._port,
-            advertise=None,
             coordination_host=LOOPBACK,
             coordination_port=0,
-            coordination_port_required=False,
             data=(self._data or Path(self._temporary.name if self._temporary else ""),),
             node_id=self._node_id,
             options=self._options,

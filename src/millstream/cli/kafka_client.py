@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from millstream.cli.parameters import parse_assignment
+from millstream.cli.properties import parse_assignment
 from millstream.errors import CommandFailed, UsageError
 
 if TYPE_CHECKING:

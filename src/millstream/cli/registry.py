@@ -17,7 +17,8 @@ import typer
 
 from millstream.address import Address, parse_listen_address
 from millstream.cli.output import print_json, print_table
-from millstream.cli.parameters import DEFAULT_BROKERS, Brokers, ClientOptions, Output, OutputFormat, parse_assignment
+from millstream.cli.parameters import DEFAULT_BROKERS, Brokers, ClientOptions, Output, OutputFormat
+from millstream.cli.properties import parse_assignment
 from millstream.errors import CommandFailed, UsageError
 from millstream.log_lines import LOG_LEVELS, log_to_stderr
 

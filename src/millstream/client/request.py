@@ -4,8 +4,7 @@
 
     request: MessageRequest[MetadataResponse] = MessageRequest(ApiKey.METADATA, {"topics": None})
 
-Fetch and Produce have codecs
-of their own, in `client.fetch` and `client.produce`, that leave record batches alone.
+Fetch and Produce have codecs of their own, in `client.fetch` and `client.produce`, that leave record batches alone.
 """
 
 from collections.abc import Mapping, Sequence
