@@ -151,10 +151,7 @@ class Cluster:
 
 def plain(error: "KafkaError") -> str:
     """The error without librdkafka's prefix and without a full stop."""
-    text = error.str()
-    for prefix in ("Broker: ", "Local: "):
-        text = text.removeprefix(prefix)
-    return text.rstrip(".")
+    return error.str().removeprefix("Broker: ").removeprefix("Local: ").rstrip(".")
 
 
 def _without_statistics(text: str) -> str:

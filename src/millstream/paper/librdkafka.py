@@ -105,7 +105,4 @@ def _open(kind: Any, settings: dict[str, Any]) -> Any:
 
 
 def _text(error: Any) -> str:
-    text = str(error.str())
-    for prefix in ("Broker: ", "Local: "):
-        text = text.removeprefix(prefix)
-    return text.rstrip(".")
+    return str(error.str()).removeprefix("Broker: ").removeprefix("Local: ").rstrip(".")
