@@ -256,7 +256,7 @@ def test_very_many_empty_gzip_streams_are_no_work_for_whoever_asks_by_time(broke
 
 
 def test_topic_of_the_broker_that_comes_later_is_not_written_by_a_client_that_was_there_before(start_broker: StartBroker) -> None:
-    """A request that was refused because the topic did not exist opens no short way into it."""
+    """A request that was refused because the topic did not exist opens no lane into it."""
     own = start_broker(offsets_topic_num_partitions=1)
     with own.connect() as connection:
         assert produce(connection, "__consumer_offsets", GOOD).error_code != ErrorCode.none
