@@ -333,14 +333,15 @@ class Log:
         """Seal the active segment and start a new one at the end of the log; nothing happens if it is empty."""
         self.check_usable()
         if self._active.size_bytes:
-            with self.directory.changing("rolling a log"):
+            with self.directory.changing("rolling a log", is_undone=True):
                 self._active = self.local.roll(self.log_end_offset, self.producers, config=self.config, now_ms=now_ms)
 
     def roll_to(self, offset: int, *, now_ms: int) -> None:
         """Start a segment at `offset`, beyond the end of the log: what a leader sent lies too far from the base of the active one."""
         self.roll(now_ms=now_ms)
-        with self.directory.changing("rolling a log"):
+        with self.directory.changing("rolling a log", is_undone=True):
             self._active = self.local.start_anew_at(offset, config=self.config, now_ms=now_ms)
+        self.log_end_offset = offset  # as a restart would find it, should what is to come next not get here
         self.log_start_offset = max(self.log_start_offset, self.segments.first.base_offset)
 
     # -- making it durable
@@ -416,7 +417,7 @@ class Log:
             self.truncate_fully_and_start_at(offset)
             return
         self._forget_before_truncation(offset)
-        with self.directory.guarded("truncating a log"):
+        with self.directory.changing("truncating a log"):
             end = self.local.truncate_to(offset, config=self.config)
             self._active = self.segments.active
             self.log_end_offset = end
@@ -428,19 +429,20 @@ class Log:
         """Drop everything and go on at `offset`."""
         self.check_usable()
         self._forget_before_truncation(min(offset, self.segments.first.base_offset))
-        with self.directory.guarded("truncating a log"):
+        with self.directory.changing("truncating a log"):
             self.local.truncate_fully_and_start_at(offset, config=self.config, now_ms=now_ms)
-        self._active = self.segments.active
-        self.log_start_offset = self.log_end_offset = offset
-        self.epochs.clear()
-        self.producers.clear()
+            self._active = self.segments.active
+            self.log_start_offset = self.log_end_offset = offset
+            self.epochs.clear()
+            self.producers.clear()
 
     def delete_oldest(self, count: int) -> list[Path]:
         """Drop the oldest segments, if what is left of the log is on the disk; the renamed files, to be unlinked later."""
-        marked = self.local.delete_oldest(count)
-        if marked:
-            self.log_start_offset = max(self.log_start_offset, self.segments.first.base_offset)
-            self.epochs.truncate_from_start(self.log_start_offset)
+        with self.directory.changing("deleting old segments"):
+            marked = self.local.delete_oldest(count)
+            if marked:
+                self.log_start_offset = max(self.log_start_offset, self.segments.first.base_offset)
+                self.epochs.truncate_from_start(self.log_start_offset)
         return marked
 
     # -- inside
