@@ -183,7 +183,7 @@ def seal(header: BatchHeader, records: Buffer) -> bytes:
 
 
 def sealed_header(covered_fields: tuple[int, ...], records: Buffer, base_offset: int = 0, leader_epoch: int = -1) -> bytes:
-    """The bytes that go before these records, for a caller that has not got, and does not need, all of a `BatchHeader`."""
+    """The bytes that go before these records; the fields are those of a `BatchHeader` that the CRC covers, from the attributes on."""
     covered = _COVERED.pack(*covered_fields)
     length = len(records) + _LENGTH_WITHOUT_RECORDS
     return _NOT_COVERED.pack(base_offset, length, leader_epoch, MAGIC, crc32c(records, crc32c(covered))) + covered

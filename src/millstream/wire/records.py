@@ -253,12 +253,7 @@ def encode_key_values(pairs: Sequence[KeyValue], *, timestamp: int, codec: Codec
 def batch_of(records: bytes, *, count: int, timestamp: int, codec: Codec = Codec.NONE) -> bytes:
     """One batch of records that are encoded already and all have the same time."""
     payload = records if codec is Codec.NONE else compress(records, codec)
-    return sealed_header(new_fields(count, timestamp, codec), payload) + payload
-
-
-def new_fields(count: int, timestamp: int, codec: Codec, producer: ProducerStamp = NO_PRODUCER) -> tuple[int, ...]:
-    """What the CRC covers of the header of so many records in a row that all have the same time."""
-    return (codec, count - 1, timestamp, timestamp, *producer, count)
+    return sealed_header((codec, count - 1, timestamp, timestamp, NO_PRODUCER_ID, -1, NO_SEQUENCE, count), payload) + payload
 
 
 def recompressed(header: BatchHeader, payload: Buffer, *, codec: Codec, level: int | None = None) -> bytes:

@@ -19,7 +19,7 @@ from millstream.spark.sink.producer_settings import Compression
 from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import HEADER_SIZE, sealed_header
 from millstream.wire.compression import Codec, compress
-from millstream.wire.records import ProducerStamp, new_fields
+from millstream.wire.records import ProducerStamp
 
 
 class OpenBatch:
@@ -46,7 +46,8 @@ class OpenBatch:
             compressed = bytearray(HEADER_SIZE + len(payload))
             compressed[HEADER_SIZE:] = payload
             view = memoryview(compressed)
-        fields = new_fields(self.record_count, timestamp_ms, compression.codec, producer)
+        count = self.record_count
+        fields = (compression.codec, count - 1, timestamp_ms, timestamp_ms, *producer, count)
         view[:HEADER_SIZE] = sealed_header(fields, view[HEADER_SIZE:])
         return view
 
