@@ -37,11 +37,10 @@ from millstream.log.records.timestamp_search import LargestTimestampSearch, Offs
 from millstream.log.region import FileRegion, find_region, find_stretch
 from millstream.log.segment import MAX_RELATIVE_OFFSET
 from millstream.topic_partition import TopicPartition
-from millstream.wire.batch import STAMPED_SIZE, BatchHeader, read_header, stamp, with_log_append_time
+from millstream.wire.batch import NO_TIMESTAMP, STAMPED_SIZE, BatchHeader, read_header, stamp, with_log_append_time
 
 MAX_STAGED = 1000
 """Buffers that one call writes, two per batch; Linux takes 1024."""
-NO_TIME = -1
 
 
 class AppendResult(NamedTuple):
@@ -187,9 +186,9 @@ class Log:
         if header.producer_id >= 0:
             written = self.producers.check(header)
             if written is not None:
-                time_ms = written.timestamp if self.config.is_log_append_time else NO_TIME
+                time_ms = written.timestamp if self.config.is_log_append_time else NO_TIMESTAMP
                 return AppendResult(written.base_offset, written.last_offset, time_ms, self.log_start_offset, True)
-        append_time_ms = NO_TIME
+        append_time_ms = NO_TIMESTAMP
         if self._is_rewriting and not (is_own and self._is_only_checking):
             batch, header, append_time_ms = self._rewritten(batch, header, now_ms=now_ms, checked=checked)
         size = len(batch)
@@ -425,7 +424,7 @@ class Log:
             self.epochs.truncate_from_end(end)
             self.producers = self.local.snapshots.load(self.segments, end=end)
 
-    def truncate_fully_and_start_at(self, offset: int, *, now_ms: int = NO_TIME) -> None:
+    def truncate_fully_and_start_at(self, offset: int, *, now_ms: int = NO_TIMESTAMP) -> None:
         """Drop everything and go on at `offset`."""
         self.check_usable()
         self._forget_before_truncation(min(offset, self.segments.first.base_offset))
@@ -458,7 +457,7 @@ class Log:
             checked = record_check.checked(batch, header, config=self.config, now_ms=now_ms)
         batch, header, _ = checked
         if not self.config.is_log_append_time:
-            return batch, header, NO_TIME
+            return batch, header, NO_TIMESTAMP
         batch = with_log_append_time(batch, now_ms=now_ms)
         return batch, read_header(batch), now_ms
 
