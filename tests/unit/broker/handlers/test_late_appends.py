@@ -22,6 +22,7 @@ from millstream.wire.batch import BatchHeader
 from millstream.wire.compression import Codec, compress
 from millstream.wire.records import recompressed
 from tests.batches import encode_batch, encode_block, encode_record, now_ms
+from tests.connection import encode_request
 from tests.unit.broker.conftest import Ends
 from tests.unit.broker.eventually import eventually
 from tests.unit.broker.handlers.test_produce_run import answers, request, served
@@ -101,7 +102,7 @@ async def test_what_is_behind_a_large_batch_comes_behind_it_also_where_zstd_is_r
     topics = [{"name": "orders", "partition_data": [{"index": 0, "records": batch} for batch in batches]}]
     fields = {"transactional_id": None, "acks": 1, "timeout_ms": 30_000, "topic_data": topics}
     async with served(tmp_path, ends, COMPACTED):
-        await send(ends, messages.encode_request(ApiKey.PRODUCE, 6, correlation_id=0, client_id="me", request=fields))
+        await send(ends, encode_request(ApiKey.PRODUCE, 6, fields, correlation_id=0, client_id="me"))
         found = await one_topic(ends, version=6)
     assert [(one.error_code, one.base_offset) for one in found] == [(0, 0), (UnsupportedCompressionType.code, -1), (0, MANY)]
 
