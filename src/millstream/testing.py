@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import AsyncExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from millstream.address import Address
@@ -101,13 +100,13 @@ class Broker:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     async def __aenter__(self) -> Self:
         return await asyncio.to_thread(self.start)
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await asyncio.to_thread(self.stop)
 
     def _started(self) -> "_RunningBroker":

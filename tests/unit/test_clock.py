@@ -1,6 +1,7 @@
 import time
 
-from millstream.clock import ManualClock, SystemClock
+from millstream.clock import SystemClock
+from tests.manual_clock import ManualClock
 
 
 def test_the_system_clock_counts_milliseconds_since_1970() -> None:

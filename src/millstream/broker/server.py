@@ -11,7 +11,6 @@ the data directories as it found them. There is no other way in which the parts 
 """
 
 from contextlib import AsyncExitStack
-from types import TracebackType
 from typing import Self
 
 from millstream.broker.cluster.coordination_tree import CoordinationTree
@@ -58,7 +57,7 @@ class BrokerServer:
             self._exit = self._exit.pop_all()
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._exit.aclose()
 
     async def stopped(self) -> None:

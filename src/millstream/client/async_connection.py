@@ -18,7 +18,6 @@ cancelled, as after a broken frame or an end by the broker, the connection is cl
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from millstream.address import Address
@@ -76,7 +75,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.close()
         await self.wait_closed()
 

@@ -18,7 +18,6 @@ it twice, unless the batch carries a producer id and sequence. A `Cluster` belon
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, repeat
 from time import monotonic, sleep
-from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from millstream.address import Address, parse_bootstrap_servers
@@ -58,7 +57,7 @@ class Cluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

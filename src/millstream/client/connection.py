@@ -20,7 +20,6 @@ import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from time import monotonic
-from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from millstream.address import Address
@@ -74,7 +73,7 @@ class Connection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property

@@ -11,7 +11,6 @@ is slowed down and loses nothing. A producer may be used by many threads.
 """
 
 from time import monotonic
-from types import TracebackType
 from typing import Any, Final, Self
 
 from millstream.address import parse_bootstrap_servers
@@ -39,7 +38,7 @@ class Producer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.close()
         else:

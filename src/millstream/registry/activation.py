@@ -16,7 +16,6 @@ import socket
 import sys
 from asyncio.subprocess import PIPE, Process
 from importlib.util import find_spec
-from types import TracebackType
 from typing import Final, Self
 
 from millstream.address import Address
@@ -84,7 +83,7 @@ class RegistryActivation:
         self._wait()
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    async def __aexit__(self, *_: object) -> None:
         asyncio.get_running_loop().remove_reader(self._listener)
         if self._task is not None:
             self._task.cancel()

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from millstream.clock import ManualClock
 from millstream.coordination import paths
 from millstream.coordination.embedded import EmbeddedCoordination
 from millstream.coordination.interface import ZnodeStat
@@ -12,6 +11,7 @@ from millstream.errors import CoordinatorLoadInProgress
 from millstream.files import Files
 from millstream.transactions.producer_ids import BLOCK_SIZE, ProducerIds
 from millstream.zookeeper.errors import BadVersion
+from tests.manual_clock import ManualClock
 
 
 @pytest.fixture

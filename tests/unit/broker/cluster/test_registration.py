@@ -7,7 +7,6 @@ import pytest
 
 from millstream.broker.cluster import registration as module
 from millstream.broker.cluster.registration import Registration, prepare_tree, recall_directories, remember_directories
-from millstream.clock import ManualClock
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import BrokerState
 from millstream.coordination.embedded import EmbeddedCoordination
@@ -16,6 +15,7 @@ from millstream.errors import StartupError
 from millstream.files import Files
 from millstream.log.directories.known_directories import KnownDirectories
 from millstream.zookeeper.errors import ConnectionLost
+from tests.manual_clock import ManualClock
 from tests.unit.broker.eventually import eventually
 
 BROKER = BrokerState(1, "localhost", 9092)

@@ -12,7 +12,6 @@ from millstream.broker.network.frame_reader import ReceiveBuffers
 from millstream.broker.storage.record_turns import REBUILT_BYTES_LIKE_A_RECORD, RECORDS_PER_SLICE, RECORDS_PER_TURN, SMALL_REBUILT_BYTES
 from millstream.broker.storage.unfolding import MAX_IN_WORK
 from millstream.buffer import Buffer
-from millstream.clock import ManualClock
 from millstream.errors import InvalidRecord, InvalidTimestamp, UnsupportedCompressionType
 from millstream.log.config import LogConfig
 from millstream.log.records.record_check import RecordScan
@@ -23,6 +22,7 @@ from millstream.wire.compression import Codec, compress
 from millstream.wire.records import recompressed
 from tests.batches import encode_batch, encode_block, encode_record, now_ms
 from tests.connection import encode_request
+from tests.manual_clock import ManualClock
 from tests.unit.broker.conftest import Ends
 from tests.unit.broker.eventually import eventually
 from tests.unit.broker.handlers.test_produce_run import answers, request, served

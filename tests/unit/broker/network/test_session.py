@@ -12,9 +12,9 @@ from millstream.broker.network.listener import Listener
 from millstream.broker.network.router import Router
 from millstream.broker.network.session import Session
 from millstream.broker.routes import apis
-from millstream.clock import ManualClock
 from millstream.wire.api import ApiKey
 from tests.framed_requests import framed_request
+from tests.manual_clock import ManualClock
 from tests.unit.broker.network.test_listener import LIMITS
 from tests.unit.broker.network.test_router import handler_of
 

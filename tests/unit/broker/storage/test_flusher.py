@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from millstream.broker.storage.flusher import MOST_AT_ONCE, Flusher
-from millstream.clock import ManualClock
 from millstream.cluster.partition import Partition
 from millstream.errors import KafkaError, StorageError
 from millstream.log.directories.manager import LogManager
 from millstream.log.local_log import LocalLog
+from tests.manual_clock import ManualClock
 from tests.unit.broker.eventually import eventually
 from tests.unit.cluster.hosting import append, host, started_logs
 from tests.unit.zookeeper.failing_files import FailingFiles
