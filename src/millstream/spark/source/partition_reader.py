@@ -23,9 +23,9 @@ from millstream.arrow.columns import Field
 from millstream.arrow.field_decoding import FieldFormat, make_format
 from millstream.arrow.kernels.compiled import warn_if_slow
 from millstream.arrow.kernels.record_kernel import HEADER_SIZE, find_next_offset
+from millstream.arrow.range_decoder import RangeDecoder
 from millstream.arrow.record_buffers import RecordBuffers
 from millstream.arrow.row_builder import RowBuilder
-from millstream.arrow.range_decoder import RangeDecoder
 from millstream.client.cluster import Cluster
 from millstream.client.connection import Connection
 from millstream.client.conversation import Pending
