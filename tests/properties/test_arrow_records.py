@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.arrow.kernels.record_kernel import WITH_HEADERS, WITH_KEY, WITH_VALUE, find_next_offset
-from millstream.arrow.record_buffers import RecordBuffers
 from millstream.arrow.range_decoder import RangeDecoder
+from millstream.arrow.record_buffers import RecordBuffers
 from millstream.errors import CorruptMessage
 from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, compute_crc, read_header
