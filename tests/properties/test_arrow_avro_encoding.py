@@ -210,6 +210,14 @@ def test_an_absent_struct_hides_the_nulls_inside_it() -> None:
     assert [row["who"] and row["who"]["name"] for row in encode(schema, column)] == [None, "ann"]
 
 
+def test_what_stands_under_a_null_is_no_number_that_does_not_fit() -> None:
+    words = (10**30).to_bytes(16, "little") + (5).to_bytes(16, "little")
+    column = pa.Array.from_buffers(pa.decimal128(9, 0), 2, [pa.py_buffer(b"\x02"), pa.py_buffer(words)])
+    fixed = {"type": "fixed", "name": "f", "size": 4, "logicalType": "decimal", "precision": 9}
+    schema = {"type": "record", "name": "r", "fields": [{"name": "x", "type": ["null", fixed]}]}
+    assert encode(schema, pa.StructArray.from_arrays([column], names=["x"])) == [{"x": None}, {"x": 5}]
+
+
 def test_a_schema_that_contains_itself_is_refused() -> None:
     node = {"type": "record", "name": "node", "fields": [{"name": "next", "type": ["null", "node"]}]}
     with pytest.raises(AvroMismatch):

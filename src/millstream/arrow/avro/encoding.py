@@ -230,7 +230,7 @@ def _encode_decimals(decimal: Decimal, column: pa.Array, place: str, *, size: in
     except pa.ArrowInvalid as error:
         raise AvroMismatch(place, f"a number does not fit decimal({decimal.precision}, {decimal.scale}): {error}") from None
     words = np.frombuffer(exact.buffers()[1], dtype=np.uint8)[16 * exact.offset : 16 * (exact.offset + len(exact))]
-    encoded = big_endian_decimals(words, len(exact), size or 0)
+    encoded = only(big_endian_decimals(words, len(exact), size or 0), ~null_flags(exact))  # under a null there may be anything
     if size is not None and len(exact) and (encoded.ends - encoded.starts).max() > size:
         raise AvroMismatch(place, f"a number needs more than the {size} bytes of the schema")
     return encoded
