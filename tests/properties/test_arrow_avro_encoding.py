@@ -226,8 +226,12 @@ def test_a_schema_that_contains_itself_is_refused() -> None:
 
 def test_text_that_is_no_schema_is_reported() -> None:
     for text in ("{", '"nothing"'):
-        with pytest.raises(AvroMismatch, match="subject s: this is not a schema of Avro"):
+        with pytest.raises(AvroMismatch, match="subject s: rows cannot be written by this schema: it is not an Avro schema"):
             read_schema(text, where="subject s")
+
+
+def test_the_bare_name_of_a_primitive_type_is_a_schema_to_write_by_as_it_is_one_to_read_by() -> None:
+    assert read_schema(" string", where="test").kind == "string"
 
 
 def test_times_of_day() -> None:

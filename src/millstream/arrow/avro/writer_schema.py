@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from millstream.arrow.avro.column_types import BadSchema, arrow_type
+from millstream.arrow.avro.column_types import BadSchema, arrow_type, parse_avro
 from millstream.arrow.avro.encoding import AvroMismatch
-from millstream.avro.parser import NAME, SchemaError, parse_schema
+from millstream.avro.parser import NAME
 from millstream.avro.schema import Schema
 
 _SIMPLE: Final[tuple[tuple[Any, Any], ...]] = (
@@ -44,12 +44,10 @@ def derive_schema(kind: pa.DataType, name: str) -> str:
 def read_schema(text: str, *, referenced: Iterable[str] = (), where: str) -> Schema:
     """A schema from its text; `referenced` are the schemas that it refers to, those that others need first."""
     try:
-        schema = parse_schema(text, references=referenced).root
+        schema = parse_avro([*referenced, text])
         arrow_type(schema)
-    except SchemaError as error:
-        raise AvroMismatch(where, f"this is not a schema of Avro: {error}") from None
     except BadSchema as error:
-        raise AvroMismatch(where, f"this schema cannot be written from columns: {error}") from None
+        raise AvroMismatch(where, f"rows cannot be written by this schema: {error}") from None
     return schema
 
 
