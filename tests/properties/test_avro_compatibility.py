@@ -9,7 +9,7 @@ from hypothesis import event, given, settings
 
 from millstream.avro.compatibility import incompatibilities
 from millstream.avro.parser import parse_schema
-from millstream.avro.text import canonical_form, registered_text
+from millstream.avro.text import registered_text
 from tests.properties.avro_schemas import Document, pairs, schemas, witnesses
 
 
@@ -53,4 +53,5 @@ def test_the_stored_form_says_the_same_and_is_its_own_stored_form(document: Docu
     text = registered_text(parsed)
     again = parse_schema(text, is_strict=True)
     assert registered_text(again) == text
-    assert canonical_form(again) == canonical_form(parsed) == fastavro.schema.to_parsing_canonical_form(fastavro.parse_schema(document))
+    stored, written = (fastavro.schema.to_parsing_canonical_form(fastavro.parse_schema(each)) for each in (json.loads(text), document))
+    assert stored == written
