@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from millstream.arrow.field_encoding import ColumnMismatch
-from millstream.client.delivery import DeliveryFailed
+from millstream.client.errors import DeliveryFailed
 from millstream.spark.sink.task_writer import Written, digest_rows, write_rows
 from millstream.spark.sink.write_plan import plan_write
 from tests.brokers import Broker, StartBroker

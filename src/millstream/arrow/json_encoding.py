@@ -21,7 +21,6 @@ from millstream.arrow.field_encoding import ColumnMismatch, column_of
 from millstream.arrow.kernels.compiled import Bytes, compiled
 from millstream.arrow.row_bytes import RowBytes, fill, from_column, group, join, only, to_column
 
-_COMMA = ord(",")
 _QUOTE = ord('"')
 _BACKSLASH = ord("\\")
 _HEX = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)

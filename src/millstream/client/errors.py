@@ -4,6 +4,7 @@
     ├── UsageError                 an address, a name or a setting that cannot be
     ├── KafkaError                 the broker answered with a code: `kafka_error` makes the exception (see `millstream.errors`)
     └── ClientError
+        ├── DeliveryFailed         records were not written
         ├── BrokerUnavailable      no broker there, or the connection ended; whether a request was carried out is not known
         │   └── AnswerTimedOut     the broker is there and did not answer in time; the connection is closed
         └── what the paper's producer and consumer add (`millstream.paper.errors`)
@@ -28,6 +29,10 @@ class BrokerUnavailable(ClientError):
 
 class AnswerTimedOut(BrokerUnavailable):
     """A broker did not answer in time. The connection is closed: a late answer would be taken for that of the next request."""
+
+
+class DeliveryFailed(ClientError):
+    """Records could not be written; the message says which, why, and what to do."""
 
 
 def unreachable(address: Address, error: OSError) -> BrokerUnavailable:

@@ -8,7 +8,7 @@ are those of `ProducerSettings`.
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from millstream.client.delivery import MOST_IN_FLIGHT
+from millstream.client.partition_queue import MOST_IN_FLIGHT
 from millstream.client.produce import ALL_REPLICAS, LEADER_ONLY, NO_ANSWER
 from millstream.client.raw_producer import ProducerSettings
 from millstream.spark.options import LARGEST_LONG, OptionError, Options
