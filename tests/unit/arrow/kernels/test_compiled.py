@@ -26,7 +26,7 @@ sys.exit(pytest.main([
 ]))
 """
 
-TOLD = """
+WARNED = """
 import sys
 sys.modules["numba"] = None
 from millstream.arrow.kernels.compiled import warn_if_slow
@@ -57,7 +57,7 @@ def test_without_numba_the_same_is_read() -> None:
 
 
 def test_slowness_is_reported_once() -> None:
-    done = subprocess.run([sys.executable, "-c", TOLD], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", WARNED], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
     assert done.stderr.count("numba is not installed in this Python") == 1
 
 

@@ -115,7 +115,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("options", "message"), WRONG, ids=[str(options) for options, _ in WRONG])
-def test_a_wrong_option_is_told_by_name_with_what_it_may_be(options: dict[str, str], message: str) -> None:
+def test_a_wrong_option_is_reported_by_name_with_what_it_may_be(options: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=f"^{message}"):
         parse(**options)
 
