@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from millstream.arrow.avro.column_types import BadSchema, arrow_type, parse_avro
 from millstream.arrow.avro.encoding import AvroMismatch
+from millstream.arrow.binary_columns import is_binary, is_text
 from millstream.avro.parser import NAME
 from millstream.avro.schema import Schema
 
@@ -24,8 +25,8 @@ _SIMPLE: Final[tuple[tuple[Any, Any], ...]] = (
     (pa.types.is_int64, "long"),
     (pa.types.is_float32, "float"),
     (pa.types.is_float64, "double"),
-    (lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind), "string"),
-    (lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind), "bytes"),
+    (is_text, "string"),
+    (is_binary, "bytes"),
     (pa.types.is_date32, {"type": "int", "logicalType": "date"}),
     (lambda kind: pa.types.is_timestamp(kind) and kind.tz is not None, {"type": "long", "logicalType": "timestamp-micros"}),
     (pa.types.is_timestamp, {"type": "long", "logicalType": "local-timestamp-micros"}),
