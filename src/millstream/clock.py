@@ -13,11 +13,9 @@ class Clock(Protocol):
 
     def now_ms(self) -> int:
         """Milliseconds since the epoch, for timestamps that are stored or sent."""
-        ...
 
     def monotonic_ms(self) -> int:
         """Milliseconds from an arbitrary start, never going back, for deadlines."""
-        ...
 
 
 class SystemClock:

@@ -10,7 +10,7 @@
         │              RecordListTooLarge
         ├── producers  OutOfOrderSequenceNumber, DuplicateSequenceNumber, InvalidProducerEpoch, UnknownProducerId,
         │              InvalidTransactionTimeout, TransactionalIdAuthorizationFailed
-        ├── places     UnknownTopicOrPartition, UnknownTopicId, OffsetOutOfRange, OffsetNotAvailable,
+        ├── places     UnknownTopicOrPartition, UnknownTopicId, InconsistentTopicId, OffsetOutOfRange, OffsetNotAvailable,
         │              NotLeaderOrFollower, LeaderNotAvailable, FencedLeaderEpoch, UnknownLeaderEpoch,
         │              NotEnoughReplicas, NotEnoughReplicasAfterAppend, StorageError
         ├── requests   InvalidRequest, UnsupportedVersion, RequestTimedOut, InvalidRequiredAcks, FetchSessionIdNotFound,
@@ -412,6 +412,12 @@ class UnknownTopicId(RetriableError):
     """No topic has this id."""
 
     code = 100
+
+
+class InconsistentTopicId(RetriableError):
+    """The log on disk belongs to another topic of the same name."""
+
+    code = 103
 
 
 class FetchSessionTopicIdError(KafkaError):

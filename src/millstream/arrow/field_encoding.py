@@ -37,7 +37,6 @@ class FieldEncoder(Protocol):
 
     def encode(self, batch: pa.RecordBatch) -> BinaryColumn:
         """The key or value of each row."""
-        ...
 
 
 def field_encoder(field: FieldColumns, *, name: str, topic: str, registration: Registration | None = None) -> FieldEncoder:

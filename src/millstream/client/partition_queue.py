@@ -18,13 +18,7 @@ from typing import Final
 
 from millstream.buffer import Buffer
 from millstream.client.errors import is_retriable
-from millstream.errors import (
-    CorruptMessage,
-    DuplicateSequenceNumber,
-    MessageTooLarge,
-    OutOfOrderSequenceNumber,
-    RecordListTooLarge,
-)
+from millstream.errors import CorruptMessage, DuplicateSequenceNumber, MessageTooLarge, OutOfOrderSequenceNumber, RecordListTooLarge
 from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import NO_PRODUCER_ID, read_header
 from millstream.wire.compression import codec_of

@@ -10,19 +10,8 @@ from typing import Final
 
 from millstream.coordinator_shard import CoordinatorRecord
 from millstream.errors import MalformedFrame
-from millstream.groups.classic.records import (
-    GROUP_METADATA_KEY_TYPE,
-    GroupMetadata,
-    decode_group_metadata,
-    decode_group_metadata_key,
-)
-from millstream.groups.consumer.records import (
-    ConsumerKey,
-    ConsumerRecordType,
-    ConsumerValue,
-    decode_consumer_key,
-    decode_consumer_value,
-)
+from millstream.groups.classic.records import GROUP_METADATA_KEY_TYPE, GroupMetadata, decode_group_metadata, decode_group_metadata_key
+from millstream.groups.consumer.records import ConsumerKey, ConsumerRecordType, ConsumerValue, decode_consumer_key, decode_consumer_value
 from millstream.groups.offsets.records import OFFSET_KEY_TYPES, CommittedOffset, OffsetKey, decode_offset_key, decode_offset_value
 
 CONSUMER_KEY_TYPES: Final = frozenset(ConsumerRecordType)

@@ -79,7 +79,7 @@ async def test_what_is_under_way_fails_when_the_broker_closes_the_connection() -
     with peer(close_at_the_first_request) as address:
         async with await AsyncConnection.open(address) as connection:
             first, second = connection.send(METADATA), connection.send(METADATA)
-            with pytest.raises(BrokerUnavailable, match="closed the connection"):
+            with pytest.raises(BrokerUnavailable, match=r"closed the connection|broke"):
                 await first
             assert isinstance(second.exception(), BrokerUnavailable)
             assert connection.is_closed

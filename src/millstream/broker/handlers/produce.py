@@ -37,14 +37,7 @@ from millstream.log.records.batch_check import why_not_one_batch
 from millstream.wire.api import ApiKey
 from millstream.wire.batch import CODEC_MASK, HEADER_SIZE, read_header
 from millstream.wire.compression import Codec
-from millstream.wire.produce import (
-    PartitionProduced,
-    ProduceRequest,
-    ProduceTopic,
-    TopicProduced,
-    decode_request,
-    plain_answer,
-)
+from millstream.wire.produce import PartitionProduced, ProduceRequest, ProduceTopic, TopicProduced, decode_request, plain_answer
 
 logger = logging.getLogger(__name__)
 

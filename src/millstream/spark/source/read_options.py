@@ -14,14 +14,7 @@ from millstream.errors import MillstreamError
 from millstream.offset import EARLIEST, LATEST
 from millstream.registry.addresses import Addresses
 from millstream.spark.options import READ, FieldOptions, OptionError, Options
-from millstream.spark.positions import (
-    AtEdge,
-    AtOffsets,
-    Position,
-    parse_offsets_option,
-    parse_timestamp_option,
-    parse_timestamps_option,
-)
+from millstream.spark.positions import AtEdge, AtOffsets, Position, parse_offsets_option, parse_timestamp_option, parse_timestamps_option
 from millstream.spark.topic_selection import TopicSelection, parse_selection
 
 logger = logging.getLogger(__name__)

@@ -13,17 +13,7 @@ same for the whole query, whatever is registered later: messages of other schema
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
 from millstream.arrow.columns import CORRUPT_COLUMNS, Field, Mode
 from millstream.registry.addresses import Addresses
