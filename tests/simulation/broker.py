@@ -43,7 +43,6 @@ class Bugs:
     ignores_lives: bool = False
     has_no_lease: bool = False
     commits_below_minimum: bool = False
-    is_not_fenced: bool = False
 
 
 class Disk:
@@ -135,6 +134,7 @@ class Broker:
         self.address = f"broker-{self.number}"
         self.process = self.world.process(self.address)
         self.process.is_alive = True
+        self.life = self.process.life
         self.lease = Lease(self.zookeeper.session_ms)
         self.previous_epoch, self.disk.clean_epoch = self.disk.clean_epoch, NO_EPOCH
         self._connect()
@@ -157,21 +157,25 @@ class Broker:
         self.world.after(REQUEST_TIMEOUT_MS, self._connect, on=self.process)
 
     def _connected(self, session: int) -> None:
-        if not self.session:
+        if not self.session and self._is_this_life():
             self.session = session
             self._read()
+
+    def _is_this_life(self) -> bool:
+        """Answers to a former life reach its address too."""
+        return self.process.life == self.life
 
     def _read(self) -> None:
         self._ask([])
 
     def _ask(self, writes: list[Write], then: Callable[[bool], None] | None = None) -> None:
         """Write to ZooKeeper, and learn what is there; `then` hears whether it was written, if that ever becomes known."""
-        if not self.session:
+        if not self.session or not self._is_this_life():
             return
         session, sent_ms = self.session, self.world.now_ms
 
         def reply(answer: object) -> None:
-            if session != self.session:
+            if session != self.session or not self._is_this_life():
                 return
             if answer == "expired":
                 self._session_over()
@@ -232,7 +236,7 @@ class Broker:
 
     def _write_decision(self, decision: Decision, then: Callable[[bool], None] | None = None) -> None:
         assert self.snapshot is not None
-        writes = [] if self.bugs.is_not_fenced else [Write("/controller_epoch", None, self.controller_version)]
+        writes = [Write("/controller_epoch", None, self.controller_version)]
         writes += [Write("/partition", state, state.partition_epoch) for state in decision.partitions.values()]
         for broker, epoch in decision.lives.items():
             node = self.snapshot.nodes.get(f"/epochs/{broker}")
@@ -296,6 +300,7 @@ class Broker:
 
     def _lead(self, state: PartitionState) -> None:
         self.history.leads(self, state)
+        self.disk.epochs.assign(state.leader_epoch, len(self.disk.entries))
         self.asked = None
         self.leading = ReplicaSet(
             self.number,

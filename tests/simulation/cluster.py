@@ -87,9 +87,12 @@ class Cluster:
 
     def _is_whole(self) -> bool:
         """Nothing else is broken: the promise is about one broker that loses power, while none of the others ends."""
-        return len(self.state.in_sync_replicas) == len(BROKERS) and all(
-            broker.process.is_alive and not broker.process.is_paused for broker in self.brokers.values()
-        )
+        return len(self.state.in_sync_replicas) == len(BROKERS) and all(map(self._is_settled, self.brokers.values()))
+
+    def _is_settled(self, broker: Broker) -> bool:
+        life = self.zookeeper.nodes.get(f"/epochs/{broker.number}")
+        is_known = life is not None and life.value == broker.epoch
+        return broker.process.is_alive and not broker.process.is_paused and is_known
 
     def _kill(self, broker: Broker) -> None:
         self.world.note(f"kill {broker.address}")

@@ -11,11 +11,8 @@ from millstream.log.leader_epochs import EpochEnd, LeaderEpochs
 
 def truncation_offset(own: LeaderEpochs, diverging: EpochEnd, *, log_end_offset: int) -> int:
     """The offset at which the follower's log has to end, given where the leader's history parts from it."""
-    if diverging.epoch < 0:
-        return min(max(diverging.end_offset, 0), log_end_offset)
     own_end = own.end_of(diverging.epoch, log_end_offset=log_end_offset)
-    if own_end.epoch == diverging.epoch:
-        return min(diverging.end_offset, own_end.end_offset, log_end_offset)
-    # Not a record of that epoch here: what was written before it is what may be the same.
-    end = own_end.end_offset if own_end.epoch >= 0 else log_end_offset
-    return min(diverging.end_offset, end, log_end_offset)
+    if own_end.epoch < 0:
+        raise ValueError(f"the leader's history parts in epoch {diverging.epoch}, and the last one here is {own.latest}")
+    # Without a record of that epoch here, what was written before it is what may be the same.
+    return min(diverging.end_offset, own_end.end_offset)
