@@ -115,6 +115,8 @@ class Broker:
     peers: dict[int, "Broker"]
     rules: ElectionRules
     bugs: Bugs
+    on_asked: Callable[["Broker", Mapping[int, int]], None]
+    """Told of the moment at which a change of the in-sync set is under way: the worst one for a fault."""
 
     session: int = 0
     epoch: int = NO_EPOCH
@@ -227,7 +229,7 @@ class Broker:
         known = {broker: snapshot.nodes[f"/epochs/{broker}"].value for broker in self.peers if f"/epochs/{broker}" in snapshot.nodes}
         lives = _lives(snapshot)
         if self.bugs.ignores_lives:
-            known = {broker: life.epoch for broker, life in lives.items()}
+            lives = {broker: life._replace(previous_epoch=known.get(broker, NO_EPOCH)) for broker, life in lives.items()}
         self.machine = ControllerMachine({NAME: state}, known, rules=lambda _topic: self.rules)
         decision = self.machine.brokers_changed(lives)
         self.machine.brokers = lives
@@ -370,6 +372,7 @@ class Broker:
             if not self.bugs.forgets_pending:
                 self.leading.asked(wanted)
             self._send_asked()
+            self.on_asked(self, wanted)
 
     def _send_asked(self) -> None:
         asked, snapshot = self.asked, self.snapshot

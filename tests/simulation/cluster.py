@@ -1,6 +1,6 @@
 """A simulated cluster of three under a seeded schedule of faults, with clients that write all the time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from millstream.cluster.leader_election import ElectionRules
 from millstream.coordination.partition_state import PartitionState
@@ -40,7 +40,15 @@ class Cluster:
         process = self.world.process(f"broker-{number}")
         if not process.is_alive or number not in self.brokers:
             self.brokers[number] = Broker(
-                number, self.world, self.zookeeper, self.disks[number], self.history, self.brokers, self._rules, self._bugs
+                number,
+                self.world,
+                self.zookeeper,
+                self.disks[number],
+                self.history,
+                self.brokers,
+                self._rules,
+                self._bugs,
+                self._in_sync_change_asked,
             )
 
     @property
@@ -134,6 +142,24 @@ class Cluster:
             self.world.cuts -= links
 
         self.world.after(self.world.random.choice([500, 3_000, 8_000]), heal)
+
+    def _in_sync_change_asked(self, leader: Broker, wanted: Mapping[int, int]) -> None:
+        """Now and then the replica that is about to join hears no more of its leader, and all others end."""
+        assert leader.leading is not None
+        joining = set(wanted) - set(leader.leading.state.in_sync_replicas)
+        if not joining or self._is_over or self._has_lost_power or self.world.random.random() < 0.7:
+            return
+        links = {(leader.address, f"broker-{number}") for number in joining}
+        self.world.note(f"{leader.address} asks for {sorted(wanted)}; cut {sorted(links)}")
+        self.world.cuts |= links
+
+        def end() -> None:
+            self.world.cuts.difference_update(links)
+            for broker in self.brokers.values():
+                if broker.number not in joining and broker.process.is_alive:
+                    self._kill(broker)
+
+        self.world.after(self.world.random.randint(100, 2_500), end)
 
     def _zookeeper_away(self, _broker: Broker) -> None:
         self.world.note("zookeeper is away")

@@ -15,7 +15,7 @@ def outcome(seed: int, bugs: Bugs) -> str:
     cluster = Cluster(seed, bugs=bugs)
     try:
         cluster.run()
-    except Broken as error:
+    except (Broken, ValueError) as error:
         return "\n".join([f"seed {seed}: {error}", *cluster.world.trace[-40:]])
     return ""
 
