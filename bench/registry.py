@@ -18,8 +18,7 @@ from bench.registry_process import RawClient, Registry
 from millstream.registry.avro_deserializer import AvroDeserializer
 from millstream.registry.avro_serializer import AvroSerializer
 from millstream.registry.client import RegistryClient
-from millstream.registry.records import encode_key, encode_value
-from millstream.registry.stored import Content, StoredVersion
+from millstream.registry.model.records import Content, StoredVersion, encode_key, encode_value
 
 CONNECTIONS = 8
 TURN = 1_000

@@ -3,8 +3,7 @@
 
     scripts/spark_zip.py millstream.zip
 
-The executors need the libraries besides (numba, numpy, pyarrow, crc32c, cramjam, and fastavro and datafusion for Avro): compiled
-libraries cannot be imported from a zip.
+The executors need the libraries besides (numba, numpy, pyarrow, crc32c, cramjam): compiled libraries cannot be imported from a zip.
 """
 
 import sys

@@ -40,11 +40,11 @@ def parse_listen_address(text: str, source: str) -> Address:
 
 
 def check_advertised(address: Address, source: str) -> Address:
-    """The address, if clients can be told it: every one of them would take "all interfaces" for its own machine."""
+    """The address, if clients can connect to it: every one of them would take "all interfaces" for its own machine."""
     if address.port == 0:
         raise UsageError(f"{source} has port 0: clients need the port that they can really connect to.")
     if address.host in _NOWHERE:
-        raise UsageError(f"{source} has no host that clients can be told: they cannot connect to {address.host}.")
+        raise UsageError(f"{source} has no host that clients can use: they cannot connect to {address.host}.")
     return address
 
 

@@ -23,6 +23,7 @@
         │              UnstableOffsetCommit
         ├── topics     InvalidTopic, TopicAlreadyExists, TopicDeletionDisabled, InvalidPartitions, InvalidReplicationFactor,
         │              InvalidReplicaAssignment, InvalidConfig, PolicyViolation, NotController
+        ├── RetriableError            those that another leader or another moment cures derive from it, as in Kafka
         └── tools      those of `admin_errors`, which only tools of administration see
 
 Code that decides raises; the handlers turn the error of one partition or topic into fields of the answer.
@@ -69,6 +70,10 @@ class KafkaError(MillstreamError):
     """Whether it could be seen before the log was looked at, so that the answer says nothing of the log."""
 
 
+class RetriableError(KafkaError):
+    """The same request may succeed later, at the same broker or at the partition's new leader."""
+
+
 class UnknownServerError(KafkaError):
     """A mistake of the broker's own, or one without a code."""
 
@@ -85,25 +90,25 @@ class CorruptMessage(KafkaError):
     code = 2
 
 
-class UnknownTopicOrPartition(KafkaError):
+class UnknownTopicOrPartition(RetriableError):
     """No such topic or partition here."""
 
     code = 3
 
 
-class LeaderNotAvailable(KafkaError):
+class LeaderNotAvailable(RetriableError):
     """The partition has no leader at the moment."""
 
     code = 5
 
 
-class NotLeaderOrFollower(KafkaError):
+class NotLeaderOrFollower(RetriableError):
     """This broker does not lead the partition."""
 
     code = 6
 
 
-class RequestTimedOut(KafkaError):
+class RequestTimedOut(RetriableError):
     """The deadline given by the client passed."""
 
     code = 7
@@ -121,19 +126,19 @@ class OffsetMetadataTooLarge(KafkaError):
     code = 12
 
 
-class CoordinatorLoadInProgress(KafkaError):
+class CoordinatorLoadInProgress(RetriableError):
     """The coordinator is still reading its log; ask again."""
 
     code = 14
 
 
-class CoordinatorNotAvailable(KafkaError):
+class CoordinatorNotAvailable(RetriableError):
     """There is no coordinator of that kind."""
 
     code = 15
 
 
-class NotCoordinator(KafkaError):
+class NotCoordinator(RetriableError):
     """This broker does not coordinate that group; find its coordinator."""
 
     code = 16
@@ -151,13 +156,13 @@ class RecordListTooLarge(KafkaError):
     code = 18
 
 
-class NotEnoughReplicas(KafkaError):
+class NotEnoughReplicas(RetriableError):
     """Fewer in-sync replicas than `min.insync.replicas`; nothing was written."""
 
     code = 19
 
 
-class NotEnoughReplicasAfterAppend(KafkaError):
+class NotEnoughReplicasAfterAppend(RetriableError):
     """Written, but the in-sync set shrank below `min.insync.replicas` before it was replicated."""
 
     code = 20
@@ -302,12 +307,12 @@ class InvalidTransactionTimeout(KafkaError):
 
 
 class TransactionalIdAuthorizationFailed(KafkaError):
-    """The transactional id may not be used: nobody's may, there are no transactions yet."""
+    """The transactional id may not be used: none may, there are no transactions yet."""
 
     code = 53
 
 
-class StorageError(KafkaError):
+class StorageError(RetriableError):
     """The log directory is offline: a disk error, a failed fsync or a full disk."""
 
     code = 56
@@ -355,13 +360,13 @@ class TopicDeletionDisabled(KafkaError):
     code = 73
 
 
-class FencedLeaderEpoch(KafkaError):
+class FencedLeaderEpoch(RetriableError):
     """The client's leader epoch is older than the partition's."""
 
     code = 74
 
 
-class UnknownLeaderEpoch(KafkaError):
+class UnknownLeaderEpoch(RetriableError):
     """The client's leader epoch is newer than the partition's."""
 
     code = 75
@@ -373,7 +378,7 @@ class UnsupportedCompressionType(KafkaError):
     code = 76
 
 
-class OffsetNotAvailable(KafkaError):
+class OffsetNotAvailable(RetriableError):
     """The high watermark of a new leader has not caught up yet."""
 
     code = 78
@@ -415,13 +420,13 @@ class UnstableOffsetCommit(KafkaError):
     code = 88
 
 
-class UnknownTopicId(KafkaError):
+class UnknownTopicId(RetriableError):
     """No topic has this id."""
 
     code = 100
 
 
-class InconsistentTopicId(KafkaError):
+class InconsistentTopicId(RetriableError):
     """The log on disk belongs to another topic of the same name."""
 
     code = 103

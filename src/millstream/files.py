@@ -27,7 +27,7 @@ _open_descriptors: set[int] = set()
 
 
 class FileHandle:
-    """An open descriptor that closes itself when nobody refers to it any more.
+    """An open descriptor that closes itself when nothing refers to it any more.
 
     A file region that waits to be sent holds a reference to its handle, so retention can drop a segment without closing the
     descriptor under the send (the number would be reused, and bytes of another file would go out).
@@ -75,7 +75,7 @@ class Files:
     """Closes files that can be opened again; called, in whatever thread it is, when descriptors have run out."""
 
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> FileHandle:
-        """Open `path` for reading and writing (or only reading), creating it when told to."""
+        """Open `path` for reading and writing (or only reading), creating it when asked to."""
         flags = os.O_RDONLY if read_only else os.O_RDWR
         if create:
             flags |= os.O_CREAT

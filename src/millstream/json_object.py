@@ -1,4 +1,4 @@
-"""A JSON object that anybody may have written, taken field by field: whatever is not as it must be is a ValueError that names the field.
+"""A JSON object of any origin, taken field by field: whatever is not as it must be is a ValueError that names the field.
 
 For what is read from znodes and small files. A value that gets past here has the right type, numbers are in their range, and texts can be
 sent to clients; `true` is no number, `1.0` and `"1"` are none either.

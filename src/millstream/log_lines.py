@@ -1,4 +1,4 @@
-"""What a server process tells on stderr: one line per event."""
+"""What a server process writes to stderr: one line per event."""
 
 import logging
 import sys

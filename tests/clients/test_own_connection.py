@@ -1,9 +1,12 @@
 """The connections of Millstream's own client against a real broker: raw batches in and out, leaders, offsets, requests under way."""
 
+import asyncio
 import socket
 
 import pytest
 
+from millstream.address import Address
+from millstream.client.async_connection import AsyncConnection
 from millstream.client.cluster import Cluster
 from millstream.client.errors import BrokerUnavailable
 from millstream.client.fetch import FetchFrom, FetchRequest
@@ -11,7 +14,8 @@ from millstream.client.produce import BatchFor, ProduceRequest
 from millstream.errors import CorruptMessage, OffsetOutOfRange, UnknownTopicOrPartition
 from millstream.offset import EARLIEST, LATEST, MAX_TIMESTAMP
 from millstream.topic_partition import TopicPartition
-from millstream.wire.records import decode_records, split_batches
+from millstream.wire.batch import split_batches
+from millstream.wire.records import decode_records
 from tests.batches import encode_batch, now_ms
 from tests.brokers import Broker, StartBroker
 from tests.clients.client import Client, Message
@@ -24,7 +28,7 @@ def cluster(broker: Broker) -> Cluster:
 
 
 def values(records: memoryview) -> list[bytes | None]:
-    return [record.value for batch in split_batches(records) for record in decode_records(batch)]
+    return [record.value for _, batch in split_batches(records) for record in decode_records(batch)]
 
 
 def test_a_topic_is_described_with_its_leaders_and_its_id(cluster: Cluster, broker: Broker) -> None:
@@ -90,6 +94,21 @@ def test_a_fetch_waits_for_the_next_message(cluster: Cluster, topic: str, broker
         pending = connection.send(FetchRequest([FetchFrom(topic, 0, offset=0)], max_wait_ms=20_000))
         produce_values(broker, topic, [b"late"])
         assert values(connection.receive(pending).partitions[0].records) == [b"late"]
+
+
+async def test_a_follower_on_an_event_loop_has_fetches_under_way_and_gets_raw_batches(broker: Broker) -> None:
+    name = create_topic(broker, partitions=2)
+    batch = encode_batch([b"x" * 300_000])
+    with Cluster(broker.bootstrap_servers) as cluster:
+        epoch = cluster.topic(name).partitions[0].leader_epoch
+        cluster.produce(BatchFor(name, 0, batch))
+    async with await AsyncConnection.open(Address(*broker.address)) as connection:
+        first = connection.send(FetchRequest([FetchFrom(name, 0, offset=0, leader_epoch=epoch)]))
+        waiting = connection.send(FetchRequest([FetchFrom(name, 1, offset=0)], max_wait_ms=20_000))
+        assert bytes((await first).partitions[0].records)[16:] == batch[16:]
+        assert connection.unanswered == 1
+        await asyncio.to_thread(produce_values, broker, name, [b"late"], partition=1)
+        assert values((await waiting).partitions[0].records) == [b"late"]
 
 
 def test_offsets_are_found_by_time_and_at_the_ends(cluster: Cluster, broker: Broker) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from millstream.clock import ManualClock
 from millstream.files import Files
+from millstream.log.compaction.cleaning import cleaning_extent
 from millstream.log.config import LogConfig
 from millstream.log.directories.manager import LogManager
 from millstream.log.log import Log
@@ -91,7 +92,7 @@ def compaction_beside_what_is_not_flushed(life: Life) -> None:
     life.fill(8)
     life.flush()
     life.fill(10)
-    extent = life.log.cleaning_extent(NOW_MS, high_watermark=life.log.log_end_offset)
+    extent = cleaning_extent(life.log, NOW_MS, high_watermark=life.log.log_end_offset)
     assert 1 < extent.segment_count < len(life.log.segment_base_offsets) - 2
     life.compact()
     life.fill(2)
@@ -129,7 +130,7 @@ def check(log: Log | None, life: Life, *, promised: int, where: str) -> None:
     last_found = {record.key: record for record in found}
     assert all(latest[key] == record for key, record in last_found.items()), where
     if end:
-        assert next(iter(log.active_producers)).last_offset == end - 1, where
+        assert next(iter(log.producers)).last_offset == end - 1, where
     assert not [*log.path.glob("*.swap"), *log.path.glob("*.cleaned")], where
 
 
@@ -142,7 +143,7 @@ def check_and_go_on(root: Path, life: Life, *, promised: int, where: str) -> Non
         if len(log.segment_base_offsets) > 1:
             compact(log, now_ms=LATER_MS, files=QuickFiles())
             check(log, life, promised=promised, where=f"{where}, compacted again")
-        entry = next(iter(log.active_producers))
+        entry = next(iter(log.producers))
         assert write(log, (b"new", b"goes on"), sequence=entry.last_sequence + 1) == log.log_end_offset - 1
         assert records_of(log)[-1].value == b"goes on"
     release(manager)

@@ -12,8 +12,9 @@ import pytest
 from millstream.files import Files
 from millstream.log.config import LogConfig
 from millstream.log.directories.directory import LogDirectory
-from millstream.log.directories.loading import LoadOrder
+from millstream.log.loading import LoadOrder
 from millstream.log.log import Log
+from millstream.topic_partition import TopicPartition
 from tests.unit.log.conftest import NOW_MS
 from tests.unit.log.partition import append, values
 
@@ -25,7 +26,7 @@ def open_log(root: Path, *, is_clean: bool = False, recovery_point: int = 0) -> 
     directory = LogDirectory(Files(), root, on_offline=lambda _directory, _error: None)
     path = root / "orders-0"
     path.mkdir(parents=True, exist_ok=True)
-    return Log(directory, ("orders", 0), path, LoadOrder(CONFIG, NOW_MS, is_clean=is_clean, recovery_point=recovery_point))
+    return Log(directory, TopicPartition("orders", 0), path, LoadOrder(CONFIG, NOW_MS, is_clean=is_clean, recovery_point=recovery_point))
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_log_ends_before_the_first_damaged_byte(tmp_path: Path, written: Log, da
         assert len(found) == log.log_end_offset or is_stamp
         assert len(found) >= whole
         assert is_stamp or len(found) == whole or damage(data, position)[: (whole + 1 - last) * size] == data[: (whole + 1 - last) * size]
-        entry = log.active_producers[0]
+        entry = next(iter(log.producers))
         assert is_stamp or entry.last_sequence == log.log_end_offset - 1
         shutil.rmtree(root)
 
@@ -97,5 +98,5 @@ def test_every_other_file_may_be_missing_or_damaged(tmp_path: Path, written: Log
         log = open_log(root, is_clean=is_clean, recovery_point=BATCHES)
         assert values(log) == expected, victim
         assert log.end_offset_for_epoch(0) == (0, BATCHES), victim
-        assert log.active_producers[0].last_sequence == BATCHES - 1, victim
+        assert next(iter(log.producers)).last_sequence == BATCHES - 1, victim
         shutil.rmtree(root)

@@ -19,6 +19,7 @@ from millstream.files import FileHandle, Files
 from millstream.log.config import LogConfig
 from millstream.log.directories.manager import LogManager
 from millstream.log.log import Log
+from millstream.log.retention import apply_retention
 from tests.crash.forgetful_files import Fate, ForgetfulFiles, Stopped, disk_after, materialise
 from tests.unit.log.partition import append, flush, offset_for_timestamp, read_all
 
@@ -133,7 +134,7 @@ def retention(life: Life) -> None:
     life.flush()
     life.log.delete_records_before(9)
     life.promise()
-    dropped = life.log.apply_retention(life.log.last_flush_ms, high_watermark=14)
+    dropped = apply_retention(life.log, life.log.local.last_flush_ms, high_watermark=14)
     life.promise()
     life.manager.unlink(dropped)
     life.append(3)
@@ -144,7 +145,7 @@ def expiry_of_everything(life: Life) -> None:
     life.append(5)
     for _ in range(2):
         life.log.delete_records_before(5)
-        dropped = life.log.apply_retention(life.log.last_flush_ms, high_watermark=5)
+        dropped = apply_retention(life.log, life.log.local.last_flush_ms, high_watermark=5)
         life.promise()
         if not dropped:
             life.flush()
@@ -182,7 +183,7 @@ def check(log: Log | None, promise: Promise, *, where: str) -> None:
     assert len(found) == log.log_end_offset - start, where
     beginnings = [history[start : log.log_end_offset] for history in promise.histories]
     assert found in beginnings, where
-    entry = next(iter(log.active_producers), None)
+    entry = next(iter(log.producers), None)
     if found:
         assert entry is not None, where
         assert entry.last_offset == log.log_end_offset - 1, where

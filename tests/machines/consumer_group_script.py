@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Protocol, cast
 from uuid import UUID
 
+from millstream.coordinator_shard import CoordinatorRecord, Fields, Outcome
 from millstream.groups.commands import ConsumerHeartbeat
 from millstream.groups.consumer.group import ConsumerGroup
 from millstream.groups.consumer.group_state import ConsumerGroupState
 from millstream.groups.consumer.records import ConsumerKey, ConsumerValue
-from millstream.groups.outcome import Fields, GroupRecord, Outcome
 from millstream.groups.records import decode_record
 from millstream.groups.settings import GroupSettings
 from millstream.groups.topic_image import TopicImage, TopicInfo
@@ -31,7 +31,7 @@ class Script:
     def __init__(self, *, settings: GroupSettings | None = None, **partition_counts: int) -> None:
         self.settings = settings or GroupSettings()
         self.now_ms = 1_000_000
-        self.log: list[GroupRecord] = []
+        self.log: list[CoordinatorRecord] = []
         self.image = TopicImage()
         self.group = self._empty_group()
         self.topics(**partition_counts)

@@ -6,6 +6,7 @@ twice is checked with every step.
 
 from collections.abc import Iterable
 
+from millstream.coordinator_shard import CoordinatorRecord, Fields, Outcome
 from millstream.groups.commands import (
     CommitOffsets,
     DeleteGroup,
@@ -21,10 +22,9 @@ from millstream.groups.commands import (
     SyncGroup,
     TopicOffsets,
 )
-from millstream.groups.coordinator import GroupCoordinator
-from millstream.groups.outcome import Fields, GroupRecord, Outcome
 from millstream.groups.records import Decoded, decode_record
 from millstream.groups.settings import GroupSettings
+from millstream.groups.shard import GroupCoordinatorShard
 
 GROUP = "group"
 START_MS = 1_000_000
@@ -46,9 +46,9 @@ RANGE = (Protocol("range", subscription("topic")),)
 class CoordinatorScript:
     """One coordinator, and all that came out of it."""
 
-    def __init__(self, coordinator: GroupCoordinator, *, records: Iterable[GroupRecord] = (), now_ms: int = START_MS) -> None:
+    def __init__(self, coordinator: GroupCoordinatorShard, *, records: Iterable[CoordinatorRecord] = (), now_ms: int = START_MS) -> None:
         self.now_ms = now_ms
-        self.log: list[GroupRecord] = list(records)
+        self.log: list[CoordinatorRecord] = list(records)
         self.answers: dict[int, Fields] = {}
         self.asked = 0
         self.coordinator = coordinator
@@ -99,9 +99,9 @@ class CoordinatorScript:
 class Script(CoordinatorScript):
     """Requests of one classic group."""
 
-    def __init__(self, settings: GroupSettings = SETTINGS, *, records: Iterable[GroupRecord] = (), now_ms: int = START_MS) -> None:
+    def __init__(self, settings: GroupSettings = SETTINGS, *, records: Iterable[CoordinatorRecord] = (), now_ms: int = START_MS) -> None:
         self.settings = settings
-        super().__init__(GroupCoordinator(settings), records=records, now_ms=now_ms)
+        super().__init__(GroupCoordinatorShard(settings), records=records, now_ms=now_ms)
 
     def restarted(self) -> "Script":
         """The same log in a new coordinator."""

@@ -7,6 +7,7 @@
 from collections.abc import Sequence
 from typing import cast
 
+from millstream.coordinator_shard import Fields
 from millstream.groups.classic.group import ClassicGroup
 from millstream.groups.commands import (
     ConsumerHeartbeat,
@@ -18,11 +19,9 @@ from millstream.groups.commands import (
     Protocol,
     SyncGroup,
 )
-from millstream.groups.consumer.group import ConsumerGroup
 from millstream.groups.consumer_protocol import decode_assignment, decode_subscription, encode_assignment
-from millstream.groups.coordinator import GroupCoordinator
-from millstream.groups.outcome import Fields
 from millstream.groups.settings import GroupSettings
+from millstream.groups.shard import GroupCoordinatorShard
 from millstream.groups.topic_image import TopicImage, TopicInfo
 from tests.machines.consumer_group_script import Client, Partitions, topic_id
 from tests.machines.group_script import START_MS, CoordinatorScript
@@ -60,8 +59,8 @@ class MigrationScript(CoordinatorScript):
         self.image = _image(topics or {"t": 4})
         super().__init__(self._empty())
 
-    def _empty(self) -> GroupCoordinator:
-        coordinator = GroupCoordinator(self.settings, consumer_group=ConsumerGroup)
+    def _empty(self) -> GroupCoordinatorShard:
+        coordinator = GroupCoordinatorShard(self.settings)
         coordinator.topics_changed(self.image, START_MS)
         return coordinator
 

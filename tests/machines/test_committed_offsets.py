@@ -16,8 +16,8 @@ from millstream.errors import (
     UnknownMemberId,
 )
 from millstream.groups.commands import CommitOffsets, PartitionOffset, Protocol, TopicOffsets
-from millstream.groups.coordinator import GroupCoordinator
 from millstream.groups.offsets.records import CommittedOffset, OffsetKey
+from millstream.groups.shard import GroupCoordinatorShard
 from millstream.groups.topic_image import TopicImage, TopicInfo
 from tests.machines.group_script import DELAY_MS, GROUP, SESSION_MS, SETTINGS, START_MS, Script, subscription
 
@@ -106,7 +106,7 @@ def test_a_member_of_no_group_cannot_commit() -> None:
     script = Script()
     assert script.commit(1, "member", 3) == GroupIdNotFound.code
     assert script.commit(1, "member", 3, understands_stale_epoch=False) == IllegalGeneration.code
-    assert script.coordinator.group_count == 0
+    assert script.coordinator.list_groups() == []
 
 
 def test_long_metadata_are_refused_partition_by_partition() -> None:
@@ -125,7 +125,7 @@ def test_a_commit_that_fits_into_no_batch_is_refused_whole() -> None:
     codes = {partition["error_code"] for partition in answer["topics"][0]["partitions"]}  # type: ignore[index]
     assert codes == {InvalidCommitOffsetSize.code}
     assert script.log == []
-    assert script.coordinator.group_count == 0
+    assert script.coordinator.list_groups() == []
 
 
 def test_an_offset_is_deleted_unless_somebody_reads_the_topic() -> None:
@@ -165,7 +165,7 @@ def test_a_group_is_deleted_with_its_offsets_once_it_is_empty() -> None:
     assert script.delete_group() == GroupIdNotFound.code
     for one in (script, script.restarted()):
         assert one.committed() == -1
-        assert one.coordinator.group_count == 0
+        assert one.coordinator.list_groups() == []
 
 
 def test_offsets_of_a_simple_group_expire_after_their_commit() -> None:
@@ -177,7 +177,7 @@ def test_offsets_of_a_simple_group_expire_after_their_commit() -> None:
     for one in (script, script.restarted()):
         assert (one.committed(0), one.committed(1)) == (-1, 2)
     script.move(RETENTION_MS)
-    assert script.coordinator.group_count == script.restarted().coordinator.group_count == 0
+    assert script.coordinator.list_groups() == script.restarted().coordinator.list_groups() == []
 
 
 def test_offsets_of_a_group_expire_only_after_it_became_empty() -> None:
@@ -231,7 +231,7 @@ def test_many_groups_are_checked_in_turns() -> None:
     first = script.take(script.coordinator.tick(script.now_ms))
     assert 0 < len(first.records) < 5_000
     script.move(0)
-    assert script.coordinator.group_count == 0
+    assert script.coordinator.list_groups() == []
 
 
 @pytest.mark.parametrize("topics", [{}, {"topic": TopicInfo(SECOND, 1)}], ids=["deleted", "made anew"])
@@ -258,7 +258,7 @@ def test_a_topic_made_anew_while_the_coordinator_was_away_does_not_inherit_offse
 def test_topics_told_before_the_log_is_read_count_when_it_has_been_read() -> None:
     script = Script()
     script.answer(commit(TopicOffsets("topic", FIRST, [PartitionOffset(0, 1)])))
-    coordinator = GroupCoordinator(SETTINGS)
+    coordinator = GroupCoordinatorShard(SETTINGS)
     assert coordinator.topics_changed(TopicImage({"topic": TopicInfo(SECOND, 1)}), START_MS).records == []
     for record in script.log:
         coordinator.apply(record)

@@ -2,6 +2,7 @@
 
 from typing import cast
 
+from millstream.coordinator_shard import CoordinatorRecord, Fields
 from millstream.groups.commands import (
     CommitOffsets,
     ConsumerHeartbeat,
@@ -13,10 +14,8 @@ from millstream.groups.commands import (
     Protocol,
     TopicOffsets,
 )
-from millstream.groups.consumer.group import ConsumerGroup
-from millstream.groups.coordinator import GroupCoordinator
-from millstream.groups.outcome import Fields, GroupRecord
 from millstream.groups.settings import GroupSettings
+from millstream.groups.shard import GroupCoordinatorShard
 from millstream.groups.topic_image import TopicImage, TopicInfo
 from tests.machines.consumer_group_script import topic_id
 
@@ -28,16 +27,16 @@ class Shard:
     """A coordinator, a clock and a log."""
 
     def __init__(self) -> None:
-        self.log: list[GroupRecord] = []
+        self.log: list[CoordinatorRecord] = []
         self.now_ms = 1_000
         self.image = TopicImage({"t": TopicInfo(topic_id("t"), 2)})
         self.coordinator = self._empty()
         self.coordinator.topics_changed(self.image, self.now_ms)
         self.coordinator.loaded(self.now_ms)
 
-    def _empty(self) -> GroupCoordinator:
+    def _empty(self) -> GroupCoordinatorShard:
         settings = GroupSettings(initial_rebalance_delay_ms=0)
-        return GroupCoordinator(settings, consumer_group=ConsumerGroup)
+        return GroupCoordinatorShard(settings)
 
     def ask(self, command: GroupCommand) -> Fields:
         outcome = self.coordinator.handle(command, "w", now_ms=self.now_ms)

@@ -4,10 +4,10 @@ from typing import cast
 
 import pytest
 
+from millstream.coordinator_shard import Fields
 from millstream.groups.commands import CommitOffsets, PartitionOffset, Protocol, TopicOffsets
 from millstream.groups.consumer.records import ClassicProtocols, ConsumerKey, ConsumerRecordType, MemberMetadata
 from millstream.groups.consumer_protocol import ClassicAssignment, decode_assignment
-from millstream.groups.outcome import Fields
 from millstream.groups.records import decode_record
 from tests.machines.consumer_group_script import Client
 from tests.machines.migration_script import (

@@ -25,7 +25,7 @@ from millstream.groups.commands import (
     TopicOffsets,
 )
 from millstream.groups.consumer.group import ConsumerGroup
-from millstream.groups.coordinator import GroupCoordinator
+from millstream.groups.shard import GroupCoordinatorShard
 from tests.machines.consumer_group_script import snapshot
 from tests.machines.migration_script import MigrationScript, assignment, subscription
 
@@ -36,7 +36,7 @@ ASSIGNMENTS = (assignment(("t", 0)), assignment(("t", 1), ("t", 2)), assignment(
 LARGE_STEPS_MS = (1, 1_000, 11_000, 31_000, 46_000)
 
 
-def remembered(coordinator: GroupCoordinator) -> object:
+def remembered(coordinator: GroupCoordinatorShard) -> object:
     """What the log has to know of the group: of a classic one that is between two generations only that it is classic."""
     group = coordinator._groups.get("g")
     if isinstance(group, ConsumerGroup):
@@ -145,7 +145,7 @@ class Requests:
 def test_every_request_is_answered_once_and_every_step_is_in_the_log(seed: int) -> None:
     requests = Requests(seed)
     script = requests.script
-    replayed, read = GroupCoordinator(script.settings, consumer_group=ConsumerGroup), 0
+    replayed, read = GroupCoordinatorShard(script.settings), 0
     for _ in range(STEPS):
         requests.step()
         for record in script.log[read:]:

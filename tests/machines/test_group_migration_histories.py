@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 
-from millstream.groups.outcome import Fields
+from millstream.coordinator_shard import Fields
 from tests.machines.consumer_group_script import Client
 from tests.machines.migration_script import ClassicClient, MigrationScript, check, settle, step
 

@@ -4,7 +4,7 @@ from typing import cast
 
 import pytest
 
-from millstream.groups.outcome import Fields
+from millstream.coordinator_shard import Fields
 from tests.machines.consumer_group_script import Client, topic_id
 from tests.machines.migration_script import ClassicClient, MigrationScript, settle
 from tests.machines.test_group_migration import (

@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from millstream.coordinator_shard import CoordinatorRecord
 from millstream.groups.classic.records import GroupMetadata, MemberRecord, group_metadata_record
-from millstream.groups.consumer.group import ConsumerGroup
 from millstream.groups.consumer.records import (
     ClassicProtocols,
     ConsumerKey,
@@ -24,12 +24,12 @@ from millstream.groups.consumer.records import (
     TargetAssignmentEpoch,
     consumer_record,
 )
-from millstream.groups.coordinator import GroupCoordinator
 from millstream.groups.offsets.records import CommittedOffset, OffsetKey, encode_offset_key, encode_offset_value
-from millstream.groups.outcome import GroupRecord
 from millstream.groups.records import decode_record
 from millstream.groups.settings import GroupSettings
-from millstream.wire.records import Record, decode_records, encode_batch, split_batches
+from millstream.groups.shard import GroupCoordinatorShard
+from millstream.wire.batch import split_batches
+from millstream.wire.records import Record, decode_records, encode_batch
 from tests.brokers import KafkaBroker
 from tests.java import run_tool
 from tests.waiting import wait_until
@@ -39,7 +39,7 @@ TOPIC_ID = UUID("00000000-0000-4000-8000-00000000000a")
 
 
 @pytest.fixture(scope="module")
-def kafkas_records(tmp_path_factory: pytest.TempPathFactory) -> list[GroupRecord]:
+def kafkas_records(tmp_path_factory: pytest.TempPathFactory) -> list[CoordinatorRecord]:
     """What Apache Kafka wrote for groups of both kinds."""
     directory = tmp_path_factory.mktemp("kafka")
     broker = KafkaBroker(directory, {})
@@ -77,19 +77,19 @@ def consume(servers: str, protocol: str) -> None:
     consumer.close()
 
 
-def records_of(directory: Path) -> Iterator[GroupRecord]:
+def records_of(directory: Path) -> Iterator[CoordinatorRecord]:
     for file in sorted(directory.glob("*.log")):
-        for batch in split_batches(file.read_bytes()):
+        for _, batch in split_batches(file.read_bytes()):
             for record in decode_records(batch):
                 assert record.key is not None
-                yield GroupRecord(record.key, record.value)
+                yield CoordinatorRecord(record.key, record.value)
 
 
-def encoded_again(record: GroupRecord) -> GroupRecord:
+def encoded_again(record: CoordinatorRecord) -> CoordinatorRecord:
     match decode_record(record):
         case (OffsetKey() as key, committed):
             value = None if committed is None else encode_offset_value(committed)
-            return GroupRecord(encode_offset_key(*key), value)
+            return CoordinatorRecord(encode_offset_key(*key), value)
         case (str() as group_id, metadata):
             return group_metadata_record(group_id, metadata)
         case (ConsumerKey() as consumer_key, value):
@@ -99,15 +99,15 @@ def encoded_again(record: GroupRecord) -> GroupRecord:
 
 
 @pytest.mark.slow
-def test_kafkas_records_are_read_and_written_byte_for_byte(kafkas_records: list[GroupRecord]) -> None:
+def test_kafkas_records_are_read_and_written_byte_for_byte(kafkas_records: list[CoordinatorRecord]) -> None:
     kinds = {int.from_bytes(record.key[:2], "big") for record in kafkas_records}
     assert {1, 2, 3, 5, 6, 7, 8} <= kinds
     assert [encoded_again(record) for record in kafkas_records] == kafkas_records
 
 
 @pytest.mark.slow
-def test_kafkas_groups_come_back_by_replaying_its_records(kafkas_records: list[GroupRecord]) -> None:
-    coordinator = GroupCoordinator(GroupSettings(), consumer_group=lambda group_id, settings: ConsumerGroup(group_id, settings=settings))
+def test_kafkas_groups_come_back_by_replaying_its_records(kafkas_records: list[CoordinatorRecord]) -> None:
+    coordinator = GroupCoordinatorShard(GroupSettings())
     for record in kafkas_records:
         coordinator.apply(record)
     coordinator.loaded(0)
@@ -125,9 +125,9 @@ def test_kafkas_groups_come_back_by_replaying_its_records(kafkas_records: list[G
 
 
 OWN_RECORDS = [
-    GroupRecord(encode_offset_key("g", "t", 3), encode_offset_value(CommittedOffset(7, 2, "note", 11))),
-    GroupRecord(encode_offset_key("g", "t", 4), encode_offset_value(CommittedOffset(8, -1, "", 12, topic_id=TOPIC_ID.bytes))),
-    GroupRecord(encode_offset_key("g", "t", 5), encode_offset_value(CommittedOffset(9, -1, "", 13, expire_timestamp_ms=14))),
+    CoordinatorRecord(encode_offset_key("g", "t", 3), encode_offset_value(CommittedOffset(7, 2, "note", 11))),
+    CoordinatorRecord(encode_offset_key("g", "t", 4), encode_offset_value(CommittedOffset(8, -1, "", 12, topic_id=TOPIC_ID.bytes))),
+    CoordinatorRecord(encode_offset_key("g", "t", 5), encode_offset_value(CommittedOffset(9, -1, "", 13, expire_timestamp_ms=14))),
     group_metadata_record(
         "g",
         GroupMetadata("consumer", 5, "range", "m", 99, (MemberRecord("m", "i", "c", "/h", 300, 200, b"\x00\x00\x00\x00\x00\x00", b""),)),

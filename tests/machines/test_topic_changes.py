@@ -7,9 +7,8 @@ from uuid import UUID
 import pytest
 
 from millstream.groups.commands import ConsumerHeartbeat
-from millstream.groups.consumer.group import ConsumerGroup
-from millstream.groups.coordinator import GroupCoordinator
 from millstream.groups.settings import GroupSettings
+from millstream.groups.shard import GroupCoordinatorShard
 from millstream.groups.topic_image import TopicImage, TopicInfo
 
 MANY = 2_000
@@ -63,7 +62,7 @@ def test_topic_that_comes_or_goes_costs_the_same_among_few_and_among_many(kind: 
 
 def cost_of_a_change(count: int, kind: str, *, added: str | None, removed: str | None) -> int:
     """How many topics a shard with one group looks at."""
-    coordinator = GroupCoordinator(GroupSettings(), consumer_group=ConsumerGroup)
+    coordinator = GroupCoordinatorShard(GroupSettings())
     coordinator.loaded(0)
     # The pattern matches the same ones whatever their number.
     names = [f"t{number}" for number in range(20)] + [f"u{number}" for number in range(count)]

@@ -36,7 +36,7 @@ class Site:
 
     @property
     def coordination(self) -> str:
-        """What consumers are told."""
+        """What consumers connect to."""
         return self.broker.coordination
 
     def topic(self, partitions: int = 1) -> str:

@@ -157,11 +157,11 @@ def end_session(site: Site, reader: Reader) -> None:
 def test_a_partition_that_another_still_holds_is_waited_for(site: Site) -> None:
     topic, group = site.topic(1), fresh_group()
     holder = f"/consumers/{group}/owners/{topic}/0"
-    site.tree.create(holder, b"somebody-0", ephemeral=True, makepath=True)
+    site.tree.create(holder, b"another-0", ephemeral=True, makepath=True)
     reader = site.reader(group, topic)
     site.send(topic, 10)
     assert reader.partitions == []
-    assert site.owners(group, topic) == {0: "somebody-0"}
+    assert site.owners(group, topic) == {0: "another-0"}
     site.tree.delete(holder)
     assert wait_for_all(10, reader) == list(range(10))
 
@@ -197,7 +197,7 @@ def test_a_broker_that_leaves_takes_its_partitions_along_and_brings_them_back(ow
     is_apart = own_site.coordination.count("/") > 0
     own_site.broker.stop()
     if is_apart:
-        wait_until(lambda: own_site.owners(group, topic) == {}, "nobody owns what is not there")
+        wait_until(lambda: own_site.owners(group, topic) == {}, "what is not there has no owner")
     own_site.broker.start()
     own_site.send(topic, 100, start=100, partitions=2)
     assert wait_for_all(200, reader) == list(range(200))
@@ -213,7 +213,7 @@ def test_a_consumer_that_crashes_repeats_what_was_not_committed_and_skips_nothin
     assert site.offsets(group, topic) == {0: 10}
     take(stream, 5)
     first.close()
-    # Where the application commits, nobody else does, not even at the end.
+    # Where the application commits, no other does, not even at the end.
     assert site.offsets(group, topic) == {0: 10}
     [stream] = site.consumer(group, settings=BY_HAND).create_message_streams(topic)
     assert numbers(take(stream, 3)) == [10, 11, 12]

@@ -172,10 +172,10 @@ def test_a_group_at_the_largest_offset_that_has_read_nothing_misses_nothing_when
     Reader(site.consumer(group, settings=settings), topic).close()
     site.send(topic, 10, start=10)
     reader = Reader(site.consumer(group, settings=settings), topic)
-    wait_until(lambda: reader.numbers == list(range(10, 20)), "what was sent while nobody was there")
+    wait_until(lambda: reader.numbers == list(range(10, 20)), "what was sent while no consumer was there")
 
 
-def test_a_stream_that_nobody_reads_stalls_no_other(site: Site) -> None:
+def test_a_stream_that_is_not_read_stalls_no_other(site: Site) -> None:
     topic = site.topic(2)
     consumer = site.consumer(fresh_group())
     stalled, running = consumer.create_message_streams(topic, 2)

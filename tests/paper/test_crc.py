@@ -1,6 +1,6 @@
 """Claims 28 and 29: a checksum with every batch, recovery that removes what is damaged, messages that come back with their broker.
 
-A CRC tells errors of the network and of the disk. After a crash a recovery process removes messages whose CRC is wrong. A broker that goes
+A CRC finds errors of the network and of the disk. After a crash a recovery process removes messages whose CRC is wrong. A broker that goes
 down takes its messages with it until it is back.
 """
 

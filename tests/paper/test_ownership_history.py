@@ -47,7 +47,7 @@ def replay(site: Site, group: str, topic: str) -> tuple[dict[int, int], dict[int
                 continue
             partition = int(found[2])
             if found[1] == "offsets":
-                assert partition in owners, f"the offset of {partition} was moved while nobody owned it"
+                assert partition in owners, f"the offset of {partition} was moved while it had no owner"
                 assert int(data) >= stored.get(partition, 0), f"the offset of {partition} went back"
                 stored[partition] = int(data)
             elif kind == "created":

@@ -34,7 +34,7 @@ def set_retention(broker: Broker, topic: str, retention_ms: int) -> None:
         assert answer.error_code == 0
 
 
-def test_messages_are_kept_for_seven_days_unless_told_otherwise(broker: Broker, topic: str) -> None:
+def test_messages_are_kept_for_seven_days_unless_set_otherwise(broker: Broker, topic: str) -> None:
     resource = {"resource_type": 2, "resource_name": topic, "configuration_keys": ["retention.ms", "retention.bytes"]}
     with broker.connect() as connection:
         (result,) = connection.ask(DESCRIBE_CONFIGS, 4, {"resources": [resource]}).results

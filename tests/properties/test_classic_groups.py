@@ -12,8 +12,8 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from millstream.coordinator_shard import Fields
 from millstream.groups.commands import Protocol
-from millstream.groups.outcome import Fields
 from tests.machines.group_script import DELAY_MS, GROUP, RANGE, REBALANCE_MS, SESSION_MS, Script
 
 CLIENTS = st.integers(0, 4)
@@ -162,7 +162,7 @@ class ClassicGroups(RuleBasedStateMachine):
 
     def _held(self) -> set[object]:
         """The waiters that the machine has not answered yet."""
-        groups = self.script.coordinator._groups.values()
+        groups = self.script.coordinator._groups
         members = [member for group in groups for member in group.roster]  # type: ignore[attr-defined]
         return {member.join_waiter for member in members} | {member.sync_waiter for member in members}
 

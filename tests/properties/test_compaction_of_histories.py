@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from millstream.files import Files
+from millstream.log.compaction.cleaner import ENTRY_BYTES
 from millstream.log.config import LogConfig
 from millstream.log.directories.directory import LogDirectory
-from millstream.log.directories.loading import LoadOrder
-from millstream.log.latest_offsets import ENTRY_BYTES
+from millstream.log.loading import LoadOrder
 from millstream.log.log import Log
+from millstream.topic_partition import TopicPartition
 from millstream.wire.compression import Codec
 from millstream.wire.records import ProducerStamp, Record, encode_batch
 from tests.unit.log.compacted import compact, records_of
@@ -76,7 +77,7 @@ class CompactionOfHistories(RuleBasedStateMachine):
     @rule(keys_in_memory=st.sampled_from([2, 5, 1000]))
     def compact(self, keys_in_memory: int) -> None:
         before = records_of(self.log)
-        clean = self.directory.cleaned_offsets.get(("orders", 0), 0)
+        clean = self.directory.cleaned_offsets.get(TopicPartition("orders", 0), 0)
         result = compact(self.log, now_ms=self.now_ms, memory=keys_in_memory * ENTRY_BYTES)
         assert result.end_offset >= clean
         assert result.broken_count == 0
@@ -102,7 +103,7 @@ class CompactionOfHistories(RuleBasedStateMachine):
         latest = {record.key: record.offset for record in self.history if record.offset < end_offset}
         after = records_of(self.log)
         kept = {record.offset for record in after}
-        touched = self.log.directory.cleaned_offsets[("orders", 0)]
+        touched = self.log.directory.cleaned_offsets[TopicPartition("orders", 0)]
         for record in before:
             if record.offset >= touched:
                 assert record.offset in kept
@@ -132,16 +133,19 @@ class CompactionOfHistories(RuleBasedStateMachine):
         for key, record in last_found.items():
             # A deleted key is seen as deleted, or not at all: never with an old value.
             assert record == latest[key]
-        cleaned = self.directory.cleaned_offsets.get(("orders", 0), 0)
+        cleaned = self.directory.cleaned_offsets.get(TopicPartition("orders", 0), 0)
         assert [record for record in self.history if record.offset >= cleaned and record.offset not in kept] == []
         assert self.log.log_end_offset == len(self.history)
         if self.sequence:
-            entry = next(iter(self.log.active_producers))
+            entry = next(iter(self.log.producers))
             assert entry.last_sequence == self.sequence - 1
 
     def _open(self, *, is_clean: bool, recovery_point: int = 0) -> Log:
         return Log(
-            self.directory, ("orders", 0), self.path, LoadOrder(CONFIG, self.now_ms, is_clean=is_clean, recovery_point=recovery_point)
+            self.directory,
+            TopicPartition("orders", 0),
+            self.path,
+            LoadOrder(CONFIG, self.now_ms, is_clean=is_clean, recovery_point=recovery_point),
         )
 
 

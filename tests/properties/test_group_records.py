@@ -6,6 +6,7 @@ from typing import Any
 import hypothesis.strategies as st
 from hypothesis import given
 
+from millstream.coordinator_shard import CoordinatorRecord
 from millstream.errors import MalformedFrame
 from millstream.groups.classic.records import GroupMetadata, MemberRecord, group_metadata_record
 from millstream.groups.consumer.records import (
@@ -21,7 +22,6 @@ from millstream.groups.consumer.records import (
     consumer_record,
 )
 from millstream.groups.offsets.records import CommittedOffset, OffsetKey, encode_offset_key, encode_offset_value
-from millstream.groups.outcome import GroupRecord
 from millstream.groups.records import decode_record
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
@@ -52,7 +52,7 @@ CONSUMER_RECORDS = st.sampled_from(ConsumerRecordType).flatmap(lambda kind: st.t
 
 @given(group_id=TEXT, topic=TEXT, partition=INT32, committed=OFFSETS)
 def test_offsets_are_read_as_they_were_written(group_id: str, topic: str, partition: int, committed: CommittedOffset) -> None:
-    record = GroupRecord(encode_offset_key(group_id, topic, partition), encode_offset_value(committed))
+    record = CoordinatorRecord(encode_offset_key(group_id, topic, partition), encode_offset_value(committed))
     assert decode_record(record) == (OffsetKey(group_id, topic, partition), committed)
 
 
@@ -76,10 +76,10 @@ VERSIONS = st.integers(0, 4).map(lambda version: version.to_bytes(2, "big"))
 @given(kind=KINDS, key=st.binary(max_size=40), version=VERSIONS, value=st.binary(max_size=80))
 def test_bytes_that_make_no_sense_are_malformed_and_nothing_else(kind: bytes, key: bytes, version: bytes, value: bytes) -> None:
     with suppress(MalformedFrame):
-        decode_record(GroupRecord(kind + key, version + value))
+        decode_record(CoordinatorRecord(kind + key, version + value))
 
 
 @given(kind=KINDS, version=VERSIONS, value=st.binary(max_size=80))
 def test_values_that_make_no_sense_are_malformed_and_nothing_else(kind: bytes, version: bytes, value: bytes) -> None:
     with suppress(MalformedFrame):
-        decode_record(GroupRecord(kind + b"\x00\x01g\x00\x01t\x00\x00\x00\x00", version + value))
+        decode_record(CoordinatorRecord(kind + b"\x00\x01g\x00\x01t\x00\x00\x00\x00", version + value))

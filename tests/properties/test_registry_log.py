@@ -10,12 +10,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.registry.deletion import decide_subject_deletion
 from millstream.registry.errors import RegistryError
-from millstream.registry.records import LogRecord
-from millstream.registry.registration import Registrar, read_request
-from millstream.registry.settings import Decision, decide_config
-from millstream.registry.state import Claim, RegistryState, claim_record
+from millstream.registry.model.deletion import decide_subject_deletion
+from millstream.registry.model.records import LogRecord
+from millstream.registry.model.registration import Registrar, read_request
+from millstream.registry.model.settings import Decision, decide_config
+from millstream.registry.model.state import Claim, RegistryState, claim_record
 
 Log = list[tuple[LogRecord, str | None]]
 SUBJECTS = ("a", "b", ":.c:a")

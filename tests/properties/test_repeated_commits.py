@@ -1,4 +1,4 @@
-"""Commits that come again: the short way reads, keeps and writes exactly what the ordinary one does."""
+"""Commits that come again: the lane reads, keeps and writes exactly what the handler does."""
 
 from typing import Any
 
@@ -11,10 +11,9 @@ from millstream.groups.offsets.repeated_commit import RepeatedCommit
 from millstream.groups.offsets.store import OffsetStore
 from millstream.wire import messages
 from millstream.wire.api import ApiKey
-from millstream.wire.commit_shape import CommitShape
 from millstream.wire.frames import read_request_header
-from millstream.wire.key_values import batch_of, encode_key_values
-from millstream.wire.offset_commit import HIGHEST_VERSION, decode_request
+from millstream.wire.offset_commit import HIGHEST_VERSION, CommitShape, decode_request
+from millstream.wire.records import batch_of, encode_key_values
 
 NOW_MS = 1_700_000_000_000
 INT64 = st.integers(-(2**63), 2**63 - 1)

@@ -7,10 +7,10 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.spark.formats.binary_columns import Rows, binary_column, header_column, no_headers, null_column
-from millstream.spark.kernels.batch_kernels import row_sizes
+from millstream.arrow.binary_columns import Rows, binary_column, header_column, no_headers, null_column
+from millstream.arrow.kernels.batch_kernels import row_sizes
 from millstream.spark.sink.batch_encoding import BatchPacker, OpenBatch
-from millstream.spark.sink.producer_settings import Compression
+from millstream.spark.sink.producer_options import Compression
 from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import HEADER_SIZE, read_header
 from millstream.wire.compression import Codec

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from millstream.errors import MalformedFrame
 from millstream.wire import frames
 from millstream.wire.api import ApiKey
-from millstream.wire.endpoints import NodeEndpoint
 from millstream.wire.fetch import (
     CONSUMER,
     HIGHEST_VERSION,
@@ -21,7 +20,7 @@ from millstream.wire.fetch import (
     decode_request,
     encode_response,
 )
-from millstream.wire.primitives import ZERO_UUID
+from millstream.wire.primitives import ZERO_UUID, NodeEndpoint
 from tests.properties.kio_entities import MILLISECOND, NUMBERS, entities, entity_of, kio_bytes, kio_schema
 
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from millstream.errors import MalformedFrame, RecordError
 from millstream.wire import frames
 from millstream.wire.api import ApiKey
-from millstream.wire.endpoints import NodeEndpoint
-from millstream.wire.primitives import ZERO_UUID
+from millstream.wire.primitives import ZERO_UUID, NodeEndpoint
 from millstream.wire.produce import (
     HIGHEST_VERSION,
     LOWEST_VERSION,

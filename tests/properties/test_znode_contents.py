@@ -24,7 +24,8 @@ from millstream.coordination.embedded import EmbeddedCoordination
 from millstream.errors import CoordinatorLoadInProgress
 from millstream.files import Files
 from millstream.log.directories.known_directories import KnownDirectories
-from millstream.paper.subscription import read_offset, read_subscription
+from millstream.paper.assignment import read_subscription
+from millstream.paper.group_registry import read_offset
 from millstream.transactions.producer_ids import ProducerIds
 
 TOPIC = TopicState("orders", UUID(int=7), (PartitionState.first((1,)), PartitionState.first((2, 1))), {"retention.ms": "5"})

@@ -61,7 +61,7 @@ class RegistryProcess:
         return self._end(signal.SIGTERM)
 
     def hold(self) -> None:
-        """It stands still, as on a machine that hangs."""
+        """It stands still, as on a machine that stalls."""
         self.process.send_signal(signal.SIGSTOP)
 
     def release(self) -> None:

@@ -25,8 +25,9 @@ from millstream import Producer as PaperProducer
 from millstream.errors import UsageError
 from millstream.registry.avro_deserializer import AvroDeserializer
 from millstream.registry.avro_serializer import AvroSerializer
-from millstream.registry.client import Reference, RegistryClient
+from millstream.registry.client import RegistryClient
 from millstream.registry.errors import IncompatibleSchema, SerializationFailed
+from millstream.registry.model.records import Reference
 from millstream.registry.subject_names import record_name, topic_record_name
 from tests.brokers import IS_KAFKA, Broker, MillstreamBroker, StartBroker
 from tests.registry.registry_process import RegistryProcess
@@ -121,7 +122,7 @@ def test_the_latest_schema_of_the_subject_can_be_used(ours: RegistryClient, subj
         AvroSerializer(ours)
 
 
-def test_an_incompatible_schema_is_told_before_anything_is_sent(ours: RegistryClient, subject: str) -> None:
+def test_an_incompatible_schema_is_reported_before_anything_is_sent(ours: RegistryClient, subject: str) -> None:
     AvroSerializer(ours, '"int"')(1, subject)
     with pytest.raises(IncompatibleSchema, match="TYPE_MISMATCH"):
         AvroSerializer(ours, '"string"')("x", subject)
@@ -201,12 +202,12 @@ def test_nothing_stays_nothing(ours: RegistryClient, subject: str) -> None:
         (b"\x01" + bytes(16), "GUID 00000000"),
     ],
 )
-def test_messages_that_nobody_can_read_are_told(ours: RegistryClient, message: bytes, what: str) -> None:
+def test_messages_that_cannot_be_read_are_errors(ours: RegistryClient, message: bytes, what: str) -> None:
     with pytest.raises(SerializationFailed, match=what):
         AvroDeserializer(ours)(message)
 
 
-def test_a_value_that_does_not_fit_and_bytes_that_end_too_soon_are_told(ours: RegistryClient, subject: str) -> None:
+def test_a_value_that_does_not_fit_and_bytes_that_end_too_soon_are_reported(ours: RegistryClient, subject: str) -> None:
     serialize = AvroSerializer(ours, json.dumps(CLICK))
     with pytest.raises(SerializationFailed, match="does not fit"):
         serialize({"page": 1}, subject)

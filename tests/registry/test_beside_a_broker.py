@@ -1,4 +1,4 @@
-"""The registry of `millstream serve`: there when somebody asks, gone with its broker, back after a crash."""
+"""The registry of `millstream serve`: there at the first request, gone with its broker, back after a crash."""
 
 import os
 import re
@@ -106,7 +106,7 @@ def test_a_registry_that_crashed_is_back_with_the_next_request(serve: Serve) -> 
         assert served.children() != [first]
 
 
-def test_a_taken_port_is_told_if_it_was_asked_for_and_replaced_if_not(serve: Serve) -> None:
+def test_a_taken_port_is_reported_if_it_was_asked_for_and_replaced_if_not(serve: Serve) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -121,7 +121,7 @@ def test_a_taken_port_is_told_if_it_was_asked_for_and_replaced_if_not(serve: Ser
             taken.bind(("127.0.0.1", 8081))
             taken.listen()
         except OSError:
-            pass  # somebody else has taken it, which will do
+            pass  # another process has taken it, which will do
         assert serve().registry != "127.0.0.1:8081"
 
 

@@ -58,7 +58,7 @@ def test_a_schema_comes_from_standard_input_and_with_references(millstream: Mill
     assert f"refers to User: {subject}-u version 1" in millstream("registry", "get", subject).out
 
 
-def test_check_tells_which_field_breaks_what(millstream: Millstream, subject: str, old: str, new: str) -> None:
+def test_check_says_which_field_breaks_what(millstream: Millstream, subject: str, old: str, new: str) -> None:
     millstream("registry", "register", subject, old)
     assert millstream("registry", "check", subject, old).out == f"compatible: {subject} takes it (level BACKWARD)\n"
     refused = millstream("registry", "check", subject, new)
@@ -88,14 +88,14 @@ def test_versions_and_subjects_are_deleted(millstream: Millstream, subject: str,
 
 
 @pytest.mark.parametrize("place", ["127.0.0.1:1", "127.0.0.1:port", ""])
-def test_secrets_of_an_address_are_not_told(millstream: Millstream, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+def test_secrets_of_an_address_are_not_shown(millstream: Millstream, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
     url = f"http://ann:se/c#r?e,t%25@{place}"
     monkeypatch.setenv("MILLSTREAM_REGISTRY", url)
     for arguments in (["subjects"], ["subjects", "--url", url], ["subjects", "--help"]):
         outcome = millstream("registry", *arguments)
-        told = outcome.out + outcome.err
-        assert not [part for part in ("ann", "se/c", "c#r", "r?e", "t%") if part in told], told
-        assert "--help" in arguments or place in ("127.0.0.1:port", "") or place in told
+        reported = outcome.out + outcome.err
+        assert not [part for part in ("ann", "se/c", "c#r", "r?e", "t%") if part in reported], reported
+        assert "--help" in arguments or place in ("127.0.0.1:port", "") or place in reported
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_secrets_of_an_address_are_not_told(millstream: Millstream, monkeypatch:
         (["serve", "--log-level", "loud"], 2, "--log-level"),
     ],
 )
-def test_what_is_wrong_is_told_in_one_line(millstream: Millstream, arguments: list[str], code: int, what: str) -> None:
+def test_what_is_wrong_is_reported_in_one_line(millstream: Millstream, arguments: list[str], code: int, what: str) -> None:
     stdin = b'"int"' if "nonsense" in arguments else b"{"
     outcome = millstream("registry", *arguments, stdin=stdin)
     assert (outcome.code, outcome.err.count("\n")) == (code, 1), outcome.err

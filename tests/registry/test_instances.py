@@ -1,4 +1,4 @@
-"""Several instances on one log: one writes, the others forward, and whoever dies or hangs is replaced; no id is given twice."""
+"""Several instances on one log: one writes, the others forward, and whoever dies or stalls is replaced; no id is given twice."""
 
 import json
 import threading
@@ -95,7 +95,9 @@ def test_the_other_instance_writes_when_the_writer_is_killed(start_broker: Start
     assert len(agreed(one, other)) == 3
 
 
-def test_a_writer_that_hangs_is_replaced_and_when_it_wakes_up_it_forwards(start_broker: StartBroker, start_registry: StartRegistry) -> None:
+def test_a_writer_that_stalls_is_replaced_and_when_it_wakes_up_it_forwards(
+    start_broker: StartBroker, start_registry: StartRegistry
+) -> None:
     broker = start_broker()
     one, other = start_registry(broker), start_registry(broker)
     assert register(one, 1) == 1
@@ -153,7 +155,7 @@ def test_a_registry_killed_between_write_and_read_back_has_written_once(start_br
     assert ids(living) == {"s1": 1, "s2": 2}
 
 
-def test_a_broker_that_is_away_is_told_and_waited_for(start_broker: StartBroker, start_registry: StartRegistry) -> None:
+def test_a_broker_that_is_away_is_reported_and_waited_for(start_broker: StartBroker, start_registry: StartRegistry) -> None:
     broker = start_broker()
     registry = start_registry(broker)
     assert register(registry, 1) == 1

@@ -32,7 +32,7 @@ def test_the_client_gets_a_type_that_it_takes(registry: RegistryProcess, accept:
     assert (reply.status, reply.kind) == (200, expected)
 
 
-def test_a_client_that_takes_nothing_of_ours_is_told(registry: RegistryProcess) -> None:
+def test_a_client_that_takes_nothing_of_ours_is_reported(registry: RegistryProcess) -> None:
     assert ask(registry, "GET", "/subjects", accept="text/html").status == 406
 
 
@@ -68,11 +68,11 @@ def test_requests_may_come_in_several_types(registry: RegistryProcess, subject: 
         ("POST", "/subjects/__EMPTY/versions", INT, 422, 42208),
         ("POST", "/subjects/a%0Ab/versions", INT, 422, 42208),
         ("POST", "/subjects/%ff/versions", INT, 400, 400),
-        ("POST", "/subjects/nobody", INT, 404, 40401),
-        ("GET", "/subjects/nobody/versions", None, 404, 40401),
-        ("GET", "/subjects/nobody/versions/0", None, 422, 42202),
-        ("GET", "/subjects/nobody/versions/99999999999999999999", None, 422, 42202),
-        ("DELETE", "/subjects/nobody/versions/1", None, 404, 40401),
+        ("POST", "/subjects/missing", INT, 404, 40401),
+        ("GET", "/subjects/missing/versions", None, 404, 40401),
+        ("GET", "/subjects/missing/versions/0", None, 422, 42202),
+        ("GET", "/subjects/missing/versions/99999999999999999999", None, 422, 42202),
+        ("DELETE", "/subjects/missing/versions/1", None, 404, 40401),
         ("GET", "/schemas/ids/x", None, 404, 404),
         ("GET", "/schemas/ids/999999999", None, 404, 40403),
         ("GET", "/schemas/ids/-1/versions", None, 404, 40403),
@@ -83,15 +83,15 @@ def test_requests_may_come_in_several_types(registry: RegistryProcess, subject: 
         ("PUT", "/config", {"nonsense": True}, 422, 422),
         ("PUT", "/config", b"null", 422, 422),
         ("PUT", "/mode", {"mode": "X"}, 422, 42204),
-        ("DELETE", "/config/nobody", None, 404, 40401),
-        ("DELETE", "/mode/nobody", None, 404, 40401),
-        ("POST", "/compatibility/subjects/nobody/versions/7", INT, 404, 40402),
-        ("POST", "/compatibility/subjects/nobody/versions/x", INT, 422, 42202),
-        ("POST", "/compatibility/subjects/nobody/versions", {"schema": "{"}, 422, 42201),
+        ("DELETE", "/config/missing", None, 404, 40401),
+        ("DELETE", "/mode/missing", None, 404, 40401),
+        ("POST", "/compatibility/subjects/missing/versions/7", INT, 404, 40402),
+        ("POST", "/compatibility/subjects/missing/versions/x", INT, 422, 42202),
+        ("POST", "/compatibility/subjects/missing/versions", {"schema": "{"}, 422, 42201),
         ("GET", "/associations/resources/-/topic", None, 404, 404),
     ],
 )
-def test_a_wrong_request_is_told_what_is_wrong(
+def test_a_wrong_request_is_answered_with_what_is_wrong(
     registry: RegistryProcess, *, method: str, path: str, body: Any, status: int, code: int
 ) -> None:
     reply = ask(registry, method, path, body)
@@ -147,7 +147,7 @@ def test_references_can_be_written_out(registry: RegistryProcess, subject: str) 
     assert json.loads(resolved) == {"type": "array", "items": {"type": "fixed", "name": "A", "size": 2}}
 
 
-def test_a_kept_answer_does_not_outlive_what_it_tells(registry: RegistryProcess, subject: str) -> None:
+def test_a_kept_answer_does_not_outlive_what_it_says(registry: RegistryProcess, subject: str) -> None:
     number = register(registry, subject, {"type": "string", "k": subject}).document["id"]
     for _ in range(3):
         assert ask(registry, "GET", f"/schemas/ids/{number}").document["subject"] == subject
@@ -172,11 +172,11 @@ def test_compatibility_says_why_when_it_is_asked_to(registry: RegistryProcess, s
     register(registry, subject, "int")
     place = f"/compatibility/subjects/{subject}/versions"
     assert ask(registry, "POST", f"{place}/latest", {"schema": '"string"'}).document == {"is_compatible": False}
-    told = ask(registry, "POST", f"{place}?verbose=true", {"schema": '"string"'}).document
-    assert "TYPE_MISMATCH" in told["messages"][0]
+    reported = ask(registry, "POST", f"{place}?verbose=true", {"schema": '"string"'}).document
+    assert "TYPE_MISMATCH" in reported["messages"][0]
     broken = ask(registry, "POST", f"{place}?verbose=true", {"schema": '{"type":"nope"}'}).document
     assert (broken["is_compatible"], "'nope' is no type" in broken["messages"][0]) == (False, True)
-    assert ask(registry, "POST", "/compatibility/subjects/nobody/versions/latest", INT).document == {"is_compatible": True}
+    assert ask(registry, "POST", "/compatibility/subjects/missing/versions/latest", INT).document == {"is_compatible": True}
 
 
 def test_contexts_are_forgotten_when_they_are_empty(registry: RegistryProcess, subject: str) -> None:
@@ -188,7 +188,7 @@ def test_contexts_are_forgotten_when_they_are_empty(registry: RegistryProcess, s
     assert f".{subject}" not in ask(registry, "GET", "/contexts").document
 
 
-def test_ids_of_a_guid_are_told_per_context(registry: RegistryProcess, subject: str) -> None:
+def test_ids_of_a_guid_are_reported_per_context(registry: RegistryProcess, subject: str) -> None:
     schema = {"type": "string", "g": subject}
     guid, number = (register(registry, subject, schema).document[name] for name in ("guid", "id"))
     register(registry, f":.{subject}:s", schema)

@@ -7,7 +7,7 @@ import socket
 from typing import Any
 
 from millstream.address import Address
-from millstream.client.transport import open_tcp
+from millstream.client.connection import open_tcp
 
 
 class Breaks:

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from millstream.spark.data_source import MillstreamDataSource
-from millstream.spark.sink.stream_writer import BatchWritten, MillstreamStreamWriter
+from millstream.spark.sink.writer import BatchWritten, StreamWriter
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +22,7 @@ STAGE = "MILLSTREAM_TEST_STAGE"
 JVM_FILE = "MILLSTREAM_TEST_JVM"
 
 
-class DyingWriter(MillstreamStreamWriter):
+class DyingWriter(StreamWriter):
     """Kills the JVM, and with it the query, at the stage that the environment names."""
 
     def write(self, iterator: "Iterator[pa.RecordBatch]") -> BatchWritten:

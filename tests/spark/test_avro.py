@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from millstream.registry.client import Reference, RegistryClient
+from millstream.registry.client import RegistryClient
+from millstream.registry.model.records import Reference
 from tests.brokers import Broker
 from tests.spark.avro_messages import message, record, register
 from tests.spark.reading import frame, stream

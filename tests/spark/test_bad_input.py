@@ -1,4 +1,4 @@
-"""What is wrong with a read is told where a user of Spark looks: at `load()`, or when the query starts, with the option's name."""
+"""What is wrong with a read is an error where a user of Spark looks: at `load()`, or when the query starts, with the option's name."""
 
 import pytest
 from pyspark.sql import SparkSession
@@ -8,7 +8,7 @@ from tests.spark.reading import frame, stream
 from tests.spark.topic_content import write_numbers
 from tests.topics import create_topic, fresh_name
 
-NOBODY = "127.0.0.1:1"
+NO_BROKER = "127.0.0.1:1"
 
 
 def test_a_wrong_option_is_told_at_load(spark: SparkSession, broker: Broker) -> None:
@@ -53,11 +53,13 @@ def test_a_time_after_the_last_record_is_told_unless_the_end_is_wanted(spark: Sp
 
 
 def test_a_broker_that_does_not_answer_is_told_by_its_address(spark: SparkSession) -> None:
-    options = {"kafka.bootstrap.servers": NOBODY, "subscribe": "topic", "kafka.request.timeout.ms": "2000"}
-    with pytest.raises(Exception, match=rf"no broker answers at {NOBODY}: connection refused; is it running, and is the address right\?"):
+    options = {"kafka.bootstrap.servers": NO_BROKER, "subscribe": "topic", "kafka.request.timeout.ms": "2000"}
+    with pytest.raises(
+        Exception, match=rf"no broker answers at {NO_BROKER}: connection refused; is it running, and is the address right\?"
+    ):
         spark.read.format("millstream").options(**options).load().collect()
     query = spark.readStream.format("millstream").options(**options).load().writeStream.format("noop").start()
-    with pytest.raises(Exception, match=rf"no broker answers at {NOBODY}: connection refused"):
+    with pytest.raises(Exception, match=rf"no broker answers at {NO_BROKER}: connection refused"):
         query.awaitTermination(300)
 
 

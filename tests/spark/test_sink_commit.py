@@ -5,7 +5,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from millstream.client.cluster import Cluster
 from millstream.spark.sink.sink_progress import SinkProgress, WrittenBatch
-from millstream.spark.sink.stream_writer import BatchWritten, MillstreamStreamWriter
+from millstream.spark.sink.writer import BatchWritten, StreamWriter
 from tests.brokers import Broker
 from tests.topics import fresh_name
 
@@ -19,7 +19,7 @@ def remembered(broker: Broker, query: str, topic: str) -> WrittenBatch | None:
 
 def commit(broker: Broker, query: str, topic: str, batch_id: int, *, rows: int) -> None:
     """Commit a micro-batch whose one task has written so many rows."""
-    writer = MillstreamStreamWriter({"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": topic}, VALUES)
+    writer = StreamWriter({"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": topic}, VALUES)
     before = remembered(broker, query, topic)
     topics = frozenset({topic} if rows else ())
     writer.commit([BatchWritten(query, topics, rows, digest=rows, remembered=before)], batch_id)

@@ -15,11 +15,11 @@ from confluent_kafka.schema_registry.error import SchemaRegistryError
 from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from millstream.arrow.avro.encoding import AvroMismatch
+from millstream.arrow.avro.field import SchemaUnavailable
 from millstream.registry.client import RegistryClient
-from millstream.spark.formats.avro_encoding import AvroMismatch
-from millstream.spark.formats.avro_field import SchemaUnavailable
-from millstream.spark.sink.sink_options import plan_sink
 from millstream.spark.sink.task_writer import write_rows
+from millstream.spark.sink.write_plan import plan_write
 from tests.brokers import Broker
 from tests.spark.read_back import read_with_confluent
 from tests.topics import create_topic, fresh_name
@@ -47,7 +47,7 @@ def save(broker: Broker, rows: pa.Table, topic: str, registry_url: str, **option
         "schema.registry.url": registry_url,
         "value.format": "avro",
     }
-    plan = plan_sink(given | {name.replace("_", "."): value for name, value in options.items()}, from_arrow_schema(rows.schema))
+    plan = plan_write(given | {name.replace("_", "."): value for name, value in options.items()}, from_arrow_schema(rows.schema))
     write_rows(plan, iter(rows.to_batches()))
 
 
@@ -204,7 +204,7 @@ def test_each_topic_of_a_column_has_its_own_subject(broker: Broker, registry: Re
     registry.register(f"{first}-value", json.dumps(USER))
     rows = pa.table({"topic": [first, second], "id": [1, 2]})
     given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "schema.registry.url": registry_url, "value.format": "avro"}
-    write_rows(plan_sink(given, from_arrow_schema(rows.schema)), iter(rows.to_batches()))
+    write_rows(plan_write(given, from_arrow_schema(rows.schema)), iter(rows.to_batches()))
     assert deserialized(broker, first, registry_url) == [{"id": 1, "name": None, "level": 1}]
     assert deserialized(broker, second, registry_url) == [{"id": 2}]
 

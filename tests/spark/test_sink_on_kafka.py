@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from millstream.spark.sink.raw_producer import RawProducer
-from millstream.spark.sink.sink_options import plan_sink
+from millstream.client.raw_producer import RawProducer
 from millstream.spark.sink.task_writer import write_rows
+from millstream.spark.sink.write_plan import plan_write
 from tests.brokers import Broker, KafkaBroker
 from tests.spark.cutting_socket import Breaks
 from tests.spark.read_back import read_with_confluent
@@ -38,7 +38,7 @@ def test_kafka_takes_batches_of_every_codec(kafka: Broker, codec: str) -> None:
         {"key": [str(number) for number in range(1000)], "value": [str(number) * 20 for number in range(1000)], "headers": headers}
     )
     options = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "topic": topic, "kafka.compression.type": codec}
-    write_rows(plan_sink(options, from_arrow_schema(rows.schema)), iter(rows.to_batches()))
+    write_rows(plan_write(options, from_arrow_schema(rows.schema)), iter(rows.to_batches()))
     found = sorted((int(message.key or b""), message.value, message.headers) for message in read_with_confluent(kafka, topic))
     assert found == [(number, str(number).encode() * 20, (("h", b"1"),)) for number in range(1000)]
 
@@ -46,7 +46,7 @@ def test_kafka_takes_batches_of_every_codec(kafka: Broker, codec: str) -> None:
 def test_kafka_recognises_what_is_sent_again(kafka: Broker) -> None:
     topic = create_topic(kafka, partitions=3)
     generator = random.Random(2)
-    breaks = Breaks(sends=set(generator.sample(range(5, 60), 6)), receives=set(generator.sample(range(8, 90), 8)))
+    breaks = Breaks(sends=set(generator.sample(range(5, 60), 6)), receives=set(generator.sample(range(4, 30), 8)))
     producer = RawProducer(settings_for(kafka), open_socket=breaks.open)
     write(producer, topic, numbered(6_000))
     producer.close()

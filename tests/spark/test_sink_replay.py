@@ -1,4 +1,4 @@
-"""What a stream has written is told from what it has not: after checkpoints that were rolled back or copied, and replays of other rows."""
+"""What a stream has written and what it has not: after checkpoints that were rolled back or copied, and replays of other rows."""
 
 import shutil
 from pathlib import Path

@@ -8,9 +8,10 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from millstream.spark.sink.delivery import DeliveryFailed
-from millstream.spark.sink.sink_options import SchemaError, plan_sink
+from millstream.arrow.field_encoding import ColumnMismatch
+from millstream.client.delivery import DeliveryFailed
 from millstream.spark.sink.task_writer import Written, digest_rows, write_rows
+from millstream.spark.sink.write_plan import plan_write
 from tests.brokers import Broker, StartBroker
 from tests.spark.read_back import ends, read_with_confluent, read_with_kafka_python
 from tests.topics import create_topic
@@ -22,7 +23,7 @@ BATCH_ROWS = 1_000
 def save(broker: Broker, rows: pa.Table, **options: object) -> Written:
     """Write rows as one task; `kafka_acks` stands for `kafka.acks`, `value_format` for `value.format`."""
     given = {"kafka.bootstrap.servers": broker.bootstrap_servers} | {name.replace("_", "."): str(value) for name, value in options.items()}
-    plan = plan_sink(given, from_arrow_schema(rows.schema))
+    plan = plan_write(given, from_arrow_schema(rows.schema))
     return write_rows(plan, iter(rows.to_batches(max_chunksize=BATCH_ROWS)))
 
 
@@ -137,7 +138,7 @@ def test_the_format_string_writes_what_has_one_text(broker: Broker, value: pa.Ar
 
 
 def test_the_format_string_refuses_what_has_many(broker: Broker) -> None:
-    with pytest.raises(SchemaError, match=r"value.format string does not take double: cast the column to a string in Spark"):
+    with pytest.raises(ColumnMismatch, match=r"value.format string does not take double: cast the column to a string in Spark"):
         save(broker, pa.table({"value": [1.5]}), topic=create_topic(broker), value_format="string")
 
 
@@ -180,7 +181,7 @@ def test_what_would_be_written_has_the_digest_of_what_is(broker: Broker) -> None
         "partition": pa.array([None if number % 3 else number % 2 for number in range(count)], type=pa.int32()),
         "headers": pa.array([[("h", b"%d" % number)] * (number % 3) for number in range(count)], type=HEADERS),
     })  # fmt: skip
-    plan = plan_sink({"kafka.bootstrap.servers": broker.bootstrap_servers}, from_arrow_schema(rows.schema))
+    plan = plan_write({"kafka.bootstrap.servers": broker.bootstrap_servers}, from_arrow_schema(rows.schema))
     written = write_rows(plan, iter(rows.to_batches(max_chunksize=BATCH_ROWS)), with_digest=True)
     assert written == digest_rows(plan, iter(rows.to_batches(max_chunksize=700)))
     assert written.row_count == count
@@ -192,6 +193,6 @@ def test_what_would_be_written_has_the_digest_of_what_is(broker: Broker) -> None
 
 
 def test_no_rows_need_no_broker() -> None:
-    plan = plan_sink({"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t"}, from_arrow_schema(pa.schema([("value", pa.string())])))
+    plan = plan_write({"kafka.bootstrap.servers": "127.0.0.1:1", "topic": "t"}, from_arrow_schema(pa.schema([("value", pa.string())])))
     empty = pa.RecordBatch.from_pylist([], schema=pa.schema([("value", pa.string())]))
     assert write_rows(plan, iter([empty, empty])) == Written()

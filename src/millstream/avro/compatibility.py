@@ -5,12 +5,11 @@
                    enum            names match, every symbol of the writer is known to the reader or the reader has a default
                    record          names match, every field of the reader is found (by name or one of its aliases) or has a default
     unions         a writer's: the reader must understand every branch; a reader's: some branch must understand the writer
-    promotions     int to long, float, double; long to float, double; float to double; string to bytes and back
     decimals       both decimal: same scale and precision (where only one is, the bytes underneath are what counts)
 
-Names match if their last parts do, or if an alias of the reader is the writer's full name. Other logical types do not matter, as in the
-specification. Everything that breaks is told, not only the first, each with its path in the reader's schema: as a JSON pointer and as names
-of fields.
+Which names match, what is promoted and where a field comes from: see `resolution`. Other logical types do not matter, as in the
+specification. Everything that breaks is reported, not only the first, each with its path in the reader's schema: as a JSON pointer and as
+names of fields.
 
 Apache's `avro.compatibility` is not used: see ADR 0015.
 """
@@ -20,17 +19,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from millstream.avro.schema import NO_DEFAULT, Array, Enum, Field, Fixed, Map, Named, Record, Schema, Union, short_name, type_name
+from millstream.avro.resolution import field_sources, is_promoted, names_match, symbol_as_read
+from millstream.avro.schema import NO_DEFAULT, Array, Enum, Fixed, Map, Named, Record, Schema, Union, decimal_of, type_name
 
-MAX_TOLD: Final = 50
-PROMOTIONS: Final = {
-    "long": ("int",),
-    "float": ("int", "long"),
-    "double": ("int", "long", "float"),
-    "bytes": ("string",),
-    "string": ("bytes",),
-}
-
+MAX_REPORTED: Final = 50
 
 _Pair = tuple[int, int]
 """A record of the reader's and one of the writer's, by identity."""
@@ -58,13 +50,13 @@ class _Place:
 
 
 def incompatibilities(reader: Schema, writer: Schema) -> list[Incompatibility]:
-    """What keeps the reader from understanding the writer, up to `MAX_TOLD` things; empty if nothing does."""
+    """What keeps the reader from understanding the writer, up to `MAX_REPORTED` things; empty if nothing does."""
     broken: dict[_Pair, Incompatibility] = {}
     while True:
         check = _Check(broken)
         place = _Place(path=type_name(reader) if isinstance(reader, Record) else "")
         try:
-            found = list(islice(check.between(reader, writer, place), MAX_TOLD))
+            found = list(islice(check.between(reader, writer, place), MAX_REPORTED))
         except RecursionError:
             return [_broken("TYPE_MISMATCH", place, "the types refer to each other too deeply to be compared")]
         if not check.assumed_too_much:
@@ -95,7 +87,7 @@ class _Check:
             yield from self._into_union(reader, writer, place)
         elif reader.kind == writer.kind:
             yield from self._same_kind(reader, writer, place)
-        elif writer.kind not in PROMOTIONS.get(reader.kind, ()):
+        elif not is_promoted(writer, reader):
             detail = f"the reader expects {type_name(reader)}, the writer wrote {type_name(writer)}"
             yield _broken("TYPE_MISMATCH", place, detail)
 
@@ -160,42 +152,29 @@ class _Check:
         yield from found
 
     def _fields(self, reader: Record, writer: Record, place: _Place) -> Iterator[Incompatibility]:
-        written = {field.name: field for field in writer.fields}
-        for index, field in enumerate(reader.fields):
+        for index, (field, source) in enumerate(zip(reader.fields, field_sources(writer, reader), strict=True)):
             at = place.into(f"fields/{index}", f".{field.name}")
-            source = _source(field, written)
             if source is not None:
                 yield from self.between(field.schema, source.schema, at.into("type"))
             elif field.default is NO_DEFAULT:
                 yield _broken("READER_FIELD_MISSING_DEFAULT_VALUE", at, field.name)
 
 
-def _source(field: Field, written: dict[str, Field]) -> Field | None:
-    """The writer's field that a reader's field is filled from."""
-    for name in (field.name, *field.aliases):
-        if name in written:
-            return written[name]
-    return None
-
-
 def _names(reader: Named, writer: Named, place: _Place) -> Iterator[Incompatibility]:
-    if short_name(reader.fullname) != short_name(writer.fullname) and writer.fullname not in reader.aliases:
+    if not names_match(writer, reader):
         detail = f"the reader expects {reader.fullname}, the writer wrote {writer.fullname}, which is no alias of it"
         yield _broken("NAME_MISMATCH", place.into("name"), detail)
 
 
 def _symbols(reader: Enum, writer: Enum, place: _Place) -> Iterator[Incompatibility]:
-    missing = [symbol for symbol in writer.symbols if symbol not in reader.symbols]
-    if missing and reader.default is None:
+    missing = [symbol for symbol in writer.symbols if symbol_as_read(symbol, reader) is None]
+    if missing:
         yield _broken("MISSING_ENUM_SYMBOLS", place.into("symbols"), f"[{', '.join(missing)}]")
 
 
 def _decimals(reader: Schema, writer: Schema, place: _Place) -> Iterator[Incompatibility]:
-    both = (reader.properties, writer.properties)
-    if any(properties.get("logicalType") != "decimal" for properties in both) or reader.kind not in ("bytes", "fixed"):
-        return
-    expected, wrote = (tuple(properties.get(name, 0) for name in ("precision", "scale")) for properties in both)
-    if expected != wrote:
+    expected, wrote = decimal_of(reader), decimal_of(writer)
+    if expected is not None and wrote is not None and expected != wrote:
         detail = "the reader expects decimal({}, {}), the writer wrote decimal({}, {})".format(*expected, *wrote)
         yield _broken("TYPE_MISMATCH", place, detail)
 

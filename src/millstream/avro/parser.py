@@ -88,7 +88,7 @@ class _Parser:
         try:
             document = json.loads(text, parse_constant=_refuse_constant)
         except RecursionError:
-            raise SchemaError(f"the schema is nested deeper than {MAX_DEPTH} types") from None
+            raise SchemaError(f"the schema is nested too deeply, deeper than {MAX_DEPTH} types") from None
         except ValueError as error:
             raise SchemaError(f"the schema is not JSON: {error}") from error
         try:
@@ -101,7 +101,7 @@ class _Parser:
     def _type(self, document: Json, *, namespace: str, path: str, depth: int) -> Schema:
         self._types += 1
         if depth > MAX_DEPTH:
-            raise SchemaError(f"the schema is nested deeper than {MAX_DEPTH} types")
+            raise SchemaError(f"the schema is nested too deeply, deeper than {MAX_DEPTH} types")
         if self._types > MAX_TYPES:
             raise SchemaError(f"the schema has more than {MAX_TYPES} types and fields; split it with references")
         if isinstance(document, str):

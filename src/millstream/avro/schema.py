@@ -4,15 +4,29 @@
     Array  Map  Union               items, values, branches
     Record ─ Field    Enum  Fixed   named: a full name (`namespace.name`), aliases as full names, a doc
 
-`properties` holds what the specification does not define, and `logicalType` with its parameters: they are kept as they came. Nothing here
-checks anything; `parser` makes only schemas that are right.
+`properties` holds what the specification does not define, and `logicalType` with its parameters: they are kept as they came, and
+`logical_type` says what of it counts. Nothing else is checked here; `parser` makes only schemas that are right.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+
+LOGICAL_TYPES: Final = {
+    "date": "int",
+    "time-millis": "int",
+    "time-micros": "long",
+    "timestamp-millis": "long",
+    "timestamp-micros": "long",
+    "timestamp-nanos": "long",
+    "local-timestamp-millis": "long",
+    "local-timestamp-micros": "long",
+    "local-timestamp-nanos": "long",
+    "uuid": "string",
+}
+"""With the type that each is written as; decimals have two."""
 
 Json = Any
 """A JSON value."""
@@ -131,3 +145,38 @@ def short_name(fullname: str) -> str:
 def type_name(schema: Schema) -> str:
     """How to call a type in a sentence: its name if it has one, its kind otherwise."""
     return schema.fullname if isinstance(schema, Record | Enum | Fixed) else schema.kind
+
+
+def described(schema: Schema) -> str:
+    """The same with its kind: `fixed digest`, `[null, int]`, `timestamp-millis`."""
+    if isinstance(schema, Union):
+        return "[" + ", ".join(map(described, schema.branches)) + "]"
+    if isinstance(schema, Record | Enum | Fixed):
+        return f"{schema.kind} {schema.fullname}"
+    return logical_type(schema) or schema.kind
+
+
+class Decimal(NamedTuple):
+    """Digits in all, and behind the point."""
+
+    precision: int
+    scale: int
+
+
+def logical_type(schema: Schema) -> str | None:
+    """The logical type; one that is unknown or does not go with its type is as good as none, says the specification."""
+    name = schema.properties.get("logicalType")
+    if name == "decimal":
+        return name if decimal_of(schema) is not None else None
+    return name if isinstance(name, str) and LOGICAL_TYPES.get(name) == schema.kind else None
+
+
+def decimal_of(schema: Schema) -> Decimal | None:
+    """The digits of a decimal; None for any other type, and for one whose digits make no sense."""
+    properties = schema.properties
+    if properties.get("logicalType") != "decimal" or not (isinstance(schema, Fixed) or schema.kind == "bytes"):
+        return None
+    precision, scale = properties.get("precision"), properties.get("scale", 0)
+    if isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision > 0:
+        return Decimal(precision, scale)
+    return None

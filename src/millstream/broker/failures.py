@@ -13,7 +13,7 @@ def as_kafka_error(error: Exception) -> KafkaError:
     if isinstance(error, KafkaError):
         return error
     if isinstance(error, (ConnectionLost, SessionExpired)):
-        return RequestTimedOut(f"the coordination is away for now, so nobody knows whether this was done: {error}")
+        return RequestTimedOut(f"the coordination is away for now, and it is not known whether this was done: {error}")
     logger.error("unexpected error", exc_info=error)
     return UnknownServerError("the broker failed on this; its log says why")
 

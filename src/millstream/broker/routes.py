@@ -3,11 +3,16 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from millstream.broker.handlers.acls import AclsFamily
+from millstream.broker.cluster.config_resources import BrokerConfigs, GroupConfigs, TopicConfigs
+from millstream.broker.cluster.live_settings import LiveSettings
+from millstream.broker.cluster.logger_levels import LoggerLevels
+from millstream.broker.cluster.membership import ClusterMembership
+from millstream.broker.coordinators.group_coordinator import GroupCoordinator
 from millstream.broker.handlers.api_versions import ApiVersionsFamily
 from millstream.broker.handlers.configs import ConfigsFamily
 from millstream.broker.handlers.coordinators import CoordinatorsFamily
 from millstream.broker.handlers.fetch import FetchFamily
+from millstream.broker.handlers.fetch_sessions import FetchSessions
 from millstream.broker.handlers.group_admin import GroupAdminFamily
 from millstream.broker.handlers.group_offsets import GroupOffsetsFamily
 from millstream.broker.handlers.groups import GroupsFamily
@@ -18,9 +23,16 @@ from millstream.broker.handlers.offsets import OffsetsFamily
 from millstream.broker.handlers.produce import ProduceFamily
 from millstream.broker.handlers.producers import ProducersFamily
 from millstream.broker.handlers.quorum import QuorumFamily
+from millstream.broker.handlers.security import SecurityFamily
 from millstream.broker.handlers.topics import TopicsFamily
-from millstream.broker.handlers.users import UsersFamily
-from millstream.broker.network.api import Handler
+from millstream.broker.network.api import Api, Handler, api_of
+from millstream.broker.network.region_loader import RegionLoader
+from millstream.broker.network.router import Spawn
+from millstream.broker.storage.record_turns import RecordTurns
+from millstream.broker.storage.storage import Storage
+from millstream.clock import Clock
+from millstream.coordination.interface import Coordination
+from millstream.transactions.producer_ids import ProducerIds
 
 ROUTES: dict[type, tuple[Callable[..., Any], ...]] = {
     ProduceFamily: (ProduceFamily.produce,),
@@ -51,16 +63,72 @@ ROUTES: dict[type, tuple[Callable[..., Any], ...]] = {
         ConfigsFamily.incremental_alter_configs,
         ConfigsFamily.list_config_resources,
     ),
-    AclsFamily: (AclsFamily.describe_acls, AclsFamily.create_acls, AclsFamily.delete_acls),
     LeadershipFamily: (
         LeadershipFamily.elect_leaders,
         LeadershipFamily.alter_partition_reassignments,
         LeadershipFamily.list_partition_reassignments,
     ),
-    UsersFamily: (UsersFamily.describe_client_quotas, UsersFamily.describe_user_scram_credentials),
+    SecurityFamily: (
+        SecurityFamily.describe_acls,
+        SecurityFamily.create_acls,
+        SecurityFamily.delete_acls,
+        SecurityFamily.describe_client_quotas,
+        SecurityFamily.describe_user_scram_credentials,
+    ),
     QuorumFamily: (QuorumFamily.describe_quorum,),
     LogDirectoriesFamily: (LogDirectoriesFamily.describe_log_dirs,),
 }
+
+
+def apis() -> list[Api]:
+    """What is answered, by key."""
+    return sorted(api_of(function) for functions in ROUTES.values() for function in functions)
+
+
+def make_handlers(
+    storage: Storage,
+    coordination: Coordination,
+    cluster: ClusterMembership,
+    groups: GroupCoordinator,
+    *,
+    fetch_sessions: FetchSessions,
+    settings: LiveSettings,
+    clock: Clock,
+    spawn: Spawn,
+    node_id: int,
+) -> list[Handler]:
+    """A handler for every API, each with the few collaborators of its family."""
+    replicas, controller, view = storage.replicas, cluster.controller, cluster.view
+    families = (
+        ProduceFamily(replicas, clock, turns=RecordTurns(storage.read_threads), spawn=spawn),
+        FetchFamily(
+            replicas,
+            sessions=fetch_sessions,
+            loader=RegionLoader(storage.read_threads),
+            clock=clock,
+            max_bytes=settings.current.integer("fetch.max.bytes"),
+        ),
+        OffsetsFamily(replicas, executor=storage.read_threads),
+        MetadataFamily(view, cluster.creation, create_offsets_topic=groups.create_topic),
+        CoordinatorsFamily(view, groups, node_id=node_id),
+        GroupsFamily(groups),
+        GroupOffsetsFamily(groups),
+        GroupAdminFamily(groups),
+        ApiVersionsFamily(apis),
+        TopicsFamily(controller, cluster.creation, settings),
+        ProducersFamily(replicas, ProducerIds(coordination)),
+        ConfigsFamily(
+            topics=TopicConfigs(controller, settings),
+            brokers=BrokerConfigs(controller, settings, node_id=node_id),
+            loggers=LoggerLevels(view, node_id=node_id),
+            groups=GroupConfigs(settings),
+        ),
+        LeadershipFamily(view),
+        SecurityFamily(),
+        QuorumFamily(view, coordination),
+        LogDirectoriesFamily(storage.logs, replicas),
+    )
+    return bind(families)
 
 
 def bind(families: Iterable[object]) -> list[Handler]:

@@ -1,21 +1,21 @@
 """What a server is started with: addresses, directories, who it is, and the broker options by Kafka's names."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 from millstream.files import path_text
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServerOptions:
+class ServerOptions(NamedTuple):
     """Everything that is decided before the start."""
 
     listen_host: str = "127.0.0.1"
     listen_port: int = 9092
     """0 picks a free port."""
     advertise: tuple[str, int] | None = None
-    """What clients are told; the address listened on if None."""
+    """Where clients connect; the address listened on if None."""
     coordination_host: str = "127.0.0.1"
     coordination_port: int = 2181
     coordination_port_required: bool = False
@@ -26,7 +26,7 @@ class ServerOptions:
     forget_directories: tuple[str, ...] = ()
     """Ids of data directories that are given up, with all their records."""
     node_id: int = 1
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = MappingProxyType({})
 
     def facts(self, *, listen: tuple[str, int], advertise: tuple[str, int]) -> dict[str, str]:
         """What was decided, by the names of Kafka's options."""

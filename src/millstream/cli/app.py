@@ -1,13 +1,14 @@
 """The Typer app: every command, in the order in which `millstream --help` lists them.
 
-Command modules import Typer and nothing else that is dear: clients and rich are imported where a command runs.
+Command modules import Typer and nothing else that takes long to load: clients and rich are imported where a command runs.
 """
 
 from typing import Annotated
 
 import typer
 
-from millstream.cli import consume, dump_log, group, produce, registry, serve, topic
+from millstream.cli import consume, dump_log, produce, registry, serve, topic
+from millstream.cli.group import command as group
 
 app = typer.Typer(
     name="millstream",

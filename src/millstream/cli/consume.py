@@ -55,7 +55,7 @@ def consume(
         raise UsageError("--key-separator belongs to --output raw; the other formats show the key anyway.")
     formatter = RecordFormatter(output, key_separator=None if key_separator is None else key_separator.encode())
     cluster = Cluster.of(brokers, client_options)
-    with _consumer(cluster) as consumer, cluster.told_plainly("reading"):
+    with _consumer(cluster) as consumer, cluster.plain_errors("reading"):
         partitions = _chosen_partitions(cluster, consumer, topic=topic, chosen=partition)
         ranges = {number: _offset_range(consumer, topic, partition=number) for number in partitions}
         starts = _start_offsets(consumer, topic, ranges=ranges, start=start)
@@ -85,7 +85,7 @@ def _offset_range(consumer: "Consumer", topic: str, *, partition: int) -> Offset
 
     watermarks = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=REQUEST_SECONDS)
     if watermarks is None:
-        raise CommandFailed(f"The broker did not tell the offsets of {topic}-{partition} within {REQUEST_SECONDS:.0f} s.")
+        raise CommandFailed(f"The broker did not give the offsets of {topic}-{partition} within {REQUEST_SECONDS:.0f} s.")
     return OffsetRange(*watermarks)
 
 
@@ -128,7 +128,7 @@ def _records(
 
 
 def _is_end(cluster: Cluster, message: "Message") -> bool:
-    """Whether this tells the end of a partition; raises for any other event that is not a record."""
+    """Whether this is the end of a partition; raises for any other event that is not a record."""
     error = message.error()
     if error is None:
         return False

@@ -168,10 +168,10 @@ def _index_rows(path: Path) -> Iterator[Row]:
 
 
 def _snapshot_rows(path: Path) -> Iterator[Row]:
-    from millstream.log.producer_snapshot import parse as parse_snapshot
+    from millstream.log.producer_state import ProducerState
 
     try:
-        producers = parse_snapshot(Files().read_bytes(path))
+        producers = ProducerState.parse(Files().read_bytes(path))
     except ValueError as error:
         yield {PROBLEM: f"no producer snapshot: {error}"}
         return

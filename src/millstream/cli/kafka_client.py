@@ -1,6 +1,6 @@
-"""The door of the command line to a cluster: clients of confluent-kafka that have been answered once, and errors as sentences.
+"""How the command line reaches a cluster: clients of confluent-kafka that have been answered once, and errors as sentences.
 
-Any Kafka will do: nothing here knows Millstream. Opening a client asks for the metadata at once, so a wrong address is told within seconds
+Any Kafka will do: nothing here knows Millstream. Opening a client asks for the metadata at once, so a wrong address is known within seconds
 and in one sentence; librdkafka's own log, which repeats such a thing forever, is off (`-X log_level=7 -X debug=broker` brings it back).
 Whoever opens a client must keep it as long as a future or a delivery of it is awaited.
 """
@@ -63,7 +63,7 @@ class Cluster:
         from confluent_kafka.admin import AdminClient
 
         complaints = _Complaints()
-        with self.told_plainly():
+        with self.plain_errors():
             client = AdminClient(self._settings({}, complaints))
         self._await_answer(client, complaints)
         return client
@@ -73,7 +73,7 @@ class Cluster:
         from confluent_kafka import Producer
 
         complaints = _Complaints()
-        with self.told_plainly():
+        with self.plain_errors():
             client = Producer(self._settings({"partitioner": "murmur2_random", **settings}, complaints))
         self._await_answer(client, complaints)
         return client
@@ -84,7 +84,7 @@ class Cluster:
 
         complaints = _Complaints()
         alone = {"group.id": "millstream-command-line", "enable.auto.commit": "false", "enable.auto.offset.store": "false"}
-        with self.told_plainly():
+        with self.plain_errors():
             client = Consumer(self._settings({**alone, **settings}, complaints))
         # A consumer's poll() would fetch messages; the list of topics makes librdkafka call the error callback as well.
         self._await_answer(client, complaints)
@@ -92,7 +92,7 @@ class Cluster:
 
     def existing_topic(self, client: _Client, name: str) -> "TopicMetadata":
         """What the cluster says about a topic that must exist; asked so that it is not created by the question."""
-        with self.told_plainly():
+        with self.plain_errors():
             metadata = client.list_topics(timeout=REQUEST_SECONDS).topics.get(name)
         if metadata is None or metadata.error is not None:
             raise CommandFailed(self._missing_topic(name, metadata))
@@ -102,7 +102,7 @@ class Cluster:
         """What the cluster says about a topic that is created by asking, if the brokers allow that; then it takes a moment to appear."""
         deadline = time.monotonic() + TOPIC_APPEARS_SECONDS
         while True:
-            with self.told_plainly():
+            with self.plain_errors():
                 metadata: TopicMetadata = client.list_topics(name, timeout=REQUEST_SECONDS).topics[name]
             if metadata.error is None and metadata.partitions:
                 return metadata
@@ -118,7 +118,7 @@ class Cluster:
         return f"The topic {name!r} at {self.brokers} cannot be used: {plain(error)}."
 
     @contextmanager
-    def told_plainly(self, doing: str = "the request") -> Iterator[None]:
+    def plain_errors(self, doing: str = "the request") -> Iterator[None]:
         """Turns an exception of the client into a sentence that says what could not be done where."""
         from confluent_kafka import KafkaException
 

@@ -1,8 +1,8 @@
-"""The listener options of Kafka's `server.properties`: the one address that a broker listens on, and the one that it tells clients.
+"""The listener options of Kafka's `server.properties`: the one address that a broker listens on, and the one that it advertises to clients.
 
 Kafka takes several listeners with names, each with a protocol. Millstream listens once, without encryption. So of `listeners` those for
-controllers (`controller.listener.names`) are left out, because here is nobody to connect to them, and exactly one has to remain whose
-protocol is PLAINTEXT. More than that, or another protocol, is refused: to leave a listener closed that somebody connects to would not help.
+controllers (`controller.listener.names`) are left out, because nothing here connects to them, and exactly one has to remain whose
+protocol is PLAINTEXT. More than that, or another protocol, is refused: to leave a listener closed that clients connect to would not help.
 """
 
 from typing import NamedTuple

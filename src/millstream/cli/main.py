@@ -2,11 +2,27 @@
 
 `serve` has to be ready within half a second, so it is dispatched before Typer is imported (see `serve`); all other commands are Typer's,
 put together in `app`.
+
+When a command fails, a person gets one sentence on stderr and an exit code, never a traceback:
+
+    0    done
+    1    could not be done: the broker cannot start, does not answer or refuses; a file is damaged; the reader of our output went away
+    2    asked wrongly: an unknown flag, option or value
+    130  interrupted (Ctrl-C)
+
+A mistake of Millstream's own is not caught: there the traceback is what helps.
 """
 
+import gc
+import os
 import sys
+from collections.abc import Callable
 
-from millstream.cli.failures import run_command
+from millstream.errors import MillstreamError, StartupError, UsageError
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
 
 
 def main() -> int:
@@ -16,13 +32,42 @@ def main() -> int:
 
 def _dispatch(arguments: list[str]) -> None:
     if arguments[:1] == ["serve"]:
-        from millstream.cli.serve import serve
+        # What is made until the broker is ready stays: to look for garbage meanwhile costs a tenth of the start.
+        gc.disable()
+        try:
+            from millstream.cli.serve import serve
 
-        serve(arguments[1:])
+            serve(arguments[1:])
+        finally:
+            gc.enable()
     else:
         from millstream.cli.app import app
 
         app(arguments, prog_name="millstream")
+
+
+def run_command(command: Callable[[], None]) -> int:
+    """Run `command` to its end; returns the exit code, having said on stderr what went wrong."""
+    try:
+        try:
+            command()
+        finally:
+            sys.stdout.flush()
+    except MillstreamError as error:
+        print(f"millstream: {error}", file=sys.stderr)
+        return exit_code(error)
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more at exit; let that go nowhere instead of complaining.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FAILED
+    return 0
+
+
+def exit_code(error: MillstreamError) -> int:
+    """The exit code that stands for this error."""
+    return EXIT_USAGE if isinstance(error, UsageError) and not isinstance(error, StartupError) else EXIT_FAILED
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ ClientOptions = Annotated[
 OutputFormat = Annotated[Output, typer.Option("--output", help="Format of what is written to stdout.")]
 GroupName = Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group.", show_default=False)]
 GroupNames = Annotated[list[str], typer.Argument(metavar="GROUP", help="Names of the groups.", show_default=False)]
-Execute = Annotated[bool, typer.Option("--execute", help="Do it; without this flag only tell what would be done.")]
+Execute = Annotated[bool, typer.Option("--execute", help="Do it; without this flag only show what would be done.")]
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.", show_default=False)]
 
 DEFAULT_BROKERS = "127.0.0.1:9092"

@@ -41,7 +41,7 @@ class Codec(StrEnum):
 class Acks(StrEnum):
     """Who has to have a record before it counts as delivered."""
 
-    NOBODY = "0"
+    NONE = "0"
     LEADER = "1"
     ALL = "all"
 
@@ -86,7 +86,7 @@ class Deliveries:
             self.failure = self.failure or error
             return
         partition, offset = message.partition() or 0, message.offset()
-        offset = -1 if offset is None else offset  # with acks=0 nobody tells the offset
+        offset = -1 if offset is None else offset  # with acks=0 no offset is answered
         count, first, _ = self.sent.get(partition, (0, offset, offset))
         self.sent[partition] = [count + 1, first, offset]
         if self.output is Output.JSON:
@@ -129,7 +129,7 @@ def produce(
     _check_partition(cluster, producer, topic=topic, partition=partition)
     deliveries = Deliveries(output)
     lines = [value.encode() for value in values] if values else _lines_of_stdin()
-    with cluster.told_plainly("sending"):
+    with cluster.plain_errors("sending"):
         _send(producer, _with_progress(lines, deliveries), form=form, deliveries=deliveries)
     if deliveries.failure is not None:
         arrived = f"{deliveries.count} records had arrived before"

@@ -1,24 +1,35 @@
-"""`millstream registry`: schemas in Millstream's registry or any other that speaks Confluent's API. `serve` has a file of its own."""
+"""`millstream registry`: schemas in Millstream's registry or any other that speaks Confluent's API.
 
+`serve` runs a registry by itself, on the topic `_schemas` of Millstream or of any other Kafka. Several may run on one Kafka: one writes,
+the others forward to it, so each needs an address at which the others reach it. The ready line is that of `millstream serve`, with one
+pair: it comes when the log has been read.
+"""
+
+import asyncio
 import json
+import re
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from millstream.cli import registry_serve
+from millstream.address import Address, parse_listen_address
 from millstream.cli.output import print_json, print_table
-from millstream.cli.parameters import Output, OutputFormat
-from millstream.cli.schema_output import compatibility_lines, print_schema, schema_document
+from millstream.cli.parameters import DEFAULT_BROKERS, Brokers, ClientOptions, Output, OutputFormat, parse_assignment
 from millstream.errors import CommandFailed, UsageError
+from millstream.log_lines import log_to_stderr
 
 if TYPE_CHECKING:
-    from millstream.registry.client import Reference, RegistryClient
+    from millstream.registry.client import RegisteredSchema, RegistryClient
+    from millstream.registry.model.records import Reference
 
 app = typer.Typer(help="Register, show, compare and delete schemas; run a registry.", no_args_is_help=True)
-app.command("serve")(registry_serve.serve)
 
+LOG_LEVELS = ("debug", "info", "warning", "error")
+MESSAGE = re.compile(r"\{errorType:'(?P<kind>[^']*)', description:'(?P<what>.*)', additionalInfo:'(?P<detail>.*)'\}", re.DOTALL)
+COMPARED_VERSION = re.compile(r"\{oldSchemaVersion: (?P<version>-?\d+)\}")
 DEFAULT_URL = "http://127.0.0.1:8081"
 Url = Annotated[
     str, typer.Option("-u", "--url", metavar="URL[,...]", envvar="MILLSTREAM_REGISTRY", help="Where the registry is: http://HOST:PORT.")
@@ -32,6 +43,41 @@ References = Annotated[
 ]
 Normalize = Annotated[bool, typer.Option("--normalize", help="Sort properties first, so that their order makes no difference.")]
 Deleted = Annotated[bool, typer.Option("--deleted", help="Also what was deleted, but not for good.")]
+
+
+@app.command("serve")
+def serve(
+    *,
+    brokers: Brokers = DEFAULT_BROKERS,
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="HOST:PORT", help="Where clients connect; port 0 picks a free one.")
+    ] = "127.0.0.1:8081",
+    advertise: Annotated[
+        str | None,
+        typer.Option("--advertise", metavar="HOST:PORT", help="Where other instances reach this one.", show_default="where it listens"),
+    ] = None,
+    topic: Annotated[str, typer.Option("--topic", help="The compacted topic with the schemas.")] = "_schemas",
+    log_level: Annotated[str, typer.Option("--log-level", help="How much to log on stderr: debug, info, warning, error.")] = "info",
+    client_options: ClientOptions = None,
+) -> None:
+    """Run a schema registry until it is stopped."""
+    from millstream.registry.activation import INSTALL, bind, missing_packages
+
+    missing = missing_packages()
+    if missing:
+        raise UsageError(f"A registry needs {' and '.join(missing)}: {INSTALL}")
+    if log_level not in LOG_LEVELS:
+        raise UsageError(f"--log-level is one of {', '.join(LOG_LEVELS)}, and not {log_level!r}.")
+    from millstream.registry.activation import reachable_url
+    from millstream.registry.server import RegistryOptions, serve
+
+    options = {"bootstrap.servers": brokers, **dict(parse_assignment(text, "-X") for text in client_options or [])}
+    log_to_stderr(log_level)
+    with bind(*parse_listen_address(listen, "--listen"), is_required=True) as listener:
+        address = Address(*listener.getsockname()[:2])
+        url = f"http://{parse_listen_address(advertise, '--advertise')}" if advertise else reachable_url(*address)
+        started = RegistryOptions(client_options=options, url=url, topic=topic)
+        asyncio.run(serve(started, listener, on_ready=lambda: print(f"ready: registry {address}", flush=True)))
 
 
 @app.command("subjects")
@@ -73,9 +119,9 @@ def get(
         else:
             found = client.version(subject or "", version or "latest", include_deleted=deleted)
     if output is Output.JSON:
-        print_json(schema_document(found))
+        print_json(_schema_document(found))
     else:
-        print_schema(found)
+        _print_schema(found)
 
 
 @app.command("register")
@@ -88,12 +134,12 @@ def register(
     url: Url = DEFAULT_URL,
     output: OutputFormat = Output.TABLE,
 ) -> None:
-    """Register a schema; one that is there already is told with its id and version."""
+    """Register a schema; of one that is there already the id and version are shown."""
     text, references = _read(file), _references(reference)
     with _client(url) as client:
         found = client.register(subject, text, references=references, normalize=normalize)
     if output is Output.JSON:
-        print_json(schema_document(found))
+        print_json(_schema_document(found))
     else:
         print(f"{subject} version {found.version} id {found.schema_id}")
 
@@ -109,7 +155,7 @@ def check(
     url: Url = DEFAULT_URL,
     output: OutputFormat = Output.TABLE,
 ) -> None:
-    """Tell whether a schema may follow the versions of a subject, and if not, which field breaks what; the exit code says it too."""
+    """Say whether a schema may follow the versions of a subject, and if not, which field breaks what; the exit code says it too."""
     text, references = _read(file), _references(reference)
     with _client(url) as client:
         verdict = client.check(subject, text, version=version, references=references, normalize=normalize)
@@ -119,7 +165,7 @@ def check(
     elif verdict.is_compatible:
         print(f"compatible: {subject} takes it (level {level})")
     else:
-        for line in compatibility_lines(verdict.messages):
+        for line in _compatibility_lines(verdict.messages):
             print(line)
     if not verdict.is_compatible:
         raise CommandFailed(f"{subject} does not take this schema (level {level}).")
@@ -169,6 +215,45 @@ def delete(
         print(f"deleted {subject} version {number}{' for good' if permanent else ''}")
 
 
+def _print_schema(schema: "RegisteredSchema") -> None:
+    """A line about the schema, what it refers to, and the schema itself with indentation."""
+    facts = [f"{name} {value}" for name, value in (("id", schema.schema_id), ("guid", schema.guid)) if value not in (None, -1)]
+    place = f"{schema.subject} version {schema.version}" if schema.subject else "schema"
+    print("  ".join([place, *facts]))
+    for one in schema.references:
+        print(f"refers to {one.name}: {one.subject} version {one.version}")
+    try:
+        print(json.dumps(json.loads(schema.schema), indent=2, ensure_ascii=False))
+    except ValueError:
+        # Another registry may hold schemas of other types.
+        print(schema.schema)
+
+
+def _schema_document(schema: "RegisteredSchema") -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "subject": schema.subject,
+        "version": schema.version,
+        "id": schema.schema_id,
+        "guid": schema.guid,
+        "type": schema.schema_type,
+        "schema": schema.schema,
+        "references": [{"name": one.name, "subject": one.subject, "version": one.version} for one in schema.references],
+    }
+
+
+def _compatibility_lines(messages: Iterable[str]) -> Iterator[str]:
+    """One line per thing that breaks, and the version that it breaks with; a message of another shape as it is."""
+    for message in messages:
+        found, version = MESSAGE.fullmatch(message), COMPARED_VERSION.fullmatch(message)
+        if found is not None:
+            yield f"{found['kind']}: {found['what']} ({found['detail']})"
+        elif version is not None:
+            yield f"  (with version {version['version']})"
+        elif not message.startswith(("{oldSchema:", "{compatibility:", "{validateFields:")):
+            yield message
+
+
 def _client(url: str) -> "RegistryClient":
     from millstream.registry.client import RegistryClient
 
@@ -176,7 +261,7 @@ def _client(url: str) -> "RegistryClient":
 
 
 def _read(file: str) -> str:
-    """The text of a schema, checked for being JSON here, where the line can be told."""
+    """The text of a schema, checked for being JSON here, where the line can be named."""
     try:
         text = sys.stdin.read() if file == "-" else Path(file).read_text()
     except (OSError, UnicodeDecodeError) as error:
@@ -189,7 +274,7 @@ def _read(file: str) -> str:
 
 
 def _references(texts: list[str] | None) -> "list[Reference]":
-    from millstream.registry.client import Reference
+    from millstream.registry.model.records import Reference
 
     references = []
     for text in texts or []:

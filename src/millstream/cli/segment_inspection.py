@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 
-from crc32c import crc32c
-
 from millstream.files import FileHandle, Files
 from millstream.log.offset_index import ENTRY as OFFSET_ENTRY
 from millstream.log.time_index import ENTRY as TIME_ENTRY
 from millstream.wire.batch import CRC_START, HEADER_SIZE, MAGIC, BatchHeader, read_header
+from millstream.wire.crc32c import crc32c
 
 CHUNK_BYTES = 1 << 20
 
@@ -75,7 +74,7 @@ class SegmentFile:
         return self._files.pread(self._handle, batch.header.size_bytes, batch.position)
 
     def _why_lost(self, header: BatchHeader | None, position: int) -> str | None:
-        """Why there is no telling where the next batch would start, or None if there is."""
+        """Why it is not known where the next batch would start, or None if it is."""
         left = self.size_bytes - position
         if header is None:
             return f"the file ends in the middle of a batch header ({left} of {HEADER_SIZE} bytes)"

@@ -36,7 +36,7 @@ def list_topics(
     """List the topics with their partitions and replicas."""
     cluster = Cluster.of(brokers, client_options)
     admin = cluster.admin()
-    with cluster.told_plainly("listing the topics"):
+    with cluster.plain_errors("listing the topics"):
         metadata = admin.list_topics(timeout=REQUEST_SECONDS)
     topics = [
         {
@@ -77,7 +77,7 @@ def create_topics(
     configs = dict(parse_assignment(text, "--config") for text in config or [])
     admin = cluster.admin()
     new = [NewTopic(name, partitions or BROKER_DECIDES, replicas or BROKER_DECIDES, config=configs) for name in names]
-    with cluster.told_plainly("creating topics"):
+    with cluster.plain_errors("creating topics"):
         futures = admin.create_topics(new, operation_timeout=REQUEST_SECONDS)
         _report(cluster, futures, done="created", fine="TOPIC_ALREADY_EXISTS" if if_not_exists else None)
 
@@ -93,13 +93,13 @@ def delete_topics(
     """Delete topics and all their records."""
     cluster = Cluster.of(brokers, client_options)
     admin = cluster.admin()
-    with cluster.told_plainly("deleting topics"):
+    with cluster.plain_errors("deleting topics"):
         futures = admin.delete_topics(list(names), operation_timeout=REQUEST_SECONDS)
         _report(cluster, futures, done="deleted", fine="UNKNOWN_TOPIC_OR_PART" if if_exists else None)
 
 
 def _report(cluster: Cluster, futures: Mapping[str, "Future[None]"], *, done: str, fine: str | None) -> None:
-    """Wait for every topic's result, tell each, and fail at the end if one failed."""
+    """Wait for every topic's result, print each, and fail at the end if one failed."""
     from confluent_kafka import KafkaException
 
     failures = []
@@ -129,7 +129,7 @@ def describe_topics(
     admin = cluster.admin()
     for name in names:
         cluster.existing_topic(admin, name)
-    with cluster.told_plainly("describing topics"):
+    with cluster.plain_errors("describing topics"):
         futures = admin.describe_topics(TopicCollection(list(names)), request_timeout=REQUEST_SECONDS)
         described = [_description(admin, future.result()) for future in futures.values()]
     if output is Output.JSON:

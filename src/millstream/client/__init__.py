@@ -1,1 +1,1 @@
-"""Raw conversations with brokers, for what handles batches and not messages: start with `cluster`. The paper's client is in `paper`."""
+"""Raw conversations with brokers, for what handles batches and not messages: start with `connection`. The paper's client is in `paper`."""

@@ -1,34 +1,36 @@
-"""ApiVersions: the first question on every connection. Which versions of which APIs does this broker speak?
+"""ApiVersions: the first request of every connection. Which versions of which APIs does this broker know?
 
-It is asked in version 3 with the name of this client (KIP-511). A broker that does not know version 3 answers in version 0 with the error
-UNSUPPORTED_VERSION and does not hang up, so it is asked once more, in version 0.
+It is sent in version 3 with the name of this client (KIP-511). A broker that does not know version 3 answers in version 0 with the error
+UNSUPPORTED_VERSION and keeps the connection, so it is asked once more, in version 0.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from millstream.buffer import Buffer
 from millstream.client.errors import kafka_error
-from millstream.client.request import Request
 from millstream.errors import MalformedFrame, UnsupportedVersion
 from millstream.wire.api import ApiKey
 from millstream.wire.messages import decode_response, encode_request_body
 from millstream.wire.primitives import INT16
 
+if TYPE_CHECKING:
+    from millstream.wire.responses.api_versions import ApiVersionsResponse
+
 SOFTWARE_NAME: Final = "millstream"
 SOFTWARE_VERSION: Final = "0.1.0"
+HANDSHAKE_VERSIONS: Final = (3, 0)
+"""In which versions to ask, until one is understood."""
 
 Ranges = Mapping[int, tuple[int, int]]
-
-_NEWEST: Final = 3
-_OLDEST: Final = 0
+"""Lowest and highest version by API key."""
 
 
 class ApiVersionsRequest:
-    """The question, in one version; the answer is lowest and highest version by API key, or None if the version is too new."""
+    """The request, in one version; the answer is the ranges, or None if the version is too new for the broker."""
 
     api_key = int(ApiKey.API_VERSIONS)
-    versions = (_OLDEST, _NEWEST)
+    versions = (HANDSHAKE_VERSIONS[-1], HANDSHAKE_VERSIONS[0])
     has_answer = True
 
     def encode(self, version: int) -> Sequence[Buffer]:
@@ -39,18 +41,9 @@ class ApiVersionsRequest:
         if len(body) < INT16.size:
             raise MalformedFrame("an answer to ApiVersions without an error code: is this a broker?")
         (error_code,) = INT16.unpack_from(body)
-        if error_code == UnsupportedVersion.code and version != _OLDEST:
+        if error_code == UnsupportedVersion.code and version != HANDSHAKE_VERSIONS[-1]:
             return None
         if error_code:
             raise kafka_error(error_code)
-        answer = decode_response(self.api_key, version, body=body)
-        return {int(entry.api_key): (int(entry.min_version), int(entry.max_version)) for entry in answer.api_keys}
-
-
-def negotiate(call: Callable[[Request[Ranges | None], int], Ranges | None]) -> Ranges:
-    """Ask with `call(request, version)`, newest version first."""
-    for version in (_NEWEST, _OLDEST):
-        spoken = call(ApiVersionsRequest(), version)
-        if spoken is not None:
-            return spoken
-    raise UnsupportedVersion("this broker speaks no version of ApiVersions that this client does")
+        answer: ApiVersionsResponse = decode_response(self.api_key, version, body=body)
+        return {entry.api_key: (entry.min_version, entry.max_version) for entry in answer.api_keys}

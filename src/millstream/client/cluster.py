@@ -22,21 +22,19 @@ from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from millstream.address import Address, parse_bootstrap_servers
-from millstream.client.connection import CLIENT_ID, TIMEOUT_S, Connection
+from millstream.client.connection import CLIENT_ID, TIMEOUT_S, Connection, OpenSocket, open_tcp
 from millstream.client.errors import BrokerUnavailable, is_retriable, kafka_error
 from millstream.client.fetch import READ_UNCOMMITTED, FetchedPartition, FetchFrom, FetchRequest
 from millstream.client.list_offsets import OffsetAndTime, list_offsets_request, read_list_offsets
 from millstream.client.metadata import NO_LEADER, ClusterMetadata, TopicMetadata, metadata_request, read_metadata
 from millstream.client.produce import ALL_REPLICAS, BatchFor, ProducedPartition, ProduceRequest
 from millstream.client.request import Request
-from millstream.client.transport import OpenSocket, open_tcp
 from millstream.errors import KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
 from millstream.topic_partition import TopicPartition
 
 T = TypeVar("T")
 
 _RETRY_PAUSES_S: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-_LONG_POLL_GRACE_S: Final = 10.0
 
 
 class Cluster:

@@ -5,15 +5,19 @@
         second = connection.send(FetchRequest([FetchFrom("clicks", 1, offset=0)]))   # does not wait for the first
         answer = connection.receive(first)
         connection.receive(second)
-        metadata = connection.call(MessageRequest(ApiKey.METADATA, {"topics": None}))
+        metadata = read_metadata(connection.call(metadata_request(["clicks"])))
 
 Answers come in the order of the requests; one that was received on the way to a later one is kept until it is asked for. A connection
 belongs to one thread, but `close` may be called from any: whoever waits then gets `BrokerUnavailable`. After a timeout, a broken frame or
-an end by the broker the connection is closed and stays so; the record batches of an answer live as long as somebody holds them.
+an end by the broker the connection is closed and stays so; the record batches of an answer live as long as they are referred to.
+`client.async_connection` is the same for an event loop.
+
+Whatever opens sockets has the shape of `OpenSocket`, the one place where TLS and passwords belong: what it returns is connected, wrapped
+and authenticated if it has to be. The default is plain TCP without Nagle's delay.
 """
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from time import monotonic
 from types import TracebackType
@@ -21,25 +25,35 @@ from typing import Final, Self, TypeVar
 
 from millstream.address import Address
 from millstream.buffer import Buffer
-from millstream.client.api_versions import Ranges, negotiate
+from millstream.client.api_versions import HANDSHAKE_VERSIONS, ApiVersionsRequest
 from millstream.client.conversation import Conversation, Pending
-from millstream.client.errors import AnswerTimedOut, BrokerUnavailable
+from millstream.client.errors import BrokerUnavailable, broken, unreachable
 from millstream.client.request import Request
-from millstream.client.transport import OpenSocket, open_tcp
 from millstream.errors import MalformedFrame
-from millstream.wire.frames import SIZE_BYTES, read_size
 
 T = TypeVar("T")
 
+OpenSocket = Callable[[Address, float], socket.socket]
+"""Connect to the address within so many seconds; `BrokerUnavailable` if that cannot be done."""
+
 CLIENT_ID: Final = "millstream"
 TIMEOUT_S: Final = 30.0
-MAX_ANSWER_BYTES: Final = 1 << 30
 _MOST_PIECES: Final = 512
 """Fewer than the kernel's limit of buffers in one call."""
 
 
+def open_tcp(address: Address, timeout_s: float) -> socket.socket:
+    """A plain TCP connection."""
+    try:
+        opened = socket.create_connection((address.host, address.port), timeout=timeout_s)
+    except OSError as error:
+        raise unreachable(address, error) from error
+    opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return opened
+
+
 class Connection:
-    """One connection to one broker; connected, and told what the broker speaks, when the constructor returns."""
+    """One connection to one broker; connected, and the broker's versions known, when the constructor returns."""
 
     def __init__(
         self, address: Address, *, client_id: str = CLIENT_ID, timeout_s: float = TIMEOUT_S, open_socket: OpenSocket = open_tcp
@@ -50,7 +64,9 @@ class Connection:
         self._conversation = Conversation(client_id=client_id)
         self._socket = open_socket(address, timeout_s)
         try:
-            self._conversation.learn(negotiate(self._ask_for_versions))
+            for version in HANDSHAKE_VERSIONS:
+                if self._conversation.learn(self.receive(self._send(ApiVersionsRequest(), version=version))):
+                    break
         except BaseException:
             self.close()
             raise
@@ -85,11 +101,11 @@ class Connection:
         deadline = monotonic() + (self._timeout_s if timeout_s is None else timeout_s)
         try:
             while not pending.is_answered:
-                self._conversation.hear(self._receive_frame(deadline))
+                self._receive(deadline)
+            return pending.answer()
         except (OSError, MalformedFrame, BrokerUnavailable) as error:
             self.close()
-            raise self._explain(error) from error
-        return pending.answer()
+            raise broken(self.address, error) from error
 
     def close(self) -> None:
         """End the connection, from whatever thread."""
@@ -97,9 +113,6 @@ class Connection:
         with suppress(OSError):  # it may not be connected any more
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
-
-    def _ask_for_versions(self, request: Request[Ranges | None], version: int) -> Ranges | None:
-        return self.receive(self._send(request, version=version))
 
     def _send(self, request: Request[T], *, version: int | None) -> Pending[T]:
         if self._is_closed:
@@ -110,7 +123,7 @@ class Connection:
             self._send_all(pieces)
         except OSError as error:
             self.close()
-            raise self._explain(error) from error
+            raise broken(self.address, error) from error
         return pending
 
     def _send_all(self, pieces: Sequence[Buffer]) -> None:
@@ -122,27 +135,9 @@ class Connection:
             if sent:
                 left[0] = left[0][sent:]
 
-    def _receive_frame(self, deadline: float) -> memoryview:
-        size = read_size(self._receive_exactly(SIZE_BYTES, deadline), limit=MAX_ANSWER_BYTES)
-        return memoryview(self._receive_exactly(size, deadline))
-
-    def _receive_exactly(self, size: int, deadline: float) -> bytearray:
-        # A fresh buffer for each frame: the record batches of an answer are views into it.
-        received = bytearray(size)
-        view = memoryview(received)
-        while view:
-            self._socket.settimeout(max(deadline - monotonic(), 0.001))
-            count = self._socket.recv_into(view)
-            if not count:
-                raise BrokerUnavailable(f"the broker at {self.address} closed the connection")
-            view = view[count:]
-        return received
-
-    def _explain(self, error: Exception) -> Exception:
-        if isinstance(error, TimeoutError):
-            return AnswerTimedOut(f"the broker at {self.address} did not answer in time; the connection is closed")
-        if isinstance(error, OSError):
-            return BrokerUnavailable(f"the connection to {self.address} broke: {error.strerror or error}")
-        if isinstance(error, MalformedFrame):
-            return BrokerUnavailable(f"what answers at {self.address} does not speak Kafka's protocol: {error}")
-        return error
+    def _receive(self, deadline: float) -> None:
+        self._socket.settimeout(max(deadline - monotonic(), 0.001))
+        count = self._socket.recv_into(self._conversation.target())
+        if not count:
+            raise broken(self.address, None)
+        self._conversation.received(count)

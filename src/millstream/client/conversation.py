@@ -3,15 +3,17 @@
 A broker answers the requests of a connection in the order in which they came, so the unanswered ones are a queue, and an answer with
 another correlation id than the first of them means that one side has lost count: nothing that follows can be trusted.
 
-The versions that the broker speaks are learned once, by `ApiVersions` (KIP-35, KIP-511); after that each request goes out in the highest
-version that both sides know. Bytes in and bytes out; waiting is the business of `client.connection`.
+The versions that the broker knows are learned once, by `ApiVersions` (KIP-35, KIP-511); after that each request goes out in the highest
+version that both sides know. Bytes in and bytes out; the waiting is in `client.connection`, which blocks, and `client.async_connection`.
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, Generic, TypeVar, cast
 
 from millstream.buffer import Buffer
+from millstream.client.api_versions import Ranges
+from millstream.client.frames import MAX_ANSWER_BYTES, AnswerFrames
 from millstream.client.request import Request
 from millstream.errors import MalformedFrame, UnsupportedVersion
 from millstream.wire.api import ApiKey
@@ -52,20 +54,24 @@ class Pending(Generic[T]):
 class Conversation:
     """The requests of one connection."""
 
-    def __init__(self, *, client_id: str) -> None:
+    def __init__(self, *, client_id: str, max_frame_bytes: int = MAX_ANSWER_BYTES) -> None:
         self._client_id = client_id
         self._correlation_id = 0
         self._unanswered: deque[Pending[Any]] = deque()
-        self._spoken: Mapping[int, tuple[int, int]] = {}
+        self._spoken: Ranges = {}
+        self._frames = AnswerFrames(max_frame_bytes=max_frame_bytes)
+        self.target = self._frames.target
+        """Where the next bytes are to be received."""
 
     @property
     def unanswered(self) -> int:
         """How many requests wait for their answers."""
         return len(self._unanswered)
 
-    def learn(self, spoken: Mapping[int, tuple[int, int]]) -> None:
-        """The broker speaks these versions: lowest and highest of each API."""
-        self._spoken = spoken
+    def learn(self, spoken: Ranges | None) -> bool:
+        """What the broker answered to ApiVersions; whether it was asked in a version that it knows."""
+        self._spoken = spoken or {}
+        return spoken is not None
 
     def version_of(self, request: Request[object]) -> int:
         """The highest version that the request and the broker both know."""
@@ -92,6 +98,10 @@ class Conversation:
             self._unanswered.append(pending)
         size = len(header) + sum(len(piece) for piece in body)
         return pending, (INT32.pack(size) + header, *body)
+
+    def received(self, count: int) -> list[Pending[Any]]:
+        """So many bytes have come into the target: the requests that have their answers now, in their order."""
+        return [self.hear(frame) for frame in self._frames.received(count)]
 
     def hear(self, frame: memoryview) -> Pending[Any]:
         """A frame has come, without its size: the request that it answers, which now has its answer."""

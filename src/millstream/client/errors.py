@@ -4,16 +4,18 @@
     ├── UsageError                 an address, a name or a setting that cannot be
     ├── KafkaError                 the broker answered with a code: `kafka_error` makes the exception (see `millstream.errors`)
     └── ClientError
-        ├── BrokerUnavailable      nobody there, or the connection ended; whether a request was carried out is not known
+        ├── BrokerUnavailable      no broker there, or the connection ended; whether a request was carried out is not known
         │   └── AnswerTimedOut     the broker is there and did not answer in time; the connection is closed
         └── what the paper's producer and consumer add (`millstream.paper.errors`)
 
 Every message says what was wrong, where, and what to do.
 """
 
+from os import strerror
 from typing import Final
 
-from millstream.errors import KafkaError, MillstreamError
+from millstream.address import Address
+from millstream.errors import KafkaError, MalformedFrame, MillstreamError, RetriableError
 
 
 class ClientError(MillstreamError):
@@ -28,6 +30,29 @@ class AnswerTimedOut(BrokerUnavailable):
     """A broker did not answer in time. The connection is closed: a late answer would be taken for that of the next request."""
 
 
+def unreachable(address: Address, error: OSError) -> BrokerUnavailable:
+    """Why there is no connection."""
+    reason = error.strerror or str(error)
+    if isinstance(error, TimeoutError):
+        reason = "no answer in time"
+    elif isinstance(error, ConnectionError) and error.errno:
+        reason = strerror(error.errno)  # asyncio says which call failed instead
+    return BrokerUnavailable(f"no broker answers at {address}: {reason.lower()}; is it running, and is the address right?")
+
+
+def broken(address: Address, error: Exception | None) -> MillstreamError:
+    """Why a connection ended, for whoever waits for an answer; None is an end by the broker."""
+    if error is None:
+        return BrokerUnavailable(f"the broker at {address} closed the connection")
+    if isinstance(error, TimeoutError):
+        return AnswerTimedOut(f"the broker at {address} did not answer in time; the connection is closed")
+    if isinstance(error, MalformedFrame):
+        return BrokerUnavailable(f"what answers at {address} does not speak Kafka's protocol: {error}")
+    if isinstance(error, MillstreamError):
+        return error
+    return BrokerUnavailable(f"the connection to {address} broke: {getattr(error, 'strerror', None) or error}")
+
+
 def kafka_error(code: int, message: str = "") -> KafkaError:
     """The exception for a code of Kafka's; one that has no class here keeps its number in the text."""
     kind = _ERROR_OF_CODE.get(code)
@@ -40,15 +65,14 @@ def kafka_error(code: int, message: str = "") -> KafkaError:
 
 def is_retriable(code: int) -> bool:
     """Whether the same request may succeed later, at the same broker or at the partition's new leader."""
-    return code in RETRIABLE_CODES
-
-
-RETRIABLE_CODES: Final = frozenset({3, 5, 6, 7, 9, 13, 14, 15, 16, 19, 20, 56, 74, 75, 78, 100, 103, 105})
-"""Leaders that move, replicas that are behind, topics that are just being made, coordinators that load, storage that fails over."""
+    return code in _RETRIABLE_WITHOUT_A_CLASS or issubclass(_ERROR_OF_CODE.get(code, KafkaError), RetriableError)
 
 
 def _all_subclasses(base: type[KafkaError]) -> list[type[KafkaError]]:
     return [found for child in base.__subclasses__() for found in (child, *_all_subclasses(child))]
 
 
-_ERROR_OF_CODE: Final = {kind.code: kind for kind in reversed(_all_subclasses(KafkaError))}
+_ERROR_OF_CODE: Final = {kind.code: kind for kind in reversed(_all_subclasses(KafkaError)) if kind is not RetriableError}
+_REPLICA_NOT_AVAILABLE: Final = 9
+_NETWORK_EXCEPTION: Final = 13
+_RETRIABLE_WITHOUT_A_CLASS: Final = frozenset({_REPLICA_NOT_AVAILABLE, _NETWORK_EXCEPTION})

@@ -6,7 +6,7 @@ one as fast. Records stay views into the frame that was received: no loop here r
 
     request = FetchRequest([FetchFrom("clicks", 0, offset=0)], max_wait_ms=500)
     [partition] = connection.call(request).partitions
-    for batch in split_batches(partition.records): ...
+    for header, batch in split_batches(partition.records): ...
 """
 
 import struct

@@ -1,12 +1,15 @@
 """ListOffsets: which offset does a partition begin at, end at, or have at a point in time? Many partitions of one leader in one request."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from millstream.client.request import MessageRequest
 from millstream.offset import MAX_TIMESTAMP
 from millstream.topic_partition import TopicPartition
 from millstream.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    from millstream.wire.responses.list_offsets import ListOffsetsResponse
 
 _CONSUMER: Final = -1
 _FIRST_WITH_ISOLATION: Final = 2
@@ -22,8 +25,8 @@ class OffsetAndTime(NamedTuple):
     leader_epoch: int = -1
 
 
-def list_offsets_request(wanted: Mapping[TopicPartition, int], *, isolation_level: int) -> MessageRequest:
-    """Ask for the first record at or after a time in ms, or for one of the constants above, of partitions with the same leader."""
+def list_offsets_request(wanted: Mapping[TopicPartition, int], *, isolation_level: int) -> "MessageRequest[ListOffsetsResponse]":
+    """Ask for the first record at or after a time in ms, or one of `millstream.offset`, of partitions with the same leader."""
     topics: dict[str, list[dict[str, int]]] = {}
     for (topic, partition), timestamp in wanted.items():
         topics.setdefault(topic, []).append({"partition_index": partition, "timestamp": timestamp})
@@ -36,9 +39,9 @@ def list_offsets_request(wanted: Mapping[TopicPartition, int], *, isolation_leve
     return MessageRequest(ApiKey.LIST_OFFSETS, fields, lowest=lowest, highest=_NEWEST)
 
 
-def read_list_offsets(answer: Any) -> Iterator[tuple[TopicPartition, int, OffsetAndTime]]:
+def read_list_offsets(answer: "ListOffsetsResponse") -> Iterator[tuple[TopicPartition, int, OffsetAndTime]]:
     """Each partition of the answer with its error code and what was found."""
     for topic in answer.topics:
         for partition in topic.partitions:
-            found = OffsetAndTime(int(partition.offset), int(partition.timestamp), int(getattr(partition, "leader_epoch", -1)))
-            yield TopicPartition(topic.name, int(partition.partition_index)), int(partition.error_code), found
+            found = OffsetAndTime(partition.offset, partition.timestamp, partition.leader_epoch)
+            yield TopicPartition(topic.name, partition.partition_index), partition.error_code, found

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from millstream.address import Address
@@ -10,13 +10,16 @@ from millstream.client.errors import kafka_error
 from millstream.client.request import MessageRequest
 from millstream.wire.api import ApiKey
 
+if TYPE_CHECKING:
+    from millstream.wire.responses.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
+
 NO_LEADER: Final = -1
 _NEWEST: Final = 12
 
 
 @dataclass(frozen=True)
 class PartitionMetadata:
-    """One partition: the id of the broker that leads it (`NO_LEADER` if none does), and its leader epoch (-1 if not told)."""
+    """One partition: the id of the broker that leads it (`NO_LEADER` if none does), and its leader epoch (-1 if not known)."""
 
     partition: int
     leader: int
@@ -54,7 +57,7 @@ class ClusterMetadata:
         return ClusterMetadata(newer.brokers, {**self.topics, **newer.topics}, newer.controller, newer.cluster_id)
 
 
-def metadata_request(topics: Iterable[str] | None, *, create: bool = False) -> MessageRequest:
+def metadata_request(topics: Iterable[str] | None, *, create: bool = False) -> "MessageRequest[MetadataResponse]":
     """Ask about some topics, or all (None); `create` lets the broker make the ones that are missing, if it is set to do so."""
     wanted = None if topics is None else [{"name": name, "topic_id": None} for name in topics]
     fields = {
@@ -67,26 +70,26 @@ def metadata_request(topics: Iterable[str] | None, *, create: bool = False) -> M
     return MessageRequest(ApiKey.METADATA, fields, lowest=4, highest=_NEWEST)
 
 
-def read_metadata(answer: Any) -> ClusterMetadata:
+def read_metadata(answer: "MetadataResponse") -> ClusterMetadata:
     """What an answer of any version says."""
     return ClusterMetadata(
-        brokers={int(broker.node_id): Address(broker.host, broker.port) for broker in answer.brokers},
-        topics={topic.name: _read_topic(topic) for topic in answer.topics if topic.name is not None},
-        controller=int(answer.controller_id),
+        brokers={broker.node_id: Address(broker.host, broker.port) for broker in answer.brokers},
+        topics={topic.name: _read_topic(topic.name, topic) for topic in answer.topics if topic.name is not None},
+        controller=answer.controller_id,
         cluster_id=answer.cluster_id,
     )
 
 
-def _read_topic(topic: Any) -> TopicMetadata:
-    partitions = {int(partition.partition_index): _read_partition(partition) for partition in topic.partitions}
-    return TopicMetadata(topic.name, getattr(topic, "topic_id", None), int(topic.error_code), dict(sorted(partitions.items())))
+def _read_topic(name: str, topic: "MetadataResponseTopic") -> TopicMetadata:
+    partitions = {partition.partition_index: _read_partition(partition) for partition in topic.partitions}
+    return TopicMetadata(name, topic.topic_id, topic.error_code, dict(sorted(partitions.items())))
 
 
-def _read_partition(partition: Any) -> PartitionMetadata:
+def _read_partition(partition: "MetadataResponsePartition") -> PartitionMetadata:
     return PartitionMetadata(
-        partition=int(partition.partition_index),
-        leader=int(partition.leader_id),
-        leader_epoch=int(getattr(partition, "leader_epoch", -1)),
-        replicas=tuple(map(int, partition.replica_nodes)),
-        in_sync_replicas=tuple(map(int, partition.isr_nodes)),
+        partition=partition.partition_index,
+        leader=partition.leader_id,
+        leader_epoch=partition.leader_epoch,
+        replicas=partition.replica_nodes,
+        in_sync_replicas=partition.isr_nodes,
     )

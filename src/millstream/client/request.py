@@ -1,17 +1,22 @@
 """What a connection needs to know of a request: its API, the versions its codec speaks, how to write it and how to read the answer.
 
-`MessageRequest` is any request of Kafka's as a mapping of its field names; its answer has them as attributes. Fetch and Produce have codecs
+`MessageRequest` is any request of Kafka's as a mapping of its field names; its answer is the named tuple of `wire.responses`:
+
+    request: MessageRequest[MetadataResponse] = MessageRequest(ApiKey.METADATA, {"topics": None})
+
+Fetch and Produce have codecs
 of their own, in `client.fetch` and `client.produce`, that leave record batches alone.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, cast
 
 from millstream.buffer import Buffer
 from millstream.wire.api import API_VERSIONS
 from millstream.wire.messages import decode_response, encode_request_body
 
+AnswerT = TypeVar("AnswerT")
 AnswerT_co = TypeVar("AnswerT_co", covariant=True)
 
 
@@ -43,7 +48,7 @@ class Request(Protocol[AnswerT_co]):
 
 
 @dataclass(frozen=True)
-class MessageRequest:
+class MessageRequest(Generic[AnswerT]):
     """A request as a mapping of Kafka's field names; fields that a version does not have are left out of it."""
 
     api_key: int
@@ -61,5 +66,5 @@ class MessageRequest:
     def encode(self, version: int) -> Sequence[Buffer]:
         return (encode_request_body(self.api_key, version, request=self.fields),)
 
-    def decode(self, version: int, body: memoryview) -> Any:
-        return decode_response(self.api_key, version, body=body)
+    def decode(self, version: int, body: memoryview) -> AnswerT:
+        return cast("AnswerT", decode_response(self.api_key, version, body=body))

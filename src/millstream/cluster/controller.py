@@ -76,7 +76,7 @@ class Controller:
         await self._settle(lambda view: topic.topic_id in view.topics_by_id, timeout_ms, f"topic {topic.name!r} was created")
 
     async def await_topic(self, name: str, *, timeout_ms: int) -> None:
-        """Wait until this broker has taken up a topic that somebody else is creating."""
+        """Wait until this broker has taken up a topic that another request is creating."""
         await self._settle(lambda view: name in view.topics, timeout_ms, f"topic {name!r} is being created")
 
     async def delete_topic(self, topic: TopicState, *, timeout_ms: int) -> None:
@@ -111,7 +111,7 @@ class Controller:
         try:
             await self._write([SetData(paths.topic(topic.name), topic.encode(), topic.version)])
         except (BadVersion, NoNode):
-            raise InvalidPartitions(f"topic {topic.name!r} was changed by somebody else at the same time; try again") from None
+            raise InvalidPartitions(f"topic {topic.name!r} was changed by another request at the same time; try again") from None
         count = len(topic.partitions)
         await self._settle(lambda view: _partition_count(view, topic.name) >= count, timeout_ms, f"partitions of {topic.name!r} were added")
 
@@ -190,7 +190,7 @@ class Controller:
         try:
             return TopicState.decode(name, data, version=stat.version)
         except ValueError:
-            # The watcher has told. What was known before stays true, and is what is changed.
+            # The watcher has logged it. What was known before stays true, and is what is changed.
             return replace(self._topic(name), version=stat.version)
 
     def _configs_in(self, data: bytes, broker: str) -> Mapping[str, str]:
@@ -200,7 +200,7 @@ class Controller:
             return self.view.broker_configs.get(broker, {})
 
     async def _retry_on_conflict(self, write: Callable[[], Awaitable[None]]) -> None:
-        """Read, decide and write again when somebody else wrote in between."""
+        """Read, decide and write again after a concurrent write."""
         for _ in range(MAX_TRIES):
             try:
                 await write()

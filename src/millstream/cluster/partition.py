@@ -6,7 +6,7 @@ All changes are plain functions on the event loop. Invariants:
 - with one replica in the in-sync set the high watermark follows the leader's own log; with more it is the smallest of their ends (the
   replica that fetches brings its end; that part comes with the cluster).
 
-It does not wait: who wants to wait hangs a callback on `high_watermark` or `durable`.
+It does not wait: who wants to wait gives `high_watermark` or `durable` a callback.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,6 @@ from millstream.errors import (
     UnknownLeaderEpoch,
 )
 from millstream.log.log import AppendResult, Log
-from millstream.log.records.batch_framing import not_one_batch
 from millstream.log.records.record_check import CheckedBatch, RecordCheck
 from millstream.log.region import FileRegion
 
@@ -80,46 +79,28 @@ class Partition:
             error = FencedLeaderEpoch if leader_epoch < self.state.leader_epoch else UnknownLeaderEpoch
             raise error(f"{self.topic}-{self.index} is in leader epoch {self.state.leader_epoch}, the request says {leader_epoch}")
 
-    def begin_record_check(self, batch: Buffer, *, acks: int, now_ms: int, produce_version: int) -> RecordCheck | None:
+    def begin_record_check(self, batch: Buffer, *, acks: int, now_ms: int) -> RecordCheck | None:
         """Begin to look into a batch that is to be appended; None if it need not be looked into."""
         self._check_can_append(acks)
-        return self.log.begin_record_check(batch, now_ms=now_ms, produce_version=produce_version)
+        return self.log.begin_record_check(batch, now_ms=now_ms)
 
     def append_as_leader(
-        self,
-        batch: Buffer | None,
-        *,
-        acks: int,
-        now_ms: int,
-        produce_version: int,
-        is_own: bool = False,
-        checked: CheckedBatch | None = None,
+        self, batch: Buffer, *, acks: int, now_ms: int, is_own: bool = False, checked: CheckedBatch | None = None
     ) -> AppendResult:
         """Append one batch, stamped with offset and epoch, and let the high watermark follow. `is_own`: the broker itself made it."""
         self._check_can_append(acks)
-        if batch is None:
-            raise not_one_batch(f"no record batch was sent for {self.topic}-{self.index}")
         log = self.log
-        result = log.append_as_leader(
-            batch,
-            leader_epoch=self.state.leader_epoch,
-            now_ms=now_ms,
-            produce_version=produce_version,
-            is_own=is_own,
-            checked=checked,
-        )
+        result = log.append_as_leader(batch, leader_epoch=self.state.leader_epoch, now_ms=now_ms, is_own=is_own, checked=checked)
         if log.is_flush_required:
             self._request_flush(self)
         self._update_high_watermark()
         return result
 
-    def append_run_as_leader(
-        self, batches: Sequence[Buffer], *, acks: int, now_ms: int, produce_version: int
-    ) -> Sequence[AppendResult | Exception]:
+    def append_run_as_leader(self, batches: Sequence[Buffer], *, acks: int, now_ms: int) -> Sequence[AppendResult | Exception]:
         """Append several batches, each as `append_as_leader` would; per batch its place, or what is wrong with it."""
         self._check_can_append(acks)
         log = self.log
-        results = log.append_run_as_leader(batches, leader_epoch=self.state.leader_epoch, now_ms=now_ms, produce_version=produce_version)
+        results = log.append_run_as_leader(batches, leader_epoch=self.state.leader_epoch, now_ms=now_ms)
         if log.is_flush_required:
             self._request_flush(self)
         self._update_high_watermark()

@@ -32,7 +32,7 @@ def place(brokers: Sequence[int], *, partitions: int, replication_factor: int, f
 
 
 def check_replication(replication_factor: int) -> None:
-    """Raise InvalidReplicationFactor for more than one replica: nobody would copy records to the others."""
+    """Raise InvalidReplicationFactor for more than one replica: no records would be copied to the others."""
     if replication_factor > 1:
         raise InvalidReplicationFactor(
             f"replication factor {replication_factor} asked for, but there is no replication yet: only 1 (or -1, the default) is possible"

@@ -15,6 +15,7 @@ from pathlib import Path
 from uuid import UUID
 
 from millstream.cluster.partition import FlushRequest, Partition
+from millstream.cluster.topic_access import Client, Operation, check_access
 from millstream.coordination.cluster_view import ClusterView, TopicState
 from millstream.errors import KafkaError, StorageError, UnknownTopicId, UnknownTopicOrPartition
 from millstream.log.config import LogConfig
@@ -75,8 +76,14 @@ class Replicas:
         """The topic of that name or id, if this broker keeps any of it."""
         return self._topics.get(key)
 
+    def partition_for(self, client: Client, operation: Operation, key: TopicKey | None, index: int) -> Partition:
+        """The partition, if the client may do this with it: every partition that a request names is looked up here."""
+        partition = self.partition(key, index)
+        check_access(client, operation, partition.topic)
+        return partition
+
     def partition(self, key: TopicKey | None, index: int) -> Partition:
-        """The partition; raises with Kafka's code for what is unknown."""
+        """The partition, for the broker itself; raises with Kafka's code for what is unknown."""
         topic = self._topics.get(key)  # type: ignore[arg-type]  # None is no topic's key
         if topic is None:
             if isinstance(key, bytes):

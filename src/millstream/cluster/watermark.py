@@ -23,7 +23,7 @@ class Watermark:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether somebody waits for it."""
+        """Whether anything waits for it."""
         return bool(self._waiters)
 
     def advance(self, value: int) -> None:

@@ -8,7 +8,7 @@ truth is in the znodes; the classes here also know how their state is written th
                                "in_sync_replicas": [...], "eligible_leaders": [...]}, ...]}
     /config/brokers/<id>      {"option": "value", ...}; the id `<default>` holds for all brokers
 
-Anybody can write to the tree, so `decode` is strict: it raises ValueError, naming the field, for everything that we would not have written.
+Any program can write to the tree, so `decode` is strict: it raises ValueError, naming the field, for all that we would not have written.
 
 A partition with one replica is a partition with one replica: nothing here knows whether there is a cluster.
 """
@@ -18,10 +18,10 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Self
+from typing import NamedTuple, Self
 from uuid import UUID
 
-from millstream.coordination.topic_names import check_name
+from millstream.coordination.topic_names import INTERNAL_TOPICS, check_name
 from millstream.errors import InvalidTopic
 from millstream.json_object import MAX_INT, JsonObject
 
@@ -32,8 +32,6 @@ DEFAULT_BROKER = "<default>"
 _DECIMAL = re.compile(r"0|[1-9][0-9]{0,9}")
 _EPOCH = re.compile(rb"[0-9]{1,10}")
 _CLUSTER_ID = re.compile(r"[!-~]{1,249}")
-
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
 
 
 def encode_configs(configs: Mapping[str, str]) -> bytes:
@@ -73,8 +71,7 @@ def decode_cluster_id(data: bytes) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionState:
+class PartitionState(NamedTuple):
     """Who keeps a partition and who leads it, as the controller decided."""
 
     replicas: tuple[int, ...]
@@ -89,9 +86,9 @@ class PartitionState:
         return cls(replicas=replicas, leader=replicas[0], leader_epoch=0, in_sync_replicas=replicas)
 
     def without_followers(self) -> "PartitionState":
-        """The same with nobody in sync but the leader: what is true while no follower copies anything."""
+        """The same with only the leader in sync: what is true while no follower copies anything."""
         kept = tuple(replica for replica in self.in_sync_replicas if replica == self.leader)
-        return self if kept == self.in_sync_replicas else replace(self, in_sync_replicas=kept)
+        return self if kept == self.in_sync_replicas else self._replace(in_sync_replicas=kept)
 
     def _to_json(self) -> dict[str, object]:
         return {
@@ -159,8 +156,7 @@ class TopicState:
             raise ValueError(f"partitions are never taken away: there were {len(last.partitions)}, and are {len(self.partitions)}")
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerState:
+class BrokerState(NamedTuple):
     """A living broker and where clients reach it."""
 
     node_id: int
@@ -168,7 +164,7 @@ class BrokerState:
     port: int
     rack: str | None = None
     epoch: int = -1
-    """Tells two lives of a broker apart: the transaction that created its znode. Not part of the znode's content."""
+    """What two lives of a broker differ in: the transaction that created its znode. Not part of the znode's content."""
 
     def encode(self) -> bytes:
         """The content of the broker's znode."""

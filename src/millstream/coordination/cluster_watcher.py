@@ -1,13 +1,13 @@
 """Keeps a broker's `ClusterView` true: watches the znodes, reads again what changed, swaps the view.
 
 One data watch per topic and per config, one children watch per list (ZooKeeper's watches fire once and are set again by the next read). A
-watch only marks what is stale and wakes `run`, which reads it and makes a new view. Before the new view is shown to anybody, `on_change`
+watch only marks what is stale and wakes `run`, which reads it and makes a new view. Before the new view is shown, `on_change`
 has been awaited with it: a topic that clients can see has its logs open.
 
-Other programs can write to the tree. A znode that makes no sense is told in the log, once, and what it said before stays true; it does not
+Other programs can write to the tree. A znode that makes no sense is logged, once, and what it said before stays true; it does not
 end the broker. A topic that never made sense is `unreadable`, which is not the same as missing: its logs are left alone. Of options that
 make no sense, those that do are used. Of another tree than that of the start nothing is taken over: a ZooKeeper that lost its data knows no
-topics, and that does not mean that somebody deleted them all.
+topics, and that does not mean that they were all deleted.
 """
 
 import asyncio
@@ -106,7 +106,7 @@ class ClusterWatcher:
         return await self.until(lambda _view: self._rounds_done > begun, timeout_ms=timeout_ms)
 
     def _session_changed(self, state: SessionState) -> None:
-        # Watches do not outlive a connection: whatever happened meanwhile was not told, so everything is read again.
+        # Watches do not outlive a connection: whatever happened meanwhile fired none, so everything is read again.
         if state is SessionState.CONNECTED:
             self._mark_everything()
 
@@ -186,7 +186,7 @@ class ClusterWatcher:
             "it is not the one of the start, so these znodes were lost or are another cluster's; what was known stays. Bring the former "
             "ones back, or restart the broker (it keeps the logs of topics that are not known, renamed)"
         )
-        self._complaints.tell(paths.CLUSTER_ID, -1 if stat is None else stat.czxid, error)
+        self._complaints.report(paths.CLUSTER_ID, -1 if stat is None else stat.czxid, error)
         await self._coordination.exists(paths.CLUSTER_ID, watch=lambda _event: self._mark_everything())
         return False
 
@@ -194,7 +194,7 @@ class ClusterWatcher:
         try:
             return await self._coordination.children(path, watch=self._mark(stale))
         except NoNode:
-            # Somebody removed the list. Reading what is not there sets no watch; asking whether it exists does.
+            # The list was removed. Reading what is not there sets no watch; asking whether it exists does.
             await self._coordination.exists(path, watch=self._mark(stale))
             return []
 
@@ -209,7 +209,7 @@ class ClusterWatcher:
         try:
             return decode_controller(data)
         except ValueError as error:
-            self._complaints.tell(paths.CONTROLLER, stat.mzxid, error)
+            self._complaints.report(paths.CONTROLLER, stat.mzxid, error)
             return self.view.controller_id
 
     async def _read_brokers(self) -> dict[int, BrokerState]:
@@ -225,7 +225,7 @@ class ClusterWatcher:
                 node_id = decode_broker_id(child)
                 brokers[node_id] = BrokerState.decode(node_id, data, epoch=stat.czxid)
             except ValueError as error:
-                self._complaints.tell(path, stat.mzxid, error)
+                self._complaints.report(path, stat.mzxid, error)
                 last = next((one for one in self.view.brokers.values() if str(one.node_id) == child and one.epoch == stat.czxid), None)
                 if last is not None:
                     brokers[last.node_id] = last
@@ -243,21 +243,21 @@ class ClusterWatcher:
         try:
             topic = TopicState.decode(name, data, version=stat.version, created=stat.czxid)
             topic.check_follows(last)
-            # An older version took more than one replica, and nobody copies anything to the others.
+            # An older version took more than one replica, and nothing copies records to the others.
             topic = replace(topic, partitions=tuple(partition.without_followers() for partition in topic.partitions))
         except ValueError as error:
             return self._keep_topic(name, stat.mzxid, error)
         try:
             validate_topic_overrides(topic.configs)
         except InvalidConfig as error:
-            self._complaints.tell(path, stat.mzxid, error)
+            self._complaints.report(path, stat.mzxid, error)
             return replace(topic, configs=last.configs if last is not None else _sound(topic.configs, validate_topic_overrides))
         self._complaints.forget(path)
         return topic
 
     def _keep_topic(self, name: str, revision: int, error: Exception) -> TopicState | None:
         """The topic as it was; one of which nothing is known is unreadable."""
-        self._complaints.tell(paths.topic(name), revision, error)
+        self._complaints.report(paths.topic(name), revision, error)
         last = self.view.topics.get(name)
         if last is None:
             self._unreadable_topics.add(name)
@@ -295,14 +295,14 @@ class ClusterWatcher:
                 decode_broker_id(name)
             configs = decode_configs(data)
         except ValueError as error:
-            self._complaints.tell(path, stat.mzxid, error)
+            self._complaints.report(path, stat.mzxid, error)
             if last is None:
                 self._unreadable_configs.add(name)
             return None if last is None else dict(last)
         try:
             validate_dynamic_broker_values(configs)
         except InvalidConfig as error:
-            self._complaints.tell(path, stat.mzxid, error)
+            self._complaints.report(path, stat.mzxid, error)
             return dict(last) if last is not None else _sound(configs, validate_dynamic_broker_values)
         self._complaints.forget(path)
         return configs

@@ -97,12 +97,12 @@ class ControllerElection:
             if self.claim is not None:
                 if is_ours and await self._is_epoch_untouched(self.claim):
                     return
-                # Somebody removed our znode, which is how a person asks for another controller, or wrote to the epoch.
+                # Our znode was removed, which is how a person asks for another controller, or the epoch was written to.
                 self._resign()
             if stat is not None and not is_ours:
                 return
             if is_ours:
-                # From a multi whose answer was lost, or before the epoch was touched. Only a fresh election tells which epoch is ours.
+                # From a multi whose answer was lost, or before the epoch was touched. Only a fresh election shows which epoch is ours.
                 await self._delete_controller()
             await self._claim()
 
@@ -110,7 +110,7 @@ class ControllerElection:
         try:
             data, stat = await self._coordination.get(paths.CONTROLLER_EPOCH)
         except NoNode:
-            # Somebody removed it.
+            # It was removed.
             await self._ensure_epoch()
             return
         epoch = self._epoch_in(data, stat) + 1
@@ -135,13 +135,13 @@ class ControllerElection:
         try:
             epoch = decode_controller_epoch(data)
         except ValueError as error:
-            self._complaints.tell(paths.CONTROLLER_EPOCH, stat.mzxid, error)
+            self._complaints.report(paths.CONTROLLER_EPOCH, stat.mzxid, error)
             return max(stat.version, self._last_epoch)
         self._complaints.forget(paths.CONTROLLER_EPOCH)
         return max(epoch, self._last_epoch)
 
     async def _is_epoch_untouched(self, claim: ControllerClaim) -> bool:
-        """Whether this controller can write; somebody else's hand on the epoch fences it off, and nobody else would be elected."""
+        """Whether this controller can write; a foreign write to the epoch fences it off, and no other broker would be elected."""
         stat = await self._coordination.exists(paths.CONTROLLER_EPOCH, watch=self._on_controller_change)
         return stat is not None and stat.version == claim.epoch_version
 

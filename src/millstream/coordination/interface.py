@@ -91,7 +91,7 @@ class Coordination(Protocol):
         ...
 
     def add_session_listener(self, listener: SessionListener) -> None:
-        """Be told, on the event loop, when the session's state changes."""
+        """Call back, on the event loop, when the session's state changes."""
         ...
 
     async def close(self) -> None:

@@ -1,13 +1,13 @@
-"""Coordination in a real ZooKeeper: the one door to kazoo. Imported only where a cluster is asked for.
+"""Coordination in a real ZooKeeper: the one module that imports kazoo. Loaded only where a cluster is asked for.
 
 kazoo works in threads of its own, Millstream on an event loop. The rules that keep the two apart:
 
 - only kazoo's `*_async` calls are made here, and what links to them does nothing but `call_soon_threadsafe`: a synchronous kazoo call on
   the loop would wait for threads that wait for the loop, and a callback that blocks stops kazoo's only completion thread;
 - while the connection is suspended, calls fail at once with `ConnectionLost` instead of waiting in kazoo's queue for an unknown time;
-- kazoo's threads need the GIL beside a busy loop, so the interpreter is told to switch more often.
+- kazoo's threads need the GIL beside a busy loop, so the interpreter is set to switch more often.
 
-kazoo forgets all watches when the connection drops and tells the watchers "NONE"; the contract of `Coordination` says the same of the
+kazoo forgets all watches when the connection drops and gives the watchers "NONE"; the contract of `Coordination` says the same of the
 session's state, so those calls are dropped here.
 """
 
@@ -67,7 +67,7 @@ class KazooCoordination:
 
     @classmethod
     async def connect(cls, hosts: str, *, session_timeout_ms: int = 18_000, connect_timeout_ms: int = 30_000) -> Self:
-        """Connect to `host:port,host:port/chroot` and create the chroot; `StartupError` when nobody answers in time."""
+        """Connect to `host:port,host:port/chroot` and create the chroot; `StartupError` when no server answers in time."""
         sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_INTERVAL_S))
         coordination = cls(KazooClient(hosts=hosts, timeout=session_timeout_ms / 1000))
         coordination._client.start_async()

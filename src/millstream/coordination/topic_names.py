@@ -1,10 +1,12 @@
-"""Which names a topic may have. Kafka's rules: the name becomes a directory, and part of a metric's name."""
+"""Which names a topic may have, and which are the broker's own. Kafka's rules: a name becomes a directory, and part of a metric's name."""
 
 import re
 from collections.abc import Collection, Iterable
+from typing import Final
 
 from millstream.errors import InvalidTopic
 
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__share_group_state", "__transaction_state"})
 MAX_LENGTH = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -22,7 +24,7 @@ def check_name(name: str) -> None:
 
 
 def check_collision(name: str, existing: Collection[str]) -> None:
-    """Raise InvalidTopic if `name` differs from another topic only by '.' against '_', which metrics cannot tell apart."""
+    """Raise InvalidTopic if `name` differs from another topic only by '.' against '_', which are the same to metrics."""
     for other in _spellings(name, existing):
         if other != name and other in existing:
             raise InvalidTopic(f"topic {name!r} collides with the existing topic {other!r}: '.' and '_' count as the same character")

@@ -69,7 +69,7 @@ class JoinGroup(NamedTuple):
     requires_known_member_id: bool = True
     """From v4 on a member without an id is given one and has to come back with it (KIP-394)."""
     supports_skipping_assignment: bool = True
-    """From v9 on a leader that comes back is told that nothing has to be assigned (KIP-814)."""
+    """From v9 on a leader that comes back learns that nothing has to be assigned (KIP-814)."""
 
 
 class SyncGroup(NamedTuple):

@@ -1,4 +1,4 @@
-"""What every kind of group offers to the coordinator, which keeps them by id and knows nothing else about them.
+"""What every kind of group offers to its shard, which keeps them by id.
 
 A group is a pure machine. It is changed by commands, by time (`tick`), by topics that change, and, while the log is replayed, by records;
 what it decides comes back as an `Outcome`. `check_...` raises the `KafkaError` that the client gets and returns None when all is well.
@@ -7,14 +7,10 @@ Deadlines: `next_deadline_ms` may be earlier than anything really due (a heartbe
 the earliest one each time), but never later. A `tick` that finds nothing due returns an empty outcome and computes the bound anew.
 """
 
-from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from millstream.groups.commands import CommitOffsets, ConsumerHeartbeat, Heartbeat, JoinGroup, LeaveGroup, SyncGroup
-from millstream.groups.consumer.member import MigratedMember
-from millstream.groups.consumer.records import ConsumerKey, ConsumerValue
-from millstream.groups.outcome import Fields, GroupRecord, Outcome, Waiter
-from millstream.groups.topic_image import TopicImage
+from millstream.coordinator_shard import CoordinatorRecord, Fields, Outcome, Waiter
+from millstream.groups.commands import CommitOffsets, Heartbeat, JoinGroup, LeaveGroup, SyncGroup
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
@@ -44,6 +40,18 @@ class Group(Protocol):
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether a member reads the topic: its offsets then neither expire nor may be deleted."""
 
+    def join(self, command: JoinGroup, waiter: Waiter, *, now_ms: int) -> Outcome:
+        """Let a member of the classic protocol join."""
+
+    def sync(self, command: SyncGroup, waiter: Waiter, *, now_ms: int) -> Outcome:
+        """Give a member of the classic protocol its assignment."""
+
+    def heartbeat(self, command: Heartbeat, *, now_ms: int) -> Fields:
+        """A member of the classic protocol lives."""
+
+    def leave(self, command: LeaveGroup, waiter: Waiter, *, now_ms: int) -> Outcome:
+        """Remove members, as those of the classic protocol and tools do."""
+
     def check_commit(self, command: CommitOffsets, *, now_ms: int) -> None:
         """Refuse commits of whoever may not commit; where a commit is also a sign of life, take it as one."""
 
@@ -59,7 +67,7 @@ class Group(Protocol):
     def expiry_base_ms(self, commit_timestamp_ms: int) -> int | None:
         """From when on the retention of an offset counts that was committed then; None while offsets of this group do not expire."""
 
-    def tombstones(self) -> list[GroupRecord]:
+    def tombstones(self) -> list[CoordinatorRecord]:
         """Records that delete everything durable of the group except its offsets."""
 
     def describe(self) -> Fields:
@@ -76,45 +84,3 @@ class Group(Protocol):
 
     def next_deadline_ms(self) -> int | None:
         """When to tick next, or earlier; None if nothing can become due."""
-
-
-class ConsumerMachine(Group, Protocol):
-    """What the coordinator needs of a KIP-848 group in addition."""
-
-    def topics_changed(self, image: TopicImage, *, now_ms: int, changed: Collection[str] | None = None) -> Outcome:
-        """Topics were created or deleted or got partitions: at most those in `changed`, where it is known.
-
-        Also called once, right after a group was made or loaded.
-        """
-
-    def handle(self, command: ConsumerHeartbeat, waiter: Waiter, *, now_ms: int) -> Outcome:
-        """Decide a heartbeat; errors are answers, nothing is raised."""
-
-    def take_over(self, members: Sequence[MigratedMember], *, epoch: int, is_rebalancing: bool, now_ms: int) -> Outcome:
-        """Become what a classic group was; called once, before everything else."""
-
-    @property
-    def successor(self) -> Group | None:
-        """The classic group that it has become."""
-
-    def join(self, command: JoinGroup, waiter: Waiter, *, now_ms: int) -> Outcome:
-        """Let a member of the classic protocol join."""
-
-    def sync(self, command: SyncGroup, waiter: Waiter, *, now_ms: int) -> Outcome:
-        """Give a member of the classic protocol its assignment."""
-
-    def heartbeat(self, command: Heartbeat, *, now_ms: int) -> Fields:
-        """A member of the classic protocol lives."""
-
-    def leave(self, command: LeaveGroup, waiter: Waiter, *, now_ms: int) -> Outcome:
-        """Remove members, as those of the classic protocol and tools do."""
-
-    def apply(self, key: ConsumerKey, value: ConsumerValue | None) -> None:
-        """Replay a record; None is a tombstone."""
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether its metadata record has been deleted, so that replay forgets the group."""
-
-    def describe_consumer(self) -> Fields:
-        """The group as ConsumerGroupDescribe shows it, without `group_id` and error fields."""

@@ -8,6 +8,7 @@ groups, and 4, which newer versions no longer write); they are skipped when the 
 import struct
 from typing import Final
 
+from millstream.coordinator_shard import CoordinatorRecord
 from millstream.errors import MalformedFrame
 from millstream.groups.classic.records import (
     GROUP_METADATA_KEY_TYPE,
@@ -23,13 +24,12 @@ from millstream.groups.consumer.records import (
     decode_consumer_value,
 )
 from millstream.groups.offsets.records import OFFSET_KEY_TYPES, CommittedOffset, OffsetKey, decode_offset_key, decode_offset_value
-from millstream.groups.outcome import GroupRecord
 
 CONSUMER_KEY_TYPES: Final = frozenset(ConsumerRecordType)
 _KEY_TYPE: Final = struct.Struct(">h")
 
 Decoded = tuple[OffsetKey, CommittedOffset | None] | tuple[str, GroupMetadata | None] | tuple[ConsumerKey, ConsumerValue | None] | None
-"""Key and value; the key of a classic group is its id. None if nobody here knows this kind of record."""
+"""Key and value; the key of a classic group is its id. None if this kind of record is not known here."""
 
 
 def key_type(key: bytes) -> int:
@@ -40,7 +40,7 @@ def key_type(key: bytes) -> int:
     return kind
 
 
-def decode_record(record: GroupRecord) -> Decoded:
+def decode_record(record: CoordinatorRecord) -> Decoded:
     """Key and value of a record."""
     key, value = record
     kind = key_type(key)

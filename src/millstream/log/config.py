@@ -4,6 +4,7 @@ A `LogConfig` is a value: a changed option is a new `LogConfig`, handed to `Log.
 `_` for `.`; `check_records` is Millstream's own. Whether a value is allowed is decided where options are parsed, not here.
 """
 
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
@@ -71,6 +72,16 @@ class LogConfig:
     def is_compression_quick(self) -> bool:
         """Whether the broker compresses at Kafka's default level; others may take thirty times as long."""
         return self.compression_level == _DEFAULT_LEVELS.get(self.compression_type)
+
+    @property
+    def max_segment_ms(self) -> int:
+        """How long the active segment is written to. It is not compacted: no record may wait in it for longer than for compaction."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
+
+    def random_segment_jitter(self) -> int:
+        """By how much sooner one segment ends, so that those of many logs do not all end at once."""
+        jitter = min(self.segment_jitter_ms, self.max_segment_ms)
+        return random.randrange(jitter) if jitter > 0 else 0
 
     @property
     def is_compacted(self) -> bool:

@@ -1,13 +1,13 @@
 """One fsync that covers every append before it: group commit, in three steps.
 
-    Log.begin_flush()          on the loop: takes down what has to be synced and how far the log has come
+    Log.begin_flush()          on the loop: collects what has to be synced and notes how far the log has come
     Flush.run()                in a thread: syncs; it touches nothing but what it was given
     Log.complete_flush(flush)  on the loop: everything below `end_offset` is durable
 
 The order inside `run` is what recovery relies on: when the recovery point has passed a batch, then the batch, the indexes of sealed
 segments, the leader epochs up to it and the directory entries of all these files are on the disk. A failed sync is never tried again
 (Linux may have marked the pages clean): the caller reports it with `Log.fail_flush`, and the directory goes offline. For want of
-descriptors it stays online, and the next flush syncs all that this one had taken down.
+descriptors it stays online, and the next flush syncs all that this one had collected.
 """
 
 from collections.abc import Sequence
@@ -16,31 +16,6 @@ from pathlib import Path
 from threading import Lock
 
 from millstream.files import FileHandle, Files
-
-
-class Unsynced:
-    """Small files and directories that were changed since the last flush."""
-
-    __slots__ = ("directories", "paths")
-
-    def __init__(self) -> None:
-        self.directories: set[Path] = set()
-        self.paths: set[Path] = set()
-
-    def note(self, path: Path, *directories: Path) -> None:
-        """A file was written, and entries of these directories are new."""
-        self.paths.add(path)
-        self.directories.update(directories)
-
-    def open_paths(self, files: Files) -> list[FileHandle]:
-        """The files to sync, opened; some may be gone again. If that fails, nothing is forgotten."""
-        return [files.open(path) for path in sorted(self.paths) if files.exists(path)]
-
-    def take(self) -> tuple[list[Path], list[Path]]:
-        """The files, and the directories from the inside out: from now on somebody else takes care of them."""
-        paths, self.paths = self.paths, set()
-        directories, self.directories = self.directories, set()
-        return list(paths), sorted(directories, reverse=True)
 
 
 @dataclass(slots=True)

@@ -11,11 +11,13 @@ Invariants:
   fails after it got its place is cut off again and takes the directory offline. Nothing that was staged outlives the call that staged it;
 - producers, epochs and indexes say nothing of batches that are not in the log.
 
-Not here: who leads, what is committed (the high watermark is the caller's), waiting, compaction (`compacted_log`),
-transactions. For the last, the first offset of the oldest open transaction will hold back `last_stable_offset`, and `.txnindex` files will
-stand beside the segments.
+It is made of its files (`local_log`: `segments` and what stands beside them), `producer_state` and `leader_epochs`, and keeps them in step.
+Not here: who leads, what is committed (the high watermark is the caller's), waiting, compaction (`compaction.cleaning` works on a log from
+outside), transactions. For the last, the first offset of the oldest open transaction will hold back `last_stable_offset`, and `.txnindex`
+files will stand beside the segments.
 """
 
+import uuid
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -23,23 +25,23 @@ from typing import NamedTuple
 
 from millstream.buffer import Buffer
 from millstream.errors import OffsetOutOfRange, StorageError
-from millstream.log.compacted_log import CompactedLog
-from millstream.log.directories.checkpoints import TopicPartition
+from millstream.log.config import LogConfig
 from millstream.log.directories.directory import LogDirectory
-from millstream.log.directories.loading import LoadOrder
-from millstream.log.kept_log import NO_TIME
+from millstream.log.flush import Flush
 from millstream.log.leader_epochs import EpochEnd
+from millstream.log.loading import LoadOrder, load_log
 from millstream.log.records import record_check
-from millstream.log.records.batch_check import check_batch, check_own_batch
-from millstream.log.records.follower_batches import split_batches
+from millstream.log.records.batch_check import check_batch, check_leader_batches, check_own_batch
 from millstream.log.records.record_check import CheckedBatch, RecordCheck
 from millstream.log.records.timestamp_search import LargestTimestampSearch, OffsetSearch, TimestampSearch
 from millstream.log.region import FileRegion, find_region, find_stretch
 from millstream.log.segment import MAX_RELATIVE_OFFSET
+from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import STAMPED_SIZE, BatchHeader, read_header, stamp, with_log_append_time
 
 MAX_STAGED = 1000
 """Buffers that one call writes, two per batch; Linux takes 1024."""
+NO_TIME = -1
 
 
 class AppendResult(NamedTuple):
@@ -52,20 +54,78 @@ class AppendResult(NamedTuple):
     is_duplicate: bool
 
 
-class Log(CompactedLog):
+class Log:
     """The log of one partition. Opened by `LogManager`."""
 
     def __init__(self, directory: LogDirectory, topic_partition: TopicPartition, path: Path, order: LoadOrder) -> None:
-        super().__init__(directory, topic_partition, path, order)
+        loaded = load_log(directory, path, order)
+        self.topic_partition = topic_partition
+        self.topic, self.partition = topic_partition
+        self.topic_id: uuid.UUID | None = None
+        self.path = path
+        self.directory = directory
+        self.log_start_offset = loaded.log_start_offset
+        self.log_end_offset = loaded.log_end_offset
+        self.segments = loaded.local.segments
+        self.producers = loaded.producers
+        self.epochs = loaded.local.epochs
+        self.is_closed = False
+        self.truncation_count = 0
+        """Whoever works on a copy of the segments sees by it whether they are still the same."""
+        self.local = loaded.local
+        self._active = self.segments.active
         self._staged: list[Buffer] = []
         self._append_from = (0, 0)
         """Log end offset and position in the active segment before what is being appended."""
+        self.update_config(order.config)
+
+    # -- what it is now
+
+    @property
+    def durable_end(self) -> int:
+        """Everything below is on the disk."""
+        return self.local.durable_end
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of batches on disk."""
+        return self.segments.size_bytes
+
+    @property
+    def segment_base_offsets(self) -> list[int]:
+        """Where the segments start, oldest first."""
+        return [segment.base_offset for segment in self.segments]
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """The end of what a reader of committed transactions may see: without transactions, the high watermark."""
+        return high_watermark
+
+    def update_config(self, config: LogConfig) -> None:
+        """Use other options from now on."""
+        self.config = config
+        self.looks_into_records = record_check.is_needed(config)
+        """Whether an append costs time per record."""
+        self.takes_runs = not (self.looks_into_records or self.is_closed)
+        """Whether several batches may be handed over at once: it is in use, and each takes next to no time."""
+        self._is_rewriting = config.is_log_append_time or self.looks_into_records
+        self._is_only_checking = not config.is_log_append_time and config.compression_type == "producer"
+        self._active.update_config(config)
+
+    def write_topic_id(self, topic_id: uuid.UUID) -> None:
+        """Note in a new directory which topic it belongs to."""
+        self.topic_id = topic_id
+        self.local.write_topic_id(topic_id)
+
+    def check_usable(self) -> None:
+        """Raise if the log is closed or its directory is offline."""
+        if self.is_closed or self.directory.offline is not None:
+            raise self._unusable()
 
     # -- appending
 
-    def begin_record_check(self, batch: Buffer, *, now_ms: int, produce_version: int) -> RecordCheck | None:
+    def begin_record_check(self, batch: Buffer, *, now_ms: int) -> RecordCheck | None:
         """Begin to look into a batch, for those who have no time to do it at once; None if it need not be looked into."""
-        header = check_batch(batch, self.config, now_ms=now_ms, produce_version=produce_version)
+        header = check_batch(batch, self.config, now_ms=now_ms)
         check = RecordCheck(batch, header, config=self.config, now_ms=now_ms)
         return check if check.is_needed else None
 
@@ -75,7 +135,6 @@ class Log(CompactedLog):
         *,
         leader_epoch: int,
         now_ms: int,
-        produce_version: int = 13,
         is_own: bool = False,
         checked: CheckedBatch | None = None,
     ) -> AppendResult:
@@ -84,9 +143,7 @@ class Log(CompactedLog):
         `checked` is what came out of `begin_record_check`; it counts if the options are still the same.
         """
         try:
-            result = self._stage(
-                batch, leader_epoch=leader_epoch, now_ms=now_ms, produce_version=produce_version, is_own=is_own, checked=checked
-            )
+            result = self._stage(batch, leader_epoch=leader_epoch, now_ms=now_ms, is_own=is_own, checked=checked)
             self._write_staged()
         except BaseException as error:
             if self._staged:
@@ -94,25 +151,23 @@ class Log(CompactedLog):
             raise
         return result
 
-    def append_run_as_leader(
-        self, batches: Iterable[Buffer], *, leader_epoch: int, now_ms: int, produce_version: int = 13
-    ) -> list[AppendResult | Exception]:
+    def append_run_as_leader(self, batches: Iterable[Buffer], *, leader_epoch: int, now_ms: int) -> list[AppendResult | Exception]:
         """Check batches one by one and write those that are right by one call; per batch its place, or what is wrong with it."""
         results: list[AppendResult | Exception] = []
         try:
             for batch in batches:
                 try:
-                    results.append(self._stage(batch, leader_epoch=leader_epoch, now_ms=now_ms, produce_version=produce_version))
+                    results.append(self._stage(batch, leader_epoch=leader_epoch, now_ms=now_ms))
                 except Exception as error:  # noqa: BLE001 -- handed on: what one batch brings up is no harm to those before and behind it
                     results.append(error)
-            with suppress(StorageError):
-                self._write_staged()
+            self._write_staged()
         except BaseException as error:
             if self._staged:
                 raise self._give_up(error) from error
-            raise
+            if not isinstance(error, StorageError):
+                raise
         if self.directory.offline is not None:
-            # Some of the run may be in the file, but nobody can say so for sure: none of it is acknowledged.
+            # Some of the run may be in the file, but which of it is not known: none is acknowledged.
             return [self._unusable()] * len(results)
         return results
 
@@ -122,19 +177,15 @@ class Log(CompactedLog):
         *,
         leader_epoch: int,
         now_ms: int,
-        produce_version: int,
         is_own: bool = False,
         checked: CheckedBatch | None = None,
     ) -> AppendResult:
         """Check a batch and give it its place; `_write_staged` has to follow before anything else is done with the log."""
-        if self._is_closed or self.directory.offline is not None:
+        if self.is_closed or self.directory.offline is not None:
             raise self._unusable()
-        if is_own:
-            header = check_own_batch(batch, self.config)
-        else:
-            header = check_batch(batch, self.config, now_ms=now_ms, produce_version=produce_version)
+        header = check_own_batch(batch, self.config) if is_own else check_batch(batch, self.config, now_ms=now_ms)
         if header.producer_id >= 0:
-            written = self._producers.check(header)
+            written = self.producers.check(header)
             if written is not None:
                 time_ms = written.timestamp if self.config.is_log_append_time else NO_TIME
                 return AppendResult(written.base_offset, written.last_offset, time_ms, self.log_start_offset, True)
@@ -153,10 +204,10 @@ class Log(CompactedLog):
             staged += (stamp(header, base_offset=base_offset, leader_epoch=leader_epoch), memoryview(batch)[STAMPED_SIZE:])
             self._active.extend(size, last_offset=last_offset, max_timestamp=max_timestamp)
             self.log_end_offset = last_offset + 1
-            if leader_epoch != self._epochs.latest:
-                self._epochs.assign(leader_epoch, base_offset)
+            if leader_epoch != self.epochs.latest:
+                self.epochs.assign(leader_epoch, base_offset)
             if header.producer_id >= 0:
-                self._producers.record(header, base_offset=base_offset)
+                self.producers.learn(header, batch, base_offset=base_offset)
             return AppendResult(base_offset, last_offset, append_time_ms, self.log_start_offset, False)
         except BaseException as error:
             raise self._give_up(error) from error
@@ -193,8 +244,8 @@ class Log(CompactedLog):
 
     def append_as_follower(self, batches: Buffer, *, now_ms: int) -> int:
         """Write what the leader sent, offsets and epochs as they are; the new log end offset."""
-        self._check_usable()
-        headers = split_batches(batches, log_end_offset=self.log_end_offset)
+        self.check_usable()
+        headers = check_leader_batches(batches, log_end_offset=self.log_end_offset)
         view, position = memoryview(batches), 0
         for header in headers:
             size = header.size_bytes
@@ -203,13 +254,14 @@ class Log(CompactedLog):
                 self.roll_to(header.base_offset, now_ms=now_ms)
             self._begin_append()
             try:
-                self._active.write([view[position : position + size]], self._active.size_bytes)
+                batch = view[position : position + size]
+                self._active.write([batch], self._active.size_bytes)
                 self._active.extend(size, last_offset=header.last_offset, max_timestamp=header.max_timestamp)
                 self.log_end_offset = header.next_offset
-                if header.leader_epoch > self._epochs.latest:
-                    self._epochs.assign(header.leader_epoch, header.base_offset)
-                if header.producer_id >= 0 and not header.is_control:
-                    self._producers.record(header, base_offset=header.base_offset)
+                if header.leader_epoch > self.epochs.latest:
+                    self.epochs.assign(header.leader_epoch, header.base_offset)
+                if header.producer_id >= 0:
+                    self.producers.learn(header, batch, base_offset=header.base_offset)
             except BaseException as error:
                 raise self._give_up(error) from error
             position += size
@@ -221,13 +273,13 @@ class Log(CompactedLog):
         """The piece of a segment from the batch that holds `offset` on, below `limit_offset`; None when there is nothing yet."""
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRange(f"offset {offset} is not between {self.log_start_offset} and {self.log_end_offset}")
-        if self._is_closed or self.directory.offline is not None:
+        if self.is_closed or self.directory.offline is not None:
             raise self._unusable()
         if offset >= limit_offset:
             return None
         try:
             return find_region(
-                self._segments,
+                self.segments,
                 offset,
                 max_bytes=max_bytes,
                 limit_offset=limit_offset,
@@ -239,9 +291,9 @@ class Log(CompactedLog):
 
     def readable_bytes(self, offset: int, *, limit_offset: int) -> int | None:
         """How much a reader at `offset` could get at once if nothing else limited it; None if waiting will not make that more."""
-        self._check_usable()
+        self.check_usable()
         with self.directory.guarded("reading a log"):
-            stretch = find_stretch(self._segments, offset, limit_offset=limit_offset, log_end_offset=self.log_end_offset)
+            stretch = find_stretch(self.segments, offset, limit_offset=limit_offset, log_end_offset=self.log_end_offset)
         if stretch is None:
             return 0
         _, position, end, is_final = stretch
@@ -257,19 +309,144 @@ class Log(CompactedLog):
 
     def advance_search(self, search: OffsetSearch, units: int) -> int:
         """Let a search go on for so many units of work; how many are left."""
-        self._check_usable()
+        self.check_usable()
         with self.directory.guarded("reading a log"):
-            return search.advance(self._segments, units)
+            return search.advance(self.segments, units)
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
         """The largest epoch not above the one asked for, and where it ended (KIP-279)."""
-        return self._epochs.end_of(epoch, log_end_offset=self.log_end_offset)
+        return self.epochs.end_of(epoch, log_end_offset=self.log_end_offset)
 
     def epoch_of(self, offset: int) -> int:
         """The leader epoch in which the record was written; -1 when it is not known."""
-        return self._epochs.epoch_of(offset)
+        return self.epochs.epoch_of(offset)
+
+    # -- rolling
+
+    def assign_leader_epoch(self, epoch: int) -> None:
+        """This broker leads from the end of the log on."""
+        self.check_usable()
+        if epoch > self.epochs.latest:
+            self.epochs.assign(epoch, self.log_end_offset)
+
+    def roll(self, *, now_ms: int) -> None:
+        """Seal the active segment and start a new one at the end of the log; nothing happens if it is empty."""
+        self.check_usable()
+        if self._active.size_bytes:
+            with self.directory.changing("rolling a log"):
+                self._active = self.local.roll(self.log_end_offset, self.producers, config=self.config, now_ms=now_ms)
+
+    def roll_to(self, offset: int, *, now_ms: int) -> None:
+        """Start a segment at `offset`, beyond the end of the log: what a leader sent lies too far from the base of the active one."""
+        self.roll(now_ms=now_ms)
+        with self.directory.changing("rolling a log"):
+            self._active = self.local.start_anew_at(offset, config=self.config, now_ms=now_ms)
+        self.log_start_offset = max(self.log_start_offset, self.segments.first.base_offset)
+
+    # -- making it durable
+
+    @property
+    def is_flush_required(self) -> bool:
+        """Whether `flush.messages` wants a sync before anything above `durable_end` is acknowledged."""
+        return self.log_end_offset - self.local.durable_end >= self.config.flush_messages
+
+    def is_flush_due(self, now_ms: int) -> bool:
+        """Whether it is time to sync, whoever waits for it."""
+        return self.local.is_flush_due(self.log_end_offset, self.config, now_ms=now_ms)
+
+    def begin_flush(self) -> Flush | None:
+        """What has to be synced so that everything written by now is durable; None if nothing is, or a flush is under way."""
+        return None if self.is_closed or self.directory.offline is not None else self.local.begin_flush(self.log_end_offset)
+
+    def flush_recovered(self) -> None:
+        """Where acknowledged means on disk, sync what recovery found before a client sees it, or sees that it is gone."""
+        if self.is_flush_required and self.begin_flush() is not None:
+            self.local.finish_flush()
+
+    def complete_flush(self, flush: Flush, *, now_ms: int) -> None:
+        """The flush has run: everything below its end is durable."""
+        self.local.complete_flush(flush, now_ms=now_ms)
+
+    def fail_flush(self, flush: Flush, error: OSError) -> None:
+        """The flush failed: the directory goes offline."""
+        self.local.fail_flush(flush, error)
+
+    def begin_close(self) -> Flush | None:
+        """Complete the indexes and leave a producer snapshot; what has to be synced then, None if nothing has changed.
+
+        `Flush.run` may be called in a thread, so that many logs are synced at once; then comes `abandon`. A flush under way is waited for.
+        """
+        is_unusable = self.is_closed or self.directory.offline is not None
+        return None if is_unusable else self.local.begin_close(self.log_end_offset, self.producers)
+
+    def close(self) -> None:
+        """Make everything durable and let go of the files; a log that did not change is left as it is."""
+        flush = self.begin_close()
+        if flush is not None:
+            with self.directory.guarded("closing a log"):
+                flush.run()
+        self.abandon(is_durable=self.directory.offline is None)
+
+    def abandon(self, *, is_durable: bool = False) -> None:
+        """Let go of the files as they are; the log can no longer be used."""
+        self.is_closed = True
+        self.takes_runs = False
+        self.local.abandon()
+        if is_durable:
+            self.local.durable_end = self.log_end_offset
+
+    # -- making it shorter
+
+    def delete_records_before(self, offset: int) -> int:
+        """Move the start of the log up to `offset`; the new start. Segments before it go when retention is applied."""
+        self.check_usable()
+        if offset > self.log_end_offset or offset < 0:
+            raise OffsetOutOfRange(f"records before {offset} cannot be deleted: the log ends at {self.log_end_offset}")
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.epochs.truncate_from_start(offset)
+        return self.log_start_offset
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop everything from `offset` on; a batch that holds it goes as a whole, and the log ends before it."""
+        self.check_usable()
+        if offset >= self.log_end_offset:
+            return
+        if offset < self.segments.first.base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return
+        self._forget_before_truncation(offset)
+        with self.directory.guarded("truncating a log"):
+            end = self.local.truncate_to(offset, config=self.config)
+            self._active = self.segments.active
+            self.log_end_offset = end
+            self.log_start_offset = min(self.log_start_offset, end)
+            self.epochs.truncate_from_end(end)
+            self.producers = self.local.snapshots.load(self.segments, end=end)
+
+    def truncate_fully_and_start_at(self, offset: int, *, now_ms: int = NO_TIME) -> None:
+        """Drop everything and go on at `offset`."""
+        self.check_usable()
+        self._forget_before_truncation(min(offset, self.segments.first.base_offset))
+        with self.directory.guarded("truncating a log"):
+            self.local.truncate_fully_and_start_at(offset, config=self.config, now_ms=now_ms)
+        self._active = self.segments.active
+        self.log_start_offset = self.log_end_offset = offset
+        self.epochs.clear()
+        self.producers.clear()
+
+    def delete_oldest(self, count: int) -> list[Path]:
+        """Drop the oldest segments, if what is left of the log is on the disk; the renamed files, to be unlinked later."""
+        marked = self.local.delete_oldest(count)
+        if marked:
+            self.log_start_offset = max(self.log_start_offset, self.segments.first.base_offset)
+            self.epochs.truncate_from_start(self.log_start_offset)
+        return marked
 
     # -- inside
+
+    def _unusable(self) -> StorageError:
+        return StorageError(self.directory.offline or f"the log of {self.topic_partition} is closed")
 
     def _rewritten(
         self, batch: Buffer, header: BatchHeader, *, now_ms: int, checked: CheckedBatch | None
@@ -285,17 +462,18 @@ class Log(CompactedLog):
 
     def _make_room(self, size: int, *, last_offset: int, timestamp: int, now_ms: int) -> None:
         """Roll if the next batch does not belong into the active segment any more."""
-        segment = self._active
-        used = segment.size_bytes
-        if not used:
-            return
-        if (
-            used + size > self.config.segment_bytes
-            or segment.is_index_full
-            or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET
-            or self._age_of_active(now_ms, timestamp) > self._roll_after_ms
-        ):
+        try:
+            is_full = self._active.should_roll(size, last_offset=last_offset, timestamp=timestamp, now_ms=now_ms)
+        except OSError as error:
+            raise self.directory.fail("reading a log", error) from error
+        if is_full:
             self._write_staged()
             self.roll(now_ms=now_ms)
         elif len(self._staged) >= MAX_STAGED:
             self._write_staged()
+
+    def _forget_before_truncation(self, offset: int) -> None:
+        """Before anything is cut: no checkpoint and no compaction may speak of what was there any more."""
+        self.truncation_count += 1
+        self.directory.lower_recovery_point(self.topic_partition, offset)
+        self.directory.lower_cleaned_offset(self.topic_partition, offset)

@@ -1,17 +1,21 @@
-"""The snapshot files of one log: at the start of each segment that was rolled to, and one at the end of a log that was closed.
+"""The snapshot files of one log, `<offset>.snapshot`: the producers as they were when the log ended at that offset.
 
-Those at segment starts stay as long as their segment, so that after a crash producers can be learned from there on. One inside a segment is
-only good until the next one is written.
+There is one at the start of each segment that was rolled to, and one at the end of a log that was closed. Those at segment starts stay as
+long as their segment, so that after a crash producers can be learned from there on. One inside a segment is only good until the next one
+is written. They need no sync of their own to be safe: a damaged one fails its CRC and an older one is taken instead.
 """
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
 from millstream.files import Files
-from millstream.log.producer_snapshot import load_latest, snapshot_path, write_snapshot
 from millstream.log.producer_state import ProducerState
 from millstream.log.recovery import replay_producers
 from millstream.log.segments import Segments
+
+SUFFIX = ".snapshot"
+_logger = logging.getLogger(__name__)
 
 
 class ProducerSnapshots:
@@ -29,18 +33,34 @@ class ProducerSnapshots:
         """Write the producers down as of `offset`, the end of the log."""
         bases = {segment.base_offset for segment in segments}
         self._remove([stray for stray in self.offsets if stray not in bases])
-        self._unsynced.append(write_snapshot(self._files, self.directory, offset, producers=producers))
+        path, content = self._path(offset), producers.render()
+        handle = self._files.open(path, create=True)
+        self._files.write_all(handle, [content], 0)
+        self._files.truncate(handle, len(content))
+        self._unsynced.append(path)
         if offset not in self.offsets:
             self.offsets.append(offset)
 
     def load(self, segments: Segments, *, end: int) -> ProducerState:
         """The producers of a log that ends at `end`: the newest snapshot, and what was written after it."""
-        found = load_latest(self._files, self.directory, self.offsets, at_most=end)
-        start, producers = found or (segments.first.base_offset, ProducerState())
+        start, producers = self.load_latest(at_most=end) or (segments.first.base_offset, ProducerState())
         if start < end:
             for segment in segments.from_offset(start):
                 replay_producers(self._files, segment, producers, from_offset=start, to_offset=end)
         return producers
+
+    def load_latest(self, *, at_most: int) -> tuple[int, ProducerState] | None:
+        """The newest intact snapshot that is not beyond `at_most`, with its offset; damaged ones are removed."""
+        for offset in sorted((offset for offset in self.offsets if offset <= at_most), reverse=True):
+            path = self._path(offset)
+            try:
+                return offset, ProducerState.parse(self._files.read_bytes(path))
+            except FileNotFoundError:
+                continue
+            except ValueError as error:
+                _logger.warning("%s is damaged (%s) and was removed", path, error)
+                self._files.unlink(path)
+        return None
 
     def take_unsynced(self) -> list[Path]:
         """The files written since this was asked last."""
@@ -67,5 +87,8 @@ class ProducerSnapshots:
 
     def _remove(self, offsets: list[int]) -> None:
         for offset in offsets:
-            self._files.unlink(snapshot_path(self.directory, offset))
+            self._files.unlink(self._path(offset))
             self.offsets.remove(offset)
+
+    def _path(self, offset: int) -> Path:
+        return self.directory / f"{offset:020d}{SUFFIX}"

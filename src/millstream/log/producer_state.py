@@ -4,29 +4,53 @@ Per producer id: its epoch and the sequence ranges of its last five batches (a p
 range is among them is a duplicate and is answered with the offset it got the first time. Otherwise its sequence has to follow the last
 one; a new epoch starts at 0; a producer the log does not know may start anywhere, because its older records may have been deleted.
 
-At most `MAX_PRODUCERS` are remembered per log: anybody can write under any number of ids, and each costs memory until it expires. Those who
-wrote longest ago are forgotten first; if one comes back, it may start anywhere, like any producer that is not known.
+`learn` is the one definition of what a batch in the log says of its producer; a leader and a follower call it for what they append,
+recovery and replay for what they find. A transactional batch opens a transaction, a marker of the coordinator's (a control batch with one
+record: commit or abort) ends it. A marker has no sequence, and its epoch counts: it may be the one that fences the producer (KIP-890).
+The oldest `transaction_first_offset` will hold back `Log.last_stable_offset`.
 
-All of it can be rebuilt from the batch headers; snapshots (`producer_snapshot`) only make that short. Transactions will find their place in
-`ProducerEntry`: the coordinator's epoch and the first offset of the open transaction are kept and stored already, as in Kafka's files.
+At most `MAX_PRODUCERS` are remembered per log: a client can write under any number of ids, and each costs memory until it expires. The ones
+that wrote longest ago are forgotten first; if one comes back, it may start anywhere, like any producer that is not known.
+
+All of it can be rebuilt from the batches; snapshots (`producer_snapshots`) only make that short. Their content, as Kafka's:
+
+    2  version, 1
+    4  CRC-32C of everything from byte 6 on
+    4  number of producers
+   46  per producer: 8 id, 2 epoch, 4 last sequence, 8 last offset, 4 offset delta of the last batch, 8 timestamp,
+       4 coordinator epoch, 8 first offset of the open transaction or -1
+
+Only the last batch of a producer is stored, as in Kafka: after a restart an older one of the five counts as out of turn.
 """
 
 from collections.abc import Iterator
 from heapq import nsmallest
 from operator import attrgetter
-from typing import NamedTuple
+from struct import Struct
+from typing import NamedTuple, Self
 
-from millstream.errors import InvalidProducerEpoch, OutOfOrderSequenceNumber
-from millstream.wire.batch import BatchHeader
+from millstream.buffer import Buffer
+from millstream.errors import InvalidProducerEpoch, KafkaError, OutOfOrderSequenceNumber
+from millstream.wire.batch import CONTROL, TRANSACTIONAL, BatchHeader
+from millstream.wire.crc32c import crc32c
+from millstream.wire.records import decode_records
 
 REMEMBERED_BATCHES = 5
 MAX_PRODUCERS = 10_000
 FORGOTTEN_AT_ONCE = 1_000
 """Finding the oldest means to look at all of them."""
 MAX_SEQUENCE = 2**31 - 1
+SNAPSHOT_VERSION = 1
 
-
+_SNAPSHOT_HEAD = Struct(">hI")
+_SNAPSHOT_COUNT = Struct(">i")
+_SNAPSHOT_ENTRY = Struct(">qhiqiqiq")
+_IN_TRANSACTION = CONTROL | TRANSACTIONAL
+_MARKER_VALUE = Struct(">hi")
+"""Version and coordinator epoch: the value of the record in a transaction marker."""
 _last_offset = attrgetter("last_offset")
+_make = tuple.__new__
+"""As in `wire.batch`: a named tuple without a call of Python's, for every batch."""
 
 
 class WrittenBatch(NamedTuple):
@@ -68,8 +92,8 @@ class ProducerState:
 
     __slots__ = ("_entries",)
 
-    def __init__(self) -> None:
-        self._entries: dict[int, ProducerEntry] = {}
+    def __init__(self, entries: dict[int, ProducerEntry] | None = None) -> None:
+        self._entries: dict[int, ProducerEntry] = entries or {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -82,7 +106,10 @@ class ProducerState:
         return self._entries.get(producer_id)
 
     def check(self, header: BatchHeader) -> WrittenBatch | None:
-        """None if the batch may be written; the batch as it was written if it is a duplicate; raises if it is out of turn."""
+        """None if the batch may be written; the batch as it was written if it is a duplicate; raises if it is out of turn.
+
+        A marker has no turn, only an epoch.
+        """
         entry = self._entries.get(header.producer_id)
         if entry is None:
             return None
@@ -91,14 +118,14 @@ class ProducerState:
                 raise InvalidProducerEpoch(
                     f"producer {header.producer_id} sent epoch {header.producer_epoch}, the log has seen epoch {entry.epoch}"
                 )
-            if header.base_sequence != 0:
+            if header.base_sequence != 0 and not header.is_control:
                 raise OutOfOrderSequenceNumber(
                     f"producer {header.producer_id} starts epoch {header.producer_epoch} with sequence {header.base_sequence} instead of 0"
                 )
             return None
         base_sequence = header.base_sequence
         expected = (entry.last_sequence + 1) & MAX_SEQUENCE
-        if base_sequence == expected:
+        if base_sequence == expected or header.is_control:
             return None
         for batch in entry.batches:
             if batch.base_sequence == base_sequence and batch.last_sequence == header.last_sequence:
@@ -107,8 +134,11 @@ class ProducerState:
             f"producer {header.producer_id} sent sequence {base_sequence} where {expected} had to follow (epoch {entry.epoch})"
         )
 
-    def record(self, header: BatchHeader, *, base_offset: int) -> None:
-        """Take note of a batch that was written at `base_offset`."""
+    def learn(self, header: BatchHeader, batch: Buffer, *, base_offset: int) -> None:
+        """Take note of a batch of a producer, data or marker, that stands in the log at `base_offset`."""
+        in_transaction = header.attributes & _IN_TRANSACTION
+        if in_transaction and not header.record_count and header.is_control:
+            return  # A marker that compaction emptied: its transaction is gone from the log.
         entry = self._entries.get(header.producer_id)
         if entry is None:
             if len(self._entries) >= MAX_PRODUCERS:
@@ -117,19 +147,19 @@ class ProducerState:
         elif entry.epoch != header.producer_epoch:
             entry.epoch = header.producer_epoch
             entry.batches = []
+        entry.last_timestamp = header.max_timestamp
+        if in_transaction:
+            if header.is_control:
+                entry.transaction_first_offset = -1
+                entry.coordinator_epoch = _coordinator_epoch(batch, default=entry.coordinator_epoch)
+                return
+            if entry.transaction_first_offset < 0:
+                entry.transaction_first_offset = base_offset
         batches = entry.batches
-        batches.append(
-            WrittenBatch(
-                header.base_sequence, header.last_sequence, base_offset, base_offset + header.last_offset_delta, header.max_timestamp
-            )
-        )
+        first, delta = header.base_sequence, header.last_offset_delta
+        batches.append(_make(WrittenBatch, (first, (first + delta) & MAX_SEQUENCE, base_offset, base_offset + delta, header.max_timestamp)))
         if len(batches) > REMEMBERED_BATCHES:
             del batches[0]
-        entry.last_timestamp = header.max_timestamp
-
-    def restore(self, entry: ProducerEntry) -> None:
-        """Put back what a snapshot remembered."""
-        self._entries[entry.producer_id] = entry
 
     def expire(self, *, older_than_ms: int) -> int:
         """Forget the producers whose last batch is older and who have no transaction open; how many that were."""
@@ -149,5 +179,57 @@ class ProducerState:
             del self._entries[entry.producer_id]
 
     def clear(self) -> None:
-        """Forget everybody."""
+        """Forget all producers."""
         self._entries.clear()
+
+    def render(self) -> bytes:
+        """The content of a snapshot file."""
+        body = bytearray(_SNAPSHOT_COUNT.pack(len(self)))
+        for entry in self:
+            last = entry.batches[-1] if entry.batches else None
+            body += _SNAPSHOT_ENTRY.pack(
+                entry.producer_id,
+                entry.epoch,
+                entry.last_sequence,
+                entry.last_offset,
+                last.last_offset - last.base_offset if last else 0,
+                entry.last_timestamp,
+                entry.coordinator_epoch,
+                entry.transaction_first_offset,
+            )
+        return _SNAPSHOT_HEAD.pack(SNAPSHOT_VERSION, crc32c(body)) + body
+
+    @classmethod
+    def parse(cls, content: bytes) -> Self:
+        """The producers in a snapshot; ValueError if it is damaged."""
+        start = _SNAPSHOT_HEAD.size + _SNAPSHOT_COUNT.size
+        if len(content) < start:
+            raise ValueError(f"only {len(content)} bytes")
+        version, crc = _SNAPSHOT_HEAD.unpack_from(content)
+        (count,) = _SNAPSHOT_COUNT.unpack_from(content, _SNAPSHOT_HEAD.size)
+        if (
+            version != SNAPSHOT_VERSION
+            or crc != crc32c(content[_SNAPSHOT_HEAD.size :])
+            or len(content) != start + count * _SNAPSHOT_ENTRY.size
+        ):
+            raise ValueError(f"version {version}, {count} producers in {len(content)} bytes: wrong CRC or size")
+        entries: dict[int, ProducerEntry] = {}
+        for fields in _SNAPSHOT_ENTRY.iter_unpack(content[start:]):
+            producer_id, epoch, last_sequence, last_offset, offset_delta, timestamp, coordinator_epoch, first_offset = fields
+            entry = ProducerEntry(producer_id, epoch, last_timestamp=timestamp)
+            entry.coordinator_epoch = coordinator_epoch
+            entry.transaction_first_offset = first_offset
+            if last_offset >= 0:
+                base_sequence = (last_sequence - offset_delta) & MAX_SEQUENCE
+                entry.batches.append(WrittenBatch(base_sequence, last_sequence, last_offset - offset_delta, last_offset, timestamp))
+            entries[producer_id] = entry
+        return cls(entries)
+
+
+def _coordinator_epoch(marker: Buffer, *, default: int) -> int:
+    """The epoch of the coordinator that wrote the marker; `default` where the record is not one that a coordinator writes."""
+    try:
+        value = next(decode_records(marker)).value or b""
+    except (KafkaError, StopIteration):
+        return default
+    return int(_MARKER_VALUE.unpack_from(value)[1]) if len(value) >= _MARKER_VALUE.size else default

@@ -9,22 +9,18 @@ Reads are chunks of a few MiB; the loop over batches does as little as it can, b
 
 import logging
 from collections.abc import Iterator
-from struct import Struct
-
-from crc32c import crc32c
 
 from millstream.errors import CorruptMessage
 from millstream.files import Files
 from millstream.log.leader_epochs import LeaderEpochs
 from millstream.log.producer_state import ProducerState
 from millstream.log.segment import MAX_RELATIVE_OFFSET, Segment
-from millstream.wire.batch import CONTROL, CRC_START, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, NO_TIMESTAMP, BatchHeader, read_header
+from millstream.wire.batch import CRC_START, HEADER, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, NO_TIMESTAMP, BatchHeader, read_header
+from millstream.wire.crc32c import crc32c
 
 CHUNK_BYTES = 4 << 20
 
 _logger = logging.getLogger(__name__)
-_HEADER = Struct(">qiibIhiqqqhii")
-"""The fields of a `BatchHeader`, for the loop that cannot afford one."""
 _MIN_LENGTH = HEADER_SIZE - LENGTH_OVERHEAD
 
 
@@ -102,9 +98,7 @@ class _Scan:
         next_offset, latest_epoch = self.next_offset, self._epochs.latest
         self.missing = HEADER_SIZE
         while at + HEADER_SIZE <= length_of_chunk:
-            base_offset, length, epoch, magic, crc, attributes, delta, _, timestamp, producer_id, _, _, count = _HEADER.unpack_from(
-                chunk, at
-            )
+            base_offset, length, epoch, magic, crc, _, delta, _, timestamp, producer_id, _, _, count = HEADER.unpack_from(chunk, at)
             stop = at + length + LENGTH_OVERHEAD
             last_offset = base_offset + delta
             if magic != MAGIC or length < _MIN_LENGTH or base_offset < next_offset or delta < 0 or last_offset > largest:
@@ -120,8 +114,8 @@ class _Scan:
             if epoch > latest_epoch:
                 self._epochs.assign(epoch, base_offset)
                 latest_epoch = epoch
-            if producer_id >= 0 and not attributes & CONTROL:
-                self._producers.record(read_header(chunk, at), base_offset=base_offset)
+            if producer_id >= 0:
+                self._producers.learn(read_header(chunk, at), view[at:stop], base_offset=base_offset)
             next_offset = last_offset + 1
             at = stop
         self.next_offset = next_offset
@@ -145,17 +139,17 @@ def rebuild_indexes(files: Files, segment: Segment) -> None:
 
 
 def replay_producers(files: Files, segment: Segment, producers: ProducerState, *, from_offset: int, to_offset: int) -> None:
-    """Learn producers from the headers of the batches in [from_offset, to_offset)."""
+    """Learn producers from the batches in [from_offset, to_offset)."""
     try:
         position = segment.find(from_offset)
     except CorruptMessage as error:
         _logger.warning("producers of %s are not known: %s", segment.path(), error)
         return
-    for _, header, _ in batches(files, segment, position=position):
+    for _, header, batch in batches(files, segment, position=position):
         if header.base_offset >= to_offset:
             return
-        if header.producer_id >= 0 and header.base_offset >= from_offset and not header.is_control:
-            producers.record(header, base_offset=header.base_offset)
+        if header.producer_id >= 0 and header.base_offset >= from_offset:
+            producers.learn(header, batch, base_offset=header.base_offset)
 
 
 def replay_epochs(files: Files, segment: Segment, epochs: LeaderEpochs) -> None:

@@ -5,21 +5,20 @@
     00000000000000000042.timeindex   see time_index
 
 Invariants:
-- bytes [0, size_bytes) of the file are whole batches whose offsets grow; bytes after that are nobody's (a failed append) and are
+- bytes [0, size_bytes) of the file are whole batches whose offsets grow; bytes after that mean nothing (a failed append) and are
   overwritten;
 - every batch lies within 2^31 - 1 offsets of the base offset;
-- only the last segment of a log, the active one, is appended to; the others are sealed and opened only when somebody reads them.
+- only the last segment of a log, the active one, is appended to; the others are sealed and opened only when they are read.
 
 The active segment remembers where its last few batches start: readers at the end of the log are the common case, and they then need no look
 at any file. No bytes of messages are kept.
 
-Not done here: checking batches, deciding when to roll, syncing, repairing.
+Not done here: checking batches, syncing, repairing.
 """
 
 from bisect import bisect_left
 from collections.abc import Sequence
 from pathlib import Path
-from struct import Struct
 from typing import NamedTuple, Self
 
 from millstream.buffer import Buffer
@@ -31,7 +30,7 @@ from millstream.log.offset_index import OffsetIndex
 from millstream.log.sparse_index import whole_entries
 from millstream.log.time_index import ENTRY as TIME_ENTRY
 from millstream.log.time_index import TimeIndex
-from millstream.wire.batch import HEADER_SIZE, LENGTH_OVERHEAD, MAGIC, BatchHeader, read_header
+from millstream.wire.batch import HEADER_SIZE, HEADER_TO_LAST_OFFSET, LENGTH_OVERHEAD, MAGIC, BatchHeader, read_header
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -46,8 +45,6 @@ MAX_INDEX_INTERVAL_BYTES = 256 * 1024
 
 _WALK_BYTES = 8192
 _REMEMBERED = 64
-_WALKED = Struct(">qiibIhi")
-"""The header up to the last offset delta."""
 
 
 class TimestampOffset(NamedTuple):
@@ -69,10 +66,12 @@ class Segment:
         "_index_capacity_bytes",
         "_index_interval_bytes",
         "_largest",
+        "_max_bytes",
         "_offset_index",
         "_preallocated",
         "_recent_last_offsets",
         "_recent_positions",
+        "_roll_after_ms",
         "_time_index",
         "base_offset",
         "created_ms",
@@ -86,6 +85,8 @@ class Segment:
         self.created_ms = created_ms
         self._index_capacity_bytes = 0
         self._index_interval_bytes = 0
+        self._max_bytes = 0
+        self._roll_after_ms = 0
         self.is_index_full = False
         self._files = files
         self._directory = directory
@@ -113,7 +114,9 @@ class Segment:
         return segment
 
     def update_config(self, config: LogConfig) -> None:
-        """Use other options for index entries from now on."""
+        """Use other options from now on."""
+        self._max_bytes = config.segment_bytes
+        self._roll_after_ms = config.max_segment_ms - config.random_segment_jitter()
         self._index_capacity_bytes = config.segment_index_bytes
         self._index_interval_bytes = min(config.index_interval_bytes, MAX_INDEX_INTERVAL_BYTES)
 
@@ -188,6 +191,16 @@ class Segment:
                 return -1
             self._first_timestamp = self.header_at(0).index_timestamp
         return self._first_timestamp
+
+    def should_roll(self, size: int, *, last_offset: int, timestamp: int, now_ms: int) -> bool:
+        """Whether a batch of this size belongs into a new segment; an empty one takes anything."""
+        if not self.size_bytes:
+            return False
+        if self.size_bytes + size > self._max_bytes or self.is_index_full or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        # Its age is the time since its first batch, as the batches say; since it was made, if they say none.
+        first = self.first_timestamp if self._first_timestamp is None else self._first_timestamp
+        return (timestamp - first if first >= 0 else now_ms - self.created_ms) > self._roll_after_ms
 
     def write(self, buffers: Sequence[Buffer], position: int) -> None:
         """Write batches at `position`. Readers see them once `extend` has been called for each."""
@@ -312,13 +325,13 @@ class Segment:
         return marked
 
     def close_indexes(self) -> None:
-        """Close the index files until somebody looks into them. May be called in any thread."""
+        """Close the index files until they are searched. May be called in any thread."""
         for index in (self._offset_index, self._time_index):
             if index is not None:
                 index.close_file()
 
     def close_files(self) -> None:
-        """Close the files until somebody reads them again. May be called in any thread, for a segment that is sealed."""
+        """Close the files until they are read again. May be called in any thread, for a segment that is sealed."""
         self._handle = None
         self.close_indexes()
 
@@ -352,7 +365,7 @@ class Segment:
             chunk = self._files.pread(handle, min(_WALK_BYTES, end - position), position)
             at, last = 0, len(chunk) - HEADER_SIZE
             while at <= last:
-                base_offset, length, _, magic, _, _, delta = _WALKED.unpack_from(chunk, at)
+                base_offset, length, _, magic, _, _, delta = HEADER_TO_LAST_OFFSET.unpack_from(chunk, at)
                 size = length + LENGTH_OVERHEAD
                 if magic != MAGIC or base_offset < next_offset or delta < 0 or not HEADER_SIZE <= size <= end - position - at:
                     raise self._damaged(position + at)

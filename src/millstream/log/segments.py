@@ -6,7 +6,6 @@ Never empty once the log is open; the last one is the active segment.
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
-from millstream.log.retention import SegmentFacts
 from millstream.log.segment import Segment
 
 
@@ -51,11 +50,6 @@ class Segments:
         """The segment that holds the offset and all after it."""
         return self._segments[max(0, self.number_holding(offset)) :]
 
-    def facts(self, *, log_end_offset: int) -> list[SegmentFacts]:
-        """What retention wants to know of each segment."""
-        ends = [*self._base_offsets[1:], log_end_offset]
-        return [SegmentFacts(end, segment.size_bytes, segment.age_timestamp) for end, segment in zip(ends, self._segments, strict=True)]
-
     def add(self, segment: Segment) -> None:
         """Append the new active segment."""
         assert not self._base_offsets or segment.base_offset > self._base_offsets[-1], "segments are added in order"
@@ -82,3 +76,26 @@ class Segments:
         removed = self._segments[number:]
         del self._segments[number:], self._base_offsets[number:]
         return removed
+
+    def unlink_above(self, offset: int) -> None:
+        """Remove the segments that start above the offset with their files, the newest first."""
+        for segment in reversed(self.remove_above(offset)):
+            segment.unlink()
+
+    def release(self) -> None:
+        """Close the files until they are needed again."""
+        for segment in self._segments:
+            segment.release()
+
+    def release_sealed(self) -> None:
+        """Close the files of all segments but the active one's .log: readers that went by do not come back soon."""
+        for segment in self._segments[:-1]:
+            segment.release()
+        self.active.close_indexes()
+
+    def close_idle(self) -> None:
+        """Close the files that only readers need, and leave everything else alone. May be called in any thread."""
+        *sealed, active = self._segments
+        for segment in sealed:
+            segment.close_files()
+        active.close_indexes()

@@ -3,7 +3,7 @@
 Entries that were added lie in memory until they fill a block, then they are written; `write_out` writes what is left, at a flush of a
 sealed segment and at close. The file is opened for that, and closed again: a block stands for about 2 MiB of log. A search that needs
 another block leaves it open for the next one, until `close_file`. So an index costs a block or two of memory, and a descriptor only while
-somebody looks into it. Kafka maps a preallocated 10 MiB file instead and cuts it at the end; the bytes of a closed index are the same.
+it is searched. Kafka maps a preallocated 10 MiB file instead and cuts it at the end; the bytes of a closed index are the same.
 
 Lookups are binary searches over blocks; the last block read is kept, which is where a reader that goes forward finds its next entry.
 

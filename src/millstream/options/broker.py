@@ -5,7 +5,6 @@ taken although what they are about does not exist here stand in `without_effect`
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
 from millstream.options.option import (
@@ -53,8 +52,7 @@ def _topic_defaults() -> list[Option]:
         for name in topic_option.synonyms:
             option_type, default = _TOPIC_DEFAULT_OVERRIDES.get(name, (topic_option.type, topic_option.default))
             options.append(
-                replace(
-                    topic_option,
+                topic_option._replace(
                     name=name,
                     type=option_type,
                     default=default,
@@ -69,25 +67,28 @@ def _topic_defaults() -> list[Option]:
     return options
 
 
-def _option(name: str, option_type: OptionType, default: str | int | None, documentation: str, *, minimum: int | None = None) -> Option:
+def _option(
+    name: str,
+    option_type: OptionType,
+    default: str | int | None,
+    documentation: str,
+    *,
+    minimum: int | None = None,
+    check: Check | None = None,
+) -> Option:
     """An option that is set when the broker starts."""
-    return Option(
-        name,
-        option_type,
-        None if default is None else str(default),
-        documentation,
-        None if minimum is None else at_least(minimum),
-        is_read_only=True,
-    )
+    if minimum is not None:
+        check = at_least(minimum)
+    return Option(name, option_type, None if default is None else str(default), documentation, check, is_read_only=True)
 
 
 def _dynamic(option: Option) -> Option:
-    return replace(option, is_read_only=False)
+    return option._replace(is_read_only=False)
 
 
 def _one_replica(option: Option) -> Option:
-    """Until there is replication, a second replica would be a promise that nobody keeps."""
-    return replace(option, check=Check("1, because there is no replication yet", lambda value: value == 1))
+    """Until there is replication, a second replica would be a promise that is not kept."""
+    return option._replace(check=Check("1, because there is no replication yet", lambda value: value == 1))
 
 
 def _fixed(name: str, option_type: OptionType, default: str | int, documentation: str) -> Option:
@@ -96,7 +97,7 @@ def _fixed(name: str, option_type: OptionType, default: str | int, documentation
 
 _BROKER = (
     _option("node.id", OptionType.INT, 1, "Number of this broker, unique in its cluster.", minimum=0),
-    _option("broker.rack", OptionType.STRING, None, "Where this broker stands; told to clients, which may prefer near replicas."),
+    _option("broker.rack", OptionType.STRING, None, "Where this broker stands; sent to clients, which may prefer near replicas."),
     _option("log.dir", OptionType.LIST, "millstream-data", "Directory of the data, if `log.dirs` is not set; `--data` sets it."),
     _option("log.dirs", OptionType.LIST, None, "Directories of the data; partitions are spread over them."),
     _option("log.retention.check.interval.ms", OptionType.LONG, 300_000, "How often old segments are looked for and deleted.", minimum=1),
@@ -139,16 +140,14 @@ _COMPACTION = (
             minimum=0,
         )
     ),
-    replace(
-        _dynamic(
-            _option(
-                "log.cleaner.io.buffer.load.factor",
-                OptionType.DOUBLE,
-                "0.9",
-                "Share of `log.cleaner.dedupe.buffer.size` that is filled.",
-            )
-        ),
-        check=between(0, 1),
+    _dynamic(
+        _option(
+            "log.cleaner.io.buffer.load.factor",
+            OptionType.DOUBLE,
+            "0.9",
+            "Share of `log.cleaner.dedupe.buffer.size` that is filled.",
+            check=between(0, 1),
+        )
     ),
     _dynamic(_option("log.cleaner.io.buffer.size", OptionType.INT, 524_288, "Bytes that a compaction process reads at a time.", minimum=0)),
 )
@@ -183,14 +182,18 @@ _NETWORK = (
 )
 
 _LISTENERS = (
-    replace(
-        _option(
-            "listeners", OptionType.LIST, "PLAINTEXT://127.0.0.1:9092", "Where clients connect; `--listen` sets it. One address, PLAINTEXT."
-        ),
+    _option(
+        "listeners",
+        OptionType.LIST,
+        "PLAINTEXT://127.0.0.1:9092",
+        "Where clients connect; `--listen` sets it. One address, PLAINTEXT.",
         check=one_element("name://host:port"),
     ),
-    replace(
-        _option("advertised.listeners", OptionType.LIST, None, "The address that clients are told; `--advertise` sets it."),
+    _option(
+        "advertised.listeners",
+        OptionType.LIST,
+        None,
+        "The address that clients connect to; `--advertise` sets it.",
         check=one_element("name://host:port"),
     ),
     _option(
@@ -206,7 +209,7 @@ _LISTENERS = (
 _KEPT_AS_IT_IS = (
     _fixed("max.request.partition.size.limit", OptionType.INT, 2000, "The most partitions that one answer describes."),
     _fixed("group.coordinator.rebalance.protocols", OptionType.LIST, "classic,consumer", "The protocols of groups that there are."),
-    _fixed("authorizer.class.name", OptionType.STRING, "", "Who decides what a client may do: nobody, everything is allowed."),
+    _fixed("authorizer.class.name", OptionType.STRING, "", "What decides which client may do what: nothing, everything is allowed."),
     _fixed("connections.max.reauth.ms", OptionType.LONG, 0, "Time after which a client has to authenticate again."),
     _fixed("max.connection.creation.rate", OptionType.INT, MAX_INT, "New connections that are accepted in a second."),
     _fixed("max.connections.per.ip.overrides", OptionType.STRING, "", "Limits of single addresses, instead of `max.connections.per.ip`."),
@@ -235,7 +238,7 @@ _GROUPS = (
     _option(
         "group.consumer.max.session.timeout.ms", OptionType.INT, 60_000, "Upper limit of `group.consumer.session.timeout.ms`.", minimum=1
     ),
-    _option("group.consumer.heartbeat.interval.ms", OptionType.INT, 5000, "How often KIP-848 members are told to come.", minimum=1),
+    _option("group.consumer.heartbeat.interval.ms", OptionType.INT, 5000, "How often KIP-848 members are to send heartbeats.", minimum=1),
     _option(
         "group.consumer.min.heartbeat.interval.ms",
         OptionType.INT,
@@ -251,17 +254,18 @@ _GROUPS = (
         minimum=1,
     ),
     _option("group.consumer.max.size", OptionType.INT, MAX_INT, "Members a KIP-848 group may have.", minimum=1),
-    replace(
-        _option("group.consumer.assignors", OptionType.LIST, "uniform,range", "Assignors of KIP-848 groups; the first is the default."),
+    _option(
+        "group.consumer.assignors",
+        OptionType.LIST,
+        "uniform,range",
+        "Assignors of KIP-848 groups; the first is the default.",
         check=at_least_one_of("uniform", "range"),
     ),
-    replace(
-        _option(
-            "group.consumer.migration.policy",
-            OptionType.STRING,
-            "bidirectional",
-            "Whether groups with members may change from the classic protocol to KIP-848 (upgrade), back (downgrade), or both.",
-        ),
+    _option(
+        "group.consumer.migration.policy",
+        OptionType.STRING,
+        "bidirectional",
+        "Whether groups with members may change from the classic protocol to KIP-848 (upgrade), back (downgrade), or both.",
         check=one_of_in_any_case("disabled", "downgrade", "upgrade", "bidirectional"),
     ),
     _option("offset.metadata.max.bytes", OptionType.INT, 4096, "Text that may be committed with an offset.", minimum=0),
@@ -284,13 +288,11 @@ _GROUPS = (
         "Segment size of the topic of committed offsets, when it is created.",
         minimum=SMALLEST_SEGMENT_BYTES,
     ),
-    replace(
-        _option(
-            "offsets.topic.compression.codec",
-            OptionType.INT,
-            0,
-            "Codec of the topic of committed offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
-        ),
+    _option(
+        "offsets.topic.compression.codec",
+        OptionType.INT,
+        0,
+        "Codec of the topic of committed offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
         check=between(0, 4),
     ),
     _option("offsets.load.buffer.size", OptionType.INT, 5 * 1024 * 1024, "Bytes that are read at once when groups are loaded.", minimum=1),

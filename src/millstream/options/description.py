@@ -1,4 +1,4 @@
-"""Options as DescribeConfigs tells them: value, source, and the chain of synonyms from the strongest setting down to the default."""
+"""Options as DescribeConfigs answers them: value, source, and the chain of synonyms from the strongest setting down to the default."""
 
 from collections.abc import Collection, Mapping
 from itertools import dropwhile
@@ -32,11 +32,6 @@ class DescribedOption(NamedTuple):
     is_read_only: bool
     is_sensitive: bool
 
-    @property
-    def is_default(self) -> bool:
-        """Whether nobody set it (how DescribeConfigs 0 told the source)."""
-        return self.source is ConfigSource.DEFAULT
-
 
 def describe_topic(overrides: Mapping[str, str], broker: BrokerSettings, *, names: Collection[str] | None = None) -> list[DescribedOption]:
     """The options of a topic; all of them if `names` is None or empty. Names that do not exist are left out, as Kafka does."""
@@ -65,7 +60,7 @@ def describe_broker(broker: BrokerSettings, *, names: Collection[str] | None = N
 
 
 def describe_group(broker: BrokerSettings) -> list[DescribedOption]:
-    """The options of a group, which are those of the broker; Kafka tells them as defaults and names no synonym."""
+    """The options of a group, which are those of the broker; Kafka describes them as defaults and names no synonym."""
     rows = []
     for option in GROUP_OPTIONS.values():
         value = broker.value(option.synonyms[0])

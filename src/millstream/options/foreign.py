@@ -1,6 +1,6 @@
 """Options that Kafka has and Millstream has not: known by name, so that the answer is better than "unknown".
 
-A person who brings a `server.properties` from Kafka is told for each line what to do about it.
+A person who brings a `server.properties` from Kafka learns for each line what to do about it.
 """
 
 from collections.abc import Mapping

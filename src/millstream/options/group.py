@@ -5,7 +5,6 @@ their options.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
 from millstream.options.broker import BROKER_OPTIONS
@@ -17,7 +16,7 @@ _NAMES = ("consumer.heartbeat.interval.ms", "consumer.session.timeout.ms")
 def _of_broker(name: str) -> Option:
     """The option that does for one group what `group.<name>` does for all."""
     source = BROKER_OPTIONS[f"group.{name}"]
-    return replace(source, name=name, synonyms=(source.name,), is_read_only=False)
+    return source._replace(name=name, synonyms=(source.name,), is_read_only=False)
 
 
 GROUP_OPTIONS: Mapping[str, Option] = MappingProxyType({name: _of_broker(name) for name in _NAMES})

@@ -5,7 +5,7 @@ typed value, with the rules of Kafka's `ConfigDef` (numbers in plain decimal, bo
 
 An option is *obeyed*, *fixed* or *without effect*. A fixed option is one that Kafka has and Millstream knows but does not act on: it is
 described with its value, and setting it to that same value is accepted (tools that copy a topic's whole configuration do it), setting it to
-anything else is refused. An option without effect is about a part that does not exist here, so that nobody could tell whether it was
+anything else is refused. An option without effect is about a part that does not exist here, so that no client could see whether it was
 obeyed: it is taken, kept and shown. So whatever a person can set has its effect, or there is nothing for it to have an effect on.
 
 Here are no tables (`topic`, `broker`) and no decisions about sources (`resolve`, `describe`).
@@ -14,8 +14,8 @@ Here are no tables (`topic`, `broker`) and no decisions about sources (`resolve`
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from millstream.errors import InvalidConfig
 
@@ -37,16 +37,14 @@ class OptionType(IntEnum):
     PASSWORD = 9
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """A rule for values: what it allows, in words that complete "it takes ...", and whether a value is allowed."""
 
     allows: str
     accepts: Callable[[OptionValue], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(NamedTuple):
     """One documented option."""
 
     name: str

@@ -1,7 +1,7 @@
 """Broker options of Kafka's that are taken and have no effect, because what they are about does not exist here.
 
-Development set-ups carry them (`transaction.state.log.replication.factor=1` stands in every compose file), and to refuse them helps
-nobody. An option may stand here only if nobody can tell whether it was obeyed: it sizes, times or tunes a part that Millstream has not, and
+Development set-ups carry them (`transaction.state.log.replication.factor=1` stands in every compose file), and to refuse them would
+not help. An option may stand here only if no client sees whether it is obeyed: it sizes, times or tunes a part that Millstream has not, and
 promises nothing about records, about who may do what, or about where things are. Each says why, docs/configuration.md repeats it, and a
 test fails when the part has come and reads the option. What would be a lie (authorizers, policies, encryption, other controllers) stays
 refused.
@@ -20,7 +20,7 @@ _KERNEL = "the kernel sizes the buffers and queues of sockets"
 _COORDINATION = "the coordination keeps what Kafka's controllers keep in a log of their own"
 _NO_QUOTAS = "there are no quotas yet"
 _NO_METRICS = "metrics are not kept in windows or reported by plug-ins"
-_NO_AUTHENTICATION = "nobody has to authenticate"
+_NO_AUTHENTICATION = "no client has to authenticate"
 
 Row = tuple[str, OptionType, str | None, str]
 _INT, _LONG, _SHORT, _DOUBLE = OptionType.INT, OptionType.LONG, OptionType.SHORT, OptionType.DOUBLE
@@ -68,7 +68,7 @@ _ROWS: Mapping[str, tuple[Row, ...]] = {
         ("replica.socket.timeout.ms", _INT, "30000", "How long a follower waits for an answer."),
         ("replica.socket.receive.buffer.bytes", _INT, "65536", "Receive buffer of a follower's connection."),
         ("replica.high.watermark.checkpoint.interval.ms", _LONG, "5000", "How often the high watermarks are written."),
-        ("replica.selector.class", _STRING, None, "Which replica a consumer is told to read from."),
+        ("replica.selector.class", _STRING, None, "Which replica a consumer is sent to read from."),
         ("auto.leader.rebalance.enable", _BOOLEAN, "true", "Whether leadership goes back to the preferred replica by itself."),
         ("leader.imbalance.check.interval.seconds", _LONG, "300", "How often it is looked whether leadership should go back."),
         ("controlled.shutdown.enable", _BOOLEAN, "true", "Whether leadership is handed over before a broker stops."),
@@ -113,7 +113,7 @@ _ROWS: Mapping[str, tuple[Row, ...]] = {
         ("request.timeout.ms", _INT, "30000", "How long a broker waits for an answer of another."),
         ("socket.connection.setup.timeout.ms", _LONG, "10000", "How long a broker waits for a connection to another."),
         ("socket.connection.setup.timeout.max.ms", _LONG, "30000", "The longest such wait."),
-        ("broker.heartbeat.interval.ms", _INT, "2000", "How often a broker tells the controller that it lives."),
+        ("broker.heartbeat.interval.ms", _INT, "2000", "How often a broker reports to the controller that it lives."),
         ("broker.session.timeout.ms", _INT, "9000", "Silence after which the controller takes a broker for dead."),
         ("initial.broker.registration.timeout.ms", _INT, "60000", "How long a broker tries to register when it starts."),
         ("metadata.log.segment.bytes", _INT, "1073741824", "Segment size of the metadata log."),

@@ -2,13 +2,18 @@
 
 Sort the partitions; sort the streams of all consumers of the group; with P partitions and S streams each takes a range of P/S partitions,
 in this order, the first P mod S streams one more. Whoever sees the same partitions and the same consumers comes to the same division, so
-nobody has to be asked. A consumer with two streams is sorted as two.
+no other has to be asked. A consumer with two streams is sorted as two.
+
+What each consumer reads stands in its registration, `/consumers/<group>/ids/<consumer>`: `{"topics": {"clicks": 2}}` means two streams of
+the topic `clicks`. Other programs can write to the tree: what makes no sense there is None here, never an error.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from millstream.paper.subscription import Subscription
+from millstream.json_object import JsonObject
 
 
 class StreamId(NamedTuple):
@@ -19,6 +24,25 @@ class StreamId(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.consumer}-{self.number}"
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """The topics that a consumer reads, each with the number of its streams."""
+
+    topics: Mapping[str, int]
+
+    def encode(self) -> bytes:
+        """The content of the consumer's znode."""
+        return json.dumps({"topics": dict(self.topics)}).encode()
+
+
+def read_subscription(data: bytes) -> Subscription | None:
+    """The subscription in a consumer's znode; None if it holds something else."""
+    try:
+        return Subscription(JsonObject.parse(data).counts("topics"))
+    except ValueError:
+        return None
 
 
 def assign_range(partitions: Iterable[int], streams: Iterable[StreamId]) -> dict[StreamId, Sequence[int]]:

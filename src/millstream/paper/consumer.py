@@ -34,8 +34,8 @@ from millstream.paper.puller import Puller
 from millstream.paper.settings import ConsumerSettings, Expired, Setting, Start
 from millstream.paper.start_offsets import Target
 from millstream.paper.stream import MessageStream, current_holder
-from millstream.paper.subscription import check_name
-from millstream.zookeeper.errors import ConnectionLost, SessionExpired, ZooKeeperError
+from millstream.zookeeper.errors import BadArguments, ConnectionLost, SessionExpired, ZooKeeperError
+from millstream.zookeeper.znode import check_path
 
 T = TypeVar("T")
 
@@ -229,13 +229,13 @@ class Consumer:
         if not self._connected.done():
             self._connected.set_exception(error)
             return
-        told = error if isinstance(error, MillstreamError) else ClientError(f"the consumer's thread ended: {error!r}")
+        failure = error if isinstance(error, MillstreamError) else ClientError(f"the consumer's thread ended: {error!r}")
         for stream in self.streams:
-            stream.fail(told)
+            stream.fail(failure)
 
 
 def _new_id() -> str:
-    """An id that no other consumer has, and that tells a person where it runs."""
+    """An id that no other consumer has, and that shows a person where it runs."""
     return f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
 
 
@@ -246,3 +246,15 @@ def _check_topics(topics: Mapping[str, int]) -> None:
         check_name(topic, "the topic")
         if count < 1:
             raise UsageError(f"{count!r} streams of {topic!r}: give a number from 1 on")
+
+
+def check_name(name: str, what: str) -> str:
+    """A name that may stand in a path."""
+    try:
+        check_path(f"/consumers/{name}")
+        is_good = "/" not in name
+    except BadArguments:
+        is_good = False
+    if not is_good:
+        raise UsageError(f"{what} {name!r} cannot be: it becomes part of a path in ZooKeeper, so no slash, no control character, not empty")
+    return name

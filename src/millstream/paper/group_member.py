@@ -5,8 +5,8 @@ side by side: following changes among brokers, partitions and consumers (`rebala
 renewing the lease of the streams. The lease is a question to ZooKeeper: while it has answered within a session timeout that our
 registration is ours, no other consumer can own what we own.
 
-When the session is lost the streams stop at once, and the claims are kept: in the next session each is taken again if nobody has written
-its offset meanwhile, and dropped if somebody has.
+When the session is lost the streams stop at once, and the claims are kept: in the next session each is taken again if no other has written
+its offset meanwhile, and dropped otherwise.
 """
 
 import asyncio
@@ -19,6 +19,7 @@ from millstream.client.errors import BrokerUnavailable
 from millstream.coordination import paths
 from millstream.coordination.interface import Coordination, SessionState, WatchEvent
 from millstream.errors import UnknownTopicOrPartition
+from millstream.paper.assignment import Subscription
 from millstream.paper.errors import ConsumerIdTaken
 from millstream.paper.group_registry import GroupRegistry
 from millstream.paper.group_view import GroupReader
@@ -26,7 +27,6 @@ from millstream.paper.rebalance import Rebalance, ask_brokers
 from millstream.paper.settings import ConsumerSettings
 from millstream.paper.start_offsets import Target, rewind_offsets
 from millstream.paper.stream import MessageStream
-from millstream.paper.subscription import Subscription
 from millstream.topic_partition import TopicPartition
 from millstream.zookeeper.errors import ConnectionLost, NodeExists, SessionExpired
 
@@ -37,7 +37,7 @@ _SETTLE_S: Final = 0.02
 _RETRY_S: Final = 1.0
 _LEASES_PER_SESSION: Final = 4
 _AWAY = (ConnectionLost, SessionExpired)
-"""ZooKeeper is away for now; the session's state tells when it is back."""
+"""ZooKeeper is away for now; the session's state says when it is back."""
 
 
 class GroupMember:
@@ -94,7 +94,7 @@ class GroupMember:
         async with self._writing:
             claims = {claim: stream for stream in self._streams for claim in stream.changed_claims(holder=holder)}
             for claim in await self._registry.store(list(claims)):
-                _log.warning("%s: its offset was written by somebody else, and is read again", claim)
+                _log.warning("%s: its offset was written by another consumer, and is read again", claim)
                 claims[claim].take_away([claim.partition])
                 await self._registry.release([claim] if claim.is_held else [])
                 self._wake.set()

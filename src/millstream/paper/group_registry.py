@@ -8,7 +8,7 @@ multi for all partitions of a consumer, each over the version that this owner wr
 under the feet of the owner before, and that one's late writes fail: a consumer that was paused beyond its session cannot move an offset
 that belongs to another. A check of the owner's znode would not do, for ZooKeeper can check a version, but not whose znode it is.
 
-After a lost connection nobody knows whether a write happened: it is looked up before the next one (`attempted`).
+After a lost connection it is not known whether a write happened: it is looked up before the next one (`attempted`).
 """
 
 import asyncio
@@ -19,9 +19,10 @@ from millstream.coordination import paths
 from millstream.coordination.interface import Coordination, Create, Operation, SetData, WatchCallback, ZnodeStat
 from millstream.paper.assignment import StreamId
 from millstream.paper.progress import Claim
-from millstream.paper.subscription import read_offset
 from millstream.zookeeper.errors import BadVersion, NodeExists, NoNode
 
+MOST_DIGITS: Final = 19
+"""Of an offset: 63 bits."""
 _MOST_OPERATIONS: Final = 500
 """In one multi: well below ZooKeeper's limit of a megabyte per request."""
 
@@ -34,7 +35,7 @@ class StoredOffset(NamedTuple):
 
 
 class Fenced(Exception):
-    """Somebody else has written the offset since it was read: it has to be read again."""
+    """Another consumer has written the offset since it was read: it has to be read again."""
 
 
 class GroupRegistry:
@@ -96,7 +97,7 @@ class GroupRegistry:
         await asyncio.gather(*(release(claim) for claim in claims))
 
     async def watch_owner(self, claim: Claim, watch: WatchCallback) -> bool:
-        """Whether somebody owns the partition, and a watch that tells when that ends."""
+        """Whether the partition has an owner, and a watch that fires when that ends."""
         return await self._coordination.exists(self._owner_path(claim), watch=watch) is not None
 
     async def store(self, claims: Sequence[Claim]) -> list[Claim]:
@@ -119,7 +120,7 @@ class GroupRegistry:
         try:
             results = await self._coordination.multi(operations)
         except (BadVersion, NodeExists, NoNode):
-            # Certain to have changed nothing; after whatever else ends the wait, nobody knows.
+            # Certain to have changed nothing; after whatever else ends the wait, that is not known.
             for claim in claims:
                 claim.attempted = None
             raise
@@ -128,7 +129,7 @@ class GroupRegistry:
             claim.stored, claim.attempted = claim.attempted, None
 
     async def _find_out(self, claim: Claim) -> bool:
-        """Whether the claim is still good after a write of which nobody knows whether it happened."""
+        """Whether the claim is still good after a write of which it is not known whether it happened."""
         stored = await self.stored(claim.topic, claim.partition)
         following = 0 if claim.version is None else claim.version + 1
         if stored.version == following and stored.offset == claim.attempted:
@@ -149,3 +150,9 @@ class GroupRegistry:
 
     def _offset_path(self, topic: str, partition: int) -> str:
         return paths.committed_offset(self._group, topic_name=topic, partition=partition)
+
+
+def read_offset(data: bytes) -> int | None:
+    """The offset in a znode of the offset registry; None if it holds something else."""
+    text = data.decode("ascii", "replace").strip()
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS else None

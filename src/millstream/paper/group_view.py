@@ -8,14 +8,15 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from millstream.address import Address
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import BrokerState, TopicState
 from millstream.coordination.interface import Coordination, WatchEvent
-from millstream.paper.subscription import Subscription, read_subscription
+from millstream.paper.assignment import Subscription, read_subscription
 from millstream.zookeeper.errors import NoNode
 
 _NONSENSE = (ValueError, KeyError, TypeError, AttributeError)
-"""What comes up when a znode of somebody else's holds no JSON, or lacks something."""
+"""What comes up when a znode of another program holds no JSON, or lacks something."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,7 @@ class GroupView:
     @property
     def bootstrap_servers(self) -> str:
         """The addresses of the brokers."""
-        return ",".join(
-            f"[{broker.host}]:{broker.port}" if ":" in broker.host else f"{broker.host}:{broker.port}" for broker in self.brokers.values()
-        )
+        return ",".join(str(Address(broker.host, broker.port)) for broker in self.brokers.values())
 
 
 class GroupReader:

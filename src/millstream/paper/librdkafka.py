@@ -1,4 +1,4 @@
-"""The door to confluent-kafka: the settings of its producers and consumers, and its errors as ours.
+"""Where confluent-kafka enters: the settings of its producers and consumers, and its errors as ours.
 
 Keys are hashed with Java's murmur2, so that every client puts a key into the same partition; a message without a key goes to a random one.
 A consumer is used with `assign` only: librdkafka wants the name of a group for it, but none is joined, nothing is committed to the broker,
@@ -15,10 +15,10 @@ from confluent_kafka import KafkaError as LibrdkafkaError
 from millstream.client.errors import BrokerUnavailable, ClientError
 from millstream.errors import MillstreamError, UnknownTopicOrPartition, UsageError
 from millstream.paper.errors import DeliveryFailed, OffsetExpired
+from millstream.paper.settings import Setting
 
 _log = logging.getLogger(__name__)
 
-Setting = str | int | float | bool
 Settings = Mapping[str, Setting]
 
 _UNKNOWN_TOPIC_CODES: Final = frozenset({LibrdkafkaError.UNKNOWN_TOPIC_OR_PART, LibrdkafkaError._UNKNOWN_TOPIC})

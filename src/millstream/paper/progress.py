@@ -9,7 +9,7 @@ A partition that is owned is a `Claim` with three offsets:
 
 A message is *in hand* from the moment it is given out until the next one is asked for: then it has been handled. A crash in between repeats
 it, never skips it. A batch of messages is handed out by a loop that touches nothing but `in_hand`; the offsets of the claims follow when
-somebody wants to know (`settle`).
+they are asked for (`settle`).
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class Claim:
         self.handled = start
         self.stored: int | None = None
         self.version = version
-        """Version of the offset's znode as it was read, then as this owner last wrote it: a write by anybody else changes it, and fences
+        """Version of the offset's znode as it was read, then as this owner last wrote it: a write by any other changes it, and fences
         this owner out. None where there is no such znode yet."""
         self.attempted: int | None = None
         """What was being stored when the connection broke: it may have been stored or not."""
@@ -133,7 +133,7 @@ class Progress:
         """The first `count` messages of the batch have been handed out and handled."""
         done = self._messages[:count]
         if done and len(self.claims) == 1:
-            # The last one tells it all.
+            # The last one is enough.
             done = done[-1:]
         records = [message.record for message in done]
         # The last of each partition stays in the dictionary.

@@ -1,7 +1,7 @@
 """Pulling messages for one stream, through a librdkafka consumer of its own. Used only by the thread that iterates the stream.
 
-One consumer per stream: a stream that nobody reads fills its own queue and stalls no other. The consumer is made when there is something to
-pull, and made anew when the brokers have changed, because librdkafka remembers only addresses it was told.
+One consumer per stream: a stream that is not read fills its own queue and stalls no other. The consumer is made when there is something to
+pull, and made anew when the brokers have changed, because librdkafka remembers only the addresses it was given.
 
 Messages are taken in batches and wrapped at one go, which costs a fraction of what a step per message would: at a million messages a second
 every line of Python counts.

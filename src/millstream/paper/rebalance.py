@@ -3,7 +3,7 @@
 1. Compute which partitions each stream of this consumer should own (`assignment`).
 2. Give up what it should not own any more: hand out nothing more from it, wait for the message in hand, store the offset, release it.
 3. Take what it should own: read the stored offset, become the owner, start pulling from there. Where another still owns a partition, wait
-   until it lets go; what has been taken is kept meanwhile, since everybody gives up before taking, and so nobody waits in a circle.
+   until it lets go; what has been taken is kept meanwhile, since every consumer gives up before taking, and so none waits in a circle.
 
 What stays with a stream is not touched. The paper gives everything up first and takes it again, which comes to the same division.
 """
@@ -84,13 +84,13 @@ class Rebalance:
     async def _until_handled(self, stream: MessageStream, claims: Sequence[Claim]) -> None:
         loop, handled = asyncio.get_running_loop(), asyncio.Event()
 
-        def tell() -> None:
+        def notify() -> None:
             loop.call_soon_threadsafe(handled.set)
 
         waiting = [claim for claim in claims if stream.is_in_hand(claim)]
         if not waiting:
             return
-        stream.when_handled(waiting[0], tell)
+        stream.when_handled(waiting[0], notify)
         try:
             async with asyncio.timeout(self._settings.handover_timeout_s):
                 await handled.wait()
@@ -98,7 +98,7 @@ class Rebalance:
             _log.warning("%s goes to another consumer while one of its messages is in hand: it will be repeated there", waiting[0])
 
     async def _take_again(self, stream: MessageStream) -> None:
-        """After a lost session: own again what nobody has touched meanwhile, and forget the rest."""
+        """After a lost session: own again what no other has touched meanwhile, and forget the rest."""
         claims = [claim for claim in stream.claims().values() if not claim.is_held]
         attempts = [self._registry.take(claim, stream.stream_id, offset=self._offset_of(claim)) for claim in claims]
         taken = await asyncio.gather(*attempts, return_exceptions=True)

@@ -19,16 +19,15 @@ from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from millstream.client.cluster import Cluster
-from millstream.client.connection import CLIENT_ID, TIMEOUT_S, Connection
+from millstream.client.connection import CLIENT_ID, TIMEOUT_S, Connection, OpenSocket, open_tcp
 from millstream.client.conversation import Pending
 from millstream.client.errors import kafka_error
 from millstream.client.fetch import FetchAnswer, FetchedPartition, FetchFrom, FetchRequest
-from millstream.client.transport import OpenSocket, open_tcp
 from millstream.offset import EARLIEST, LATEST
 from millstream.paper.message import ConsumedMessage, Headers, milliseconds_of
 from millstream.topic_partition import TopicPartition
-from millstream.wire.batch import read_header
-from millstream.wire.records import Record, decode_records, split_batches
+from millstream.wire.batch import split_batches
+from millstream.wire.records import Record, decode_records
 
 MAX_BYTES: Final = 1 << 20
 MAX_WAIT_MS: Final = 500
@@ -134,7 +133,7 @@ class _PulledRecord(NamedTuple):
         return self.content.key
 
     def timestamp(self) -> tuple[int, int]:
-        """The kind of timestamp, which nobody asks for here, and the timestamp."""
+        """The kind of timestamp, which is not asked for here, and the timestamp."""
         return 0, self.content.timestamp
 
     def headers(self) -> Headers:
@@ -145,8 +144,8 @@ class _PulledRecord(NamedTuple):
 def _messages(fetched: FetchedPartition, offset: int) -> Iterator[ConsumedMessage]:
     """A fetch answers with whole batches, so the first one may begin before the offset."""
     place = fetched.topic_partition
-    for batch in split_batches(fetched.records):
-        if read_header(batch).is_control:
+    for header, batch in split_batches(fetched.records):
+        if header.is_control:
             continue
         for record in decode_records(batch):
             if record.offset >= offset:

@@ -169,7 +169,7 @@ class MessageStream:
         with self._changed:
             if self.is_held_by(holder):
                 self._progress.vouch()
-                self._tell_waiting()
+                self._call_waiting()
             return self._progress.changed()
 
     def is_held_by(self, holder: object) -> bool:
@@ -233,7 +233,7 @@ class MessageStream:
         try:
             messages = self._puller.pull(_PULL_S)
         except MillstreamError:
-            # Whoever iterates on is told again, unless something has changed until then.
+            # Whoever iterates on gets it again, unless something has changed until then.
             with self._changed:
                 self._is_stale = True
             raise
@@ -246,13 +246,13 @@ class MessageStream:
     def _withdraw(self, message: ConsumedMessage) -> None:
         with self._changed:
             self._progress.withdraw(message)
-            self._tell_waiting()
+            self._call_waiting()
 
     def _ask(self) -> None:
         self._progress.ask()
-        self._tell_waiting()
+        self._call_waiting()
 
-    def _tell_waiting(self) -> None:
+    def _call_waiting(self) -> None:
         waiting, self._waiting = self._waiting, []
         for call in waiting:
             call()

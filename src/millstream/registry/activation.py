@@ -1,8 +1,8 @@
-"""A registry beside a broker, started when somebody asks it something.
+"""A registry beside a broker, started by its first request.
 
 The broker's process binds the registry's port and listens, so that clients can connect from the beginning and the ready line is true; it
 does not accept. The first connection starts a child process (`process`) that is given the socket and accepts everything that waits. So a
-broker whose registry nobody uses pays one socket for it: no second process, no topic. A child that ends, for whatever reason, is started
+broker whose registry is not used pays one socket for it: no second process, no topic. A child that ends, for whatever reason, is started
 again by the next connection; one that ends at once not before a pause.
 
 The work of the registry (parsing, comparing, HTTP) is Python and would hold up the clients of the broker if it ran on the broker's event
@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import Final, Self
 
+from millstream.address import Address
 from millstream.errors import StartupError
 
 logger = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def reachable_url(host: str, port: int) -> str:
     """Where other instances reach a registry that listens there: with a wildcard, by the name of this machine."""
-    return f"http://{_joined(socket.gethostname() if host in WILDCARDS else host, port)}"
+    return f"http://{Address(socket.gethostname() if host in WILDCARDS else host, port)}"
 
 
 class RegistryActivation:
@@ -116,13 +117,9 @@ class RegistryActivation:
 
     def _arguments(self) -> list[str]:
         host, port = self._broker
-        brokers = _joined(WILDCARDS.get(host, host), port)
+        brokers = str(Address(WILDCARDS.get(host, host), port))
         url = reachable_url(*self.address)
         return ["--brokers", brokers, "--socket", str(self._listener.fileno()), "--url", url, "--log-level", self._log_level]
-
-
-def _joined(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 async def _end(process: Process) -> None:

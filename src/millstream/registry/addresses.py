@@ -6,7 +6,7 @@ A name and a password may be percent-encoded here, and are decoded once. They ne
 is theirs, so `/`, `#`, `?` and `,` may stand in them as they are (an address whose prefix has an `@` writes it as %40). `user_info`, as in
 Confluent's `basic.auth.user.info`, is taken as it is and holds for all addresses.
 
-No message and no representation of an object tells a name or password, nor what might be a part of one.
+No message and no representation of an object shows a name or password, nor what might be a part of one.
 """
 
 import base64
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from millstream.address import Address
 from millstream.errors import UsageError
 
 _NEXT_ADDRESS: Final = re.compile(r",\s*(?=https?://)", re.IGNORECASE)
@@ -35,8 +36,7 @@ class RegistryAddress:
     """The header that goes with every request."""
 
     def __str__(self) -> str:
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{'https' if self.is_secure else 'http'}://{host}:{self.port}{self.prefix}"
+        return f"{'https' if self.is_secure else 'http'}://{Address(self.host, self.port)}{self.prefix}"
 
 
 Addresses = tuple[RegistryAddress, ...]

@@ -1,4 +1,4 @@
-"""Bytes by fastavro: schemas of a registry made ready for it, and values to bytes and back.
+"""Values to bytes and back, by fastavro; what a schema is, and whether it is one, `millstream.avro` says.
 
 A value whose schema is `bytes` at the top level, whatever logical type it has, is written without Avro's length, as all of Confluent's
 clients do it.
@@ -12,6 +12,8 @@ from typing import Any
 
 import fastavro
 
+from millstream.avro.parser import SchemaError, parse_schema
+from millstream.avro.schema import Enum, Fixed, Record
 from millstream.registry.errors import SerializationFailed
 
 FASTAVRO_ERRORS = (
@@ -30,7 +32,7 @@ FASTAVRO_ERRORS = (
 
 @dataclass(frozen=True, slots=True)
 class AvroCodec:
-    """A schema that fastavro has parsed, and the full name of its record, if it is one."""
+    """A schema made ready for fastavro, and its full name, if it has one."""
 
     parsed: Any
     record_name: str | None
@@ -66,19 +68,17 @@ class AvroCodec:
 
 def avro_codec(text: str, referenced: Iterable[str] = ()) -> AvroCodec:
     """The schema of a text; `referenced` are the texts of those it refers to, the needed ones first."""
+    texts = list(referenced)
     names: dict[str, Any] = {}
     try:
-        for one in referenced:
+        schema = parse_schema(text, references=texts).root
+        for one in texts:
             fastavro.parse_schema(json.loads(one), named_schemas=names)
-        document = json.loads(text)
-        parsed = fastavro.parse_schema(document, named_schemas=names)
-    except (*FASTAVRO_ERRORS, RecursionError) as error:
+        parsed = fastavro.parse_schema(json.loads(text), named_schemas=names)
+    except (*FASTAVRO_ERRORS, SchemaError, RecursionError) as error:
         raise SerializationFailed(f"The schema cannot be used: {error}") from error
-    record = parsed.get("name") if isinstance(parsed, dict) and parsed.get("type") in ("record", "error", "enum", "fixed") else None
-    kind = document
-    while isinstance(kind, dict):
-        kind = kind.get("type")
-    return AvroCodec(parsed, record, kind == "bytes")
+    name = schema.fullname if isinstance(schema, Record | Enum | Fixed) else None
+    return AvroCodec(parsed, name, schema.kind == "bytes")
 
 
 def _sized(content: bytes) -> BytesIO:

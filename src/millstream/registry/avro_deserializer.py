@@ -13,8 +13,9 @@ from typing import Any
 
 from millstream.registry.avro_codec import AvroCodec, avro_codec
 from millstream.registry.avro_serializer import MessageContext
-from millstream.registry.client import Reference, RegisteredSchema, RegistryClient
+from millstream.registry.client import RegisteredSchema, RegistryClient
 from millstream.registry.errors import SchemaNotFound, SerializationFailed
+from millstream.registry.model.records import Reference
 from millstream.registry.wire_format import SchemaMark, read_mark
 
 MAX_CODECS = 1_000

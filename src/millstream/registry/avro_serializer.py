@@ -15,8 +15,9 @@ from typing import Any, Protocol
 
 from millstream.errors import UsageError
 from millstream.registry.avro_codec import AvroCodec, avro_codec
-from millstream.registry.client import Reference, RegisteredSchema, RegistryClient
+from millstream.registry.client import RegisteredSchema, RegistryClient
 from millstream.registry.errors import SchemaNotFound, SerializationFailed, SubjectNotFound
+from millstream.registry.model.records import Reference
 from millstream.registry.subject_names import SubjectName, topic_name
 from millstream.registry.wire_format import KEY_HEADER, VALUE_HEADER, guid_header, id_prefix
 
@@ -112,7 +113,7 @@ class AvroSerializer:
         headers = None if context is None or isinstance(context, str) else context.headers
         name = KEY_HEADER if self._is_key else VALUE_HEADER
         if target.header is None:
-            raise SerializationFailed("The registry told no GUID, so the schema cannot be named in a header.")
+            raise SerializationFailed("The registry gave no GUID, so the schema cannot be named in a header.")
         if isinstance(headers, dict):
             headers[name] = target.header
         elif isinstance(headers, MutableSequence):

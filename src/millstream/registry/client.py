@@ -20,6 +20,7 @@ from urllib.parse import quote, urlencode
 from millstream.registry.addresses import RegistryAddress, parse_addresses
 from millstream.registry.connection import Registries
 from millstream.registry.errors import RegistryError
+from millstream.registry.model.records import Reference, references_document, references_of
 
 LATEST = "latest"
 CACHED_SCHEMAS = 1_000
@@ -30,17 +31,8 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
-    """Another schema that a schema uses: the name it is used by, and where it is registered."""
-
-    name: str
-    subject: str
-    version: int
-
-
-@dataclass(frozen=True, slots=True)
 class RegisteredSchema:
-    """A schema as a registry knows it; `subject` and `version` are missing where the answer did not tell them."""
+    """A schema as a registry knows it; `subject` and `version` are missing where the answer lacks them."""
 
     schema: str
     schema_id: int
@@ -83,7 +75,7 @@ class RegistryClient:
     # -- schemas
 
     def schema_by_id(self, schema_id: int, *, subject: str | None = None) -> RegisteredSchema:
-        """The schema with this id; the subject tells the context, where there are several."""
+        """The schema with this id; the subject names the context, where there are several."""
         found = self._by_id.get((schema_id, subject))
         if found is None:
             answer = self._get(f"/schemas/ids/{schema_id}", subject=subject)
@@ -91,7 +83,7 @@ class RegistryClient:
         return found
 
     def schema_by_guid(self, guid: str) -> RegisteredSchema:
-        """The schema with this GUID; its id is -1 if the registry does not tell it."""
+        """The schema with this GUID; its id is -1 if the registry does not give it."""
         found = self._by_guid.get(guid)
         if found is None:
             answer = self._get(f"/schemas/guids/{quote(guid, safe='')}")
@@ -231,7 +223,7 @@ def _request(schema: str, references: Iterable[Reference], schema_type: str) -> 
     document: dict[str, Any] = {"schema": schema}
     if schema_type != "AVRO":
         document["schemaType"] = schema_type
-    listed = [{"name": one.name, "subject": one.subject, "version": one.version} for one in references]
+    listed = references_document(tuple(references))
     if listed:
         document["references"] = listed
     return document
@@ -246,9 +238,7 @@ def _registered(answer: dict[str, Any], *, schema_id: int | None = None, guid: s
             subject=answer.get("subject"),
             version=answer.get("version"),
             schema_type=str(answer.get("schemaType") or "AVRO"),
-            references=tuple(
-                Reference(str(one["name"]), str(one["subject"]), int(one["version"])) for one in answer.get("references") or ()
-            ),
+            references=references_of(answer),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise RegistryError(f"The registry's answer lacks or garbles {error}: {str(answer)[:200]}") from error

@@ -2,7 +2,7 @@
 
 A `Registries` is an ordered list of addresses that hold the same schemas. A request goes to the one that answered last; when that one
 cannot be reached or says that it cannot serve (408, 429, 5xx), the next is tried, then all again after a pause, up to `retries` times.
-Every request of the registry's API may be repeated: registering is idempotent, and a delete that happened is told as such.
+Every request of the registry's API may be repeated: registering is idempotent, and a delete that happened is answered as such.
 
 Threads may share an object: each request takes an idle connection or opens one. Nothing is shared over a fork, so a Spark worker or a
 child process must make its own.
@@ -28,7 +28,7 @@ MAX_IDLE_CONNECTIONS: Final = 8
 MAX_PAUSE_SECONDS: Final = 2.0
 
 
-class Address:
+class Registry:
     """One registry, and its idle connections."""
 
     def __init__(self, place: RegistryAddress, *, timeout_s: float) -> None:
@@ -85,21 +85,21 @@ class Registries:
     """The addresses of one registry, and the way a request finds one that answers."""
 
     def __init__(self, places: Sequence[RegistryAddress], *, timeout_s: float = 10.0, retries: int = 3, pause_s: float = 0.1) -> None:
-        self.addresses = [Address(place, timeout_s=timeout_s) for place in places]
+        self.addresses = [Registry(place, timeout_s=timeout_s) for place in places]
         self._retries = retries
         self._pause_s = pause_s
         self._first = 0
         self._lock = threading.Lock()
 
     def request(self, method: str, path: str, document: object = None) -> Any:
-        """The JSON document that answers; raises the error that the registry told, or `RegistryUnavailable`."""
+        """The JSON document that answers; raises the error that the registry answered, or `RegistryUnavailable`."""
         headers = {"Accept": f"{CONTENT_TYPE}, application/json"}
         body = None
         if document is not None:
             body = json.dumps(document).encode()
             headers["Content-Type"] = CONTENT_TYPE
         failures: dict[str, str] = {}
-        told: RegistryError | None = None
+        refusal: RegistryError | None = None
         for attempt in range(self._retries + 1):
             if attempt:
                 time.sleep(random.uniform(0.5, 1.0) * min(self._pause_s * 2**attempt, MAX_PAUSE_SECONDS))
@@ -110,14 +110,14 @@ class Registries:
                     failures[str(address)] = str(error) or type(error).__name__
                     continue
                 if status in RETRIABLE:
-                    told = _error_of(status, content, address)
+                    refusal = _error_of(status, content, address)
                     continue
                 self._prefer(address)
                 if status >= 300:
                     raise _error_of(status, content, address)
                 return _document(content, address) if content else None
-        if told is not None:
-            raise told
+        if refusal is not None:
+            raise refusal
         reasons = "; ".join(f"{address} ({reason})" for address, reason in failures.items())
         raise RegistryUnavailable(f"No schema registry answers: {reasons}. Is it running, and is the address right?")
 
@@ -126,24 +126,24 @@ class Registries:
         for address in self.addresses:
             address.close()
 
-    def _in_order(self) -> list[Address]:
+    def _in_order(self) -> list[Registry]:
         with self._lock:
             first = self._first
         return self.addresses[first:] + self.addresses[:first]
 
-    def _prefer(self, address: Address) -> None:
+    def _prefer(self, address: Registry) -> None:
         with self._lock:
             self._first = self.addresses.index(address)
 
 
-def _document(content: bytes, address: Address) -> Any:
+def _document(content: bytes, address: Registry) -> Any:
     try:
         return json.loads(content)
     except ValueError as error:
         raise RegistryUnavailable(f"{address} is no schema registry: it answered {content[:80]!r}.") from error
 
 
-def _error_of(status: int, content: bytes, address: Address) -> RegistryError:
+def _error_of(status: int, content: bytes, address: Registry) -> RegistryError:
     try:
         document = json.loads(content)
         return error_from_answer(status, int(document["error_code"]), str(document["message"]))

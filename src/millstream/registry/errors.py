@@ -186,7 +186,7 @@ class ForwardingFailed(RegistryError):
 
 
 class LeaderUnknown(RegistryError):
-    """Nobody knows which instance writes."""
+    """It is not known which instance writes."""
 
     status, code = 500, 50004
 

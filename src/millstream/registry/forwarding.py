@@ -14,7 +14,7 @@ from http.client import HTTPException
 from typing import Final
 
 from millstream.registry.addresses import parse_addresses
-from millstream.registry.connection import Address
+from millstream.registry.connection import Registry
 
 FORWARD_SECONDS: Final = 15.0
 PATIENCE_SECONDS: Final = 1.5
@@ -53,51 +53,51 @@ class Forwarder:
     """Keeps connections to the instances that write or wrote."""
 
     def __init__(self) -> None:
-        self._addresses: dict[str, Address] = {}
+        self._registries: dict[str, Registry] = {}
 
     async def forward(self, request: Forwarded, *, url: str, instance: str) -> Answer:
         """The answer of the instance at `url`; raises LeaderAway."""
         headers = {FORWARD_HEADER: "true", INSTANCE_HEADER: instance, "Content-Type": request.content_type}
         exchange = asyncio.create_task(
-            asyncio.to_thread(self._address(url).exchange, request.method, request.path, body=request.body or None, headers=headers)
+            asyncio.to_thread(self._registry(url).exchange, request.method, request.path, body=request.body or None, headers=headers)
         )
         while not (await asyncio.wait({exchange}, timeout=PATIENCE_SECONDS))[0]:
             if not await _is_there(url, instance):
                 exchange.add_done_callback(lambda late: late.cancelled() or late.exception())
                 raise LeaderAway("it gives no sign of life")
         try:
-            status, told, body = exchange.result()
+            status, answered, body = exchange.result()
         except (OSError, HTTPException) as error:
             raise LeaderAway(str(error) or type(error).__name__) from error
-        if told.get(INSTANCE_HEADER) != instance:
+        if answered.get(INSTANCE_HEADER) != instance:
             raise LeaderAway("something else answers there")
         if status == 500 and LEADER_UNKNOWN in body:
             raise LeaderAway("it does not write any more")
-        return Answer(status, body, _offset(told))
+        return Answer(status, body, _offset(answered))
 
     def close(self) -> None:
         """Close the connections."""
-        for address in self._addresses.values():
-            address.close()
+        for registry in self._registries.values():
+            registry.close()
 
-    def _address(self, url: str) -> Address:
-        if url not in self._addresses:
-            if len(self._addresses) >= MAX_KEPT:
-                self._addresses.pop(next(iter(self._addresses))).close()
-            self._addresses[url] = Address(*parse_addresses(url), timeout_s=FORWARD_SECONDS)
-        return self._addresses[url]
+    def _registry(self, url: str) -> Registry:
+        if url not in self._registries:
+            if len(self._registries) >= MAX_KEPT:
+                self._registries.pop(next(iter(self._registries))).close()
+            self._registries[url] = Registry(*parse_addresses(url), timeout_s=FORWARD_SECONDS)
+        return self._registries[url]
 
 
 async def _is_there(url: str, instance: str) -> bool:
     """Whether the instance answers anything."""
-    address = Address(*parse_addresses(url), timeout_s=PATIENCE_SECONDS)
+    registry = Registry(*parse_addresses(url), timeout_s=PATIENCE_SECONDS)
     try:
-        _, told, _ = await asyncio.to_thread(address.exchange, "GET", "/", body=None, headers={})
+        _, answered, _ = await asyncio.to_thread(registry.exchange, "GET", "/", body=None, headers={})
     except (OSError, HTTPException):
         return False
     finally:
-        address.close()
-    return told.get(INSTANCE_HEADER) == instance
+        registry.close()
+    return answered.get(INSTANCE_HEADER) == instance
 
 
 def _offset(headers: Mapping[str, str]) -> int | None:

@@ -19,7 +19,7 @@ from millstream.registry.server import RegistryOptions, serve
 
 
 def main() -> int:
-    """Serve until told to stop; returns the exit code."""
+    """Serve until stopped; returns the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     flags = _flags()

@@ -1,6 +1,6 @@
 """The topic `_schemas` as the registry uses it: every record read in order, from the first on, and records appended and read back.
 
-The door to confluent-kafka, whose clients live in threads of their own; whatever they report comes to the event loop as a callback, so the
+Uses confluent-kafka, whose clients live in threads of their own; whatever they report comes to the event loop as a callback, so the
 rest of the registry knows no threads.
 
     reader thread   consume ──▶ `on_record(offset, record, term)` on the loop, in the order of the log
@@ -27,7 +27,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # t
 from confluent_kafka.cimpl import NewTopic
 
 from millstream.registry.errors import SchemaTooLarge, StoreFailed, StoreTimedOut
-from millstream.registry.records import TERM_HEADER, LogRecord, UnreadableRecord, decode_record, encode_key, encode_value
+from millstream.registry.model.records import TERM_HEADER, LogRecord, UnreadableRecord, decode_record, encode_key, encode_value
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +59,7 @@ class SchemaLog:
         self._is_caught_up = asyncio.Event()
         self._next_offset = 0
         self._end_offset = 0
-        """Where the log ended when reading began; its last records may have been compacted away, then the end is told by an event."""
+        """Where the log ended when reading began; its last records may have been compacted away, then the end comes as an event."""
         self._passed: list[tuple[int, asyncio.Future[None]]] = []
         self.cluster_id = ""
         self.reason = "the topic is being read"
@@ -177,7 +177,7 @@ class SchemaLog:
         try:
             self._loop.call_soon_threadsafe(callback, *arguments)
         except RuntimeError:
-            # The loop has ended, and nobody waits any more.
+            # The loop has ended, and nothing waits any more.
             self._stopping.set()
 
     def _report(self, future: "asyncio.Future[int]", error: KafkaError | None, message: Message) -> None:

@@ -1,6 +1,6 @@
 """The composition root of a registry: its parts, made in reading order, and the HTTP server around them.
 
-`serve` runs until it is told to stop or the log cannot be used any more. The listening socket is given: who starts the registry has bound
+`serve` runs until it is stopped or the log cannot be used any more. The listening socket is given: who starts the registry has bound
 it, and may keep it while the registry is not there (`activation`).
 """
 
@@ -18,10 +18,10 @@ from millstream.errors import StartupError
 from millstream.registry.api.app import RegistryApp
 from millstream.registry.api.desk import Desk
 from millstream.registry.forwarding import Forwarder
-from millstream.registry.records import LogRecord
-from millstream.registry.registration import Registrar
+from millstream.registry.model.records import LogRecord
+from millstream.registry.model.registration import Registrar
+from millstream.registry.model.state import RegistryState
 from millstream.registry.schema_log import TOPIC, SchemaLog
-from millstream.registry.state import RegistryState
 from millstream.registry.writer import Writer
 
 logger = logging.getLogger(__name__)
@@ -86,18 +86,18 @@ async def serve(options: RegistryOptions, listener: socket.socket, *, on_ready: 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.handle_exit, number, None)
     log.start()
-    told = asyncio.create_task(_tell_when_ready(log, on_ready))
+    readiness = asyncio.create_task(_report_ready(log, on_ready))
     try:
         await server.serve(sockets=[listener])
     finally:
-        told.cancel()
+        readiness.cancel()
         await log.stop()
         forwarder.close()
     if failure:
         raise StartupError(f"The registry cannot go on: {failure[0]}.")
 
 
-async def _tell_when_ready(log: SchemaLog, on_ready: Callable[[], None] | None) -> None:
+async def _report_ready(log: SchemaLog, on_ready: Callable[[], None] | None) -> None:
     await log.caught_up(timeout_s=1e9)
     if on_ready is not None:
         on_ready()

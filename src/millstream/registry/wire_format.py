@@ -46,9 +46,9 @@ def guid_header(guid: str) -> bytes:
 
 def read_mark(message: bytes, headers: Headers | None = None, *, is_key: bool = False) -> SchemaMark:
     """Which schema wrote a message; raises SerializationFailed if it does not say."""
-    told = _header(headers, KEY_HEADER if is_key else VALUE_HEADER) if headers else None
-    if told is not None:
-        mark = _mark(told, "its header")
+    in_header = _header(headers, KEY_HEADER if is_key else VALUE_HEADER) if headers else None
+    if in_header is not None:
+        mark = _mark(in_header, "its header")
         return SchemaMark(mark.schema_id, mark.guid, 0)
     return _mark(message, "it")
 

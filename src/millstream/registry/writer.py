@@ -17,10 +17,10 @@ from typing import Any
 
 from millstream.registry.errors import LeaderUnknown, StoreFailed, StoreTimedOut
 from millstream.registry.forwarding import Answer, Forwarded, Forwarder, LeaderAway
-from millstream.registry.records import LogRecord
+from millstream.registry.model.records import LogRecord
+from millstream.registry.model.settings import Decision
+from millstream.registry.model.state import Claim, RegistryState, claim_record
 from millstream.registry.schema_log import SchemaLog
-from millstream.registry.settings import Decision
-from millstream.registry.state import Claim, RegistryState, claim_record
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ class Writer:
         async with self._lock:
             if not self.is_leader:
                 if self._state.claim != instead_of:
-                    # Somebody else was faster.
+                    # Another instance was faster.
                     raise Deposed
                 await self._claim()
             decision = decide()

@@ -11,7 +11,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
-    from millstream.spark.source.options import ReadOptions
+    from millstream.spark.source.read_options import ReadOptions
     from millstream.spark.source.read_plan import ReadPlan
 
 
@@ -39,9 +39,9 @@ class MillstreamDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """For `spark.read`."""
-        from millstream.spark.source.batch_reader import BatchReader
-        from millstream.spark.source.options import check_batch_options
+        from millstream.spark.source.read_options import check_batch_options
         from millstream.spark.source.read_plan import check_schema
+        from millstream.spark.source.reader import BatchReader
 
         options, plan = self._prepare_read()
         check_batch_options(options)
@@ -50,9 +50,9 @@ class MillstreamDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 -- Spark's name
         """For `spark.readStream`."""
-        from millstream.spark.source.options import check_stream_options
+        from millstream.spark.source.read_options import check_stream_options
         from millstream.spark.source.read_plan import check_schema
-        from millstream.spark.source.stream_reader import StreamReader
+        from millstream.spark.source.reader import StreamReader
 
         options, plan = self._prepare_read()
         check_stream_options(options)
@@ -61,22 +61,22 @@ class MillstreamDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """For `df.write` and `INSERT INTO`."""
-        from millstream.spark.sink.writer import MillstreamWriter
+        from millstream.spark.sink.writer import BatchWriter
 
-        return MillstreamWriter(self.options, schema, overwrite=overwrite)
+        return BatchWriter(self.options, schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 -- Spark's name
         """For `df.writeStream`."""
-        from millstream.spark.sink.stream_writer import MillstreamStreamWriter
+        from millstream.spark.sink.writer import StreamWriter
 
-        return MillstreamStreamWriter(self.options, schema)
+        return StreamWriter(self.options, schema)
 
     def _prepare_read(self) -> "tuple[ReadOptions, ReadPlan]":
         """The options, checked, and the plan: made by whichever method is called first, and kept when Spark pickles this object."""
-        from millstream.spark.source.options import parse_read_options
-        from millstream.spark.source.read_planning import make_plan
+        from millstream.spark.source.read_options import parse_read_options
+        from millstream.spark.source.read_plan import plan_read
 
         options = parse_read_options(self.options)
         if self._read_plan is None:
-            self._read_plan = make_plan(options)
+            self._read_plan = plan_read(options)
         return options, self._read_plan

@@ -1,32 +1,45 @@
 """The progress of a query as the committed offsets of a consumer group, so that every tool that shows lag shows the query's.
 
-Commits are those of a client without membership (generation -1), which a group takes while nobody is a member of it. Spark's checkpoint
-stays the truth about where a query goes on: these offsets are only told, never read back.
+Commits are those of a client without membership (generation -1), which a group takes while it has no members. Spark's checkpoint stays the
+truth about where a query goes on: a source commits its offsets and never reads them (`ReportedProgress`). A sink commits what it has
+written last, and reads that (`sink.sink_progress`).
 """
 
+import logging
 from collections.abc import Callable
 from itertools import chain, repeat
 from time import monotonic, sleep
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from millstream.client.cluster import Cluster
 from millstream.client.errors import BrokerUnavailable, is_retriable, kafka_error
 from millstream.client.request import MessageRequest
-from millstream.errors import KafkaError, UnknownMemberId
-from millstream.spark.source.planning import Offsets
+from millstream.errors import KafkaError, MillstreamError, UnknownMemberId
+from millstream.spark.positions import Offsets
 from millstream.topic_partition import TopicPartition
 from millstream.wire.api import ApiKey
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
 _GROUP: Final = 0
 _PAUSES_S: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-LAST_WITH_TOPIC_NAMES: Final = 9
+_LAST_WITH_TOPIC_NAMES: Final = 9
 """From version 10 on OffsetCommit and OffsetFetch know topics by their ids."""
+_MOST_PATIENCE_S: Final = 5.0
+_REPORT_PAUSE_S: Final = 30.0
+
+
+class CommittedOffset(NamedTuple):
+    """An offset, and the text that was committed with it."""
+
+    offset: int
+    metadata: str
 
 
 class GroupProgress:
-    """Commits offsets of a group; what did not change is not sent again."""
+    """The committed offsets of a group; what did not change is not sent again."""
 
     def __init__(self, cluster: Cluster, group_id: str, *, timeout_s: float) -> None:
         self._cluster = cluster
@@ -48,6 +61,10 @@ class GroupProgress:
                 "let the option group.id name a group of the query's own"
             ) from None
         self._committed.update(changed)
+
+    def committed(self) -> dict[TopicPartition, CommittedOffset]:
+        """All offsets of the group; asks again while the coordinator moves or loads."""
+        return self._retry(self._fetch_once)
 
     def _retry(self, ask: Callable[[int], T]) -> T:
         """Ask the coordinator, and again while it moves or loads."""
@@ -75,11 +92,26 @@ class GroupProgress:
             "member_id": "",
             "topics": [{"name": topic, "partitions": partitions} for topic, partitions in topics.items()],
         }
-        request = MessageRequest(ApiKey.OFFSET_COMMIT, fields, lowest=2, highest=LAST_WITH_TOPIC_NAMES)
+        request: MessageRequest[Any] = MessageRequest(ApiKey.OFFSET_COMMIT, fields, lowest=2, highest=_LAST_WITH_TOPIC_NAMES)
         answer = self._cluster.connection(coordinator).call(request)
         for topic in answer.topics:
             for partition in topic.partitions:
                 _check(int(partition.error_code), f"committing an offset of {topic.name} for the group {self._group_id!r} failed")
+
+    def _fetch_once(self, coordinator: int) -> dict[TopicPartition, CommittedOffset]:
+        group = {"group_id": self._group_id, "member_id": None, "member_epoch": -1, "topics": None}
+        fields = {"group_id": self._group_id, "topics": None, "groups": [group], "require_stable": False}
+        request: MessageRequest[Any] = MessageRequest(ApiKey.OFFSET_FETCH, fields, lowest=2, highest=_LAST_WITH_TOPIC_NAMES)
+        answer: Any = self._cluster.connection(coordinator).call(request)
+        found = answer.groups[0] if answer.groups else answer
+        _check(int(found.error_code), f"asking for the offsets of the group {self._group_id!r} failed")
+        return {
+            TopicPartition(topic.name, int(partition.partition_index)): CommittedOffset(
+                int(partition.committed_offset), partition.metadata or ""
+            )
+            for topic in found.topics
+            for partition in topic.partitions
+        }
 
     def _find_coordinator(self) -> int:
         fields = {"key": self._group_id, "key_type": _GROUP, "coordinator_keys": [self._group_id]}
@@ -87,6 +119,35 @@ class GroupProgress:
         found = answer.coordinators[0] if answer.coordinators else answer
         _check(int(found.error_code), f"the coordinator of the group {self._group_id!r} was not found")
         return int(found.node_id)
+
+
+class ReportedProgress:
+    """The progress of a source, committed as far as that is possible: it never ends a query, because the query does not read it.
+
+    What cannot be committed (a group with members, a coordinator that is away) is a warning, and is tried again later: a query does not
+    wait for it before every micro-batch.
+    """
+
+    def __init__(self, cluster: Cluster, group_id: str, *, timeout_s: float, clock: Callable[[], float] = monotonic) -> None:
+        self._progress = GroupProgress(cluster, group_id, timeout_s=min(timeout_s, _MOST_PATIENCE_S))
+        self._group_id = group_id
+        self._clock = clock
+        self._next_attempt = 0.0
+
+    def report(self, offsets: Offsets) -> None:
+        """Commit these offsets, or log why not."""
+        if self._clock() < self._next_attempt:
+            return
+        try:
+            self._progress.commit(offsets)
+        except MillstreamError as error:
+            self._next_attempt = self._clock() + _REPORT_PAUSE_S
+            logger.warning(
+                "the progress of the query is not committed to the group %r, and tried again in %d s; the query goes on. %s",
+                self._group_id,
+                _REPORT_PAUSE_S,
+                error,
+            )
 
 
 def _check(code: int, what: str) -> None:

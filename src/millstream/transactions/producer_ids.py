@@ -31,7 +31,7 @@ class ProducerIds:
         self._complaints = Complaints()
 
     async def take(self) -> int:
-        """An id that nobody else has or will have; CoordinatorLoadInProgress, as in Kafka, while none can be reserved: producers wait."""
+        """An id that no other has or will have; CoordinatorLoadInProgress, as in Kafka, while none can be reserved: producers wait."""
         async with self._reserving:
             if self._next == self._end:
                 try:
@@ -59,11 +59,11 @@ class ProducerIds:
             return first
 
     def _decode(self, data: bytes, stat: ZnodeStat) -> int:
-        """The first id of the next block. Where that makes no sense no id is handed out: it might be somebody's already."""
+        """The first id of the next block. Where that makes no sense no id is handed out: it might be in use already."""
         try:
             first = JsonObject.parse(data).integer("next", highest=HIGHEST_ID - BLOCK_SIZE)
         except ValueError as error:
-            self._complaints.tell(paths.PRODUCER_IDS, stat.mzxid, error)
+            self._complaints.report(paths.PRODUCER_IDS, stat.mzxid, error)
             raise CoordinatorLoadInProgress(f"the znode {paths.PRODUCER_IDS} makes no sense: {error}") from None
         self._complaints.forget(paths.PRODUCER_IDS)
         return first

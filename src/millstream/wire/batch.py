@@ -1,4 +1,7 @@
-"""The header of a record batch (format 2): the only part of a batch that the broker looks at.
+"""Record batches of format 2, from the outside: the header, where one batch ends and the next begins, and how one is sealed.
+
+No other place knows the bytes of a header, but for the compiled kernels of `spark`; the records inside are those of `wire.records`. On the
+produce and fetch path the header is all that the broker looks at.
 
     offset  size  field                    covered by the CRC
          0     8  base offset              no: the broker stamps it
@@ -18,41 +21,56 @@
 
 Attributes: bits 0-2 codec (0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd), 3 timestamp type (1 = LogAppendTime), 4 transactional, 5 control,
 6 base timestamp is a delete horizon. What the broker stamps lies before the CRC, so stamping never recomputes it.
+
+`split_batches` checks sizes against the bytes that are there, `checked_header` size, format and CRC; what is wrong is a `CorruptMessage`.
 """
 
 import struct
-from typing import NamedTuple
-
-from crc32c import crc32c
+from collections.abc import Iterator
+from typing import Final, NamedTuple
 
 from millstream.buffer import Buffer
+from millstream.errors import CorruptMessage
+from millstream.wire.crc32c import crc32c
 
-HEADER_SIZE = 61
-LENGTH_OVERHEAD = 12
+HEADER_SIZE: Final = 61
+LENGTH_POSITION: Final = 8
+LENGTH_OVERHEAD: Final = 12
 """Bytes before and including the length field: size of a batch = length + 12."""
-STAMPED_SIZE = 16
+STAMPED_SIZE: Final = 16
 """Base offset, length and leader epoch: the prefix that the broker writes anew."""
-CRC_START = 21
-MAGIC = 2
-NO_PRODUCER_ID = -1
-NO_SEQUENCE = -1
-NO_TIMESTAMP = -1
+MAGIC_POSITION: Final = 16
+CRC_POSITION: Final = 17
+CRC_START: Final = 21
+"""From here on, which is where the attributes are, the CRC covers everything."""
+_MAX_TIMESTAMP_POSITION: Final = 35
 
-CODEC_MASK = 0x07
-LOG_APPEND_TIME = 0x08
-TRANSACTIONAL = 0x10
-CONTROL = 0x20
-DELETE_HORIZON = 0x40
+MAGIC: Final = 2
+NO_PRODUCER_ID: Final = -1
+NO_SEQUENCE: Final = -1
+NO_TIMESTAMP: Final = -1
 
-_HEADER = struct.Struct(">qiibIhiqqqhii")
-_STAMP = struct.Struct(">qii")
-_ATTRIBUTES = struct.Struct(">h")
-_MAX_TIMESTAMP = struct.Struct(">q")
-_CRC = struct.Struct(">I")
+CODEC_MASK: Final = 0x07
+LOG_APPEND_TIME: Final = 0x08
+TRANSACTIONAL: Final = 0x10
+CONTROL: Final = 0x20
+DELETE_HORIZON: Final = 0x40
+
+HEADER: Final = struct.Struct(">qiibIhiqqqhii")
+"""The fields of a `BatchHeader`, for loops that run over gigabytes and cannot afford one."""
+HEADER_TO_LAST_OFFSET: Final = struct.Struct(">qiibIhi")
+"""The first of them, up to the last offset delta."""
+_NOT_COVERED: Final = struct.Struct(">qiibI")
+_COVERED: Final = struct.Struct(">hiqqqhii")
+_FIRST_COVERED: Final = 5
+_STAMP: Final = struct.Struct(">qii")
+_ATTRIBUTES: Final = struct.Struct(">h")
+_MAX_TIMESTAMP: Final = struct.Struct(">q")
+_CRC: Final = struct.Struct(">I")
 _make_tuple = tuple.__new__
 """What `_make` of a named tuple does, without a call of Python's: this runs for every batch."""
 
-assert _HEADER.size == HEADER_SIZE
+assert HEADER.size == HEADER_SIZE
 
 
 class BatchHeader(NamedTuple):
@@ -120,12 +138,54 @@ class BatchHeader(NamedTuple):
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     """The header at `position`; the caller has made sure that there are `HEADER_SIZE` bytes."""
-    return _make_tuple(BatchHeader, _HEADER.unpack_from(buffer, position))
+    return _make_tuple(BatchHeader, HEADER.unpack_from(buffer, position))
+
+
+def checked_header(batch: Buffer) -> BatchHeader:
+    """The header of exactly one batch, whose size, format and CRC are right."""
+    if len(batch) < HEADER_SIZE:
+        raise CorruptMessage(f"a batch of {len(batch)} bytes is shorter than its header")
+    header = read_header(batch)
+    if header.size_bytes != len(batch):
+        raise CorruptMessage(f"a batch says that it has {header.size_bytes} bytes and has {len(batch)}")
+    if header.magic != MAGIC:
+        raise CorruptMessage(f"a batch of format {header.magic}; only format {MAGIC} is known")
+    if compute_crc(batch) != header.crc:
+        raise CorruptMessage("the CRC of a batch is wrong")
+    return header
+
+
+def split_batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Header and bytes of the whole batches that stand one after the other; only their sizes are checked. A last one that is cut off, as a
+    fetch may leave it, is left out."""
+    view = memoryview(buffer)
+    position = 0
+    while position + HEADER_SIZE <= len(view):
+        header = read_header(view, position)
+        end = position + header.length + LENGTH_OVERHEAD
+        if end - position < HEADER_SIZE:
+            raise CorruptMessage(f"a batch cannot have {header.size_bytes} bytes")
+        if end > len(view):
+            return
+        yield header, view[position:end]
+        position = end
 
 
 def compute_crc(batch: Buffer) -> int:
     """CRC-32C over the part of the whole batch that the CRC covers."""
     return crc32c(memoryview(batch)[CRC_START:])
+
+
+def seal(header: BatchHeader, records: Buffer) -> bytes:
+    """The batch of these records, which are compressed already if the header says so; its length and CRC are made right."""
+    return sealed_header(header, records) + records
+
+
+def sealed_header(header: BatchHeader, records: Buffer) -> bytes:
+    """The bytes that go before these records, for who has them in a buffer with room for a header."""
+    covered = _COVERED.pack(*header[_FIRST_COVERED:])
+    length = len(records) + HEADER_SIZE - LENGTH_OVERHEAD
+    return _NOT_COVERED.pack(header.base_offset, length, header.leader_epoch, MAGIC, crc32c(records, crc32c(covered))) + covered
 
 
 def stamp(header: BatchHeader, *, base_offset: int, leader_epoch: int) -> bytes:
@@ -136,8 +196,8 @@ def stamp(header: BatchHeader, *, base_offset: int, leader_epoch: int) -> bytes:
 def with_log_append_time(batch: Buffer, *, now_ms: int) -> bytearray:
     """A copy of the batch whose records all have the time `now_ms`, with its CRC made right."""
     changed = bytearray(batch)
-    attributes = _ATTRIBUTES.unpack_from(changed, 21)[0] | LOG_APPEND_TIME
-    _ATTRIBUTES.pack_into(changed, 21, attributes)
-    _MAX_TIMESTAMP.pack_into(changed, 35, now_ms)
-    _CRC.pack_into(changed, 17, compute_crc(changed))
+    attributes = _ATTRIBUTES.unpack_from(changed, CRC_START)[0] | LOG_APPEND_TIME
+    _ATTRIBUTES.pack_into(changed, CRC_START, attributes)
+    _MAX_TIMESTAMP.pack_into(changed, _MAX_TIMESTAMP_POSITION, now_ms)
+    _CRC.pack_into(changed, CRC_POSITION, compute_crc(changed))
     return changed

@@ -5,8 +5,8 @@
     lz4      an LZ4 frame; what we write has independent blocks of 64 KiB, because Java's reader refuses linked ones
     zstd     a zstd frame
 
-Decompressing is bounded: whoever asks says how much may come out, and a batch that wants more is a `CorruptMessage` before the memory is
-taken. Output grows by quadrupling where a format does not tell its size, so a small batch never costs the bound. The time is linear in what
+Decompressing is bounded: the caller says how much may come out, and a batch that wants more is a `CorruptMessage` before the memory is
+taken. Output grows by quadrupling where a format does not hold its size, so a small batch never costs the bound. The time is linear in what
 goes in and comes out, and the pieces of a batch are counted. cramjam is imported at first use.
 """
 
@@ -105,7 +105,7 @@ def decompress(data: Buffer, codec: Codec, *, limit: int = MAX_DECOMPRESSED_BYTE
 
 
 def forget(output: Buffer) -> None:
-    """Give back the memory of what came out of `decompress` here and now, in this thread, if it was mapped. Nobody may look at it again."""
+    """Unmap, in this thread, the memory of what came out of `decompress`, if it was mapped; it must not be looked at again."""
     if isinstance(output, memoryview):
         room = output.obj
         output.release()

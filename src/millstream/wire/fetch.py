@@ -27,13 +27,14 @@ from collections.abc import Sequence
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from millstream.errors import MalformedFrame
-from millstream.wire.endpoints import NodeEndpoint, encode_node_endpoints
 from millstream.wire.primitives import (
     INT32,
     INT64,
     UUID_SIZE,
     ZERO_UUID,
+    NodeEndpoint,
     compact_string,
+    encode_node_endpoints,
     nullable_string,
     read_count,
     read_string,

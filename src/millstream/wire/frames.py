@@ -5,8 +5,8 @@
     response  int32 correlation id | tagged fields, if flexible (never for ApiVersions)
 
 The connection owns the buffer and cuts frames out of it; here is only what the bytes mean. The size is judged before a byte of the body is
-waited for, so that nobody makes the broker allocate what it will refuse. A client that speaks TLS or HTTP to this port gets a sentence in
-the log that says so. The client id keeps its old form even in flexible headers (KIP-511), so that a broker can always read it.
+waited for, so that no client makes the broker allocate what it will refuse. A client that speaks TLS or HTTP to this port gets a sentence
+in the log that says so. The client id keeps its old form even in flexible headers (KIP-511), so that a broker can always read it.
 """
 
 import struct

@@ -9,11 +9,18 @@
 
 Versions 8 and up are flexible. `tests/properties/test_wire_offset_commit.py` holds both directions equal to kio at every version. No rule
 about groups or offsets is here.
+
+A consumer commits the same partitions again and again. Only the correlation id, the offsets and the leader epochs of its requests differ,
+and they stand at fixed places; the answer, if all goes well, differs only in the correlation id. Such requests are read, and answered, by
+one call each (`CommitShape`), once one of them was decoded:
+
+    api key, version | correlation id | ... index | offset, epoch | ... index | offset, epoch | ...
+    ---- same ----     differs          - same -    differs         - same -    differs         same
 """
 
 import struct
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 from uuid import UUID
 
 from millstream.errors import MalformedFrame
@@ -43,7 +50,7 @@ NO_LEADER_EPOCH: Final = -1
 
 _FIRST_WITH_THROTTLE: Final = 3
 _LAST_WITH_RETENTION: Final = 4
-FIRST_WITH_LEADER_EPOCH: Final = 6
+_FIRST_WITH_LEADER_EPOCH: Final = 6
 _FIRST_WITH_INSTANCE_ID: Final = 7
 _FIRST_FLEXIBLE: Final = 8
 _FIRST_WITH_TOPIC_ID: Final = 10
@@ -54,6 +61,9 @@ _INDEX_AND_ERROR: Final = struct.Struct(">ih")
 _INDEX_ERROR_AND_NO_TAGS: Final = struct.Struct(">ihb")
 _NO_THROTTLE: Final = bytes(4)
 _NO_TAGS: Final = b"\x00"
+_BEFORE_CORRELATION: Final = 4
+_AFTER_CORRELATION: Final = 8
+_OFFSET_AND_EPOCH_SIZE: Final = 12
 
 Position = tuple[int, int, int, str | None]
 """Partition, offset, leader epoch, metadata."""
@@ -161,7 +171,7 @@ def _read_legacy_positions(body: memoryview, position: int, *, count: int, versi
     epoch = NO_LEADER_EPOCH
     for _ in range(count):
         places.append(position + INT32.size)
-        if version >= FIRST_WITH_LEADER_EPOCH:
+        if version >= _FIRST_WITH_LEADER_EPOCH:
             index, offset, epoch = _INDEX_OFFSET_AND_EPOCH.unpack_from(body, position)
             position += _INDEX_OFFSET_AND_EPOCH.size
         else:
@@ -198,3 +208,48 @@ def encode_response(version: int, correlation_id: int, *, topics: Iterable[Mappi
     else:
         body = b"".join((throttle, INT32.pack(count), *parts))
     return frame_response(ApiKey.OFFSET_COMMIT, version, correlation_id=correlation_id, body=body)
+
+
+class CommitNumbers(NamedTuple):
+    """What is of its own in a request of a known shape."""
+
+    correlation_id: int
+    offsets: tuple[int, ...]
+    leader_epochs: tuple[int, ...]
+
+
+class CommitShape:
+    """What the commits of a consumer have in common."""
+
+    __slots__ = ("_answer_end", "_answer_start", "_key_and_version", "_layout", "_same", "_size")
+
+    def __init__(self, frame: memoryview, places: list[int], *, answer: bytes) -> None:
+        ends = [_AFTER_CORRELATION, *(place + _OFFSET_AND_EPOCH_SIZE for place in places)]
+        sizes = [start - end for end, start in zip(ends, [*places, len(frame)], strict=True)]
+        self._size = len(frame)
+        self._layout = struct.Struct(">4si" + "qi".join(f"{size}s" for size in sizes))
+        parts = self._layout.unpack(frame)
+        self._key_and_version: bytes = parts[0]
+        self._same: tuple[bytes, ...] = parts[2::3]
+        self._answer_start = answer[:_BEFORE_CORRELATION]
+        self._answer_end = answer[_AFTER_CORRELATION:]
+
+    @classmethod
+    def of(cls, frame: memoryview, version: int, request: OffsetCommitRequest, *, answer: bytes) -> Self | None:
+        """The shape of a request with its answer; None where leader epochs are missing (before version 6) or nothing is committed."""
+        if version < _FIRST_WITH_LEADER_EPOCH or not request.offset_places:
+            return None
+        return cls(frame, request.offset_places, answer=answer)
+
+    def match(self, frame: memoryview) -> CommitNumbers | None:
+        """The numbers of a request of this shape; None for any other request."""
+        if len(frame) != self._size:
+            return None
+        parts = self._layout.unpack(frame)
+        if parts[0] != self._key_and_version or parts[2::3] != self._same:
+            return None
+        return CommitNumbers(parts[1], parts[3::3], parts[4::3])
+
+    def answer(self, correlation_id: int) -> bytes:
+        """The answer that goes with this shape."""
+        return self._answer_start + INT32.pack(correlation_id) + self._answer_end

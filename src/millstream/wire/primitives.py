@@ -1,10 +1,10 @@
-"""The small pieces that Kafka's messages are made of: varints, strings, counts, tagged fields.
+"""The small pieces that Kafka's messages are made of: varints, strings, counts, tagged fields, node endpoints.
 
-A reader takes a buffer and a position and returns the value and the position after it. Nothing is believed: a length or a count is
+A reader takes a buffer and a position and returns the value and the position after it. Nothing is trusted: a length or a count is
 compared with the bytes that are left before anything is allocated, and whatever does not fit is a `MalformedFrame`. A writer returns
 bytes. The codecs of Produce and Fetch repeat the cheapest of these lines in place where a call would cost more than the work.
 
-    unsigned varint       7 bits a byte, least significant first, at most 5 bytes
+    unsigned varint       7 bits a byte, least significant first, at most 5 bytes (a varlong: 10)
     compact string, bytes unsigned varint of length + 1 (0 = null), then the bytes
     compact array         unsigned varint of count + 1 (0 = null), then the elements
     string, bytes, array  int16, int32, int32 of the length or count (-1 = null), then the content
@@ -12,8 +12,8 @@ bytes. The codecs of Produce and Fetch repeat the cheapest of these lines in pla
 """
 
 import struct
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from millstream.buffer import Buffer
 from millstream.errors import MalformedFrame
@@ -24,7 +24,19 @@ INT64: Final = struct.Struct(">q")
 UUID_SIZE: Final = 16
 ZERO_UUID: Final = bytes(UUID_SIZE)
 
+_NODE_ENDPOINTS: Final = 0
+"""The tag, in the answers of Produce and Fetch."""
 _ONE_BYTE: Final = tuple(bytes((value,)) for value in range(128))
+_SMALL: Final = 1024
+
+
+class NodeEndpoint(NamedTuple):
+    """The address of a broker that an answer refers its client to (KIP-951)."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
 
 
 def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
@@ -46,6 +58,21 @@ def read_unsigned_varint(buffer: Buffer, position: int) -> tuple[int, int]:
     except IndexError:
         raise MalformedFrame("the message ends inside a varint") from None
     raise MalformedFrame("a varint is longer than five bytes")
+
+
+def read_unsigned_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
+    """An unsigned varint of at most ten bytes, as 64 bits take."""
+    value = 0
+    try:
+        for shift in range(0, 70, 7):
+            byte = buffer[position]
+            position += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value, position
+    except IndexError:
+        raise MalformedFrame("the message ends inside a varint") from None
+    raise MalformedFrame("a varint is longer than ten bytes")
 
 
 def read_int16(buffer: Buffer, position: int) -> tuple[int, int]:
@@ -135,7 +162,7 @@ def read_tags(buffer: Buffer, position: int) -> tuple[list[tuple[int, int, int]]
 
 
 def skip_tags(buffer: Buffer, position: int) -> int:
-    """The position after tagged fields that nobody here knows."""
+    """The position after tagged fields that are not known here."""
     return read_tags(buffer, position)[1]
 
 
@@ -153,7 +180,13 @@ def unsigned_varint(value: int) -> bytes:
 
 def zigzag_varint(value: int) -> bytes:
     """`value`, which may be negative, as records and Avro write numbers: small ones of either sign are short."""
+    if 0 <= value < _SMALL:
+        return _SMALL_ZIGZAGS[value]
     return unsigned_varint(value << 1 if value >= 0 else (-value << 1) - 1)
+
+
+_SMALL_ZIGZAGS: Final = tuple(unsigned_varint(value << 1) for value in range(_SMALL))
+"""Nearly all lengths and offset deltas."""
 
 
 def compact_string(text: str | None) -> bytes:
@@ -180,3 +213,11 @@ def tagged_fields(fields: Iterator[tuple[int, bytes]] | list[tuple[int, bytes]])
         parts += (unsigned_varint(tag), unsigned_varint(len(content)), content)
         count += 1
     return unsigned_varint(count) + b"".join(parts)
+
+
+def encode_node_endpoints(endpoints: Sequence[NodeEndpoint]) -> bytes:
+    """The tagged fields of an answer that has endpoints and nothing else to add."""
+    parts = [unsigned_varint(len(endpoints) + 1)]
+    for node_id, host, port, rack in endpoints:
+        parts += (INT32.pack(node_id), compact_string(host), INT32.pack(port), compact_string(rack), b"\x00")
+    return tagged_fields([(_NODE_ENDPOINTS, b"".join(parts))])

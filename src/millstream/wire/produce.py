@@ -19,13 +19,14 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from millstream.errors import MalformedFrame, RecordError
-from millstream.wire.endpoints import NodeEndpoint, encode_node_endpoints
 from millstream.wire.primitives import (
     INT16,
     INT32,
     UUID_SIZE,
     ZERO_UUID,
+    NodeEndpoint,
     compact_string,
+    encode_node_endpoints,
     nullable_string,
     read_count,
     read_nullable_string,
@@ -70,6 +71,11 @@ class ProduceTopic(NamedTuple):
     topic_id: bytes | None
     partitions: list[tuple[int, memoryview | None]]
     """Partition and the records for it."""
+
+    @property
+    def key(self) -> str | bytes | None:
+        """What the topic is known by."""
+        return self.topic_id if self.name is None else self.name
 
 
 class ProduceRequest(NamedTuple):

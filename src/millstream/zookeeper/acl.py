@@ -89,7 +89,7 @@ def is_granted(acl: Acl, permission: int, identities: frozenset[Identity]) -> bo
 def _is_address_of(identity: Identity, identities: frozenset[Identity]) -> bool:
     if identity.scheme != "ip":
         return False
-    from ipaddress import ip_address, ip_network  # rare, and dear at start
+    from ipaddress import ip_address, ip_network  # rare, and slow to import
 
     network = ip_network(identity.id, strict=False)
     return any(ip_address(own.id) in network for own in identities if own.scheme == "ip")

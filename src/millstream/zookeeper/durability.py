@@ -1,7 +1,7 @@
 """Group commit for the journal of the tree: one sync in a thread covers everything written before it.
 
 There is one thread and it does one thing at a time, so a flush never overtakes the one before it. A sync that failed is not tried again:
-from then on the tree is offline, whoever waits is woken with `TreeOffline`, and nobody is told that his write is durable.
+from then on the tree is offline, whoever waits is woken with `TreeOffline`, and no write is confirmed as durable.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class Durability:
             raise self.failure.with_traceback(None)
 
     def on_failure(self, listener: Callable[[], None]) -> None:
-        """Be told when the disk has failed."""
+        """Call back when the disk has failed."""
         self._failure_listeners.append(listener)
 
     def when_durable(self, callback: Callable[[], None]) -> None:

@@ -15,7 +15,7 @@ from millstream.errors import MillstreamError
 
 
 class ZooKeeperError(MillstreamError):
-    """An operation on the tree failed; `operation_index` tells which operation of a multi it was."""
+    """An operation on the tree failed; `operation_index` says which operation of a multi it was."""
 
     code: ClassVar[int] = -1
     operation_index: int | None = None

@@ -8,7 +8,7 @@ VERSION = "3.9.0-millstream"
 
 
 class ServerStatus(NamedTuple):
-    """What the words tell about the server."""
+    """What the words report of the server."""
 
     port: int
     last_zxid: int

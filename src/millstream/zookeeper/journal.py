@@ -1,4 +1,4 @@
-"""The journal of the tree: every transaction is in it before anybody hears of it.
+"""The journal of the tree: every transaction is in it before it is answered or seen.
 
 A directory of the embedded tree holds
 

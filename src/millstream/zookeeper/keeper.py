@@ -1,7 +1,7 @@
 """Keeps one tree: the only place where the tree, its journal, its watches and the time come together.
 
-Everything that changes the tree is a plain call on the event loop: decide and apply, write to the journal, tell the watchers. Who answers
-somebody waits for the disk first (`durability`). Readers see a change as soon as it is applied: on a power cut everyone who could
+Everything that changes the tree is a plain call on the event loop: decide and apply, write to the journal, notify the watchers. An answer
+waits for the disk first (`durability`). Readers see a change as soon as it is applied: on a power cut everyone who could
 have seen it goes down with this machine, for which alone the embedded tree is made.
 
 When the disk fails the tree is offline for good: memory is ahead of the disk, so nothing is read, written or answered any more.
@@ -21,7 +21,6 @@ from millstream.zookeeper.durability import Durability
 from millstream.zookeeper.errors import ZooKeeperError
 from millstream.zookeeper.journal import Journal
 from millstream.zookeeper.operations import Delete, TreeOperation
-from millstream.zookeeper.session_clock import SessionClock
 from millstream.zookeeper.tree import Identities, Outcome, Session, Tree
 from millstream.zookeeper.watches import WatchTable
 from millstream.zookeeper.znode import ZnodeStat
@@ -41,7 +40,7 @@ class TreeKeeper:
         self.durability = Durability(journal, is_synced=is_synced)
         self._journal = journal
         self._clock = clock
-        self._session_clock = SessionClock()
+        self._session_tracker = SessionTracker()
         self._expiry_listeners: list[Callable[[int], None]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._next_container_check_ms = 0
@@ -81,26 +80,26 @@ class TreeKeeper:
     def close_session(self, session_id: int) -> None:
         """End a session: its ephemeral znodes go."""
         self.durability.require_online()
-        self._session_clock.forget(session_id)
+        self._session_tracker.forget(session_id)
         if session_id in self.tree.sessions:
             self._record(self.tree.commit([SessionClosed(session_id)], time_ms=self._clock.now_ms()))
 
     def touch(self, session: Session) -> None:
         """The client of the session was heard."""
         now_ms = self._clock.monotonic_ms()
-        self._session_clock.touch(session, now_ms=now_ms)
-        if self._timer is None and self._session_clock and not self._is_closed:
-            self._session_clock.start(now_ms=now_ms)
+        self._session_tracker.touch(session, now_ms=now_ms)
+        if self._timer is None and self._session_tracker and not self._is_closed:
+            self._session_tracker.start(now_ms=now_ms)
             self._schedule_tick()
 
     def on_expiry(self, listener: Callable[[int], None]) -> None:
-        """Be told which session timed out, after its ephemeral znodes went."""
+        """Call back with each session that timed out, after its ephemeral znodes went."""
         self._expiry_listeners.append(listener)
 
     def tick(self) -> None:
         """End the sessions whose time is over and, now and then, remove empty containers."""
         now_ms = self._clock.monotonic_ms()
-        for session_id in self._session_clock.tick(now_ms=now_ms):
+        for session_id in self._session_tracker.tick(now_ms=now_ms):
             _log.info("session %#x was not heard of for its whole timeout and is expired", session_id)
             self.close_session(session_id)
             for listener in self._expiry_listeners:
@@ -138,7 +137,7 @@ class TreeKeeper:
             self.watches.trigger(event, acl)
 
     def _schedule_tick(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(self._session_clock.tick_ms / 1000, self._on_timer)
+        self._timer = asyncio.get_running_loop().call_later(self._session_tracker.tick_ms / 1000, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None
@@ -147,5 +146,44 @@ class TreeKeeper:
         except ZooKeeperError as error:
             _log.warning("sessions are no longer watched: %s", error)
             return
-        if (self._session_clock or self.tree.containers) and not self._is_closed:
+        if (self._session_tracker or self.tree.containers) and not self._is_closed:
             self._schedule_tick()
+
+
+class SessionTracker:
+    """Deadlines of the sessions that have a timeout, checked at every tick.
+
+    A stalled server must not blame its clients: while it was not running it could not hear them. So a tick that comes late moves every
+    deadline by the lateness and expires no session; the pings that wait in the sockets are read before the next one.
+    """
+
+    def __init__(self, *, tick_ms: int = 100) -> None:
+        self.tick_ms = tick_ms
+        self._deadlines: dict[int, int] = {}
+        self._next_tick_ms: int | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._deadlines)
+
+    def touch(self, session: Session, *, now_ms: int) -> None:
+        """The client was heard: it has its full timeout again."""
+        if session.timeout_ms > 0:
+            self._deadlines[session.session_id] = now_ms + session.timeout_ms
+
+    def forget(self, session_id: int) -> None:
+        """The session is over."""
+        self._deadlines.pop(session_id, None)
+
+    def start(self, *, now_ms: int) -> None:
+        """Ticks begin (again); the time before is no lateness."""
+        self._next_tick_ms = now_ms + self.tick_ms
+
+    def tick(self, *, now_ms: int) -> list[int]:
+        """The sessions whose time is over."""
+        lateness_ms = 0 if self._next_tick_ms is None else now_ms - self._next_tick_ms
+        self._next_tick_ms = now_ms + self.tick_ms
+        if lateness_ms > self.tick_ms:
+            for session_id in self._deadlines:
+                self._deadlines[session_id] += lateness_ms
+            return []
+        return [session_id for session_id, deadline in self._deadlines.items() if deadline <= now_ms]

@@ -1,7 +1,7 @@
 """The operations that change the tree, as values: what a caller asks for, alone or several together in a multi.
 
 A `version` of -1 means "whatever version it has". Access lists and containers are there for ZooKeeper's own clients; Millstream itself uses
-neither. Nor does it write null data, which ZooKeeper tells from empty data and which its clients get back as they wrote it.
+neither. Nor does it write null data, which ZooKeeper distinguishes from empty data and which its clients get back as they wrote it.
 """
 
 from typing import NamedTuple

@@ -142,7 +142,7 @@ def _authenticate(requester: Requester, reader: JuteReader, _opcode: int) -> byt
 
 
 def _set_watches(requester: Requester, reader: JuteReader, _opcode: int) -> bytes:
-    """A client that was away tells what it watched and up to where it has seen: it hears now what it missed."""
+    """A client that was away says what it watched and up to where it has seen: it gets now what it missed."""
     seen_zxid = reader.read_long()
     data_paths, exists_paths, children_paths = read_names(reader), read_names(reader), read_names(reader)
     nodes, watches, watcher = requester.keeper.tree.nodes, requester.keeper.watches, requester.watcher

@@ -5,12 +5,15 @@ obeyed. The server does not own the tree: closing it drops the connections and l
 """
 
 import asyncio
+from typing import TYPE_CHECKING
 
-from millstream.zookeeper.connection import Connection
 from millstream.zookeeper.errors import ConnectionLost
-from millstream.zookeeper.four_letter_words import ServerStatus, answer
 from millstream.zookeeper.keeper import TreeKeeper
 from millstream.zookeeper.tree import Session
+
+if TYPE_CHECKING:
+    from millstream.zookeeper.connection import Connection
+    from millstream.zookeeper.four_letter_words import ServerStatus
 
 MEBIBYTE = 1024 * 1024
 
@@ -44,8 +47,7 @@ class CoordinationServer:
 
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> int:
         """Listen, and return the port; OSError if it is taken."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: Connection(self), host, port)
+        self._server = await asyncio.get_running_loop().create_server(self._connect, host, port)
         self._port = int(self._server.sockets[0].getsockname()[1])
         return self._port
 
@@ -57,23 +59,28 @@ class CoordinationServer:
             await self._server.wait_closed()
             self._server = None
 
+    def _connect(self) -> "Connection":
+        from millstream.zookeeper.connection import Connection  # most brokers have no such client: not loaded before the first one
+
+        return Connection(self)
+
     # What connections call.
 
-    def admit(self, connection: Connection) -> bool:
+    def admit(self, connection: "Connection") -> bool:
         """Take a connection in, unless there are too many."""
         if len(self._connections) >= self._max_connections:
             return False
         self._connections.add(connection)
         return True
 
-    def attach(self, connection: Connection) -> None:
+    def attach(self, connection: "Connection") -> None:
         """The connection speaks for its session from now on; one that did before is dropped."""
         earlier = self._by_session.get(connection.session_id)
         self._by_session[connection.session_id] = connection
         if earlier is not None:
             earlier.abort()
 
-    def forget(self, connection: Connection) -> None:
+    def forget(self, connection: "Connection") -> None:
         """The connection is gone."""
         self._connections.discard(connection)
         if self._by_session.get(connection.session_id) is connection:
@@ -92,9 +99,13 @@ class CoordinationServer:
 
     def answer_word(self, word: bytes) -> str | None:
         """The answer to a four-letter word, or None when these bytes are none."""
+        from millstream.zookeeper.four_letter_words import answer
+
         return answer(word, self._status()) if word.isalpha() else None
 
-    def _status(self) -> ServerStatus:
+    def _status(self) -> "ServerStatus":
+        from millstream.zookeeper.four_letter_words import ServerStatus
+
         tree = self.keeper.tree
         return ServerStatus(
             port=self._port,

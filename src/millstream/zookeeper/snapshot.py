@@ -5,7 +5,7 @@
     znodes     count int32 | path, data, access list, owner int64, czxid, mzxid, pzxid, ctime, mtime int64, version, aversion, creates int32
 
 Parents stand before their children. A snapshot is written whole and renamed into place, so it is either there and right or damaged by
-something else than a crash: then `decode_snapshot` raises, and nobody starts with an empty tree instead.
+something else than a crash: then `decode_snapshot` raises, and no empty tree takes its place.
 """
 
 import struct

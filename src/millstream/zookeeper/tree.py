@@ -1,6 +1,6 @@
 """The tree of znodes: pure state, ZooKeeper's rules, no time, no disk, no network.
 
-`execute` decides and applies operations, `commit` applies changes that need no decision, `replay` applies what a journal tells. All three
+`execute` decides and applies operations, `commit` applies changes that need no decision, `replay` applies what a journal holds. All three
 go through `_apply`, the only mutator, so a tree that is replayed from its journal is the tree that was.
 
 Invariants:
@@ -9,7 +9,7 @@ Invariants:
 - `last_zxid` grows by one with every transaction, and jumps to the next epoch at a restart;
 - a multi that fails leaves no trace: its steps are undone in reverse order.
 
-It does not know when a session times out (`session_clock`), who watches (`watches`) or what is durable (`journal`).
+It does not know when a session times out (`keeper`), who watches (`watches`) or what is durable (`journal`).
 """
 
 from collections.abc import Callable, Sequence

@@ -30,7 +30,7 @@ class WatchEvent(NamedTuple):
 
 
 Watcher = Callable[[WatchEvent, Acl], None]
-"""Called with the event and the access list of its znode: a watcher that may not read the znode must not tell anybody of it."""
+"""Called with the event and the access list of its znode: a watcher that may not read the znode must not pass it on."""
 
 
 class WatchTable:

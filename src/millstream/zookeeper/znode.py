@@ -2,7 +2,7 @@
 
 ZooKeeper counts creates, not children, in a parent: the count is the number a sequential child gets, and the `cversion` that clients see is
 `2 * creates - children`, which grows with creates and deletes alike. A container is a znode that vanishes some time after its last child;
-like ZooKeeper it is told by a special owner.
+like ZooKeeper it is recognised by a special owner.
 """
 
 from typing import NamedTuple
@@ -50,7 +50,7 @@ class Znode:
         return self.owner not in (0, CONTAINER_OWNER)
 
     def stat(self) -> ZnodeStat:
-        """What a client is told about it."""
+        """What a client sees of it."""
         children_count = len(self.children)
         return ZnodeStat(
             self.czxid,

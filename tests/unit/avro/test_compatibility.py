@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from millstream.avro.compatibility import MAX_TOLD, Incompatibility, incompatibilities
+from millstream.avro.compatibility import MAX_REPORTED, Incompatibility, incompatibilities
 from tests.unit.avro.schemas import decimal, enum, field, fixed, record, schema
 
 LIST = record(field("next", ["null", "R"]), field("x", "int"))
@@ -93,12 +93,12 @@ def test_the_reader_understands(reader: Any, writer: Any) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_breaks_is_told_with_its_place(reader: Any, writer: Any, kind: str, pointer: str, path: str) -> None:
+def test_what_breaks_is_reported_with_its_place(reader: Any, writer: Any, kind: str, pointer: str, path: str) -> None:
     first = found(reader, writer)[0]
     assert (first.kind, first.pointer, first.path) == (kind, pointer, path)
 
 
-def test_everything_that_breaks_is_told() -> None:
+def test_everything_that_breaks_is_reported() -> None:
     reader = record(field("a", "int"), field("b", "int"), field("c", "int"))
     assert [one.path for one in found(reader, record(field("a", "string")))] == ["R.a", "R.b", "R.c"]
 
@@ -132,12 +132,12 @@ def test_types_that_use_each_other_many_times_are_compared_once() -> None:
         return inner
 
     assert found(document("long"), document("int")) == []
-    assert 0 < len(found(document("int"), document("long"))) <= MAX_TOLD
+    assert 0 < len(found(document("int"), document("long"))) <= MAX_REPORTED
 
 
 def test_a_reader_of_thousands_of_fields_gets_a_bounded_answer() -> None:
     many = record(*(field(f"f{number}", "int") for number in range(3_000)))
-    assert len(found(many, record())) == MAX_TOLD
+    assert len(found(many, record())) == MAX_REPORTED
 
 
 def test_the_same_text_is_compatible_with_itself_whatever_it_is() -> None:

@@ -78,7 +78,7 @@ def test_every_kind_of_type_is_read() -> None:
         ({"type": "record", "name": "R", "namespace": 1, "fields": []}, "a namespace is a text", "/namespace"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(document: Any, what: str, where: str) -> None:
+def test_what_is_wrong_is_reported_with_its_place(document: Any, what: str, where: str) -> None:
     message = refusal(document)
     assert what in message
     assert message.endswith(f"(at {where})") or not where

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from millstream.broker.metrics import read
 from millstream.broker.server import BrokerServer
 from millstream.broker.server_options import ServerOptions
 from millstream.errors import StartupError, StorageError, UsageError
@@ -94,6 +95,18 @@ async def test_a_broker_starts_serves_and_stops_clean(tmp_path: Path) -> None:
     assert asyncio.all_tasks() == {asyncio.current_task()}
     with pytest.raises(ConnectionRefusedError):
         await asyncio.open_connection(*address)
+
+
+async def test_what_the_parts_count_is_read_when_somebody_asks(tmp_path: Path) -> None:
+    async with running(tmp_path) as server:
+        before = read(server.metrics)
+        await create(server, partitions=3)
+        await produce(server)
+        after = read(server.metrics)
+    changed = {name.partition("name=")[2]: value - before[name] for name, value in after.items() if value != before[name]}
+    assert changed.pop("incoming-byte-total") > 100
+    assert changed.pop("connection-count", 0) >= 0
+    assert changed == {"PartitionCount": 3, "LeaderCount": 3}
 
 
 async def test_what_was_written_is_there_after_a_restart(tmp_path: Path) -> None:
@@ -281,7 +294,7 @@ async def test_a_produce_that_waits_for_the_disk_is_told_when_the_disk_fails(tmp
 async def test_a_disk_that_fails_in_a_thread_ends_the_broker_on_the_loop(tmp_path: Path) -> None:
     async with running(tmp_path) as server:
         error = OSError(errno.EIO, "input/output error")
-        await asyncio.to_thread(server._logs.directories[0].fail, "writing a checkpoint", error)
+        await asyncio.to_thread(server._storage.logs.directories[0].fail, "writing a checkpoint", error)
         with pytest.raises(StorageError):
             async with asyncio.timeout(20):
                 await server.stopped()
@@ -302,7 +315,7 @@ async def test_listening_on_all_addresses_advertises_the_name_of_the_machine(tmp
     options = ServerOptions(listen_host="0.0.0.0", listen_port=0, coordination_port=0, data=(tmp_path,))
     with caplog.at_level(logging.WARNING):
         async with BrokerServer(options) as server:
-            assert server._watcher.view.brokers[1].host == socket.gethostname()
+            assert server._cluster.view().brokers[1].host == socket.gethostname()
     assert "--advertise" in caplog.text
 
 

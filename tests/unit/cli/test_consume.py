@@ -39,7 +39,7 @@ def filled(millstream_broker: Broker) -> list[str]:
         ("@2040-01-01", range(0)),
     ],
 )
-def test_reading_starts_where_it_was_told_and_stops_at_the_end(
+def test_reading_starts_where_it_was_asked_to_and_stops_at_the_end(
     millstream: Millstream, filled: list[str], offset: str, numbers: range
 ) -> None:
     outcome = millstream("consume", TOPIC, "-o", offset, *filled)
@@ -75,7 +75,7 @@ def test_a_table_has_a_heading_and_a_row_per_record(millstream: Millstream, fill
         ([TOPIC, "-K", ":", "--output", "json"], 2, "--key-separator"),
     ],
 )
-def test_what_cannot_be_read_is_told(millstream: Millstream, filled: list[str], arguments: list[str], code: int, hint: str) -> None:
+def test_what_cannot_be_read_is_reported(millstream: Millstream, filled: list[str], arguments: list[str], code: int, hint: str) -> None:
     outcome = millstream("consume", *arguments, *filled)
     assert outcome.code == code
     assert hint in outcome.err

@@ -3,7 +3,6 @@ from pathlib import Path
 import pytest
 
 from millstream.log.offset_index import ENTRY as OFFSET_ENTRY
-from millstream.log.producer_snapshot import render
 from millstream.log.producer_state import ProducerState
 from millstream.log.time_index import ENTRY as TIME_ENTRY
 from millstream.wire.compression import Codec
@@ -24,7 +23,7 @@ def partition(tmp_path: Path) -> Path:
     name.with_suffix(".log").write_bytes(FIRST + SECOND)
     name.with_suffix(".index").write_bytes(OFFSET_ENTRY.pack(2, len(FIRST)))
     name.with_suffix(".timeindex").write_bytes(TIME_ENTRY.pack(TIME + 1, 2))
-    (directory / f"{3:020d}.snapshot").write_bytes(render(ProducerState()))
+    (directory / f"{3:020d}.snapshot").write_bytes(ProducerState().render())
     (directory / "leader-epoch-checkpoint").write_text("0\n0\n")
     return directory
 
@@ -71,7 +70,7 @@ def test_damage_is_marked_and_ends_with_exit_code_1(millstream: Millstream, part
     assert outcome.err.count("\n") == 1
 
 
-def test_a_damaged_snapshot_is_told(millstream: Millstream, partition: Path) -> None:
+def test_a_damaged_snapshot_is_reported(millstream: Millstream, partition: Path) -> None:
     (partition / f"{3:020d}.snapshot").write_bytes(b"\0\1garbage")
     outcome = millstream("dump-log", str(partition))
     assert outcome.code == 1

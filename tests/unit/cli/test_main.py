@@ -3,6 +3,8 @@ import sys
 
 import pytest
 
+from millstream.cli.main import run_command
+from millstream.errors import CommandFailed, MalformedFrame, MillstreamError, StartupError, UsageError
 from tests.unit.cli.conftest import Millstream
 
 COMMANDS = ["serve", "topic", "produce", "consume", "dump-log", "version"]
@@ -29,7 +31,7 @@ def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(millstream: 
 
 
 def test_starting_a_broker_loads_no_client_and_no_decoration() -> None:
-    dear = ("typer", "rich", "confluent_kafka", "kio", "kazoo", "click")
+    unwanted = ("typer", "rich", "confluent_kafka", "kio", "kazoo", "click")
     program = f"""
 import sys
 from millstream.cli.main import main
@@ -38,8 +40,36 @@ try:
     main()
 except SystemExit:
     pass
-loaded = [name for name in {dear!r} if name in sys.modules]
+loaded = [name for name in {unwanted!r} if name in sys.modules]
 sys.exit(f"loaded {{loaded}}" if loaded else 0)
 """
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code"), [(UsageError("x"), 2), (StartupError("x"), 1), (CommandFailed("x"), 1), (MalformedFrame("x"), 1)]
+)
+def test_an_error_becomes_one_line_on_stderr_and_an_exit_code(
+    error: MillstreamError, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command() -> None:
+        raise error
+
+    assert run_command(command) == code
+    assert capsys.readouterr() == ("", "millstream: x\n")
+
+
+def test_a_mistake_of_our_own_keeps_its_traceback() -> None:
+    def command() -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        run_command(command)
+
+
+def test_an_interrupted_command_ends_as_shells_expect() -> None:
+    def command() -> None:
+        raise KeyboardInterrupt
+
+    assert run_command(command) == 130

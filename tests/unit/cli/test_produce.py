@@ -29,7 +29,7 @@ def test_an_empty_value_is_a_tombstone_only_when_asked_for() -> None:
     assert RecordForm("t", key_separator=b":", empty_is_null=True).split(b"k:") == (b"k", None)
 
 
-def test_arguments_are_sent_and_the_places_told(millstream: Millstream, brokers: list[str]) -> None:
+def test_arguments_are_sent_and_the_places_shown(millstream: Millstream, brokers: list[str]) -> None:
     outcome = millstream("produce", "cli-arguments", "a", "b", *brokers)
     assert outcome.code == 0, outcome.err
     assert outcome.err == "sent 2 records to cli-arguments: partition 0 offsets 0-1\n"
@@ -65,7 +65,7 @@ def test_keys_headers_and_tombstones_arrive(millstream: Millstream, brokers: lis
     assert (second["key"], second["value"]) == ("k", None)
 
 
-def test_json_output_tells_the_place_of_every_record(millstream: Millstream, brokers: list[str]) -> None:
+def test_json_output_shows_the_place_of_every_record(millstream: Millstream, brokers: list[str]) -> None:
     outcome = millstream("produce", "cli-places", "a", "b", "-p", "0", "--output", "json", *brokers)
     assert outcome.documents == [{"topic": "cli-places", "partition": 0, "offset": offset} for offset in (0, 1)]
 
@@ -83,7 +83,7 @@ def test_records_before_a_wrong_line_are_still_delivered(millstream: Millstream,
     assert millstream("consume", "cli-wrong-line", *brokers).out == "v\n"
 
 
-def test_a_record_that_is_too_big_is_told(millstream: Millstream, brokers: list[str]) -> None:
+def test_a_record_that_is_too_big_is_reported(millstream: Millstream, brokers: list[str]) -> None:
     millstream("topic", "create", "cli-small", "-c", "max.message.bytes=1000", *brokers)
     outcome = millstream("produce", "cli-small", "v" * 5_000, *brokers)
     assert outcome.code == 1

@@ -30,7 +30,7 @@ def test_without_flags_it_listens_on_loopback_and_keeps_its_data_here() -> None:
     assert options.options == {}
 
 
-def test_flags_say_where_it_listens_and_what_it_tells_clients() -> None:
+def test_flags_say_where_it_listens_and_what_it_advertises_to_clients() -> None:
     options = options_of("--listen", "0.0.0.0:0", "--advertise", "broker1.example:9092", "--coordination", "127.0.0.1:0", "--node-id", "7")
     assert (options.listen_host, options.listen_port) == ("0.0.0.0", 0)
     assert options.advertise == ("broker1.example", 9092)
@@ -162,7 +162,7 @@ def test_the_older_name_of_the_node_id_will_do() -> None:
         (["extra"], "extra"),
     ],
 )
-def test_a_wrong_flag_is_told_in_one_line(millstream: Millstream, arguments: list[str], hint: str) -> None:
+def test_a_wrong_flag_is_reported_in_one_line(millstream: Millstream, arguments: list[str], hint: str) -> None:
     outcome = millstream("serve", *arguments)
     assert outcome.code == 2
     assert outcome.out == ""
@@ -221,39 +221,39 @@ def refusal(process: subprocess.Popen[str]) -> str:
     return err.splitlines()[-1]
 
 
-def test_a_taken_port_is_told(start: Starter) -> None:
+def test_a_taken_port_is_reported(start: Starter) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         assert address in refusal(start("--listen", address))
 
 
-def test_a_taken_coordination_port_is_told_when_it_was_asked_for(start: Starter) -> None:
+def test_a_taken_coordination_port_is_reported_when_it_was_asked_for(start: Starter) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         assert address in refusal(start("--coordination", address))
 
 
-def test_a_data_directory_in_use_is_told(start: Starter, tmp_path: Path) -> None:
+def test_a_data_directory_in_use_is_reported(start: Starter, tmp_path: Path) -> None:
     first = start()
     assert ready_line(first)
     assert str(tmp_path / "data") in refusal(start())
     assert first.poll() is None
 
 
-def test_a_data_directory_that_cannot_be_made_is_told(start: Starter, tmp_path: Path) -> None:
+def test_a_data_directory_that_cannot_be_made_is_reported(start: Starter, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a directory")
     assert str(tmp_path / "file") in refusal(start("--data", str(tmp_path / "file" / "data")))
 
 
 @pytest.mark.parametrize("option", ["default.replication.factor", "offsets.topic.replication.factor"])
-def test_more_than_one_replica_is_refused_as_long_as_nobody_makes_copies(start: Starter, option: str) -> None:
+def test_more_than_one_replica_is_refused_as_long_as_there_are_no_followers(start: Starter, option: str) -> None:
     process = start("-X", f"{option}=3")
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out) == (2, ""), err
     assert f"invalid value '3' for {option}: it takes 1, because there is no replication yet" in err.splitlines()[-1]
 
 
-def test_an_unknown_option_is_told_with_the_one_that_was_probably_meant(start: Starter) -> None:
+def test_an_unknown_option_is_reported_with_the_one_that_was_probably_meant(start: Starter) -> None:
     process = start("-X", "log.retention.hour=1")
     out, err = process.communicate(timeout=20)
     assert (process.returncode, out) == (2, ""), err

@@ -59,7 +59,7 @@ def test_asking_for_a_topic_does_not_create_it(millstream: Millstream, brokers: 
 
 
 @pytest.mark.parametrize("arguments", [["no such name!"], ["cli-refused", "-c", "no.such.option=1"], ["cli-refused", "-r", "5"]])
-def test_what_the_broker_refuses_is_told_in_its_words(millstream: Millstream, brokers: list[str], arguments: list[str]) -> None:
+def test_what_the_broker_refuses_is_reported_in_its_words(millstream: Millstream, brokers: list[str], arguments: list[str]) -> None:
     outcome = millstream("topic", "create", *arguments, *brokers)
     assert outcome.code == 1
     assert outcome.err.count("\n") == 1
@@ -67,7 +67,7 @@ def test_what_the_broker_refuses_is_told_in_its_words(millstream: Millstream, br
 
 
 @pytest.mark.parametrize("command", [["topic", "list"], ["produce", "t", "v"], ["consume", "t"]])
-def test_a_broker_that_is_not_there_is_told_with_what_to_do(millstream: Millstream, command: list[str]) -> None:
+def test_a_broker_that_is_not_there_is_reported_with_what_to_do(millstream: Millstream, command: list[str]) -> None:
     outcome = millstream(*command, "-b", "127.0.0.1:1")
     assert outcome.code == 1
     assert outcome.out == ""
@@ -84,13 +84,13 @@ def silent_port() -> Iterator[int]:
 
 
 @pytest.mark.slow
-def test_something_that_is_no_broker_is_told_within_seconds(millstream: Millstream, silent_port: int) -> None:
+def test_something_that_is_no_broker_is_reported_within_seconds(millstream: Millstream, silent_port: int) -> None:
     outcome = millstream("topic", "list", "-b", f"127.0.0.1:{silent_port}")
     assert outcome.code == 1
     assert "No broker answers" in outcome.err
 
 
-def test_a_client_option_that_does_not_exist_is_told(millstream: Millstream) -> None:
+def test_a_client_option_that_does_not_exist_is_reported(millstream: Millstream) -> None:
     outcome = millstream("topic", "list", "-X", "no.such.option=1")
     assert outcome.code == 2
     assert "no.such.option" in outcome.err

@@ -16,14 +16,14 @@ METADATA = metadata_request([])
 SPOKEN = (ApiKey.METADATA, 0, 12)
 
 
-def test_nobody_at_the_address_is_told_with_the_address() -> None:
+def test_an_address_without_a_broker_is_named_in_the_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with pytest.raises(BrokerUnavailable, match=f"127.0.0.1:{port}: connection refused; is it running"):
         Connection(Address("127.0.0.1", port))
 
 
-def test_a_broker_that_hangs_up_is_told_apart_from_one_that_does_not_answer() -> None:
+def test_a_broker_that_closes_the_connection_is_not_one_that_does_not_answer() -> None:
     def hang_up(connection: socket.socket) -> None:
         answer_api_versions(connection, SPOKEN)
         receive_frame(connection)
@@ -48,7 +48,7 @@ def test_a_connection_is_closed_when_an_answer_is_late() -> None:
 
 
 @pytest.mark.parametrize("noise", [b"HTTP/1.1 400 Bad Request\r\n\r\n", struct.pack(">i", 4) + b"none", struct.pack(">i", -1)])
-def test_what_is_no_broker_is_told_so(noise: bytes) -> None:
+def test_what_is_no_broker_is_an_error_that_says_so(noise: bytes) -> None:
     def talk_nonsense(connection: socket.socket) -> None:
         receive_frame(connection)
         connection.sendall(noise)

@@ -7,8 +7,9 @@ from millstream.errors import MalformedFrame, UnsupportedVersion
 from millstream.wire.api import ApiKey
 from millstream.wire.frames import frame_response, read_request_header, read_size
 from millstream.wire.messages import decode_request, encode_response
+from millstream.wire.responses.find_coordinator import FindCoordinatorResponse
 
-FIND = MessageRequest(ApiKey.FIND_COORDINATOR, {"key": "group", "coordinator_keys": ["group"]})
+FIND: MessageRequest[FindCoordinatorResponse] = MessageRequest(ApiKey.FIND_COORDINATOR, {"key": "group", "coordinator_keys": ["group"]})
 
 
 def answer(correlation_id: int, version: int, *, api_key: int = ApiKey.FIND_COORDINATOR) -> memoryview:
@@ -33,7 +34,7 @@ def test_a_request_goes_out_in_the_highest_version_that_both_sides_know() -> Non
 
 
 @pytest.mark.parametrize("spoken", [(7, 9), None])
-def test_a_broker_that_speaks_no_version_of_ours_is_told_so_before_anything_is_sent(spoken: tuple[int, int] | None) -> None:
+def test_a_broker_that_speaks_no_version_of_ours_is_an_error_before_anything_is_sent(spoken: tuple[int, int] | None) -> None:
     talk = conversation(**({"find_coordinator": spoken} if spoken else {}))
     with pytest.raises(UnsupportedVersion, match="FindCoordinator"):
         talk.ask(FIND)

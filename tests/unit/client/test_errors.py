@@ -8,6 +8,7 @@ from millstream.client.errors import ClientError, is_retriable, kafka_error
 from millstream.errors import KafkaError, NotLeaderOrFollower, OffsetOutOfRange, UnknownServerError
 from millstream.paper import errors as paper_errors
 
+TRANSACTIONAL_ID_NOT_FOUND = 105
 OWN_ERRORS = [
     (module, value)
     for module in (errors, paper_errors)
@@ -45,3 +46,4 @@ def test_an_error_of_the_brokers_own_is_an_unknown_server_error() -> None:
 def test_what_another_leader_or_another_moment_cures_may_be_tried_again() -> None:
     assert is_retriable(NotLeaderOrFollower.code)
     assert not is_retriable(OffsetOutOfRange.code)
+    assert not is_retriable(TRANSACTIONAL_ID_NOT_FOUND)

@@ -42,7 +42,7 @@ def host(
 def append(partition: Partition, *values: bytes, acks: int = -1) -> AppendResult:
     """Append one batch with these values."""
     batch = encode_batch(list(values), timestamp=NOW_MS)
-    return partition.append_as_leader(batch, acks=acks, now_ms=NOW_MS, produce_version=9)
+    return partition.append_as_leader(batch, acks=acks, now_ms=NOW_MS)
 
 
 def flush(partition: Partition) -> None:

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +7,6 @@ from hypothesis import strategies as st
 from millstream.cluster.partition import READ_COMMITTED, Partition
 from millstream.errors import (
     FencedLeaderEpoch,
-    InvalidRecord,
     KafkaError,
     NotEnoughReplicas,
     NotLeaderOrFollower,
@@ -19,7 +17,7 @@ from millstream.errors import (
 from millstream.log.directories.manager import LogManager
 from tests.unit.cluster.hosting import LED_BY_1, append, flush, host, started_logs
 
-LED_BY_2 = replace(LED_BY_1, leader=2, replicas=(1, 2), in_sync_replicas=(1, 2), leader_epoch=4)
+LED_BY_2 = LED_BY_1._replace(leader=2, replicas=(1, 2), in_sync_replicas=(1, 2), leader_epoch=4)
 
 
 def read(partition: Partition, offset: int, *, max_bytes: int = 1 << 20, min_one_batch: bool = True) -> int:
@@ -51,11 +49,6 @@ def test_only_the_leader_appends(logs: LogManager) -> None:
     with pytest.raises(NotLeaderOrFollower):
         append(partition, b"a")
     assert partition.log.log_end_offset == 0
-
-
-def test_no_records_are_no_batch(logs: LogManager) -> None:
-    with pytest.raises(InvalidRecord):
-        host(logs).append_as_leader(None, acks=1, now_ms=0, produce_version=9)
 
 
 def test_acks_all_needs_enough_replicas_in_sync_and_acks_1_does_not(logs: LogManager) -> None:
@@ -178,7 +171,7 @@ def test_records_are_deleted_up_to_what_is_committed_and_not_beyond(logs: LogMan
 def test_a_reader_of_another_history_is_told_where_it_left_ours(logs: LogManager) -> None:
     partition = host(logs)
     append(partition, b"a", b"b")
-    partition.apply(replace(LED_BY_1, leader_epoch=5))
+    partition.apply(LED_BY_1._replace(leader_epoch=5))
     append(partition, b"c")
     assert partition.find_divergence(3, 2) is None
     assert partition.find_divergence(5, 3) is None

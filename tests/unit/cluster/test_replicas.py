@@ -49,7 +49,7 @@ async def test_what_is_unknown_is_told_with_kafkas_codes(replicas: Replicas) -> 
 
 
 async def test_partitions_that_other_brokers_keep_are_not_opened(replicas: Replicas, logs: LogManager) -> None:
-    elsewhere = replace(LED_BY_1, replicas=(2,), leader=2)
+    elsewhere = LED_BY_1._replace(replicas=(2,), leader=2)
     await replicas.apply(view_of(replace(topic_state(), partitions=(elsewhere,))))
     assert replicas.topic("orders") is None
     assert len(logs) == 0
@@ -72,7 +72,7 @@ async def test_new_partitions_and_options_are_taken_up_without_touching_the_othe
 
 async def test_a_partition_that_moved_away_is_no_longer_led_here(replicas: Replicas) -> None:
     await replicas.apply(view_of(topic_state()))
-    moved = replace(LED_BY_1, replicas=(2,), leader=2, leader_epoch=4)
+    moved = LED_BY_1._replace(replicas=(2,), leader=2, leader_epoch=4)
     await replicas.apply(view_of(replace(topic_state(), partitions=(moved,))))
     with pytest.raises(NotLeaderOrFollower):
         replicas.partition("orders", 0).check_leader()

@@ -43,7 +43,7 @@ def test_a_new_partition_is_led_by_its_first_replica_and_all_are_in_sync() -> No
     assert PartitionState.first((3, 1)) == PartitionState((3, 1), leader=3, leader_epoch=0, in_sync_replicas=(3, 1))
 
 
-def test_while_nobody_copies_anything_only_the_leader_is_in_sync() -> None:
+def test_while_nothing_is_copied_only_the_leader_is_in_sync() -> None:
     assert PartitionState.first((3, 1)).without_followers() == PartitionState((3, 1), leader=3, leader_epoch=0, in_sync_replicas=(3,))
     assert PartitionState((3, 1), -1, 4, (3, 1)).without_followers().in_sync_replicas == ()
     alone = PartitionState.first((1,))

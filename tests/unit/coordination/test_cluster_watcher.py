@@ -105,7 +105,7 @@ async def test_nothing_is_taken_over_from_another_tree_than_that_of_the_start(
 
 
 class Counted(dict[str, TopicState]):
-    """Topics that nobody may go through."""
+    """Topics that must not be gone through."""
 
     def items(self) -> NoReturn:
         pytest.fail("all topics were looked at")
@@ -144,7 +144,7 @@ async def test_options_of_brokers_come_change_go_and_come_again(coordination: Em
         assert await watcher.until(lambda view: view.broker_configs == {}, timeout_ms=LONG_MS)
 
 
-async def test_nobody_sees_a_view_before_the_broker_has_taken_it_up(coordination: EmbeddedCoordination, follower: Follower) -> None:
+async def test_no_view_is_shown_before_the_broker_has_taken_it_up(coordination: EmbeddedCoordination, follower: Follower) -> None:
     follower.gate.clear()
     follower.has_shown.clear()
     await coordination.create(paths.topic("orders"), TOPIC.encode())
@@ -243,7 +243,7 @@ def topic_with(**fields: object) -> bytes:
     return json.dumps(content).encode()
 
 
-async def test_what_a_znode_said_before_stays_and_what_is_wrong_is_told_once_for_each_write(
+async def test_what_a_znode_said_before_stays_and_what_is_wrong_is_logged_once_for_each_write(
     coordination: EmbeddedCoordination, follower: Follower, caplog: pytest.LogCaptureFixture
 ) -> None:
     await coordination.create(paths.topic("orders"), TOPIC.encode())
@@ -259,8 +259,8 @@ async def test_what_a_znode_said_before_stays_and_what_is_wrong_is_told_once_for
     view = follower.watcher.view
     assert (view.topics["orders"], view.controller_id) == (TOPIC, 4)
     assert view.broker_configs == {DEFAULT_BROKER: {"log.retention.ms": "7"}}
-    told = [record.getMessage() for record in caplog.records if "makes no sense" in record.getMessage()]
-    assert len(told) == 3
+    reported = [record.getMessage() for record in caplog.records if "makes no sense" in record.getMessage()]
+    assert len(reported) == 3
     assert "/brokers/topics/orders makes no sense and is not taken over: partitions[0].leader_epoch must be a whole number" in caplog.text
     await coordination.set(paths.topic("orders"), topic_with(leader_epoch=True))
     assert await follower.watcher.catch_up(("topic", "orders"), timeout_ms=LONG_MS)

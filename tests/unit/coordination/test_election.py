@@ -15,18 +15,18 @@ from millstream.zookeeper.keeper import TreeKeeper
 
 
 class Candidate:
-    """A broker that notes what the election tells it."""
+    """A broker that notes what the election decides."""
 
     def __init__(self, keeper: TreeKeeper, broker_id: int) -> None:
         self.coordination = EmbeddedCoordination(keeper, broker_session_name=f"broker-{broker_id}")
-        self.told: list[ControllerClaim | None] = []
+        self.claims: list[ControllerClaim | None] = []
         self.changed = asyncio.Event()
         self.election = ControllerElection(
             self.coordination, broker_id=broker_id, on_elected=self._note, on_resigned=lambda: self._note(None)
         )
 
     def _note(self, claim: ControllerClaim | None) -> None:
-        self.told.append(claim)
+        self.claims.append(claim)
         self.changed.set()
 
     async def next_change(self) -> None:
@@ -45,10 +45,10 @@ async def keeper(tmp_path: Path, clock: ManualClock) -> AsyncIterator[TreeKeeper
 async def test_a_lone_broker_is_controller_at_once(keeper: TreeKeeper) -> None:
     broker = Candidate(keeper, 1)
     await broker.election.start()
-    assert broker.told == [ControllerClaim(broker_id=1, epoch=1, epoch_version=1)]
+    assert broker.claims == [ControllerClaim(broker_id=1, epoch=1, epoch_version=1)]
     assert (await broker.coordination.get(paths.CONTROLLER_EPOCH))[0] == b"1"
     await broker.election.stop()
-    assert broker.told[-1] is None
+    assert broker.claims[-1] is None
     assert await broker.coordination.exists(paths.CONTROLLER) is None
 
 
@@ -56,10 +56,10 @@ async def test_the_next_broker_takes_over_when_the_session_of_the_first_ends(kee
     first, second = Candidate(keeper, 1), Candidate(keeper, 2)
     await first.election.start()
     await second.election.start()
-    assert second.told == []
+    assert second.claims == []
     await first.coordination.close()
     await second.next_change()
-    assert second.told == [ControllerClaim(2, 2, 2)]
+    assert second.claims == [ControllerClaim(2, 2, 2)]
     await second.election.stop()
     await first.election.stop()
 
@@ -83,9 +83,9 @@ async def test_deleting_the_controllers_znode_asks_for_an_election(keeper: TreeK
     broker.changed.clear()
     await broker.coordination.delete(paths.CONTROLLER)
     await broker.next_change()
-    while len(broker.told) < 3:
+    while len(broker.claims) < 3:
         await broker.next_change()
-    assert broker.told == [ControllerClaim(1, 1, 1), None, ControllerClaim(1, 2, 2)]
+    assert broker.claims == [ControllerClaim(1, 1, 1), None, ControllerClaim(1, 2, 2)]
     await broker.election.stop()
 
 
@@ -102,22 +102,22 @@ async def test_a_claim_whose_answer_was_lost_is_made_again(keeper: TreeKeeper) -
     with pytest.raises(ConnectionLost):
         await broker.election.start()
     await broker.election.start()
-    assert broker.told == [ControllerClaim(1, 2, 2)]
+    assert broker.claims == [ControllerClaim(1, 2, 2)]
     await broker.election.stop()
 
 
 @pytest.mark.parametrize("nonsense", [b"", b"-1", b"many", b"2147483647", b"9" * 5000])
-async def test_an_epoch_that_makes_no_sense_is_told_and_counted_on(
+async def test_an_epoch_that_makes_no_sense_is_logged_and_counted_on(
     keeper: TreeKeeper, nonsense: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     broker = Candidate(keeper, 1)
     await broker.election.start()
     await broker.coordination.set(paths.CONTROLLER_EPOCH, nonsense)
-    # It fences this controller off, and nobody else would be elected.
-    while broker.told[-1] is None or broker.told[-1].epoch == 1:
+    # It fences this controller off, and no other would be elected.
+    while broker.claims[-1] is None or broker.claims[-1].epoch == 1:
         await broker.next_change()
-    await broker.coordination.multi([broker.told[-1].fence(), Create("/written")])
-    assert (await broker.coordination.get(paths.CONTROLLER_EPOCH))[0] == str(broker.told[-1].epoch).encode()
+    await broker.coordination.multi([broker.claims[-1].fence(), Create("/written")])
+    assert (await broker.coordination.get(paths.CONTROLLER_EPOCH))[0] == str(broker.claims[-1].epoch).encode()
     assert caplog.text.count("/controller_epoch makes no sense") == 1
     await broker.election.stop()
 
@@ -126,8 +126,8 @@ async def test_an_epoch_that_was_removed_is_made_again_and_counted_on(keeper: Tr
     broker = Candidate(keeper, 1)
     await broker.election.start()
     await broker.coordination.delete(paths.CONTROLLER_EPOCH)
-    while broker.told[-1] is None or broker.told[-1].epoch == 1:
+    while broker.claims[-1] is None or broker.claims[-1].epoch == 1:
         await broker.next_change()
-    await broker.coordination.multi([broker.told[-1].fence(), Create("/written")])
-    assert broker.told[-1].epoch == 2
+    await broker.coordination.multi([broker.claims[-1].fence(), Create("/written")])
+    assert broker.claims[-1].epoch == 2
     await broker.election.stop()

@@ -4,11 +4,13 @@ from collections.abc import Iterable
 
 from millstream.files import Files
 from millstream.log.compaction.cleaner import Cleaner
+from millstream.log.compaction.cleaning import Cleaning, cleaning_extent
 from millstream.log.compaction.cleaning_order import CleanedGroup, CleaningResult
 from millstream.log.compaction.cleaning_rules import CleaningExtent
 from millstream.log.log import Log
+from millstream.wire.batch import split_batches
 from millstream.wire.compression import Codec
-from millstream.wire.records import ProducerStamp, Record, decode_records, encode_batch, split_batches
+from millstream.wire.records import ProducerStamp, Record, decode_records, encode_batch
 from tests.unit.log.conftest import NOW_MS
 from tests.unit.log.partition import flush, read_bytes
 
@@ -37,15 +39,15 @@ def compact(
     """Compact what may be compacted, whether it is due or not, and write the checkpoint."""
     files = files or Files()
     extent = extent_of(log, now_ms=now_ms, high_watermark=high_watermark, is_flushed_first=is_flushed_first)
-    cleaning = log.begin_cleaning(extent, now_ms=now_ms, dedupe_buffer_bytes=memory, io_buffer_bytes=1000)
+    cleaning = Cleaning(log, extent, now_ms=now_ms, dedupe_buffer_bytes=memory, io_buffer_bytes=1000)
     for answer in Cleaner(files, cleaning.order).run():
         if isinstance(answer, CleanedGroup):
-            marked = log.swap_in(cleaning, answer, now_ms=now_ms)
+            marked = cleaning.swap_in(answer, now_ms=now_ms)
             files.fsync_directory(log.path)
             for path in marked:
                 files.unlink(path)
         else:
-            assert log.complete_cleaning(cleaning, end_offset=answer.end_offset)
+            assert cleaning.complete(answer.end_offset)
             log.directory.write_cleaned_offsets()
             return answer
     raise AssertionError("a cleaner ends with a result")
@@ -55,14 +57,14 @@ def extent_of(log: Log, *, now_ms: int = NOW_MS, high_watermark: int | None = No
     """What could be compacted once everything is on the disk."""
     if is_flushed_first and log.log_end_offset > log.durable_end:
         flush(log)
-    return log.cleaning_extent(now_ms, high_watermark=log.log_end_offset if high_watermark is None else high_watermark)
+    return cleaning_extent(log, now_ms, high_watermark=log.log_end_offset if high_watermark is None else high_watermark)
 
 
 def stored_batches(log: Log) -> Iterable[bytes]:
     """Every batch of the log, whole."""
     offset = log.log_start_offset
     while offset < log.log_end_offset:
-        found = [bytes(batch) for batch in split_batches(read_bytes(log, offset))]
+        found = [bytes(batch) for _, batch in split_batches(read_bytes(log, offset))]
         if not found:
             return
         yield from found

@@ -8,8 +8,9 @@ import pytest
 from millstream.files import Files
 from millstream.log.config import LogConfig
 from millstream.log.directories.directory import LogDirectory
-from millstream.log.directories.loading import LoadOrder
+from millstream.log.loading import LoadOrder
 from millstream.log.log import Log
+from millstream.topic_partition import TopicPartition
 
 NOW_MS = 1_700_000_000_000
 
@@ -33,7 +34,7 @@ def open_log(directory: LogDirectory) -> OpenLog:
         directory.files.make_directory(path)
         config = LogConfig.of({name.replace("_", "."): value for name, value in options.items()})
         order = LoadOrder(config, NOW_MS, is_clean=is_clean, recovery_point=recovery_point, log_start_offset=log_start_offset)
-        return Log(directory, ("orders", 0), path, order)
+        return Log(directory, TopicPartition("orders", 0), path, order)
 
     return open_again
 

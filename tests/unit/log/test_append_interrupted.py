@@ -15,9 +15,10 @@ from millstream.errors import StorageError
 from millstream.files import Files
 from millstream.log.config import LogConfig
 from millstream.log.directories.directory import LogDirectory
-from millstream.log.directories.loading import LoadOrder
+from millstream.log.loading import LoadOrder
 from millstream.log.log import AppendResult, Log
 from millstream.log.records import record_check
+from millstream.topic_partition import TopicPartition
 from tests.batches import encode_batch
 from tests.unit.log.conftest import NOW_MS
 from tests.unit.log.partition import read_all
@@ -86,7 +87,7 @@ def append_followed(log: Log) -> list[AppendResult | Exception]:
 def opened(root: Path, *, is_clean: bool) -> Log:
     directory = LogDirectory(Files(), root, on_offline=lambda _directory, _error: None)
     (root / "orders-0").mkdir(parents=True, exist_ok=True)
-    return Log(directory, ("orders", 0), root / "orders-0", LoadOrder(CONFIG, NOW_MS, is_clean=is_clean))
+    return Log(directory, TopicPartition("orders", 0), root / "orders-0", LoadOrder(CONFIG, NOW_MS, is_clean=is_clean))
 
 
 def interrupted(log: Log, action: Callable[[Log], list[AppendResult | Exception]], error: type[BaseException], after: int) -> bool:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from millstream.files import FileHandle, Files
-from millstream.log.flush import Flush, Unsynced
+from millstream.log.flush import Flush
 
 
 class CountingFiles(Files):
@@ -47,16 +47,3 @@ def test_failed_sync_is_never_tried_again(tmp_path: Path) -> None:
         with pytest.raises(OSError, match="Input/output error"):
             flush.run()
     assert files.synced == ["a.log"]
-
-
-def test_unsynced_names_are_taken_once_and_missing_files_are_fine(tmp_path: Path) -> None:
-    unsynced = Unsynced()
-    (tmp_path / "there").touch()
-    unsynced.note(tmp_path / "there", tmp_path.parent, tmp_path)
-    unsynced.note(tmp_path / "gone")
-    assert [handle.path.name for handle in unsynced.open_paths(Files())] == ["there"]
-    paths, directories = unsynced.take()
-    assert sorted(path.name for path in paths) == ["gone", "there"]
-    assert directories == [tmp_path, tmp_path.parent]
-    assert unsynced.take() == ([], [])
-    assert unsynced.open_paths(Files()) == []

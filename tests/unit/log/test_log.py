@@ -17,8 +17,10 @@ from millstream.errors import (
 from millstream.files import FileHandle, Files
 from millstream.log.config import LogConfig
 from millstream.log.directories.directory import LogDirectory
-from millstream.log.directories.loading import LoadOrder
+from millstream.log.loading import LoadOrder
 from millstream.log.log import AppendResult, Log
+from millstream.log.retention import apply_retention
+from millstream.topic_partition import TopicPartition
 from tests.batches import decode_records, encode_batch, split_batches
 from tests.unit.log.conftest import NOW_MS, OpenLog
 from tests.unit.log.partition import append, append_many, flush, read_bytes, values
@@ -156,7 +158,7 @@ def test_epoch_starts_with_its_first_append_or_with_becoming_leader(log: Log) ->
     log.assign_leader_epoch(4)
     log.assign_leader_epoch(3)
     append(log, b"b", epoch=4)
-    assert (log.latest_epoch, log.epoch_of(0), log.epoch_of(1)) == (4, 1, 4)
+    assert (log.epochs.latest, log.epoch_of(0), log.epoch_of(1)) == (4, 1, 4)
     assert log.end_offset_for_epoch(2) == (1, 1)
 
 
@@ -218,22 +220,22 @@ def test_retention_drops_segments_and_hands_their_files_over(open_log: OpenLog) 
     reader = log.read(0, max_bytes=1 << 20, limit_offset=40)
     assert reader is not None
     flush(log)
-    dropped = log.apply_retention(NOW_MS, high_watermark=40)
+    dropped = apply_retention(log, NOW_MS, high_watermark=40)
     assert log.log_start_offset == log.segment_base_offsets[0] > 0
     assert log.size_bytes <= 3000
     assert all(path.suffix == ".deleted" and path.exists() for path in dropped)
     assert len(Files().pread(reader.handle, reader.length, reader.position)) == reader.length
-    assert log.apply_retention(NOW_MS, high_watermark=40) == []
+    assert apply_retention(log, NOW_MS, high_watermark=40) == []
 
 
 def test_expired_active_segment_is_rolled_and_dropped(open_log: OpenLog) -> None:
     log = open_log(retention_ms=1000)
     append_many(log, 3)
-    assert log.apply_retention(NOW_MS + 1001, high_watermark=0) == []
-    assert log.apply_retention(NOW_MS + 1001, high_watermark=3) == []
+    assert apply_retention(log, NOW_MS + 1001, high_watermark=0) == []
+    assert apply_retention(log, NOW_MS + 1001, high_watermark=3) == []
     assert (log.log_start_offset, log.segment_base_offsets, log.is_flush_due(NOW_MS)) == (0, [0, 3], True)
     flush(log)
-    assert log.apply_retention(NOW_MS + 1001, high_watermark=3)
+    assert apply_retention(log, NOW_MS + 1001, high_watermark=3)
     assert (log.log_start_offset, log.log_end_offset, log.segment_base_offsets) == (3, 3, [3])
     assert (log.is_flush_due(NOW_MS), log.begin_flush()) == (False, None)
     assert append(log, b"x").base_offset == 3
@@ -243,13 +245,13 @@ def test_expired_log_whose_records_are_on_disk_waits_for_its_new_segment_all_the
     log = open_log(retention_ms=1000)
     append_many(log, 3)
     flush(log)
-    assert log.apply_retention(NOW_MS + 1001, high_watermark=3) == []
+    assert apply_retention(log, NOW_MS + 1001, high_watermark=3) == []
     running = log.begin_flush()
     assert running is not None
-    assert log.apply_retention(NOW_MS + 1001, high_watermark=3) == []
+    assert apply_retention(log, NOW_MS + 1001, high_watermark=3) == []
     running.run()
     log.complete_flush(running, now_ms=NOW_MS)
-    assert log.apply_retention(NOW_MS + 1001, high_watermark=3)
+    assert apply_retention(log, NOW_MS + 1001, high_watermark=3)
 
 
 def test_truncation_cuts_at_a_batch_boundary(open_log: OpenLog) -> None:
@@ -257,7 +259,7 @@ def test_truncation_cuts_at_a_batch_boundary(open_log: OpenLog) -> None:
     append_many(log, 20)
     append(log, b"a", b"b", b"c", epoch=2)
     log.truncate_to(21)
-    assert (log.log_end_offset, log.latest_epoch) == (20, 0)
+    assert (log.log_end_offset, log.epochs.latest) == (20, 0)
     log.truncate_to(3)
     assert len(values(log)) == log.log_end_offset == 3
     assert log.segment_base_offsets == [0]
@@ -322,7 +324,7 @@ class FullDisk(Files):
 
 def opened_after_a_crash(root: Path) -> Log:
     directory = LogDirectory(Files(), root, on_offline=lambda _directory, _error: None)
-    return Log(directory, ("orders", 0), root / "orders-0", LoadOrder(LogConfig(), NOW_MS, is_clean=False))
+    return Log(directory, TopicPartition("orders", 0), root / "orders-0", LoadOrder(LogConfig(), NOW_MS, is_clean=False))
 
 
 @pytest.mark.parametrize("room", [0, 1, 15, 16, 17, 61, 100, 168])
@@ -331,7 +333,7 @@ def test_full_disk_cuts_back_to_the_last_batch_and_takes_the_directory_offline(t
     failures: list[str] = []
     directory = LogDirectory(files, tmp_path, on_offline=lambda failed, error: failures.append(f"{failed.path} {error.strerror}"))
     (tmp_path / "orders-0").mkdir()
-    log = Log(directory, ("orders", 0), tmp_path / "orders-0", LoadOrder(LogConfig(), NOW_MS))
+    log = Log(directory, TopicPartition("orders", 0), tmp_path / "orders-0", LoadOrder(LogConfig(), NOW_MS))
     append_many(log, 2)
     size = log.size_bytes
     files.room = room
@@ -353,7 +355,7 @@ def test_run_that_does_not_fit_on_the_disk_is_acknowledged_in_no_part(tmp_path: 
     files = FullDisk()
     directory = LogDirectory(files, tmp_path, on_offline=lambda _directory, _error: None)
     (tmp_path / "orders-0").mkdir()
-    log = Log(directory, ("orders", 0), tmp_path / "orders-0", LoadOrder(LogConfig(), NOW_MS))
+    log = Log(directory, TopicPartition("orders", 0), tmp_path / "orders-0", LoadOrder(LogConfig(), NOW_MS))
     append_many(log, 2)
     files.room = room
     run = [encode_batch([b"x" * 100], timestamp=NOW_MS) for _ in range(5)]
@@ -375,7 +377,7 @@ def test_run_is_written_by_one_call_and_rolls_in_the_middle(tmp_path: Path) -> N
 
     directory = LogDirectory(CountedWrites(), tmp_path, on_offline=lambda _directory, _error: None)
     (tmp_path / "orders-0").mkdir()
-    log = Log(directory, ("orders", 0), tmp_path / "orders-0", LoadOrder(LogConfig(), NOW_MS))
+    log = Log(directory, TopicPartition("orders", 0), tmp_path / "orders-0", LoadOrder(LogConfig(), NOW_MS))
     run = [encode_batch([b"x" * 100], timestamp=NOW_MS) for _ in range(20)]
     log.append_run_as_leader(run, leader_epoch=0, now_ms=NOW_MS)
     assert (CountedWrites.calls, log.log_end_offset) == (1, 20)
@@ -433,7 +435,7 @@ def test_release_closes_files_until_they_are_needed(open_log: OpenLog) -> None:
     append_many(log, 20)
     values(log)
     descriptors = open_below(log.path)
-    log.release_sealed()
+    log.segments.release_sealed()
     assert open_below(log.path) < descriptors
     assert len(values(log)) == 20
 
@@ -444,7 +446,7 @@ def test_retention_leaves_no_file_open(open_log: OpenLog) -> None:
     log.close()
     again = open_log(segment_bytes=1000)
     descriptors = open_below(again.path)
-    again.apply_retention(NOW_MS, high_watermark=40)
+    apply_retention(again, NOW_MS, high_watermark=40)
     assert open_below(again.path) == descriptors
 
 

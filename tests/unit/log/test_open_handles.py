@@ -78,7 +78,7 @@ def test_without_descriptors_appends_are_refused_and_the_directory_stays_online(
         files.most = count_open_handles() + left
         with pytest.raises(StorageError, match="Too many open files"):
             append(log, b"refused")
-        log.release()
+        log.segments.release()
     files.most = count_open_handles() + 2
     append(log, b"accepted")
     files.most = 0

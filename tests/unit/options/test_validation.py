@@ -56,7 +56,7 @@ def test_what_was_typed_at_start_is_refused_as_a_mistake_of_usage() -> None:
         check_startup_values({"num.partitions": "0"})
 
 
-def test_everything_that_is_wrong_at_start_is_told_at_once() -> None:
+def test_everything_that_is_wrong_at_start_is_reported_at_once() -> None:
     with pytest.raises(UsageError, match=r"use --zookeeper.*; .*num\.partitions.*; unknown broker option 'xyzzy'"):
         check_startup_values({"zookeeper.connect": "localhost:2181", "num.partitions": "0", "xyzzy": "1", "node.id": "3"})
 

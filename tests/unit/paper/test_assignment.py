@@ -1,8 +1,8 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.paper.assignment import StreamId, assign_range, streams_of
-from millstream.paper.subscription import Subscription
+from millstream.paper.assignment import StreamId, Subscription, assign_range, read_subscription, streams_of
 
 ANN, BOB, CAT = StreamId("ann", 0), StreamId("bob", 0), StreamId("cat", 0)
 
@@ -19,7 +19,7 @@ def test_more_streams_than_partitions_leave_some_without() -> None:
     assert assign_range([0], [ANN, BOB]) == {ANN: [0], BOB: []}
 
 
-def test_nobody_takes_part_in_an_empty_group() -> None:
+def test_an_empty_group_takes_nothing() -> None:
     assert assign_range([0, 1], []) == {}
 
 
@@ -43,3 +43,13 @@ def test_every_partition_has_one_owner_and_shares_differ_by_at_most_one(partitio
     assert max(sizes, default=0) - min(sizes, default=0) <= 1
     # Whoever computes it, in whatever order it was read, comes to the same.
     assert assign_range(sorted(partitions, reverse=True), streams[::-1]) == division
+
+
+def test_a_subscription_is_read_as_it_was_written() -> None:
+    subscription = Subscription({"clicks": 2, "views": 1})
+    assert read_subscription(subscription.encode()) == subscription
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"{}", b'{"topics": 7}', b'{"topics": {"a": "x"}}'])
+def test_what_another_program_wrote_there_is_no_subscription(data: bytes) -> None:
+    assert read_subscription(data) is None

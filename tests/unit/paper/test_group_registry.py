@@ -6,7 +6,7 @@ from millstream.coordination import paths
 from millstream.coordination.embedded import EmbeddedCoordination
 from millstream.coordination.interface import Operation, OperationResult
 from millstream.paper.assignment import StreamId
-from millstream.paper.group_registry import Fenced, GroupRegistry, StoredOffset
+from millstream.paper.group_registry import Fenced, GroupRegistry, StoredOffset, read_offset
 from millstream.paper.progress import Claim
 from millstream.zookeeper.errors import ConnectionLost
 
@@ -141,7 +141,7 @@ class LossyCoordination:
 
 
 @pytest.mark.parametrize("is_done", [False, True])
-async def test_a_write_of_which_nobody_knows_whether_it_happened_is_looked_up(ann: EmbeddedCoordination, is_done: bool) -> None:
+async def test_a_write_whose_outcome_is_unknown_is_looked_up(ann: EmbeddedCoordination, is_done: bool) -> None:
     lossy = LossyCoordination(ann, is_done=is_done)
     registry = await registry_of(lossy)  # type: ignore[arg-type]  # it passes on whatever it does not do itself
     claim = await claim_of(registry)
@@ -156,7 +156,7 @@ async def test_a_write_of_which_nobody_knows_whether_it_happened_is_looked_up(an
 
 
 @pytest.mark.parametrize("is_done", [False, True])
-async def test_a_partition_of_which_nobody_knows_whether_it_was_taken_is_taken_again(ann: EmbeddedCoordination, is_done: bool) -> None:
+async def test_a_partition_of_which_it_is_unknown_whether_it_was_taken_is_taken_again(ann: EmbeddedCoordination, is_done: bool) -> None:
     lossy = LossyCoordination(ann, is_done=is_done)
     registry = await registry_of(lossy)  # type: ignore[arg-type]  # it passes on whatever it does not do itself
     lossy.is_broken = True
@@ -182,3 +182,8 @@ async def test_after_a_lost_write_a_claim_that_another_took_is_given_up(ann: Emb
     await other.take(await claim_of(other), BOB, offset=0)
     assert await registry.store([claim]) == [claim]
     assert (await registry.stored("clicks", 0)).offset == 0
+
+
+@pytest.mark.parametrize(("data", "offset"), [(b"0", 0), (b"1234\n", 1234), (b"", None), (b"-1", None), (b"x", None), (b"\xff", None)])
+def test_an_offset_is_decimal_ascii(data: bytes, offset: int | None) -> None:
+    assert read_offset(data) == offset

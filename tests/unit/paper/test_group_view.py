@@ -4,15 +4,15 @@ from uuid import UUID
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import BrokerState, PartitionState, TopicState
 from millstream.coordination.embedded import EmbeddedCoordination
+from millstream.paper.assignment import Subscription
 from millstream.paper.group_view import GroupReader
-from millstream.paper.subscription import Subscription
 
 BROKER = BrokerState(1, "host", 9092)
 CLICKS = TopicState("clicks", UUID(int=1), (PartitionState.first((1,)), PartitionState.first((2,)), PartitionState.first((1,))))
 
 
 class Watching:
-    """A reader, and how often it was told of a change."""
+    """A reader, and how often it was notified of a change."""
 
     def __init__(self, session: EmbeddedCoordination) -> None:
         self.changes = 0
@@ -23,17 +23,17 @@ class Watching:
         self.changes += 1
         self.changed.set()
 
-    async def until_told(self) -> None:
+    async def until_notified(self) -> None:
         await asyncio.wait_for(self.changed.wait(), 10)
         self.changed.clear()
 
 
-async def test_an_empty_tree_shows_nothing_and_tells_when_something_comes(ann: EmbeddedCoordination) -> None:
+async def test_an_empty_tree_shows_nothing_and_notifies_when_something_comes(ann: EmbeddedCoordination) -> None:
     watching = Watching(ann)
     view = await watching.reader.read()
     assert (view.brokers, view.partitions, view.subscriptions) == ({}, {}, {})
     await ann.create(paths.topic("clicks"), CLICKS.encode())
-    await watching.until_told()
+    await watching.until_notified()
 
 
 async def test_the_partitions_of_a_broker_that_is_gone_vanish(ann: EmbeddedCoordination) -> None:
@@ -55,7 +55,7 @@ async def test_the_consumers_of_the_group_are_seen_with_their_subscriptions(ann:
     assert view.subscriptions == {"ann": Subscription({"clicks": 1}), "bob": Subscription({"clicks": 2})}
 
 
-async def test_every_kind_of_change_is_told_and_reading_twice_does_not_watch_twice(
+async def test_every_kind_of_change_is_notified_and_reading_twice_does_not_watch_twice(
     ann: EmbeddedCoordination, bob: EmbeddedCoordination
 ) -> None:
     await ann.create(paths.topic("clicks"), CLICKS.encode())
@@ -64,13 +64,13 @@ async def test_every_kind_of_change_is_told_and_reading_twice_does_not_watch_twi
     for _ in range(3):
         await watching.reader.read()
     await bob.create(paths.broker(1), BROKER.encode(), ephemeral=True)
-    await watching.until_told()
+    await watching.until_notified()
     await watching.reader.read()
     await bob.create(paths.consumer("search", "bob"), b"{}", ephemeral=True)
-    await watching.until_told()
+    await watching.until_notified()
     await watching.reader.read()
     await bob.set(paths.topic("clicks"), CLICKS.encode())
-    await watching.until_told()
+    await watching.until_notified()
     assert watching.changes == 3
 
 

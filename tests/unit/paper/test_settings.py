@@ -18,9 +18,9 @@ from millstream.paper.settings import ConsumerSettings
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_with_what_can(chosen: dict[str, Any], hint: str) -> None:
-    with pytest.raises(UsageError, match=hint) as told:
+    with pytest.raises(UsageError, match=hint) as caught:
         ConsumerSettings(**chosen)
-    assert next(iter(chosen)) in str(told.value)
+    assert next(iter(chosen)) in str(caught.value)
 
 
 def test_storing_offsets_may_be_left_to_the_application() -> None:

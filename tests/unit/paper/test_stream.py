@@ -108,22 +108,22 @@ def test_a_message_in_hand_is_waited_for(stream: MessageStream) -> None:
     messages = iter(stream)
     next(messages)
     [leaving] = stream.take_away([0])
-    told = threading.Event()
+    reported = threading.Event()
     assert stream.is_in_hand(leaving)
-    stream.when_handled(leaving, told.set)
-    assert not told.is_set()
+    stream.when_handled(leaving, reported.set)
+    assert not reported.is_set()
     assert leaving.handled == 0
     threading.Thread(target=lambda: next(messages, None), daemon=True).start()
-    assert told.wait(10)
+    assert reported.wait(10)
     assert leaving.handled == 1
 
 
 def test_nothing_in_hand_is_nothing_to_wait_for(stream: MessageStream) -> None:
     stream.grant([claim(0)])
     [leaving] = stream.take_away([0])
-    told = threading.Event()
-    stream.when_handled(leaving, told.set)
-    assert told.is_set()
+    reported = threading.Event()
+    stream.when_handled(leaving, reported.set)
+    assert reported.is_set()
 
 
 def test_nothing_is_handed_out_without_a_lease_not_even_the_rest_of_a_batch(stream: MessageStream) -> None:
@@ -213,7 +213,7 @@ def test_a_failure_of_the_group_reaches_whoever_waits(stream: MessageStream) -> 
             next(stream)
 
 
-def test_two_threads_on_one_stream_are_told_apart(stream: MessageStream) -> None:
+def test_two_threads_on_one_stream_are_noticed(stream: MessageStream) -> None:
     waiting = threading.Thread(target=lambda: next(stream, None), daemon=True)
     waiting.start()
     wait_until(stream._turn.locked, "the first thread waits for messages")

@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
-from millstream.registry.deletion import decide_subject_deletion, decide_version_deletion
-from millstream.registry.records import LogRecord
-from millstream.registry.registration import Registrar, read_request
-from millstream.registry.settings import Decision, decide_config, decide_config_removal, decide_mode, decide_mode_removal
-from millstream.registry.state import RegistryState
+from millstream.registry.model.deletion import decide_subject_deletion, decide_version_deletion
+from millstream.registry.model.records import LogRecord
+from millstream.registry.model.registration import Registrar, read_request
+from millstream.registry.model.settings import Decision, decide_config, decide_config_removal, decide_mode, decide_mode_removal
+from millstream.registry.model.state import RegistryState
 
 
 def record_schema(*fields: str, name: str = "R") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""An HTTP server on the loopback that answers what a test tells it to, and remembers what it was asked."""
+"""An HTTP server on the loopback that answers what a test wants, and remembers what it was asked."""
 
 import json
 import threading

@@ -59,7 +59,7 @@ def test_secrets_are_not_shown(secret: str) -> None:
     ],
 )
 @pytest.mark.parametrize("secret", [secret for secret in SECRETS if secret])
-def test_what_is_wrong_is_told_without_secrets(text: str, secret: str) -> None:
+def test_what_is_wrong_is_reported_without_secrets(text: str, secret: str) -> None:
     with pytest.raises(UsageError, match="http://HOST:PORT") as caught:
         parse_addresses(text.format(secret))
     assert secret not in str(caught.value)

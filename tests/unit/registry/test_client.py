@@ -8,8 +8,9 @@ from contextlib import contextmanager
 import pytest
 
 from millstream.errors import UsageError
-from millstream.registry.client import Reference, RegisteredSchema, RegistryClient
+from millstream.registry.client import RegisteredSchema, RegistryClient
 from millstream.registry.errors import IncompatibleSchema, RegistryError, RegistryUnavailable, SubjectNotFound
+from millstream.registry.model.records import Reference
 from tests.unit.registry.scripted_server import Answer, Asked, ScriptedServer, scripted_server
 
 USER = '{"type":"record","name":"User","fields":[]}'
@@ -31,7 +32,7 @@ def closed_port() -> int:
         return int(server.getsockname()[1])
 
 
-def test_registering_sends_the_schema_with_its_references_and_tells_id_and_version() -> None:
+def test_registering_sends_the_schema_with_its_references_and_returns_id_and_version() -> None:
     with asking(lambda _asked: (200, {"id": 7, "version": 2, "guid": "g"})) as (client, server):
         found = client.register("a/b:c", USER, references=[Reference("X", "x", 3)], normalize=True)
     assert found == RegisteredSchema(USER, 7, "g", "a/b:c", 2, references=(Reference("X", "x", 3),))
@@ -95,7 +96,7 @@ def test_an_unknown_error_keeps_its_numbers_and_survives_pickling() -> None:
     assert (type(copy), copy.status, copy.code, str(copy)) == (RegistryError, 418, 41801, "teapot")
 
 
-def test_an_error_of_the_server_is_asked_again_and_told_if_it_stays() -> None:
+def test_an_error_of_the_server_is_asked_again_and_raised_if_it_stays() -> None:
     answers: Iterator[Answer] = iter([(500, {"error_code": 50001, "message": "store"}), (503, b"busy"), (200, ["s"])])
     with asking(lambda _asked: next(answers)) as (client, server):
         assert client.subjects() == ["s"]
@@ -118,13 +119,13 @@ def test_the_next_address_is_tried_and_then_preferred() -> None:
         client.close()
 
 
-def test_a_registry_that_is_not_there_is_told_with_its_address() -> None:
+def test_a_registry_that_is_not_there_is_reported_with_its_address() -> None:
     url = f"http://127.0.0.1:{closed_port()}"
     with RegistryClient(url, retries=1) as client, pytest.raises(RegistryUnavailable, match=url):
         client.subjects()
 
 
-def test_something_else_that_answers_is_told() -> None:
+def test_something_else_that_answers_is_reported() -> None:
     with asking(lambda _asked: (200, b"<html>")) as (client, _), pytest.raises(RegistryUnavailable, match="no schema registry"):
         client.subjects()
     with asking(lambda _asked: (200, {"id": 1})) as (client, _), pytest.raises(RegistryError, match="'schema'"):
@@ -132,7 +133,7 @@ def test_something_else_that_answers_is_told() -> None:
 
 
 @pytest.mark.parametrize("url", ["", " , ", "ftp://x", "http://", "http://host:port"])
-def test_a_wrong_address_is_told_at_once(url: str) -> None:
+def test_a_wrong_address_is_reported_at_once(url: str) -> None:
     with pytest.raises(UsageError, match="http://HOST:PORT"):
         RegistryClient(url)
 

@@ -12,8 +12,8 @@ PAGE = Path(__file__).parents[3] / "docs" / "registry.md"
 
 
 def test_every_route_is_documented() -> None:
-    nobody = cast("Any", None)
-    families = (SchemaRoutes(nobody), SubjectRoutes(nobody), SettingRoutes(nobody))
+    no_desk = cast("Any", None)
+    families = (SchemaRoutes(no_desk), SubjectRoutes(no_desk), SettingRoutes(no_desk))
     routes = {
         f"{method} {route.path}" for family in families for route in family.routes() for method in (route.methods or ()) if method != "HEAD"
     }

@@ -1,11 +1,11 @@
 """A batch taken apart and built again with another codec, as a topic with a codec of its own stores it."""
 
-from millstream.wire.batch import HEADER_SIZE
-from millstream.wire.compression import Codec, codec_of, decompress
-from millstream.wire.records import check_batch, rebuild
+from millstream.wire.batch import checked_header
+from millstream.wire.compression import Codec
+from millstream.wire.records import decompressed, recompressed
 
 
 def recompress(batch: bytes, codec: Codec) -> bytes:
     """The same batch compressed by `codec`."""
-    header = check_batch(batch)
-    return rebuild(header, decompress(memoryview(batch)[HEADER_SIZE:], codec_of(header.codec)), codec=codec)
+    header = checked_header(batch)
+    return recompressed(header, decompressed(batch, header), codec=codec)

@@ -1,11 +1,23 @@
 from collections.abc import Callable
+from itertools import islice
 
 import pytest
 
 from millstream.errors import CorruptMessage, InvalidRecord, KafkaError
-from millstream.wire.batch import CONTROL, HEADER_SIZE, LOG_APPEND_TIME, TRANSACTIONAL, compute_crc, read_header, with_log_append_time
+from millstream.wire.batch import (
+    CONTROL,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    TRANSACTIONAL,
+    BatchHeader,
+    checked_header,
+    compute_crc,
+    read_header,
+    split_batches,
+    with_log_append_time,
+)
 from millstream.wire.compression import Codec
-from millstream.wire.records import ProducerStamp, Record, check_batch, decode_records, encode_batch, split_batches
+from millstream.wire.records import ProducerStamp, Record, decode_records, encode_batch, walk_records
 from tests.unit.wire.recompression import recompress
 
 RECORDS = [Record(10, 1_000, b"k", b"v"), Record(11, 999, None, None, (("h", b"x"), ("n", None))), Record(15, 1_002, b"", b"")]
@@ -67,7 +79,7 @@ def test_recompression_changes_nothing_but_the_codec() -> None:
 )
 def test_a_batch_is_corrupt_when(damage: Callable[[bytes], bytes]) -> None:
     with pytest.raises(CorruptMessage):
-        check_batch(damage(encode_batch(RECORDS)))
+        checked_header(damage(encode_batch(RECORDS)))
 
 
 def payload_of(*records: bytes, count: int | None = None) -> bytes:
@@ -117,6 +129,11 @@ def test_a_batch_with_a_right_crc_is_still_refused_for(batch: bytes) -> None:
         list(decode_records(batch))
 
 
+def test_a_record_that_ends_behind_its_batch_is_not_handed_out() -> None:
+    with pytest.raises(InvalidRecord):
+        next(decode_records(payload_of(b"\x18\x00\x00\x00\x01\x0cvv")))
+
+
 def test_the_smallest_record_is_fine() -> None:
     assert list(decode_records(payload_of(GOOD))) == [Record(0, 0, None, None)]
 
@@ -133,3 +150,47 @@ def test_a_batch_with_an_impossible_length_does_not_stop_the_world() -> None:
     batch[8:12] = b"\xff\xff\xff\xf0"
     with pytest.raises(CorruptMessage):
         list(split_batches(batch))
+
+
+TIMES = [100, 90, 300, 120, 5_000_000_000, 110]
+
+
+def timed(*, flags: int = 0) -> tuple[bytes, BatchHeader]:
+    batch = encode_batch([Record(10 + 2 * number, time, None, b"v") for number, time in enumerate(TIMES)], flags=flags)
+    return batch[HEADER_SIZE:], read_header(batch)
+
+
+def found(timestamp: int, *, from_offset: int = 0, at_most: int = 100) -> tuple[int, int] | None:
+    records = walk_records(*timed(), from_timestamp=timestamp)
+    while walked := list(islice(records, at_most)):
+        for offset, time, *_ in walked:
+            if offset >= from_offset:
+                return time, offset
+    return None
+
+
+@pytest.mark.parametrize("at_most", [1, 2, 4, 100])
+def test_first_record_that_is_late_enough_is_found_in_slices_of_any_size(at_most: int) -> None:
+    for timestamp, expected in ((0, (100, 10)), (101, (300, 14)), (301, (5_000_000_000, 18)), (5_000_000_001, None)):
+        assert found(timestamp, at_most=at_most) == expected
+    assert found(95, from_offset=11, at_most=at_most) == (300, 14)
+    assert found(95, from_offset=19, at_most=at_most) == (110, 20)
+
+
+@pytest.mark.parametrize("payload", [b"", bytes(60), b"\xff" * 60, b"\x14" + bytes(3), b"\x80" * 60])
+def test_broken_records_are_refused_also_where_they_are_stepped_over(payload: bytes) -> None:
+    with pytest.raises(InvalidRecord):
+        list(walk_records(payload, timed()[1], from_timestamp=1 << 60))
+
+
+def test_offset_outside_the_batch_is_refused() -> None:
+    record = b"\x0e\x00\x00\x7e\x01\x02v\x00"
+    with pytest.raises(InvalidRecord, match="in a batch that ends at"):
+        list(walk_records(record, timed()[1]._replace(record_count=1), from_timestamp=0))
+
+
+def test_more_records_than_bytes_are_refused_before_any_is_read() -> None:
+    payload, header = timed()
+    for count in (-1, 1 << 30):
+        with pytest.raises(InvalidRecord):
+            walk_records(payload, header._replace(record_count=count))

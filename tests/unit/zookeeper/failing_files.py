@@ -1,4 +1,4 @@
-"""A file system whose disk can be told to fail, or to take its time."""
+"""A file system whose disk can be made to fail, or to take its time."""
 
 import errno
 import threading

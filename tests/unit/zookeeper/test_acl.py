@@ -22,7 +22,7 @@ def test_a_digest_is_the_one_that_kazoo_and_zookeeper_compute() -> None:
 
 def test_credentials_without_a_password_are_refused() -> None:
     with pytest.raises(AuthenticationFailed):
-        digest_identity(b"nobody")
+        digest_identity(b"ann")
 
 
 def test_auth_stands_for_the_identities_of_the_client() -> None:

@@ -131,7 +131,7 @@ async def test_an_expired_session_loses_its_connection(served: Served, client: R
     assert (again.timeout_ms, await again.rest()) == (0, b"")
 
 
-async def test_a_dead_disk_drops_the_clients_and_answers_nobody(served: Served, client: RawClient) -> None:
+async def test_a_dead_disk_drops_the_clients_and_answers_none(served: Served, client: RawClient) -> None:
     served.files.is_sync_failing = True
     client.ask(Opcode.CREATE, create_body("/a"))
     assert await client.rest() == b""

@@ -68,14 +68,14 @@ async def test_callbacks_come_in_the_order_of_the_writes(keeper: TreeKeeper) -> 
 
 
 async def test_a_failed_sync_takes_the_tree_offline_and_is_never_repeated(keeper: TreeKeeper, files: FailingFiles) -> None:
-    told: list[str] = []
-    keeper.durability.on_failure(lambda: told.append("failed"))
+    reported: list[str] = []
+    keeper.durability.on_failure(lambda: reported.append("failed"))
     files.is_sync_failing = True
     write(keeper, "/a")
     with pytest.raises(TreeOffline, match="input/output error"):
         await keeper.durability.wait()
     files.is_sync_failing = False
-    assert told == ["failed"]
+    assert reported == ["failed"]
     syncs = files.syncs
     for attempt in (lambda: write(keeper, "/b"), lambda: keeper.open_session(1000), lambda: keeper.close_session(1)):
         with pytest.raises(TreeOffline):

@@ -16,7 +16,7 @@ STATUS = ServerStatus(
 )
 
 
-def test_ruok_tells_whether_the_tree_can_be_written() -> None:
+def test_ruok_says_whether_the_tree_can_be_written() -> None:
     assert answer(b"ruok", STATUS) == "imok"
     assert answer(b"ruok", STATUS._replace(is_online=False)) != "imok"
 

@@ -6,8 +6,10 @@ import pytest
 from millstream.clock import ManualClock
 from millstream.files import Files
 from millstream.zookeeper import journal as journal_module
-from millstream.zookeeper.keeper import TreeKeeper
+from millstream.zookeeper.change import SessionOpened
+from millstream.zookeeper.keeper import SessionTracker, TreeKeeper
 from millstream.zookeeper.operations import Create, Delete, SetData
+from millstream.zookeeper.tree import Session
 
 
 @pytest.fixture
@@ -109,3 +111,58 @@ async def test_the_journal_stays_short_however_much_is_written(
     again = await TreeKeeper.open(tmp_path, files=files, clock=clock)
     assert again.tree.nodes["/counter"].data == b"999"
     await again.close()
+
+
+def session(session_id: int, timeout_ms: int) -> Session:
+    return Session(SessionOpened(session_id, timeout_ms, b"", ""))
+
+
+def ticking() -> SessionTracker:
+    tracker = SessionTracker(tick_ms=100)
+    tracker.start(now_ms=0)
+    return tracker
+
+
+def test_a_session_that_is_not_heard_expires_after_its_timeout() -> None:
+    tracker = ticking()
+    tracker.touch(session(1, 250), now_ms=0)
+    assert [tracker.tick(now_ms=now) for now in (100, 200, 300)] == [[], [], [1]]
+
+
+def test_a_session_that_is_heard_gets_its_full_timeout_again() -> None:
+    tracker = ticking()
+    tracker.touch(session(1, 250), now_ms=0)
+    tracker.tick(now_ms=100)
+    tracker.tick(now_ms=200)
+    tracker.touch(session(1, 250), now_ms=200)
+    assert [tracker.tick(now_ms=now) for now in (300, 400, 500)] == [[], [], [1]]
+
+
+def test_a_stalled_server_does_not_blame_its_clients() -> None:
+    tracker = ticking()
+    tracker.touch(session(1, 250), now_ms=0)
+    tracker.tick(now_ms=100)
+    assert tracker.tick(now_ms=5_000) == []
+    assert tracker.tick(now_ms=5_100) == [1]
+
+
+def test_time_before_the_first_tick_is_no_stall() -> None:
+    tracker = SessionTracker(tick_ms=100)
+    tracker.touch(session(1, 250), now_ms=10_000)
+    tracker.start(now_ms=10_000)
+    assert [tracker.tick(now_ms=now) for now in (10_100, 10_200, 10_300)] == [[], [], [1]]
+
+
+def test_a_session_without_a_timeout_never_expires() -> None:
+    tracker = ticking()
+    tracker.touch(session(1, 0), now_ms=0)
+    assert not tracker
+    assert tracker.tick(now_ms=100) == []
+
+
+def test_a_session_that_ended_is_forgotten() -> None:
+    tracker = ticking()
+    tracker.touch(session(1, 50), now_ms=0)
+    tracker.forget(1)
+    tracker.forget(1)
+    assert tracker.tick(now_ms=100) == []

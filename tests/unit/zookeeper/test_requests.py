@@ -158,7 +158,7 @@ async def test_a_client_that_may_not_read_a_znode_hears_nothing_of_it(client: Ra
     await stranger.close()
 
 
-async def test_who_asks_is_told_who_he_is_and_what_is_his(client: RawClient) -> None:
+async def test_a_client_learns_its_identities_and_what_they_own(client: RawClient) -> None:
     await client.request(Opcode.AUTH, AUTH_ALICE, xid=-4)
     own = encode_string("digest") + encode_string("alice") + encode_string("ip") + encode_string("127.0.0.1")
     assert (await client.request(Opcode.WHO_AM_I)).body == struct.pack(">i", 2) + own

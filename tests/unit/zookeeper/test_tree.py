@@ -54,7 +54,7 @@ def test_times_and_numbers_of_a_znode_are_those_of_its_transactions(tree: Tree) 
     assert (stat.czxid, stat.mzxid, stat.pzxid, stat.ctime_ms, stat.mtime_ms) == (2, 3, 4, 10, 20)
 
 
-def test_the_end_of_a_session_removes_its_ephemeral_znodes_and_tells_the_watchers(tree: Tree) -> None:
+def test_the_end_of_a_session_removes_its_ephemeral_znodes_and_notifies_the_watchers(tree: Tree) -> None:
     do(tree, Create("/parent"))
     do(tree, Create("/parent/e", ephemeral=True))
     events = tree.commit([SessionClosed(SESSION)], time_ms=9).events

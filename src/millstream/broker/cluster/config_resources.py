@@ -1,7 +1,7 @@
 """What has options that clients can ask for and change: one class per kind of resource, with one contract.
 
-Topics and brokers are here; the levels of loggers are in `logger_levels`, the options of groups in `group_configs`. What is set on topics
-and brokers is kept in the coordination tree: a change is worked out on what is set, checked, and worked out again when it is written.
+Topics, brokers and groups are here, the levels of loggers in `logger_levels`. What is set on topics and brokers is kept in the
+coordination tree: a change is worked out on what is set, checked, and worked out again when it is written.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -11,14 +11,15 @@ from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.cluster.controller import Controller
 from millstream.coordination.cluster_view import DEFAULT_BROKER
 from millstream.coordination.topic_names import check_name
-from millstream.errors import InvalidRequest, UnknownTopicOrPartition
+from millstream.errors import InvalidConfig, InvalidRequest, UnknownTopicOrPartition
 from millstream.options.alteration import Alteration, apply_incremental
 from millstream.options.broker import BROKER_OPTIONS
-from millstream.options.description import DescribedOption, describe_broker, describe_topic
-from millstream.options.option import Option
+from millstream.options.description import DescribedOption, describe_broker, describe_group, describe_topic
+from millstream.options.group import GROUP_OPTIONS
+from millstream.options.option import Option, parse_value
 from millstream.options.settings import BrokerSettings, ConfigSource
 from millstream.options.topic import TOPIC_OPTIONS
-from millstream.options.validation import validate_dynamic_broker_values, validate_topic_overrides
+from millstream.options.validation import find_option, validate_dynamic_broker_values, validate_topic_overrides
 
 SETTLE_TIMEOUT_MS = 10_000
 
@@ -124,6 +125,54 @@ class BrokerConfigs:
         if name in ("", str(self._node_id)):
             return name or DEFAULT_BROKER
         raise InvalidRequest(f"this is broker {self._node_id}; ask broker {name!r} itself for its options")
+
+
+class GroupConfigs:
+    """The options of consumer groups (KIP-848): described with the values of the broker, which hold for all groups.
+
+    An option of one group alone cannot be obeyed yet, so setting it to anything but what holds anyway is refused.
+    """
+
+    def __init__(self, settings: LiveSettings) -> None:
+        self._settings = settings
+        self._described: tuple[BrokerSettings, list[DescribedOption]] | None = None
+        """The same for all groups, as long as the settings are: a request may name many."""
+
+    def names(self) -> list[str]:
+        """The groups that have options of their own: none."""
+        return []
+
+    def describe(self, name: str, options: Collection[str] | None) -> list[DescribedOption]:
+        """What holds for the group, whether it exists or not, as in Kafka."""
+        _check_group_name(name)
+        settings = self._settings.current
+        if self._described is None or self._described[0] is not settings:
+            self._described = (settings, describe_group(settings))
+        return [row for row in self._described[1] if not options or row.name in options]
+
+    async def replace(self, name: str, values: Mapping[str, str], *, validate_only: bool) -> None:
+        """Refuse what differs from the broker's values."""
+        del validate_only
+        _check_group_name(name)
+        for option, text in values.items():
+            self._check(option, text)
+
+    async def increment(self, name: str, alterations: Sequence[Alteration], *, validate_only: bool) -> None:
+        """Refuse what differs from the broker's values."""
+        _check_group_name(name)
+        await self.replace(name, apply_incremental({}, alterations, options=GROUP_OPTIONS, inherited={}), validate_only=validate_only)
+
+    def _check(self, name: str, text: str) -> None:
+        option = find_option(GROUP_OPTIONS, name)
+        (source,) = option.synonyms
+        value = self._settings.current.value(source)
+        if parse_value(option, text) != value:
+            raise InvalidConfig(f"{name}={text} cannot be set for one group yet; {source}={value} holds for all, set with -X at start")
+
+
+def _check_group_name(name: str) -> None:
+    if not name:
+        raise InvalidRequest("options are asked for and set by the name of a group, which must not be empty")
 
 
 def _no_such_topic(name: str) -> UnknownTopicOrPartition:

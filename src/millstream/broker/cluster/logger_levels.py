@@ -45,7 +45,7 @@ class LoggerLevels:
         return [_row(logger, _word(_logger(logger).getEffectiveLevel())) for logger in names]
 
     async def replace(self, name: str, values: Mapping[str, str], *, validate_only: bool) -> None:
-        """Not possible, as in Kafka: nobody means to forget the levels of all other loggers."""
+        """Not possible, as in Kafka: it would reset the levels of all other loggers."""
         del name, values, validate_only
         raise InvalidRequest("levels of loggers (resource type 8) are changed with IncrementalAlterConfigs")
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import BrokerState, decode_cluster_id
-from millstream.coordination.interface import Coordination, SessionState, WatchEvent
+from millstream.coordination.interface import Coordination, Create, SessionState, WatchEvent
 from millstream.errors import StartupError
 from millstream.log.directories.known_directories import KnownDirectories
 from millstream.zookeeper.errors import NodeExists, NoNode, ZooKeeperError
@@ -23,9 +23,14 @@ RETRY_S: Final = 1.0
 
 async def prepare_tree(coordination: Coordination, *, cluster_id: str | None) -> str:
     """Make the persistent parents and the cluster id, whoever comes first; returns the cluster id."""
-    for path in paths.PERSISTENT_PARENTS:
-        await _create_if_missing(coordination, path, b"")
-    await _create_if_missing(coordination, paths.CLUSTER_ID, (cluster_id or new_cluster_id()).encode())
+    wanted = dict.fromkeys(paths.PERSISTENT_PARENTS, b"") | {paths.CLUSTER_ID: (cluster_id or new_cluster_id()).encode()}
+    missing = [Create(path, data) for path, data in wanted.items() if await coordination.exists(path) is None]
+    try:
+        if missing:
+            await coordination.multi(missing)
+    except NodeExists:
+        for path, data in wanted.items():  # another broker makes them at the same time
+            await _create_if_missing(coordination, path, data)
     data, _ = await coordination.get(paths.CLUSTER_ID)
     try:
         return decode_cluster_id(data)
@@ -37,7 +42,7 @@ class Registration:
     """A broker's znode, held for as long as the broker runs: a session that ends takes it away, the next one brings it back.
 
     After the start no failure of it ends the broker: it serves what it has, and tries again when the connection is back, or after a while.
-    A znode that somebody removed comes back too: without it clients are told of no broker.
+    A znode that was removed by hand comes back too: without it clients find no broker.
     """
 
     def __init__(self, coordination: Coordination, broker: BrokerState) -> None:
@@ -64,17 +69,17 @@ class Registration:
         raise StartupError(f"another broker is registered as number {number}: give this one another number with --node-id")
 
     async def run(self) -> None:
-        """Register again whenever a connection is back or somebody touched the znode, until cancelled."""
-        told = ""
+        """Register again whenever a connection is back or the znode was touched, until cancelled."""
+        warned = ""
         while True:
             await self._wake.wait()
             self._wake.clear()
             try:
                 await self.register()
-                told = ""
+                warned = ""
             except (ZooKeeperError, StartupError) as error:
-                if str(error) != told:
-                    told = str(error)
+                if str(error) != warned:
+                    warned = str(error)
                     logger.warning("this broker is not registered for now, and tries again: %s", error)
                 asyncio.get_running_loop().call_later(RETRY_S, self._wake.set)
 
@@ -102,7 +107,7 @@ async def recall_directories(coordination: Coordination, node_id: int) -> KnownD
 async def remember_directories(coordination: Coordination, node_id: int, known: KnownDirectories) -> None:
     """Write down in the tree which data directories a broker has."""
     path = paths.broker_directories(node_id)
-    await _create_if_missing(coordination, path, b"")
+    await _create_if_missing(coordination, path, known.encode())
     data, _ = await coordination.get(path)
     if data != known.encode():
         await coordination.set(path, known.encode())

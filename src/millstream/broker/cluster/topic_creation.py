@@ -1,15 +1,16 @@
 """Creating a topic from what a client gave: defaults of the broker filled in, configs checked, limits kept.
 
-Used by CreateTopics and by Metadata, which creates a topic that somebody asks for (`auto.create.topics.enable`).
+Used by CreateTopics and by Metadata, which creates a topic that a client asks for (`auto.create.topics.enable`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
 
+from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.cluster.controller import Controller
-from millstream.coordination.cluster_view import INTERNAL_TOPICS, TopicState
-from millstream.coordination.topic_names import check_collision, check_name
-from millstream.errors import InvalidReplicaAssignment, InvalidRequest, PolicyViolation, TopicAlreadyExists, UnknownTopicOrPartition
-from millstream.options.settings import BrokerSettings
+from millstream.cluster.topic_access import check_creation_on_demand
+from millstream.coordination.cluster_view import TopicState
+from millstream.coordination.topic_names import INTERNAL_TOPICS, check_collision, check_name
+from millstream.errors import InvalidReplicaAssignment, InvalidRequest, PolicyViolation, TopicAlreadyExists
 from millstream.options.validation import validate_topic_overrides
 
 UNSET = -1
@@ -20,7 +21,7 @@ MAX_PARTITIONS = 10_000
 class TopicCreation:
     """Plans and creates topics."""
 
-    def __init__(self, controller: Controller, settings: Callable[[], BrokerSettings], *, max_partitions_in_all: Callable[[], int]) -> None:
+    def __init__(self, controller: Controller, settings: LiveSettings, *, max_partitions_in_all: Callable[[], int]) -> None:
         self._controller = controller
         self._settings = settings
         self._max_partitions_in_all = max_partitions_in_all
@@ -30,7 +31,7 @@ class TopicCreation:
     @property
     def is_automatic(self) -> bool:
         """Whether a topic may be created because it was asked for."""
-        return self._settings().boolean("auto.create.topics.enable")
+        return self._settings.current.boolean("auto.create.topics.enable")
 
     def plan(
         self,
@@ -44,7 +45,7 @@ class TopicCreation:
         """The topic as it would be; raises what stands against it, in Kafka's order: the name, the configs, the numbers."""
         self.check_new(name)
         validate_topic_overrides(configs)
-        settings = self._settings()
+        settings = self._settings.current
         if assignment and (partitions != UNSET or replication_factor != UNSET):
             raise InvalidRequest("give either replica assignments or the numbers of partitions and replicas (-1 beside assignments)")
         replicas = dict(assignment)
@@ -68,7 +69,7 @@ class TopicCreation:
 
     def count(self, *, partitions: int, assigned: int) -> int:
         """How many partitions a topic would get for which a client gave these numbers."""
-        return assigned or (self._settings().integer("num.partitions") if partitions == UNSET else max(partitions, 0))
+        return assigned or (self._settings.current.integer("num.partitions") if partitions == UNSET else max(partitions, 0))
 
     def check_request(self, added: int) -> None:
         """Raise if so many partitions are too many for one request."""
@@ -98,13 +99,12 @@ class TopicCreation:
             del self._under_way[topic.name]
 
     async def await_topic(self, name: str, *, timeout_ms: int) -> None:
-        """Wait for a topic that somebody else is creating."""
+        """Wait for a topic that another request is creating."""
         await self._controller.await_topic(name, timeout_ms=timeout_ms)
 
     async def create_automatically(self, name: str, *, timeout_ms: int) -> None:
-        """Create a topic with the broker's defaults; one that somebody created meanwhile is as good."""
-        if name in INTERNAL_TOPICS:
-            raise UnknownTopicOrPartition(f"{name} is made by the broker itself, when it is needed")
+        """Create a topic with the broker's defaults; one that was created meanwhile is as good."""
+        check_creation_on_demand(name)
         try:
             await self.create(self.plan(name, configs={}), timeout_ms=timeout_ms)
         except TopicAlreadyExists:

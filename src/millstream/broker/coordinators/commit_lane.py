@@ -1,17 +1,18 @@
-"""Commits that come again and again are made the short way: the fast lane of consumers.
+"""Commits of the same partitions, again and again: the fast lane of consumers.
 
 When a connection has committed the same partitions twice, it remembers the shape of the request. A request that has exactly that shape is
 not decoded and makes no command; the machine of the group is asked whether the member may still commit, takes the new numbers and encodes
-its records by one call (`groups.repeated_commit`). Whatever is unusual, refused or has to wait goes the ordinary way, which knows all the
-answers: a topic that came or went, a member of another generation, a log that is flushed before it acknowledges, other replicas.
+its records by one call (`groups.offsets.repeated_commit`). Whatever is unusual, refused or has to wait goes to the handler, which knows all
+the answers: a member of another generation, a log that is flushed before it acknowledges, other replicas. A topic that came or went closes
+the lane, as all that decides what a session may do.
 """
 
 import logging
 from collections.abc import Sequence
 from typing import Final
 
-from millstream.broker.coordinators.group_shard import GroupShard
-from millstream.broker.coordinators.groups import Groups
+from millstream.broker.coordinators.context import CoordinatorContext
+from millstream.broker.coordinators.group_coordinator import GroupCoordinator
 from millstream.broker.network.api import Request
 from millstream.broker.network.connection import Connection
 from millstream.broker.network.outbox import Chunk
@@ -19,8 +20,8 @@ from millstream.errors import KafkaError
 from millstream.groups.commands import CommitOffsets
 from millstream.groups.offsets.repeated_commit import RepeatedCommit
 from millstream.groups.offsets.store import answer_commit
-from millstream.wire.commit_shape import CommitShape
-from millstream.wire.offset_commit import OffsetCommitRequest, encode_response
+from millstream.groups.shard import GroupCoordinatorShard
+from millstream.wire.offset_commit import CommitShape, OffsetCommitRequest, encode_response
 
 logger = logging.getLogger(__name__)
 
@@ -31,24 +32,31 @@ MAX_REMEMBERED_BYTES: Final = 64 * 1024
 class CommitLane:
     """The commits of one connection that look alike."""
 
-    __slots__ = ("_commit", "_connection", "_groups", "_image", "_shape", "_shard")
+    __slots__ = ("_commit", "_connection", "_context", "_shape")
 
-    def __init__(self, connection: Connection, groups: Groups, shard: GroupShard, *, shape: CommitShape, commit: RepeatedCommit) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        context: CoordinatorContext[GroupCoordinatorShard],
+        *,
+        shape: CommitShape,
+        commit: RepeatedCommit,
+    ) -> None:
         self._connection = connection
-        self._groups = groups
-        self._shard = shard
+        self._context = context
         self._shape = shape
         self._commit = commit
-        self._image = groups.image
 
     def take(self, frame: memoryview) -> bool:
         """Commit and answer at once, if the request has the shape and nothing is unusual."""
         numbers = self._shape.match(frame)
-        if numbers is None or self._groups.image is not self._image:
+        if numbers is None:
             return False
         correlation_id, offsets, leader_epochs = numbers
         try:
-            is_done = self._shard.commit_again(self._commit, offsets, leader_epochs)
+            is_done = self._context.write_encoded(
+                self._commit.count, lambda shard, now_ms: shard.commit_again(self._commit, offsets, leader_epochs, now_ms=now_ms)
+            )
         except Exception:
             # There is no router above to catch it: the client would wait for ever, and its next answer would be the wrong one.
             logger.exception("a repeated commit from %s failed", self._connection.peer)
@@ -72,7 +80,7 @@ class FirstCommit:
         self.size = size
 
     def take(self, frame: memoryview) -> bool:
-        """Everything goes the ordinary way."""
+        """Everything goes to the handler."""
         return False
 
     def finish(self) -> None:
@@ -82,26 +90,26 @@ class FirstCommit:
 class CommitLanes:
     """Decides which connections get a lane."""
 
-    def __init__(self, groups: Groups) -> None:
+    def __init__(self, groups: GroupCoordinator) -> None:
         self._groups = groups
 
     def commit_answered(
         self, request: Request, message: OffsetCommitRequest, command: CommitOffsets, chunks: Sequence[Chunk] | None
     ) -> None:
-        """A commit went the ordinary way and was answered with `chunks`, if at once: open the lane for the next ones, if it may be."""
+        """A commit was answered with `chunks` by the handler, if at once: open the lane for the next ones, if it may be."""
         connection = request.connection
         size = len(request.frame)
         if chunks is None or size > MAX_REMEMBERED_BYTES or command.retention_ms is not None:
             return
         if not isinstance(connection.lane, FirstCommit) or connection.lane.size != size:
             # A consumer that commits something else each time would only pay for shapes that do not come again.
-            connection.lane = FirstCommit(size)
+            request.open_lane(FirstCommit(size))
             return
         success = encode_response(request.api_version, request.correlation_id, topics=answer_commit(command.topics, 0))
         shape = CommitShape.of(request.frame, request.api_version, message, answer=success) if chunks[0] == success else None
         if shape is not None:
             try:
-                shard = self._groups.shard(command.group_id)
+                context = self._groups.runtime.context(command.group_id)
             except KafkaError:
                 return
-            connection.lane = CommitLane(connection, self._groups, shard, shape=shape, commit=RepeatedCommit(command))
+            request.open_lane(CommitLane(connection, context, shape=shape, commit=RepeatedCommit(command)))

@@ -7,9 +7,8 @@ The header of the answer never has tagged fields, whatever the version.
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from millstream.broker.cluster import features
 from millstream.broker.network.api import Api, Request, api, api_of
 from millstream.broker.network.outbox import Chunk
 from millstream.errors import InvalidRequest, UnsupportedVersion
@@ -22,6 +21,25 @@ if TYPE_CHECKING:
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _FIRST_WITH_SOFTWARE = 3
 _FIRST_WITH_FEATURES_FROM_0 = 4
+
+
+class Feature(NamedTuple):
+    """One feature: the levels that the broker knows, and the one that holds in the cluster."""
+
+    name: str
+    lowest: int
+    highest: int
+    finalized: int
+
+
+FEATURES = (Feature("group.version", 0, 1, 1),)
+"""What this broker can do beyond single APIs (KIP-584): only what works. `group.version` 1 is the consumer group protocol of KIP-848.
+
+There is no `transaction.version` before there are transactions, and never a `metadata.version` or `kraft.version`: these number the
+formats of Kafka's metadata log, which does not exist here.
+"""
+FINALIZED_EPOCH = 0
+"""Kafka counts the changes of finalized levels; here they never change."""
 
 
 class ApiVersionsFamily:
@@ -41,6 +59,7 @@ class ApiVersionsFamily:
             name, software_version = message.client_software_name, message.client_software_version
             if not _SOFTWARE.fullmatch(name) or not _SOFTWARE.fullmatch(software_version):
                 return (self._encode(request, version, InvalidRequest.code),)
+            request.connection.identify(request.session._replace(software_name=name, software_version=software_version))
         return (self._encode(request, version, 0),)
 
     def _encode(self, request: Request, version: int, error_code: int) -> bytes:
@@ -52,8 +71,20 @@ class ApiVersionsFamily:
         if error_code != InvalidRequest.code:
             reply |= {
                 "api_keys": keys,
-                "supported_features": features.supported(with_lowest_0=version >= _FIRST_WITH_FEATURES_FROM_0),
-                "finalized_features_epoch": features.FINALIZED_EPOCH,
-                "finalized_features": features.finalized(),
+                "supported_features": _supported(with_lowest_0=version >= _FIRST_WITH_FEATURES_FROM_0),
+                "finalized_features_epoch": FINALIZED_EPOCH,
+                "finalized_features": _finalized(),
             }
         return messages.encode_response(ApiKey.API_VERSIONS, version, correlation_id=request.correlation_id, reply=reply)
+
+
+def _supported(*, with_lowest_0: bool) -> list[dict[str, object]]:
+    """What the broker knows; clients before ApiVersions 4 stumble over levels that begin at 0 (KIP-1022)."""
+    return [
+        {"name": one.name, "min_version": one.lowest, "max_version": one.highest} for one in FEATURES if with_lowest_0 or one.lowest > 0
+    ]
+
+
+def _finalized() -> list[dict[str, object]]:
+    """What holds in the cluster."""
+    return [{"name": one.name, "min_version_level": one.finalized, "max_version_level": one.finalized} for one in FEATURES]

@@ -8,22 +8,33 @@ there are none. 1: all kinds (KIP-1142).
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from millstream.broker.cluster.config_resources import ConfigResource
 from millstream.broker.failures import as_kafka_error, error_fields
-from millstream.broker.network.api import Fields, Request, api
+from millstream.broker.network.api import Fields, Later, Request, api
 from millstream.errors import InvalidRequest, UnsupportedVersion
 from millstream.options.alteration import Alteration, AlterOperation
 from millstream.options.description import DescribedOption
 from millstream.wire.api import ApiKey
 
 if TYPE_CHECKING:
+    from millstream.wire.requests.alter_configs import AlterConfigsRequest
     from millstream.wire.requests.describe_configs import DescribeConfigsRequest
+    from millstream.wire.requests.incremental_alter_configs import IncrementalAlterConfigsRequest
+    from millstream.wire.requests.list_config_resources import ListConfigResourcesRequest
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
-Alter = Callable[[ConfigResource, Any, bool], Awaitable[None]]
+Alter = Callable[[ConfigResource, "AlteredResource", bool], Awaitable[None]]
+
+
+class AlteredResource(NamedTuple):
+    """A resource, and what is to become of its options."""
+
+    type: int
+    name: str
+    alterations: list[Alteration]
 
 
 class ConfigsFamily:
@@ -41,7 +52,7 @@ class ConfigsFamily:
         for resource in dict.fromkeys(message.resources):
             place = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
             try:
-                rows = self._kind(resource).describe(resource.resource_name, resource.configuration_keys)
+                rows = self._kind(resource.resource_type).describe(resource.resource_name, resource.configuration_keys)
             except Exception as error:
                 results.append({**place, **error_fields(as_kafka_error(error)), "configs": []})
                 continue
@@ -51,30 +62,42 @@ class ConfigsFamily:
         return {"results": results}
 
     @api(ApiKey.ALTER_CONFIGS, 0, 2)
-    def alter_configs(self, request: Request) -> Any:
+    def alter_configs(self, request: Request) -> Later:
         """Set exactly the given options; all others go back to their defaults."""
+        message: AlterConfigsRequest = request.decode()
+        resources = [
+            AlteredResource(
+                one.resource_type, one.resource_name, [Alteration(set_.name, AlterOperation.SET, set_.value) for set_ in one.configs]
+            )
+            for one in message.resources
+        ]
 
-        async def replace(kind: ConfigResource, resource: Any, validate_only: bool) -> None:
-            values = {one.name: one.value for one in resource.configs}
-            await kind.replace(resource.resource_name, values, validate_only=validate_only)
+        async def replace(kind: ConfigResource, resource: AlteredResource, validate_only: bool) -> None:
+            values = {one.name: one.value for one in resource.alterations if one.value is not None}
+            await kind.replace(resource.name, values, validate_only=validate_only)
 
-        return self._alter_all(request.decode(), replace)
+        return self._alter_all(resources, replace, validate_only=message.validate_only)
 
     @api(ApiKey.INCREMENTAL_ALTER_CONFIGS, 0, 1)
-    def incremental_alter_configs(self, request: Request) -> Any:
+    def incremental_alter_configs(self, request: Request) -> Later:
         """Change the given options and leave the others alone."""
+        message: IncrementalAlterConfigsRequest = request.decode()
+        resources = [
+            AlteredResource(one.resource_type, one.resource_name, [Alteration(*altered) for altered in one.configs])
+            for one in message.resources
+        ]
 
-        async def increment(kind: ConfigResource, resource: Any, validate_only: bool) -> None:
-            alterations = [Alteration(one.name, one.config_operation, one.value) for one in resource.configs]
-            await kind.increment(resource.resource_name, alterations, validate_only=validate_only)
+        async def increment(kind: ConfigResource, resource: AlteredResource, validate_only: bool) -> None:
+            await kind.increment(resource.name, resource.alterations, validate_only=validate_only)
 
-        return self._alter_all(request.decode(), increment)
+        return self._alter_all(resources, increment, validate_only=message.validate_only)
 
     @api(ApiKey.LIST_CONFIG_RESOURCES, 0, 1)
     def list_config_resources(self, request: Request) -> Fields:
         """What there are options of, by kind."""
         # Version 0 only knew of metrics (KIP-714), and had no field to say so.
-        asked = request.decode().resource_types if request.api_version else (CLIENT_METRICS,)
+        message: ListConfigResourcesRequest = request.decode()
+        asked = message.resource_types if request.api_version else (CLIENT_METRICS,)
         kinds = set(asked) or {*self._kinds, CLIENT_METRICS}
         if not kinds <= {*self._kinds, CLIENT_METRICS}:
             return {"error_code": UnsupportedVersion.code, "config_resources": []}
@@ -86,35 +109,35 @@ class ConfigsFamily:
         ]
         return {"error_code": 0, "config_resources": resources}
 
-    async def _alter_all(self, message: Any, alter: Alter) -> Fields:
+    async def _alter_all(self, resources: Sequence[AlteredResource], alter: Alter, *, validate_only: bool) -> Fields:
         responses = []
-        named = Counter((resource.resource_type, resource.resource_name) for resource in message.resources)
-        for resource in message.resources:
-            place = {"resource_type": resource.resource_type, "resource_name": resource.resource_name}
-            key = (resource.resource_type, resource.resource_name)
+        named = Counter((resource.type, resource.name) for resource in resources)
+        for resource in resources:
+            place = {"resource_type": resource.type, "resource_name": resource.name}
+            times = named[resource.type, resource.name]
             try:
-                if named[key] > 1:
-                    raise InvalidRequest(f"{resource.resource_name!r} is named {named[key]} times in the request")
-                _check_entries(resource.configs)
-                await alter(self._kind(resource), resource, message.validate_only)
+                if times > 1:
+                    raise InvalidRequest(f"{resource.name!r} is named {times} times in the request")
+                _check_alterations(resource.alterations)
+                await alter(self._kind(resource.type), resource, validate_only)
                 responses.append({**place, **error_fields(None)})
             except Exception as error:
                 responses.append({**place, **error_fields(as_kafka_error(error))})
         return {"responses": responses}
 
-    def _kind(self, resource: Any) -> ConfigResource:
-        kind = self._kinds.get(resource.resource_type)
+    def _kind(self, resource_type: int) -> ConfigResource:
+        kind = self._kinds.get(resource_type)
         if kind is None:
             known = "topics (2), brokers (4), loggers of brokers (8) and groups (32) have"
-            raise InvalidRequest(f"resources of type {resource.resource_type} have no options here; {known}")
+            raise InvalidRequest(f"resources of type {resource_type} have no options here; {known}")
         return kind
 
 
-def _check_entries(configs: Sequence[Any]) -> None:
+def _check_alterations(alterations: Sequence[Alteration]) -> None:
     """What Kafka looks at before everything else: no value where one is needed, and options that are named twice."""
-    named = Counter(one.name for one in configs)
-    for one in configs:
-        if one.value is None and getattr(one, "config_operation", AlterOperation.SET) != AlterOperation.DELETE:
+    named = Counter(one.name for one in alterations)
+    for one in alterations:
+        if one.value is None and one.operation != AlterOperation.DELETE:
             raise InvalidRequest(f"option {one.name} has no value")
         if named[one.name] > 1:
             raise InvalidRequest(f"option {one.name} is named twice")

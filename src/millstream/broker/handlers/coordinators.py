@@ -1,19 +1,19 @@
 """FindCoordinator (10): which broker looks after a group or a transactional id.
 
 Versions 0-6. 1: kind of key. 4: several keys at once (KIP-699). 6: share groups (KIP-932), which this broker does not have.
-There are no transactions yet, and who looks for their coordinator is told so. Which error ends a client's search, with the sentence in what
+There are no transactions yet, and a search for their coordinator is refused. Which error ends a client's search, with the sentence in what
 it reports, was tried: librdkafka (which speaks 0-2) gives up at once only at TRANSACTIONAL_ID_AUTHORIZATION_FAILED and asks again after
 any other; Java (4 and up) shows the sentence at any error but that one.
 With one broker the answer is always this one. The first one who looks for the coordinator of a group makes the broker create the topic of
-committed offsets, and is answered when it is there (Kafka tells clients to come back).
+committed offsets, and is answered when it is there (Kafka lets clients ask again).
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from millstream.broker.coordinators.groups import Groups
+from millstream.broker.coordinators.group_coordinator import GroupCoordinator
 from millstream.broker.failures import as_kafka_error, error_fields
-from millstream.broker.network.api import Fields, Request, api
+from millstream.broker.network.api import Fields, Later, Request, api
 from millstream.coordination.cluster_view import ClusterView
 from millstream.errors import (
     CoordinatorNotAvailable,
@@ -36,19 +36,19 @@ _NO_TRANSACTIONS = "this broker has no transactions yet: use a producer without 
 class CoordinatorsFamily:
     """Finds coordinators."""
 
-    def __init__(self, view: Callable[[], ClusterView], groups: Groups, *, node_id: int) -> None:
+    def __init__(self, view: Callable[[], ClusterView], groups: GroupCoordinator, *, node_id: int) -> None:
         self._view = view
         self._groups = groups
         self._node_id = node_id
 
     @api(ApiKey.FIND_COORDINATOR, 0, 6)
-    def find_coordinator(self, request: Request) -> Any:
+    def find_coordinator(self, request: Request) -> Fields | Later:
         """This broker."""
         message: FindCoordinatorRequest = request.decode()
         key_type = message.key_type
         has_several = request.api_version >= _FIRST_WITH_SEVERAL_KEYS
         keys = message.coordinator_keys if has_several else (message.key,)
-        if key_type == GROUP and not self._groups.is_ready:
+        if key_type == GROUP and not self._groups.runtime.is_ready:
             return self._create_and_find(keys, has_several=has_several)
         if key_type == TRANSACTION:
             refuse = UnsupportedVersion if has_several else TransactionalIdAuthorizationFailed
@@ -76,7 +76,7 @@ class CoordinatorsFamily:
         if broker is None:
             return _nowhere(CoordinatorNotAvailable("the broker is not registered yet"))
         try:
-            self._groups.check_findable(key)
+            self._groups.runtime.check_available(key)
         except KafkaError as error:
             return _nowhere(error)
         return {"node_id": broker.node_id, "host": broker.host, "port": broker.port, **error_fields(None)}

@@ -22,9 +22,11 @@ from millstream.broker.network.api import Request, api
 from millstream.broker.network.connection import PendingReply
 from millstream.broker.network.outbox import Chunk
 from millstream.broker.network.region_loader import RegionLoader
+from millstream.broker.network.session import Session
 from millstream.clock import Clock
 from millstream.cluster.partition import READ_COMMITTED, Partition
 from millstream.cluster.replicas import Replicas
+from millstream.cluster.topic_access import Operation
 from millstream.cluster.watermark import Watermark
 from millstream.errors import InvalidRequest, KafkaError, NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
 from millstream.log.region import FileRegion
@@ -62,8 +64,8 @@ class FetchFamily:
         except KafkaError as error:
             return encode_response(request.api_version, request.correlation_id, topics=[], error_code=error.code)
         attempt = FetchAttempt(self, request, fetch, session)
-        found = self.read(fetch, session)
-        if fetch.max_wait_ms <= 0 or self.is_enough(fetch, found):
+        found = self.read(request.session, fetch, session)
+        if fetch.max_wait_ms <= 0 or self.is_enough(request.session, fetch, found):
             chunks = attempt.compose(found)
             if self._loader.load_warm(chunks):
                 return chunks
@@ -72,7 +74,7 @@ class FetchFamily:
             attempt.wait(request.defer())
         return None
 
-    def read(self, fetch: FetchRequest, session: FetchSession) -> FetchRound:
+    def read(self, client: Session, fetch: FetchRequest, session: FetchSession) -> FetchRound:
         """One pass over the wanted partitions, until `max_bytes` are found."""
         budget = self._budget(fetch)
         found: list[tuple[Wanted, PartitionFetched[FileRegion]]] = []
@@ -80,7 +82,7 @@ class FetchFamily:
         has_error = False
         for wanted in session:
             try:
-                partition = self._partition(fetch, wanted)
+                partition = self._partition(client, fetch, wanted)
                 answer = _read_partition(partition, wanted, fetch, budget=budget - size_bytes, is_first=size_bytes == 0)
             except Exception as error:
                 answer = _refused(wanted.index, as_kafka_error(error))
@@ -91,17 +93,17 @@ class FetchFamily:
                 has_error = True
         return FetchRound(found, size_bytes, has_error)
 
-    def is_enough(self, fetch: FetchRequest, found: FetchRound) -> bool:
+    def is_enough(self, client: Session, fetch: FetchRequest, found: FetchRound) -> bool:
         """Whether the answer may go out before the deadline."""
         min_bytes = min(fetch.min_bytes, self._budget(fetch))
         if found.size_bytes >= min_bytes or found.has_error or not found.found:
             return True
         # Nothing found means that nothing is there: whoever is first gets its batch whatever its size.
-        return found.size_bytes > 0 and self._could_be_enough(fetch, found, min_bytes=min_bytes)
+        return found.size_bytes > 0 and self._could_be_enough(client, fetch, found, min_bytes=min_bytes)
 
-    def watermarks(self, session: FetchSession) -> list[Watermark]:
+    def watermarks(self, client: Session, session: FetchSession) -> list[Watermark]:
         """What a fetch of this session waits for."""
-        return [self._replicas.partition(wanted.topic, wanted.index).high_watermark for wanted in session]
+        return [self._looked_up(client, wanted).high_watermark for wanted in session]
 
     def deliver(self, chunks: list[Chunk], pending: PendingReply) -> None:
         """Send a composed answer that had to wait."""
@@ -110,12 +112,12 @@ class FetchFamily:
         else:
             self._loader.load_cold(chunks, pending)
 
-    def _could_be_enough(self, fetch: FetchRequest, found: FetchRound, *, min_bytes: int) -> bool:
+    def _could_be_enough(self, client: Session, fetch: FetchRequest, found: FetchRound, *, min_bytes: int) -> bool:
         """Whether there is enough to read, though not for this answer; or a region ends with its segment, and cannot grow."""
         readable = 0
         for wanted, _ in found.found:
             try:
-                partition = self._replicas.partition(wanted.topic, wanted.index)
+                partition = self._looked_up(client, wanted)
                 own = partition.readable_bytes(wanted.fetch_offset, isolation_level=fetch.isolation_level)
             except KafkaError:
                 return True  # It could be read just now: the next fetch will say what is wrong.
@@ -127,8 +129,11 @@ class FetchFamily:
     def _budget(self, fetch: FetchRequest) -> int:
         return min(fetch.max_bytes, self._max_bytes)
 
-    def _partition(self, fetch: FetchRequest, wanted: Wanted) -> Partition:
-        partition = self._replicas.partition(wanted.topic, wanted.index)
+    def _looked_up(self, client: Session, wanted: Wanted) -> Partition:
+        return self._replicas.partition_for(client, Operation.READ, wanted.topic, wanted.index)
+
+    def _partition(self, client: Session, fetch: FetchRequest, wanted: Wanted) -> Partition:
+        partition = self._looked_up(client, wanted)
         partition.check_leader(wanted.current_leader_epoch)
         if fetch.replica_id not in (CONSUMER, DEBUGGING_CONSUMER) and fetch.replica_id not in partition.state.replicas:
             raise NotLeaderOrFollower(f"broker {fetch.replica_id} is no replica of {partition.topic}-{partition.index}")
@@ -138,9 +143,21 @@ class FetchFamily:
 class FetchAttempt:
     """One fetch from its request to its answer, however long that takes."""
 
-    __slots__ = ("_correlation_id", "_family", "_fetch", "_is_scheduled", "_pending", "_session", "_timer", "_version", "_waiting")
+    __slots__ = (
+        "_client",
+        "_correlation_id",
+        "_family",
+        "_fetch",
+        "_is_scheduled",
+        "_pending",
+        "_session",
+        "_timer",
+        "_version",
+        "_waiting",
+    )
 
     def __init__(self, family: FetchFamily, request: Request, fetch: FetchRequest, session: FetchSession) -> None:
+        self._client = request.session
         self._family = family
         self._fetch = fetch
         self._session = session
@@ -181,7 +198,7 @@ class FetchAttempt:
         self._watch()
 
     def _watch(self) -> None:
-        self._waiting = self._family.watermarks(self._session)
+        self._waiting = self._family.watermarks(self._client, self._session)
         for watermark in self._waiting:
             watermark.wait_for(watermark.value + 1, self._moved, token=self)
 
@@ -195,8 +212,8 @@ class FetchAttempt:
         self._is_scheduled = False
         if self._pending is None:
             return
-        found = self._family.read(self._fetch, self._session)
-        if self._family.is_enough(self._fetch, found):
+        found = self._family.read(self._client, self._fetch, self._session)
+        if self._family.is_enough(self._client, self._fetch, found):
             self._finish(found)
         else:
             self._watch()
@@ -206,7 +223,7 @@ class FetchAttempt:
         if pending is None:
             return
         self._stop_waiting()
-        self._family.deliver(self.compose(found or self._family.read(self._fetch, self._session)), pending)
+        self._family.deliver(self.compose(found or self._family.read(self._client, self._fetch, self._session)), pending)
 
     def _stop_waiting(self) -> None:
         self._pending = None

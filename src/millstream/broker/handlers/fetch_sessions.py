@@ -9,7 +9,7 @@ Pure code: a request goes in, what to read comes out; after reading, the session
 
 A full cache makes room by dropping the session that was not used for longest, if that is long enough ago; otherwise the client simply
 gets no session and sends everything each time. Within a session the partitions that an incremental answer had data of move to the back of
-the order, so that a small `max_bytes` starves nobody.
+the order, so that a small `max_bytes` starves no partition.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,13 +26,14 @@ MAX_EPOCH = 2**31 - 1
 MAX_PARTITIONS = 500_000
 """In all sessions together, at some 200 bytes each: whoever comes later has no session."""
 FIRST_VERSION_WITH_TOPIC_ID = 13
+MIN_IDLE_MS = 120_000
 
 TopicKey = str | bytes
 PartitionKey = tuple[TopicKey, int]
 
 
 class Wanted:
-    """One partition that a client fetches, and what it was last told about it."""
+    """One partition that a client fetches, and the last answer about it."""
 
     __slots__ = (
         "current_leader_epoch",
@@ -58,7 +59,7 @@ class Wanted:
         self.last_error = 0
 
     def is_news(self, answer: PartitionFetched[FileRegion]) -> bool:
-        """Whether the client has to be told this answer; remembers what it was told."""
+        """Whether an incremental answer has to mention this; remembers what was answered."""
         has_changed = (
             answer.records is not None
             or answer.error_code != 0
@@ -120,7 +121,7 @@ class FetchSession:
 class FetchSessions:
     """All sessions of this broker."""
 
-    def __init__(self, *, max_sessions: int, min_idle_ms: int) -> None:
+    def __init__(self, *, max_sessions: int, min_idle_ms: int = MIN_IDLE_MS) -> None:
         self._max_sessions = max_sessions
         self._min_idle_ms = min_idle_ms
         self._sessions: dict[int, FetchSession] = {}

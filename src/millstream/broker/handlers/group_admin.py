@@ -6,26 +6,28 @@ with a message (KIP-1043); before, it is a dead group. ListGroups 0-5. 3: flexib
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
-from millstream.broker.coordinators.group_reply import GatheredReply, GroupReply, Refusal, refuse_nothing
-from millstream.broker.coordinators.groups import Groups
+from millstream.broker.coordinators.group_coordinator import GroupCoordinator
+from millstream.broker.coordinators.reply import CoordinatorReply, GatheredReply, Refusal, refuse_nothing
 from millstream.broker.network.api import Fields, Request, api
 from millstream.broker.network.outbox import Chunk
 from millstream.errors import CoordinatorLoadInProgress, GroupIdNotFound, InvalidGroupId, NotCoordinator
 from millstream.groups.commands import DeleteGroup
-from millstream.groups.coordinator import GroupCoordinator
+from millstream.groups.shard import GroupCoordinatorShard
 from millstream.wire.api import ApiKey
 
 if TYPE_CHECKING:
     from millstream.wire.requests.consumer_group_describe import ConsumerGroupDescribeRequest
+    from millstream.wire.requests.delete_groups import DeleteGroupsRequest
     from millstream.wire.requests.describe_groups import DescribeGroupsRequest
     from millstream.wire.requests.list_groups import ListGroupsRequest
 
 _FIRST_WITH_NOT_FOUND = 6
 _DEAD = "Dead"
 _ALL_OPERATIONS = sum(1 << code for code in (3, 6, 8, 10, 11))
-"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS: where there are no ACLs everybody may do all that can be done to a group."""
+"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS: without ACLs every client may do all that can be done to a group."""
 
 _MOST_REPEATED = 10
 """A group that is named twice is described twice, as in Kafka; but a small request that repeats itself is not to get a huge answer."""
@@ -34,18 +36,18 @@ _MOST_REPEATED = 10
 class GroupAdminFamily:
     """Shows groups, and deletes them."""
 
-    def __init__(self, groups: Groups) -> None:
+    def __init__(self, groups: GroupCoordinator) -> None:
         self._groups = groups
 
     @api(ApiKey.DESCRIBE_GROUPS, 0, 6)
     def describe_groups(self, request: Request) -> Sequence[Chunk] | None:
         """The members of classic groups and what they were assigned."""
         message: DescribeGroupsRequest = request.decode()
-        tells_missing = request.api_version >= _FIRST_WITH_NOT_FOUND
+        has_not_found = request.api_version >= _FIRST_WITH_NOT_FOUND
 
-        def ask(coordinator: GroupCoordinator, group_id: str) -> Fields:
-            fields = coordinator.describe(group_id)
-            if fields["error_code"] == GroupIdNotFound.code and not tells_missing:
+        def ask(shard: GroupCoordinatorShard, group_id: str) -> Fields:
+            fields = shard.describe(group_id)
+            if fields["error_code"] == GroupIdNotFound.code and not has_not_found:
                 return {**fields, "error_code": 0}
             return fields
 
@@ -56,37 +58,34 @@ class GroupAdminFamily:
         """The members of KIP-848 groups, what they have and what they are to have."""
         message: ConsumerGroupDescribeRequest = request.decode()
 
-        def ask(coordinator: GroupCoordinator, group_id: str) -> Fields:
+        def ask(shard: GroupCoordinatorShard, group_id: str) -> Fields:
             if not group_id:
                 return _refuse_consumer_description(group_id)(InvalidGroupId("a group without a name cannot be described"))
-            return coordinator.describe_consumer(group_id)
+            return shard.describe_consumer(group_id)
 
         return self._describe(request, message, message.group_ids, ask=ask, refuse=_refuse_consumer_description)
 
     def _describe(
         self,
         request: Request,
-        message: Any,
+        message: "DescribeGroupsRequest | ConsumerGroupDescribeRequest",
         group_ids: tuple[str, ...],
         *,
-        ask: Callable[[GroupCoordinator, str], Fields],
+        ask: Callable[[GroupCoordinatorShard, str], Fields],
         refuse: Callable[[str], Refusal],
     ) -> Sequence[Chunk] | None:
         if len(group_ids) > _MOST_REPEATED:
             group_ids = tuple(dict.fromkeys(group_ids))
         operations = {"authorized_operations": _ALL_OPERATIONS} if message.include_authorized_operations else {}
 
-        def question(group_id: str) -> Callable[[GroupCoordinator], Fields]:
-            def describe(coordinator: GroupCoordinator) -> Fields:
-                fields = ask(coordinator, group_id)
-                return fields if fields["error_code"] else {**fields, **operations}
+        def describe(group_id: str, shard: GroupCoordinatorShard) -> Fields:
+            fields = ask(shard, group_id)
+            return fields if fields["error_code"] else {**fields, **operations}
 
-            return describe
-
-        reply = GroupReply(request, refuse_nothing)
+        reply = CoordinatorReply(request, refuse_nothing)
         gathered = GatheredReply(reply, len(group_ids), lambda groups: {"groups": groups})
         for number, group_id in enumerate(group_ids):
-            self._groups.read(group_id, gathered.part(number, refuse(group_id)), question(group_id))
+            self._groups.runtime.read(group_id, partial(describe, group_id), gathered.part(number, refuse(group_id)))
         return reply.result()
 
     @api(ApiKey.LIST_GROUPS, 0, 5)
@@ -95,10 +94,10 @@ class GroupAdminFamily:
         message: ListGroupsRequest = request.decode()
         states, types = message.states_filter, message.types_filter
         groups: list[Fields] = []
-        for shard in self._groups:
-            shard.settle_collected()
+        for context in self._groups.runtime:
+            context.write_batch()
             try:
-                groups += shard.coordinator.list_groups(states, types)
+                groups += context.shard.list_groups(states, types)
             except CoordinatorLoadInProgress as error:
                 return {"error_code": error.code, "groups": []}
             except NotCoordinator:
@@ -108,8 +107,9 @@ class GroupAdminFamily:
     @api(ApiKey.DELETE_GROUPS, 0, 2)
     def delete_groups(self, request: Request) -> Sequence[Chunk] | None:
         """Delete groups that have no members, and their positions."""
-        group_ids = tuple(dict.fromkeys(request.decode().groups_names))
-        reply = GroupReply(request, refuse_nothing)
+        message: DeleteGroupsRequest = request.decode()
+        group_ids = tuple(dict.fromkeys(message.groups_names))
+        reply = CoordinatorReply(request, refuse_nothing)
         gathered = GatheredReply(reply, len(group_ids), lambda results: {"results": results})
         for number, group_id in enumerate(group_ids):
             self._groups.handle(DeleteGroup(group_id=group_id), gathered.part(number, _refuse_deletion(group_id)))

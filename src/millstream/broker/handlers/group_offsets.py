@@ -9,26 +9,31 @@ Partitions that do not exist are answered here, and the group is asked about the
 became of their topic, unless it is asked for by an id that no topic has. Where positions are deleted, a missing group comes first.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, cast
 from uuid import UUID
 
 from millstream.broker.coordinators.commit_lane import CommitLanes
-from millstream.broker.coordinators.group_reply import GatheredReply, GroupReply, Refusal, Shape, refuse_nothing
-from millstream.broker.coordinators.groups import Groups
+from millstream.broker.coordinators.context import Answerable
+from millstream.broker.coordinators.group_coordinator import GroupCoordinator
+from millstream.broker.coordinators.reply import CoordinatorReply, GatheredReply, Refusal, Shape, refuse_nothing
 from millstream.broker.network.api import Fields, Request, api
 from millstream.broker.network.outbox import Chunk
 from millstream.errors import InvalidGroupId, UnknownTopicId, UnknownTopicOrPartition
 from millstream.groups.commands import CommitOffsets, DeleteOffsets, PartitionOffset, TopicOffsets
-from millstream.groups.coordinator import GroupCoordinator
 from millstream.groups.offsets.store import answer_commit
+from millstream.groups.shard import GroupCoordinatorShard
 from millstream.groups.topic_image import TopicImage
 from millstream.wire.api import ApiKey
 from millstream.wire.offset_commit import NO_RETENTION, TopicToCommit, decode_request, encode_response
 
 if TYPE_CHECKING:
     from millstream.wire.requests.offset_delete import OffsetDeleteRequest
-    from millstream.wire.requests.offset_fetch import OffsetFetchRequest
+    from millstream.wire.requests.offset_fetch import (
+        OffsetFetchRequest,
+        OffsetFetchRequestTopic,
+        OffsetFetchRequestTopics,
+    )
 
 _FIRST_WITH_MEMBER_EPOCH = 9
 _FIRST_FETCH_WITH_ERROR = 2
@@ -41,7 +46,7 @@ AskedTopic = tuple[str, UUID | None, tuple[int, ...]]
 class GroupOffsetsFamily:
     """Remembers positions."""
 
-    def __init__(self, groups: Groups) -> None:
+    def __init__(self, groups: GroupCoordinator) -> None:
         self._groups = groups
         self._commit_lanes = CommitLanes(groups)
 
@@ -74,40 +79,43 @@ class GroupOffsetsFamily:
         """The positions of one group or of several."""
         message: OffsetFetchRequest = request.decode()
         version = request.api_version
-        if version >= _FIRST_FETCH_OF_SEVERAL:
-            reply = GroupReply(request, refuse_nothing)
-            # What is asked for repeatedly is answered once: a small request is not to keep the broker busy for minutes.
-            wanted = {(group.group_id, group.topics): group for group in message.groups}.values()
-            gathered = GatheredReply(reply, len(wanted), lambda groups: {"groups": groups})
-            for number, group in enumerate(wanted):
-                self._fetch(group, gathered.part(number, _refuse_fetch_of(group.group_id)), version=version)
+        if version < _FIRST_FETCH_OF_SEVERAL:
+            reply = CoordinatorReply(request, _refuse_old_fetch(message, version))
+            self._fetch(message.group_id, _topics_by_name(message.topics), reply)
             return reply.result()
-        reply = GroupReply(request, refuse_nothing)
-        gathered = GatheredReply(reply, 1, lambda groups: groups[0])
-        self._fetch(message, gathered.part(0, _refuse_old_fetch(message, version)), version=version)
+        reply = CoordinatorReply(request, refuse_nothing)
+        # What is asked for repeatedly is answered once: a small request is not to keep the broker busy for minutes.
+        wanted = {(group.group_id, group.topics): group for group in message.groups}.values()
+        gathered = GatheredReply(reply, len(wanted), lambda groups: {"groups": groups})
+        for number, group in enumerate(wanted):
+            if version >= _FIRST_FETCH_BY_ID:
+                topics, unknown = _topics_by_id(group.topics, self._groups.image)
+            else:
+                topics, unknown = _topics_by_name(group.topics), None
+            part = gathered.part(number, _refuse_fetch_of(group.group_id))
+            self._fetch(group.group_id, topics, part, unknown=unknown, member=(group.member_id, group.member_epoch))
         return reply.result()
 
-    def _fetch(self, group: Any, reply: Any, *, version: int) -> None:
-        unknown: list[Fields] = []
-        asked: list[AskedTopic] | None
-        if group.topics is None:
-            asked = None
-        elif version >= _FIRST_FETCH_BY_ID:
-            asked, unknown = _topics_by_id(group.topics, self._groups.image)
-        else:
-            asked = [(topic.name, None, topic.partition_indexes) for topic in group.topics]
+    def _fetch(
+        self,
+        group_id: str,
+        topics: list[AskedTopic] | None,
+        reply: Answerable,
+        *,
+        unknown: list[Fields] | None = None,
+        member: tuple[str | None, int] = (None, -1),
+    ) -> None:
+        """Ask the group for its positions; `unknown` are the answers for ids of no topic, if it is asked by id."""
 
-        def ask(coordinator: GroupCoordinator) -> Fields:
-            # Requests for one group, which are handed in whole, know of no member.
-            member_id, member_epoch = getattr(group, "member_id", None), getattr(group, "member_epoch", -1)
-            fields = coordinator.fetch_offsets(group.group_id, asked, member_id=member_id, member_epoch=member_epoch)
-            found: Any = fields["topics"]
-            if version >= _FIRST_FETCH_BY_ID:
-                # A topic that is gone has no id any more to be called by.
-                found = [topic for topic in found if topic["topic_id"] is not None]
-            return {**fields, "topics": [*found, *unknown] if not fields["error_code"] else []}
+        def question(shard: GroupCoordinatorShard) -> Fields:
+            fields = shard.fetch_offsets(group_id, topics, member_id=member[0], member_epoch=member[1])
+            if unknown is None or fields["error_code"]:
+                return fields
+            # A topic that is gone has no id any more to be called by.
+            found = [topic for topic in cast("list[Fields]", fields["topics"]) if topic["topic_id"] is not None]
+            return {**fields, "topics": [*found, *unknown]}
 
-        self._groups.read(group.group_id, reply, ask)
+        self._groups.runtime.read(group_id, question, reply)
 
     @api(ApiKey.OFFSET_DELETE, 0, 0)
     def offset_delete(self, request: Request) -> Sequence[Chunk] | None:
@@ -157,7 +165,7 @@ def _known_topics(asked: list[TopicToCommit], image: TopicImage) -> tuple[list[T
 
 
 def _encode_commit(request: Request, fields: Fields) -> bytes:
-    return encode_response(request.api_version, request.correlation_id, topics=cast(Any, fields["topics"]))
+    return encode_response(request.api_version, request.correlation_id, topics=cast("list[Fields]", fields["topics"]))
 
 
 def _with_unknown(unknown: list[Fields]) -> Shape:
@@ -166,28 +174,39 @@ def _with_unknown(unknown: list[Fields]) -> Shape:
     def add(fields: Fields) -> Fields:
         if fields.get("error_code"):
             return fields
-        found: Any = fields["topics"]
+        found = cast("list[dict[str, object]]", fields["topics"])
         topics = {topic["name"]: topic for topic in found}
+        others: list[Fields] = []
         for missing in unknown:
             present = topics.get(missing.get("name"))
             if present is None:
-                found = [*found, missing]
+                others.append(missing)
             else:
-                present["partitions"] = [*present["partitions"], *cast(Any, missing["partitions"])]
-        return {**fields, "topics": found}
+                present["partitions"] = [*_partitions(present), *_partitions(missing)]
+        return {**fields, "topics": [*found, *others]}
 
     return add
+
+
+def _partitions(topic: Fields) -> list[Fields]:
+    return cast("list[Fields]", topic["partitions"])
 
 
 def _partition_errors(indexes: list[int], error_code: int) -> list[Fields]:
     return [{"partition_index": index, "error_code": error_code} for index in indexes]
 
 
-def _topics_by_id(asked: Any, image: TopicImage) -> tuple[list[AskedTopic], list[Fields]]:
+def _topics_by_name(asked: "Iterable[OffsetFetchRequestTopic | OffsetFetchRequestTopics] | None") -> list[AskedTopic] | None:
+    return None if asked is None else [(topic.name, None, topic.partition_indexes) for topic in asked]
+
+
+def _topics_by_id(asked: "Iterable[OffsetFetchRequestTopics] | None", image: TopicImage) -> tuple[list[AskedTopic] | None, list[Fields]]:
+    if asked is None:
+        return None, []
     known: list[AskedTopic] = []
     unknown: list[Fields] = []
     for topic in asked:
-        name = image.names.get(topic.topic_id)
+        name = None if topic.topic_id is None else image.names.get(topic.topic_id)
         if name is not None:
             known.append((name, topic.topic_id, topic.partition_indexes))
         else:
@@ -204,10 +223,10 @@ def _refuse_fetch_of(group_id: str) -> Refusal:
     return lambda error: {"group_id": group_id, "error_code": error.code, "topics": []}
 
 
-def _refuse_old_fetch(message: Any, version: int) -> Refusal:
+def _refuse_old_fetch(message: "OffsetFetchRequest", version: int) -> Refusal:
     """Version 1 has no error of its own: every partition carries it."""
     if version >= _FIRST_FETCH_WITH_ERROR:
         return lambda error: {"error_code": error.code, "topics": []}
     return lambda error: {
-        "topics": [{"name": topic.name, "partitions": _no_positions(topic.partition_indexes, error.code)} for topic in message.topics]
+        "topics": [{"name": topic.name, "partitions": _no_positions(topic.partition_indexes, error.code)} for topic in message.topics or ()]
     }

@@ -2,7 +2,7 @@
 
 JoinGroup 0-9. 1: rebalance timeout of its own. 4: a new member gets an id first and joins again with it (KIP-394). 5: static members
 (KIP-345). 6: flexible. 7: protocol type in the answer, no protocol name in a refusal (KIP-559). 8: a reason (KIP-800). 9: a leader may
-be told to skip the assignment (KIP-814).
+be asked to skip the assignment (KIP-814).
 SyncGroup 0-5. 3: static members. 4: flexible. 5: protocol type and name are compared. Heartbeat 0-4. 3: static members. 4: flexible.
 LeaveGroup 0-5. 3: several members at once, with errors of their own (KIP-345). 4: flexible. 5: reasons.
 ConsumerGroupHeartbeat 0-1 (KIP-848). 1: subscriptions by regular expression; member ids are made by the clients.
@@ -11,9 +11,9 @@ What an answer says is decided by the machines in `millstream.groups`; here requ
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
-from millstream.broker.coordinators.groups import Groups
+from millstream.broker.coordinators.group_coordinator import GroupCoordinator
 from millstream.broker.network.api import Fields, Request, api
 from millstream.broker.network.outbox import Chunk
 from millstream.errors import CoordinatorLoadInProgress, InconsistentGroupProtocol, InvalidRequest, KafkaError
@@ -52,7 +52,7 @@ _FIRST_WITH_CLIENTS_OWN_MEMBER_ID = 1
 class GroupsFamily:
     """Members come, stay and go."""
 
-    def __init__(self, groups: Groups) -> None:
+    def __init__(self, groups: GroupCoordinator) -> None:
         self._groups = groups
 
     @api(ApiKey.JOIN_GROUP, 0, 9)
@@ -147,11 +147,11 @@ class GroupsFamily:
 
 def client_host(request: Request) -> str:
     """Where a client comes from, as Kafka writes it."""
-    return "/" + request.connection.host
+    return "/" + request.session.host
 
 
 def _refuse_heartbeat(error: KafkaError) -> Fields:
-    """While the groups are loaded nobody's session runs, so members may believe that all is well (Kafka answers the same)."""
+    """While groups are loaded no session runs, so members may believe that all is well (Kafka answers the same)."""
     return {"error_code": 0 if isinstance(error, CoordinatorLoadInProgress) else error.code}
 
 
@@ -166,5 +166,5 @@ def _with_a_protocol_name(fields: Fields) -> Fields:
 
 def _error_of_the_one_who_left(fields: Fields) -> Fields:
     """Versions before 3 have one member, and its error is the answer's."""
-    members: Any = fields["members"]
+    members = cast("list[Fields]", fields["members"])
     return fields if fields["error_code"] or not members else {"error_code": members[0]["error_code"]}

@@ -5,7 +5,7 @@ Versions 1-4. 3: top-level error. 4: size of the volume and what is free of it (
 
 import os
 from collections import defaultdict
-from typing import Any
+from typing import TYPE_CHECKING
 
 from millstream.broker.network.api import Fields, Request, api
 from millstream.cluster.replicas import Replicas
@@ -14,6 +14,9 @@ from millstream.files import path_text
 from millstream.log.directories.directory import LogDirectory
 from millstream.log.directories.manager import LogManager
 from millstream.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    from millstream.wire.requests.describe_log_dirs import DescribeLogDirsRequest
 
 
 class LogDirectoriesFamily:
@@ -26,11 +29,12 @@ class LogDirectoriesFamily:
     @api(ApiKey.DESCRIBE_LOG_DIRS, 1, 4)
     def describe_log_dirs(self, request: Request) -> Fields:
         """Sizes and lags, per directory, topic and partition."""
-        asked = request.decode().topics
+        message: DescribeLogDirsRequest = request.decode()
+        asked = message.topics
         wanted = None if asked is None else {(topic.topic, index) for topic in asked for index in topic.partitions}
         return {"error_code": 0, "results": [self._describe(directory, wanted) for directory in self._logs.directories]}
 
-    def _describe(self, directory: LogDirectory, wanted: set[tuple[str, int]] | None) -> dict[str, Any]:
+    def _describe(self, directory: LogDirectory, wanted: set[tuple[str, int]] | None) -> dict[str, object]:
         place = {"log_dir": path_text(directory.path)}
         if directory.offline is not None:
             return {**place, "error_code": StorageError.code, "topics": []}

@@ -4,20 +4,20 @@ Metadata 0-13. 0: an empty list means all topics; from 1 on null does. 4: the cl
 replicas. 7: leader epoch. 8-10: authorized operations of the cluster. 10: topic ids. 12: topics asked for by id. 13: top-level error.
 DescribeTopicPartitions 0 (KIP-966): eligible leaders, in pages. DescribeCluster 0-2. 1: endpoint type (KIP-919). 2: fenced brokers.
 
-A topic that is created because somebody asked for it is answered once it is there: clients need not ask again. That goes for the topic of
+A topic that is created because a client asked for it is answered once it is there: clients need not ask again. That goes for the topic of
 committed offsets too; the topic of transactions is not there before they are.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from millstream.broker.cluster.topic_creation import TopicCreation
-from millstream.broker.coordinators.groups import OFFSETS_TOPIC
+from millstream.broker.coordinators.group_coordinator import OFFSETS_TOPIC
 from millstream.broker.failures import as_kafka_error, error_fields
-from millstream.broker.network.api import Fields, Request, api
-from millstream.coordination.cluster_view import INTERNAL_TOPICS, NO_LEADER, ClusterView, PartitionState, TopicState
-from millstream.coordination.topic_names import check_name
+from millstream.broker.network.api import Fields, Later, Request, api
+from millstream.coordination.cluster_view import NO_LEADER, ClusterView, PartitionState, TopicState
+from millstream.coordination.topic_names import INTERNAL_TOPICS, check_name
 from millstream.errors import (
     CoordinatorNotAvailable,
     InvalidRequest,
@@ -36,7 +36,7 @@ from millstream.wire.api import ApiKey
 if TYPE_CHECKING:
     from millstream.wire.requests.describe_cluster import DescribeClusterRequest
     from millstream.wire.requests.describe_topic_partitions import DescribeTopicPartitionsRequest
-    from millstream.wire.requests.metadata import MetadataRequest
+    from millstream.wire.requests.metadata import MetadataRequest, MetadataRequestTopic
 
 MAX_PARTITIONS_PER_PAGE = 2000
 BROKER_ENDPOINTS = 1
@@ -60,7 +60,7 @@ class MetadataFamily:
         self._create_offsets_topic = create_offsets_topic
 
     @api(ApiKey.METADATA, 0, 13)
-    def metadata(self, request: Request) -> Any:
+    def metadata(self, request: Request) -> Fields | Later:
         """Brokers, controller and the topics asked for."""
         message: MetadataRequest = request.decode()
         asked = message.topics
@@ -78,7 +78,9 @@ class MetadataFamily:
             return self._create_and_describe(message, asked, names)
         return self._reply([self._look_up(topic) for topic in asked], message)
 
-    async def _create_and_describe(self, message: Any, asked: Sequence[Any], names: Iterable[str]) -> Fields:
+    async def _create_and_describe(
+        self, message: "MetadataRequest", asked: "Sequence[MetadataRequestTopic]", names: Iterable[str]
+    ) -> Fields:
         errors: dict[str, KafkaError] = {}
         for name in dict.fromkeys(names):
             try:
@@ -88,11 +90,11 @@ class MetadataFamily:
                     await self._creation.create_automatically(name, timeout_ms=CREATION_TIMEOUT_MS)
             except Exception as error:
                 failure = as_kafka_error(error)
-                # What may pass is told as a topic that is not there yet: that is what clients come back for.
+                # What may pass is answered as a topic that is not there yet: that is what clients come back for.
                 errors[name] = UnknownTopicOrPartition(str(failure)) if isinstance(failure, _PASSING) else failure
-        return self._reply([self._look_up(topic, errors.get(topic.name)) for topic in asked], message)
+        return self._reply([self._look_up(topic, errors.get(topic.name or "")) for topic in asked], message)
 
-    def _look_up(self, asked: Any, error: KafkaError | None = None) -> dict[str, object]:
+    def _look_up(self, asked: "MetadataRequestTopic", error: KafkaError | None = None) -> dict[str, object]:
         view = self._view()
         name = _asked_name(asked)
         if name is None:
@@ -104,7 +106,7 @@ class MetadataFamily:
         topic = view.topics.get(name)
         return _describe_missing(name, error) if topic is None else _describe_topic(topic)
 
-    def _reply(self, topics: list[dict[str, object]], message: Any) -> Fields:
+    def _reply(self, topics: list[dict[str, object]], message: "MetadataRequest") -> Fields:
         view = self._view()
         if message.include_topic_authorized_operations:
             topics = [topic if topic["name"] is None else topic | _TOPIC_OPERATIONS for topic in topics]
@@ -149,10 +151,9 @@ class MetadataFamily:
         return {**error_fields(None), "cluster_id": view.cluster_id, "controller_id": view.controller_id, "brokers": brokers, **operations}
 
 
-def _asked_name(asked: Any) -> str | None:
+def _asked_name(asked: "MetadataRequestTopic") -> str | None:
     """The name that a topic is asked for by; None if it is by id, which counts where both are given."""
-    name: str | None = asked.name
-    return None if asked.topic_id is not None else name
+    return None if asked.topic_id is not None else asked.name
 
 
 def _describe_missing(name: str, error: KafkaError | None = None) -> dict[str, object]:
@@ -161,7 +162,7 @@ def _describe_missing(name: str, error: KafkaError | None = None) -> dict[str, o
 
 
 def _why_unknown(name: str) -> KafkaError:
-    """A name that no topic can have is told apart, so that clients do not wait for the topic."""
+    """A name that no topic can have has an error of its own, so that clients do not wait for the topic."""
     try:
         check_name(name)
     except InvalidTopic as error:

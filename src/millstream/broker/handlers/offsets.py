@@ -2,31 +2,34 @@
 
 ListOffsets 1-11. 2: isolation level. 4: leader epoch. 7: max timestamp (-3, KIP-734). 8: earliest local (-4). 9: last tiered (-5).
 10: the client's timeout. 11: earliest pending upload (-6). Without tiered storage everything is local and nothing is tiered.
-A time is looked for in the log, a slice of it per turn of the loop for all who ask together (`turn_budget`): most searches end within their
+A time is looked for in the log, a slice of it per turn of the loop for all who ask together (`TurnBudget`): most searches end within their
 first slice, and the answer goes out at once; the others go on turn by turn, and decompress in a thread.
 OffsetForLeaderEpoch 2-4. 3: replica id. 4: flexible. DeleteRecords 0-2. 2: flexible.
 """
 
 from collections import Counter
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from millstream.broker.failures import as_kafka_error
-from millstream.broker.network.api import Fields, Request, api
+from millstream.broker.network.api import Fields, Later, Request, api
+from millstream.broker.network.session import Session
 from millstream.broker.storage.turn_budget import TurnBudget
 from millstream.broker.storage.unfolding import Unfolding
 from millstream.cluster.partition import Partition
 from millstream.cluster.replicas import Replicas
-from millstream.coordination.cluster_view import INTERNAL_TOPICS
-from millstream.errors import InvalidRequest, InvalidTopic, PolicyViolation, UnsupportedVersion
+from millstream.cluster.topic_access import Operation
+from millstream.errors import InvalidRequest, PolicyViolation, UnsupportedVersion
 from millstream.log.records.timestamp_search import OffsetSearch, StoredBatch
 from millstream.offset import EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED, MAX_TIMESTAMP
 from millstream.wire.api import ApiKey
 
 if TYPE_CHECKING:
-    from millstream.wire.requests.list_offsets import ListOffsetsRequest
+    from millstream.wire.requests.delete_records import DeleteRecordsRequest
+    from millstream.wire.requests.list_offsets import ListOffsetsPartition, ListOffsetsRequest
+    from millstream.wire.requests.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 
 _FIRST_VERSION = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
 
@@ -42,7 +45,7 @@ LOAD_UNITS = 50
 
 
 class Search(NamedTuple):
-    """A partition that is asked for a time, and where its answer goes; nothing from `end` on is told."""
+    """A partition that is asked for a time, and where its answer goes; nothing from `end` on is shown."""
 
     answer: Answer
     partition: Partition
@@ -59,7 +62,7 @@ class OffsetsFamily:
         self._turns = TurnBudget(units_per_turn)
 
     @api(ApiKey.LIST_OFFSETS, 1, 11)
-    def list_offsets(self, request: Request) -> Fields | Coroutine[Any, Any, Fields]:
+    def list_offsets(self, request: Request) -> Fields | Later:
         """The offset for a time, or for one of the special times."""
         message: ListOffsetsRequest = request.decode()
         isolation_level = message.isolation_level
@@ -75,20 +78,22 @@ class OffsetsFamily:
                     # As Kafka: a search in the log is not to be had a thousand times for the bytes of one request.
                     answer["error_code"] = InvalidRequest.code
                     continue
-                with _told_in(answer):
-                    search = self._list_one(topic.name, asked, answer, isolation_level=isolation_level, version=request.api_version)
+                with _errors_in(answer):
+                    search = self._list_one(request, topic.name, asked, answer, isolation_level=isolation_level)
                     if search is not None and not self._go_on(search):
                         unfinished.append(search)
             topics.append({"name": topic.name, "partitions": partitions})
         fields = {"topics": topics}
         return self._finish(unfinished, fields) if unfinished else fields
 
-    def _list_one(self, topic: str, asked: Any, answer: Answer, *, isolation_level: int, version: int) -> Search | None:
+    def _list_one(
+        self, request: Request, topic: str, asked: "ListOffsetsPartition", answer: Answer, *, isolation_level: int
+    ) -> Search | None:
         """Answer what needs no search; the search for what does."""
-        timestamp = asked.timestamp
+        timestamp, version = asked.timestamp, request.api_version
         if version < _FIRST_VERSION.get(timestamp, 0) or timestamp < EARLIEST_PENDING_UPLOAD:
             raise UnsupportedVersion(f"timestamp {timestamp} is not known in version {version}")
-        partition = self._replicas.partition(topic, asked.partition_index)
+        partition = self._replicas.partition_for(request.session, Operation.DESCRIBE, topic, asked.partition_index)
         partition.check_leader(asked.current_leader_epoch)
         log = partition.log
         if timestamp == LATEST:
@@ -124,7 +129,7 @@ class OffsetsFamily:
     async def _finish(self, unfinished: Sequence[Search], fields: Fields) -> Fields:
         """Search on, turn by turn."""
         for search in unfinished:
-            with _told_in(search.answer):
+            with _errors_in(search.answer):
                 while not self._go_on(search):
                     batch = search.offsets.batch
                     if batch is None or batch.is_light:
@@ -145,12 +150,13 @@ class OffsetsFamily:
     @api(ApiKey.OFFSET_FOR_LEADER_EPOCH, 2, 4)
     def offset_for_leader_epoch(self, request: Request) -> Fields:
         """Where an epoch ended: the largest epoch not above the one asked for, and its end offset (KIP-101, KIP-279)."""
+        message: OffsetForLeaderEpochRequest = request.decode()
         topics = []
-        for topic in request.decode().topics:
+        for topic in message.topics:
             partitions = []
             for asked in topic.partitions:
                 try:
-                    partition = self._replicas.partition(topic.topic, asked.partition)
+                    partition = self._replicas.partition_for(request.session, Operation.DESCRIBE, topic.topic, asked.partition)
                     partition.check_leader(asked.current_leader_epoch)
                     epoch, end_offset = partition.log.end_offset_for_epoch(asked.leader_epoch)
                     answer = {"error_code": 0, "leader_epoch": epoch, "end_offset": end_offset}
@@ -163,34 +169,33 @@ class OffsetsFamily:
     @api(ApiKey.DELETE_RECORDS, 0, 2)
     def delete_records(self, request: Request) -> Fields:
         """Move the start of logs forward; -1 means up to the high watermark. Of a partition that is named twice the last offset counts."""
+        message: DeleteRecordsRequest = request.decode()
+        client = request.session
         asked: dict[str, dict[int, int]] = {}
-        for topic in request.decode().topics:
+        for topic in message.topics:
             asked.setdefault(topic.name, {}).update((one.partition_index, one.offset) for one in topic.partitions)
         topics = [
-            {"name": name, "partitions": [self._delete_before(offset, name, index) for index, offset in offsets.items()]}
+            {
+                "name": name,
+                "partitions": [self._delete_before(offset, name, index, client=client) for index, offset in offsets.items()],
+            }
             for name, offsets in asked.items()
         ]
         return {"topics": topics}
 
-    def _delete_before(self, offset: int, topic: str, index: int) -> Fields:
+    def _delete_before(self, offset: int, topic: str, index: int, *, client: Session) -> Fields:
         try:
-            partition = self._replicas.partition(topic, index)
+            partition = self._replicas.partition_for(client, Operation.DELETE, topic, index)
             partition.check_leader()
-            _check_deletable(partition)
+            if not partition.log.config.is_deleted:
+                raise PolicyViolation(f"{topic} is compacted, not deleted from (cleanup.policy); write tombstones instead")
             return {"partition_index": index, "low_watermark": partition.delete_records_before(offset), "error_code": 0}
         except Exception as error:
             return {"partition_index": index, "low_watermark": -1, "error_code": as_kafka_error(error).code}
 
 
-def _check_deletable(partition: Partition) -> None:
-    if partition.topic in INTERNAL_TOPICS:
-        raise InvalidTopic(f"records of {partition.topic} belong to the broker and cannot be deleted")
-    if not partition.log.config.is_deleted:
-        raise PolicyViolation(f"{partition.topic} is compacted, not deleted from (cleanup.policy); write tombstones instead")
-
-
 @contextmanager
-def _told_in(answer: Answer) -> Iterator[None]:
+def _errors_in(answer: Answer) -> Iterator[None]:
     """What goes wrong with one partition becomes its error code."""
     try:
         yield

@@ -1,20 +1,24 @@
 """The answer to a Produce request while it comes together: what is known of it, and what it waits for.
 
 It may have to wait for batches whose records take longer to look into (`late_appends`), then for the high watermark (acks=all), or for
-the disk where a flush is due. Nothing runs while it waits for a watermark: it hangs on it, and on a timer for the client's patience.
+the disk where a flush is due. Nothing runs while it waits for a watermark: it is called by it, or by a timer when the client's time is up.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
+from millstream.broker.failures import as_kafka_error
 from millstream.broker.network.connection import Connection, PendingReply
+from millstream.broker.network.session import Session
+from millstream.broker.storage.record_turns import TakesLonger
 from millstream.cluster.partition import Partition
 from millstream.cluster.watermark import Watermark
 from millstream.errors import (
     CorruptMessage,
+    InvalidTimestamp,
     KafkaError,
     MessageTooLarge,
     NotLeaderOrFollower,
@@ -25,8 +29,8 @@ from millstream.errors import (
     UnsupportedCompressionType,
 )
 from millstream.log.log import AppendResult
-from millstream.log.records.record_scan import MAX_NAMED
-from millstream.wire.produce import PartitionProduced, TopicProduced, encode_response
+from millstream.log.records.record_check import MAX_NAMED
+from millstream.wire.produce import FIRST_WITH_RECORD_ERRORS, PartitionProduced, ProduceTopic, TopicProduced, encode_response
 
 NO_ACKS: Final = 0
 _WITHOUT_LOG_START: Final = (
@@ -39,6 +43,9 @@ _WITHOUT_LOG_START: Final = (
     UnsupportedCompressionType,
 )
 
+Appended = tuple[AppendResult | Exception, Partition | None, Watermark | None]
+"""The place of a batch, or why it has none; its partition, if that is known; and what the answer has to wait for, if anything."""
+
 
 class Asked(NamedTuple):
     """What a request says beside its batches."""
@@ -47,7 +54,7 @@ class Asked(NamedTuple):
     correlation_id: int
     acks: int
     timeout_ms: int
-    client_id: str | None
+    client: Session
 
 
 class Wait(NamedTuple):
@@ -72,11 +79,31 @@ class Late(NamedTuple):
 class Answering:
     """The answer to a request as far as it is known, and what it still waits for."""
 
-    topics: list[TopicProduced]
+    topics: list[TopicProduced] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
     late: list[Late] = field(default_factory=list)
     _named: int = 0
     """How many bad records the answer names."""
+
+    def add(self, asked: Asked, topic: ProduceTopic, appended: Iterable[Appended]) -> None:
+        """Note what came of the batches for a topic."""
+        answers: list[PartitionProduced] = []
+        for (index, batch), (result, partition, watermark) in zip(topic.partitions, appended, strict=True):
+            place = len(self.topics), len(answers)
+            if isinstance(result, AppendResult):
+                answers.append(self.placed(index, result, watermark, place=place))
+            elif batch is not None and _is_late(result, asked.version):
+                self.late.append(Late(*place, bytes(batch), result if isinstance(result, KafkaError) else None))
+                answers.append(PartitionProduced(index))
+            else:
+                answers.append(self.refused(index, as_kafka_error(result), partition))
+        self.topics.append(TopicProduced(topic.name, topic.topic_id, answers))
+
+    def placed(self, index: int, result: AppendResult, watermark: Watermark | None, *, place: tuple[int, int]) -> PartitionProduced:
+        """The answer for a batch that was appended; what it has to wait for is noted for its place, the numbers of topic and partition."""
+        if watermark is not None and watermark.value <= result.last_offset:
+            self.waits.append(Wait(watermark, result.last_offset + 1, *place))
+        return PartitionProduced(index, 0, result.base_offset, result.log_append_time_ms, result.log_start_offset)
 
     def refused(self, index: int, error: KafkaError, partition: Partition | None = None) -> PartitionProduced:
         """The answer for one of many batches: a request of a few bytes may have many millions of bad records, which are not all named."""
@@ -85,25 +112,23 @@ class Answering:
         return answer if self._named <= MAX_NAMED else answer._replace(record_errors=())
 
 
-def placed(answering: Answering, partition: Partition, result: AppendResult, *, acks: int, place: tuple[int, int]) -> PartitionProduced:
-    """The answer for a batch that was appended; what it has to wait for is noted for its place, the numbers of topic and partition."""
-    watermark = partition.watermark_for(acks)
-    if watermark is not None and watermark.value <= result.last_offset:
-        answering.waits.append(Wait(watermark, result.last_offset + 1, *place))
-    return PartitionProduced(partition.index, 0, result.base_offset, result.log_append_time_ms, result.log_start_offset)
+def _is_late(error: Exception, version: int) -> bool:
+    """Whether this is not the end of it: there was no time, or it is not known yet which records are to blame."""
+    is_unnamed = isinstance(error, InvalidTimestamp) and not error.record_errors
+    return isinstance(error, TakesLonger) or (is_unnamed and version >= FIRST_WITH_RECORD_ERRORS)
 
 
 def refused(index: int, error: KafkaError, partition: Partition | None = None) -> PartitionProduced:
     """The answer for a batch that was not appended, with the records that are to blame where they are known (KIP-467).
 
-    As in Kafka the log start is told unless it is the partition that is in the way, or what can be seen without it: the size, CRC or codec.
+    As in Kafka the log start is given unless the partition is in the way, or what can be seen without it: the size, CRC or codec.
     """
     start = -1 if partition is None or error.is_of_request or isinstance(error, _WITHOUT_LOG_START) else partition.log.log_start_offset
     return PartitionProduced(index, error.code, log_start_offset=start, record_errors=error.record_errors, error_message=str(error))
 
 
 def close_on_error(connection: Connection, topics: Sequence[TopicProduced]) -> None:
-    """The only way to tell a producer that asked for no answer."""
+    """Close the connection of a producer that asked for no answer: it learns of an error in no other way."""
     for topic in topics:
         for answer in topic.partitions:
             if answer.error_code:

@@ -1,7 +1,7 @@
-"""Produce requests that come in a row and look alike are handled together: the broker's fast lane.
+"""Produce requests that come in a row and look alike are handled together: the fast lane of producers.
 
 A producer sends the same bytes again and again: only the correlation id, the partition and the records differ. When a request for one
-partition has gone the ordinary way, its connection may remember its shape. Each following request that has exactly that shape is not
+partition has been handled, its connection may remember its shape. Each following request that has exactly that shape is not
 decoded; its batch is kept until the connection has handled what it received (or a request of another kind comes), and then the batches of
 each partition are appended by one call and all answers sent as one.
 
@@ -15,13 +15,14 @@ are good.
 
 import struct
 from collections.abc import Callable
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
+from millstream.broker.handlers.produce_answer import Asked
 from millstream.broker.network.api import Request
 from millstream.broker.network.connection import Connection
 from millstream.log.log import Log
 from millstream.wire.primitives import INT32, read_unsigned_varint
-from millstream.wire.produce import FIRST_FLEXIBLE, ProduceRequest
+from millstream.wire.produce import FIRST_FLEXIBLE, ProduceRequest, ProduceTopic
 
 _KEY_VERSION_AND_CORRELATION: Final = struct.Struct(">ii")
 _INDEX_AND_SIZE: Final = struct.Struct(">ii")
@@ -30,41 +31,27 @@ _NO_TAGS: Final = memoryview(b"\x00\x00\x00")
 """After the records: no tagged fields of the partition, the topic and the request."""
 
 
-class TakenRequest(NamedTuple):
-    """One request of a run."""
-
-    correlation_id: int
-    partition: int
-    batch: memoryview
+PartitionBatches = list[tuple[int, memoryview | None]]
+"""Partitions of one topic and a batch for each."""
+TakenRequest = tuple[int, tuple[int, memoryview]]
+"""One request of a run: correlation id, and the partition with its batch."""
 
 
 class ProduceShape:
     """What the requests of a run have in common."""
 
-    __slots__ = (
-        "_is_flexible",
-        "_key_and_version",
-        "_same",
-        "_same_until",
-        "acks",
-        "client_id",
-        "name",
-        "timeout_ms",
-        "topic_id",
-        "version",
-    )
+    __slots__ = ("_is_flexible", "_key_and_version", "_same", "_same_until", "asked", "key", "topic")
 
-    def __init__(self, request: Request, produce: ProduceRequest) -> None:
-        frame = request.frame
-        [(name, topic_id, [(_, records)])] = produce.topics
+    def __init__(self, frame: memoryview, produce: ProduceRequest, asked: Asked) -> None:
+        [topic] = produce.topics
+        [(_, records)] = topic.partitions
         assert records is not None
-        self.version = request.api_version
-        self.client_id = request.client_id
-        self.name = name
-        self.topic_id = topic_id
-        self.acks = produce.acks
-        self.timeout_ms = produce.timeout_ms
-        self._is_flexible = self.version >= FIRST_FLEXIBLE
+        self.topic = ProduceTopic(topic.name, topic.topic_id, [])
+        """What they are for; the batches are views that do not last."""
+        self.key = topic.key
+        self.asked = asked
+        """What all of them ask for, but for the correlation id."""
+        self._is_flexible = asked.version >= FIRST_FLEXIBLE
         if self._is_flexible:
             after_index = ((len(records) + 1).bit_length() + 6) // 7 + len(records) + len(_NO_TAGS)
         else:
@@ -74,16 +61,16 @@ class ProduceShape:
         self._key_and_version = _KEY_VERSION_AND_CORRELATION.unpack_from(frame)[0]
 
     @classmethod
-    def of(cls, request: Request, produce: ProduceRequest) -> Self | None:
+    def of(cls, request: Request, produce: ProduceRequest, asked: Asked) -> Self | None:
         """The shape of a request that was decoded; None if it is not for one partition, or not written in the usual way."""
         if len(produce.topics) != 1 or len(produce.topics[0].partitions) != 1 or produce.transactional_id is not None:
             return None
         index, records = produce.topics[0].partitions[0]
         if records is None:
             return None
-        shape = cls(request, produce)
+        shape = cls(request.frame, produce, asked)
         taken = shape.match(request.frame)
-        is_found_again = taken is not None and taken.partition == index and len(taken.batch) == len(records)
+        is_found_again = taken is not None and taken[1][0] == index and len(taken[1][1]) == len(records)
         return shape if is_found_again else None
 
     def match(self, frame: memoryview) -> TakenRequest | None:
@@ -99,37 +86,42 @@ class ProduceShape:
         if self._is_flexible:
             size, start = read_unsigned_varint(frame, position + INT32.size)
             end = start + size - 1
-            return TakenRequest(correlation_id, index, frame[start:end]) if size and frame[end:] == _NO_TAGS else None
-        return TakenRequest(correlation_id, index, frame[start:]) if start + size == len(frame) else None
+            return (correlation_id, (index, frame[start:end])) if size and frame[end:] == _NO_TAGS else None
+        return (correlation_id, (index, frame[start:])) if start + size == len(frame) else None
 
 
 class ProduceRun:
     """The requests of one connection that wait for the end of their run."""
 
-    __slots__ = ("_append", "_log", "_taken", "connection", "shape")
+    __slots__ = ("_append", "_batches", "_connection", "_correlation_ids", "_log", "_shape")
 
-    def __init__(
-        self, connection: Connection, shape: ProduceShape, log: Log, append: Callable[["ProduceRun", list[TakenRequest]], None]
-    ) -> None:
+    def __init__(self, connection: Connection, shape: ProduceShape, log: Log, append: "AppendRun") -> None:
         """`log` is that of one partition; all partitions of a topic have the same options."""
-        self.connection = connection
-        self.shape = shape
+        self._connection = connection
+        self._shape = shape
         self._log = log
         self._append = append
-        self._taken: list[TakenRequest] = []
+        self._correlation_ids: list[int] = []
+        self._batches: PartitionBatches = []
 
     def take(self, frame: memoryview) -> bool:
-        """Take the request, if it belongs to the run. There are none where records are looked into, nor once the topic was deleted."""
+        """Take the request, if it belongs to the run. None does where records are looked into, nor once the topic was deleted."""
         if not self._log.takes_runs:
             return False
-        taken = self.shape.match(frame)
+        taken = self._shape.match(frame)
         if taken is None:
             return False
-        self._taken.append(taken)
+        self._correlation_ids.append(taken[0])
+        self._batches.append(taken[1])
         return True
 
     def finish(self) -> None:
         """Append and answer what was taken."""
-        if self._taken:
-            taken, self._taken = self._taken, []
-            self._append(self, taken)
+        if self._batches:
+            correlation_ids, batches = self._correlation_ids, self._batches
+            self._correlation_ids, self._batches = [], []
+            self._append(self._connection, self._shape, correlation_ids, batches)
+
+
+AppendRun = Callable[[Connection, ProduceShape, list[int], PartitionBatches], None]
+"""Appends the batches and answers the requests of these correlation ids, each of which brought one of them."""

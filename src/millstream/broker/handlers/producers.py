@@ -2,21 +2,23 @@
 
 InitProducerId 0-5. 2: flexible. 3: a producer may name its old id and epoch, both or neither (KIP-360). A producer without a transactional
 id always gets a new id in epoch 0. Transactions do not exist yet: a transactional id is answered with
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED, at which every client gives up at once; FindCoordinator has told it before, with a sentence.
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED, at which every client gives up at once; FindCoordinator has said so before, with a sentence.
 DescribeProducers 0. ListTransactions 0-2. 1: filter by duration. 2: filter by a pattern of ids (KIP-1152).
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from millstream.broker.failures import as_kafka_error, error_fields
-from millstream.broker.network.api import Fields, Request, api
+from millstream.broker.network.api import Fields, Later, Request, api
 from millstream.cluster.replicas import Replicas
+from millstream.cluster.topic_access import Operation
 from millstream.errors import InvalidRegularExpression, InvalidRequest, TransactionalIdAuthorizationFailed
 from millstream.groups.consumer.topic_patterns import TopicPattern
 from millstream.transactions.producer_ids import ProducerIds
 from millstream.wire.api import ApiKey
 
 if TYPE_CHECKING:
+    from millstream.wire.requests.describe_producers import DescribeProducersRequest
     from millstream.wire.requests.init_producer_id import InitProducerIdRequest
     from millstream.wire.requests.list_transactions import ListTransactionsRequest
 
@@ -27,14 +29,14 @@ TRANSACTION_STATES = frozenset(
 
 
 class ProducersFamily:
-    """Hands out producer ids and tells which producers a partition knows."""
+    """Hands out producer ids and lists the producers that a partition knows."""
 
     def __init__(self, replicas: Replicas, producer_ids: ProducerIds) -> None:
         self._replicas = replicas
         self._producer_ids = producer_ids
 
     @api(ApiKey.INIT_PRODUCER_ID, 0, 5)
-    def init_producer_id(self, request: Request) -> Any:
+    def init_producer_id(self, request: Request) -> Fields | Later:
         """A new producer id."""
         message: InitProducerIdRequest = request.decode()
         has_old_id = message.producer_id != NONE
@@ -54,9 +56,10 @@ class ProducersFamily:
     @api(ApiKey.DESCRIBE_PRODUCERS, 0, 0)
     def describe_producers(self, request: Request) -> Fields:
         """The producers whose sequences a partition remembers."""
+        message: DescribeProducersRequest = request.decode()
         topics = []
-        for topic in request.decode().topics:
-            partitions = [{"partition_index": index, **self._describe(topic.name, index)} for index in topic.partition_indexes]
+        for topic in message.topics:
+            partitions = [{"partition_index": index, **self._describe(request, topic.name, index)} for index in topic.partition_indexes]
             topics.append({"name": topic.name, "partitions": partitions})
         return {"topics": topics}
 
@@ -71,9 +74,9 @@ class ProducersFamily:
             return {"error_code": error.code, "unknown_state_filters": [], "transaction_states": []}
         return {"error_code": 0, "unknown_state_filters": unknown, "transaction_states": []}
 
-    def _describe(self, topic: str, index: int) -> dict[str, object]:
+    def _describe(self, request: Request, topic: str, index: int) -> dict[str, object]:
         try:
-            partition = self._replicas.partition(topic, index)
+            partition = self._replicas.partition_for(request.session, Operation.READ, topic, index)
             partition.check_leader()
             producers = [
                 {
@@ -84,7 +87,7 @@ class ProducersFamily:
                     "coordinator_epoch": -1,
                     "current_txn_start_offset": -1,
                 }
-                for producer in partition.log.active_producers
+                for producer in partition.log.producers
             ]
         except Exception as error:
             return {**error_fields(as_kafka_error(error)), "active_producers": []}

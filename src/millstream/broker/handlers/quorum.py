@@ -1,15 +1,15 @@
 """DescribeQuorum (55): who decides about topics and options.
 
 Versions 0-2. 1: times of the voters (KIP-836). 2: texts of errors, directories and addresses of the voters (KIP-853).
-Here is no metadata log of Kafka's (KRaft): the coordination elects one of the living brokers as controller. So it is told as the leader,
-with the epoch of its election, and every living broker as a voter. What only a log has (offsets, times of fetches) is -1, "unknown".
+Here is no metadata log of Kafka's (KRaft): the coordination elects one of the living brokers as controller. So it is the leader here,
+with the epoch of its election, and every living broker is a voter. What only a log has (offsets, times of fetches) is -1, "unknown".
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from millstream.broker.failures import error_fields
-from millstream.broker.network.api import Fields, Request, api
+from millstream.broker.network.api import Fields, Later, Request, api
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import ClusterView, decode_controller_epoch
 from millstream.coordination.interface import Coordination
@@ -17,23 +17,27 @@ from millstream.errors import UnknownTopicOrPartition
 from millstream.wire.api import ApiKey
 from millstream.zookeeper.errors import ZooKeeperError
 
+if TYPE_CHECKING:
+    from millstream.wire.requests.describe_quorum import DescribeQuorumRequest
+
 METADATA_TOPIC = "__cluster_metadata"
 LISTENER = "PLAINTEXT"
 UNKNOWN = -1
 
 
 class QuorumFamily:
-    """Tells of the controller and those who could be it."""
+    """Describes the controller and the brokers that could be it."""
 
     def __init__(self, view: Callable[[], ClusterView], coordination: Coordination) -> None:
         self._view = view
         self._coordination = coordination
 
     @api(ApiKey.DESCRIBE_QUORUM, 0, 2)
-    def describe_quorum(self, request: Request) -> Any:
+    def describe_quorum(self, request: Request) -> Fields | Later:
         """The controller and the brokers that could be it."""
+        message: DescribeQuorumRequest = request.decode()
         # Kafka has one answer for one partition; asked for more it does not know what to say either.
-        asked = [(topic.topic_name, one.partition_index) for topic in request.decode().topics for one in topic.partitions]
+        asked = [(topic.topic_name, one.partition_index) for topic in message.topics for one in topic.partitions]
         if not asked:
             return {**_ok(), "topics": [], "nodes": []}
         if asked != [(METADATA_TOPIC, 0)]:
@@ -42,9 +46,10 @@ class QuorumFamily:
 
     def _refuse(self, asked: list[tuple[str, int]]) -> Fields:
         failure = error_fields(UnknownTopicOrPartition(f"only {METADATA_TOPIC}-0 has a quorum"))
-        nobody = {"leader_id": 0, "leader_epoch": 0, "high_watermark": 0, "current_voters": [], "observers": []}
+        no_leader = {"leader_id": 0, "leader_epoch": 0, "high_watermark": 0, "current_voters": [], "observers": []}
         topics = [
-            {"topic_name": topic, "partitions": [{"partition_index": index, **failure, **nobody}]} for topic, index in dict.fromkeys(asked)
+            {"topic_name": topic, "partitions": [{"partition_index": index, **failure, **no_leader}]}
+            for topic, index in dict.fromkeys(asked)
         ]
         return {**_ok(), "topics": topics, "nodes": []}
 
@@ -53,7 +58,7 @@ class QuorumFamily:
             data, _ = await self._coordination.get(paths.CONTROLLER_EPOCH)
             epoch = decode_controller_epoch(data)
         except (ZooKeeperError, ValueError):
-            # The connection is away, or somebody else wrote to the tree; who the controller is is known all the same.
+            # The connection is away, or the znode was damaged; who the controller is is known all the same.
             epoch = UNKNOWN
         view = self._view()
         partition = {

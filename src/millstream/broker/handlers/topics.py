@@ -7,35 +7,42 @@ Every topic of a request succeeds or fails by itself; `validate_only` does all b
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
 from uuid import UUID
 
+from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.topic_creation import TopicCreation
 from millstream.broker.failures import as_kafka_error, error_fields
-from millstream.broker.network.api import Fields, Request, api
+from millstream.broker.network.api import Fields, Later, Request, api
+from millstream.broker.network.session import Session
 from millstream.cluster.controller import Controller
+from millstream.cluster.topic_access import Operation, check_access
 from millstream.coordination.cluster_view import TopicState
-from millstream.errors import InvalidConfig, InvalidRequest, InvalidTopic, TopicDeletionDisabled, UnknownTopicId, UnknownTopicOrPartition
+from millstream.errors import InvalidConfig, InvalidRequest, TopicDeletionDisabled, UnknownTopicId, UnknownTopicOrPartition
 from millstream.options.description import describe_topic
-from millstream.options.settings import BrokerSettings
 from millstream.wire.api import ApiKey
+
+if TYPE_CHECKING:
+    from millstream.wire.requests.create_partitions import CreatePartitionsRequest
+    from millstream.wire.requests.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+    from millstream.wire.requests.delete_topics import DeleteTopicsRequest
 
 
 class TopicsFamily:
     """Turns requests into decisions of the controller."""
 
-    def __init__(self, controller: Controller, creation: TopicCreation, settings: Callable[[], BrokerSettings]) -> None:
+    def __init__(self, controller: Controller, creation: TopicCreation, settings: LiveSettings) -> None:
         self._controller = controller
         self._creation = creation
         self._settings = settings
 
     @api(ApiKey.CREATE_TOPICS, 2, 7)
-    def create_topics(self, request: Request) -> Any:
+    def create_topics(self, request: Request) -> Later:
         """Create each topic."""
         return self._create_topics(request.decode())
 
-    async def _create_topics(self, message: Any) -> Fields:
+    async def _create_topics(self, message: "CreateTopicsRequest") -> Fields:
         repeated = {name for name, count in Counter(topic.name for topic in message.topics).items() if count > 1}
         timeout_ms = message.timeout_ms
         unique = {topic.name: topic for topic in message.topics}.values()
@@ -46,7 +53,9 @@ class TopicsFamily:
         ]
         return {"topics": await asyncio.gather(*answers)}
 
-    async def _create(self, asked: Any, in_all: int, *, is_repeated: bool, validate_only: bool, timeout_ms: int) -> dict[str, object]:
+    async def _create(
+        self, asked: "CreatableTopic", in_all: int, *, is_repeated: bool, validate_only: bool, timeout_ms: int
+    ) -> dict[str, object]:
         try:
             self._creation.check_request(in_all)
             if is_repeated:
@@ -81,15 +90,15 @@ class TopicsFamily:
                 "config_source": row.source,
                 "is_sensitive": row.is_sensitive,
             }
-            for row in describe_topic(topic.configs, self._settings())
+            for row in describe_topic(topic.configs, self._settings.current)
         ]
 
     @api(ApiKey.DELETE_TOPICS, 1, 6)
-    def delete_topics(self, request: Request) -> Any:
+    def delete_topics(self, request: Request) -> Later:
         """Delete each topic, named or by id."""
-        return self._delete_topics(request.decode())
+        return self._delete_topics(request.decode(), request.session)
 
-    async def _delete_topics(self, message: Any) -> Fields:
+    async def _delete_topics(self, message: "DeleteTopicsRequest", client: Session) -> Fields:
         timeout_ms = message.timeout_ms
         # Version 6 (KIP-516) asks with `topics`, older ones with `topic_names`.
         asked: list[tuple[str | None, UUID | None]] = [(name, None) for name in message.topic_names]
@@ -100,14 +109,21 @@ class TopicsFamily:
         # Given by name and by id as well: one answer, under the name, and nothing is deleted.
         named_too = {topics[name].topic_id for name in once if name in topics} & {topic_id for name, topic_id in counts if name is None}
         answers = [
-            self._delete(name, topic_id, count=count, named_too=named_too, timeout_ms=timeout_ms)
+            self._delete(name, topic_id, client=client, count=count, named_too=named_too, timeout_ms=timeout_ms)
             for (name, topic_id), count in counts.items()
             if name is not None or count > 1 or topic_id not in named_too
         ]
         return {"responses": await asyncio.gather(*answers)}
 
     async def _delete(
-        self, name: str | None, topic_id: UUID | None, *, count: int, named_too: Collection[UUID | None], timeout_ms: int
+        self,
+        name: str | None,
+        topic_id: UUID | None,
+        *,
+        client: Session,
+        count: int,
+        named_too: Collection[UUID | None],
+        timeout_ms: int,
     ) -> dict[str, object]:
         answer: dict[str, object] = {"name": name, "topic_id": topic_id}
         try:
@@ -119,10 +135,9 @@ class TopicsFamily:
             answer = {"name": topic.name, "topic_id": topic.topic_id}
             if topic.topic_id in named_too:
                 raise InvalidRequest(f"topic {topic.name!r} is given by name and by id in the same request")
-            if not self._settings().boolean("delete.topic.enable"):
+            if not self._settings.current.boolean("delete.topic.enable"):
                 raise TopicDeletionDisabled("topics cannot be deleted here: delete.topic.enable is false")
-            if topic.is_internal:
-                raise InvalidTopic(f"{topic.name} belongs to the broker and cannot be deleted")
+            check_access(client, Operation.DELETE, topic.name)
             await self._controller.delete_topic(topic, timeout_ms=timeout_ms)
         except Exception as error:
             return answer | error_fields(as_kafka_error(error))
@@ -141,11 +156,11 @@ class TopicsFamily:
         return by_id
 
     @api(ApiKey.CREATE_PARTITIONS, 0, 3)
-    def create_partitions(self, request: Request) -> Any:
+    def create_partitions(self, request: Request) -> Later:
         """Give topics more partitions."""
         return self._create_partitions(request.decode())
 
-    async def _create_partitions(self, message: Any) -> Fields:
+    async def _create_partitions(self, message: "CreatePartitionsRequest") -> Fields:
         repeated = {name for name, count in Counter(topic.name for topic in message.topics).items() if count > 1}
         results = []
         for asked in {topic.name: topic for topic in message.topics}.values():
@@ -163,7 +178,7 @@ class TopicsFamily:
         return {"results": results}
 
 
-def _given_configs(configs: Any) -> dict[str, str]:
+def _given_configs(configs: "Iterable[CreatableTopicConfig]") -> dict[str, str]:
     given = {}
     for config in configs:
         if config.value is None:

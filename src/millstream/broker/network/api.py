@@ -12,13 +12,14 @@ for something else than a watermark are written that way: never Produce, never F
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar, cast
 
-from millstream.broker.network.connection import Connection, PendingReply
+from millstream.broker.network.connection import Connection, Lane, PendingReply
 from millstream.broker.network.outbox import Chunk
 from millstream.wire import messages
 from millstream.wire.api import ApiKey
 from millstream.wire.frames import RequestHeader
 
 Fields = Mapping[str, object]
+Later = Coroutine[Any, Any, Fields]
 Reply = Fields | Sequence[Chunk] | None
 Handler = Callable[["Request"], Reply | Coroutine[Any, Any, Reply]]
 
@@ -36,12 +37,13 @@ class Api(NamedTuple):
 
 
 class Request:
-    """A request being handled: its header, its bytes (only until the handler returns), its connection."""
+    """A request that was admitted: its header, its bytes (only until the handler returns), its connection and whose it is."""
 
-    __slots__ = ("api_key", "api_version", "body_start", "client_id", "connection", "correlation_id", "frame")
+    __slots__ = ("api_key", "api_version", "body_start", "client_id", "connection", "correlation_id", "frame", "session")
 
     def __init__(self, connection: Connection, header: RequestHeader, frame: memoryview) -> None:
         self.connection = connection
+        self.session = connection.session
         self.frame = frame
         self.api_key, self.api_version, self.correlation_id, self.client_id, self.body_start = header
 
@@ -52,6 +54,10 @@ class Request:
     def encode(self, fields: Fields) -> bytes:
         """The answer to this request, in its version."""
         return messages.encode_response(self.api_key, self.api_version, correlation_id=self.correlation_id, reply=fields)
+
+    def open_lane(self, lane: Lane) -> None:
+        """Let requests that look like this one go to `lane` from here on, for as long as what was asked for this one holds."""
+        self.connection.open_lane(lane, admitted=self.session)
 
     def defer(self) -> PendingReply:
         """Keep a place for the answer."""

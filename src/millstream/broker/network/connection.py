@@ -5,6 +5,9 @@ the same callback and `sendfile` need no task, no future and no second copy (doc
 and are answered in that order. An answer that has to wait holds a place in the queue (`PendingReply`); later requests are begun, but
 their answers wait behind it.
 
+Every frame goes to the router, except those that a lane takes. A lane stands for a request that was admitted, and is closed when the
+session becomes another one: so no frame is taken that has not passed the gate (`router.admit`), and a lane costs nothing to keep.
+
 Bounds: a connection with too many unanswered requests, or whose peer does not read what it asked for, is not read from until that changes;
 neither is one whose request has to be worked on for several turns of the loop.
 The sweep of the listener closes connections that are idle, or stuck in the middle of a frame.
@@ -20,6 +23,7 @@ from typing import Final, Protocol
 from millstream.broker.network.event_loop import events_of
 from millstream.broker.network.frame_reader import FrameReader, Frames, ReceiveBuffers
 from millstream.broker.network.outbox import Chunk, Outbox
+from millstream.broker.network.session import PLAINTEXT, Session
 from millstream.errors import MalformedFrame
 
 logger = logging.getLogger(__name__)
@@ -38,10 +42,10 @@ class FrameHandler(Protocol):
 
 
 class Lane(Protocol):
-    """A shorter way for requests that look like the one before (`produce_run`)."""
+    """Handles requests that look like one that was admitted (`produce_run`, `commit_lane`): of the same API, version and client id."""
 
     def take(self, frame: memoryview) -> bool:
-        """Whether the request went this way; then it is not handled otherwise."""
+        """Whether the request was taken; then it is not handled otherwise."""
         ...
 
     def finish(self) -> None:
@@ -58,7 +62,7 @@ class PendingReply:
         self._connection = connection
         self.chunks = chunks
         self.on_abandon: Callable[[], None] | None = None
-        """Called when the peer goes before the answer was ready, so that nothing waits for nobody."""
+        """Called when the peer goes before the answer was ready, so that nothing waits in vain."""
 
     def complete(self, chunks: Sequence[Chunk]) -> None:
         """Here it is; it leaves as soon as the answers before it have left. An empty one leaves nothing."""
@@ -79,6 +83,7 @@ class Connection:
         buffers: ReceiveBuffers,
         max_frame_size: int,
         on_close: Callable[["Connection"], None],
+        listener: str = PLAINTEXT,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._events = events_of(self._loop)
@@ -96,15 +101,37 @@ class Connection:
         self._holds = 0
         """How many requests are being worked on for which others have to wait."""
         self.peer = peer
-        self.host = peer.rpartition(":")[0]
+        self.session = Session(listener, host=peer.rpartition(":")[0])
         self.is_closed = False
-        self.lane: Lane | None = None
+        self._lane: Lane | None = None
         self.bytes_received = 0
         self._seen: tuple[int, int] = (0, 0)
         self._resume_reading()
 
     def __repr__(self) -> str:
         return f"Connection({self.peer})"
+
+    @property
+    def lane(self) -> Lane | None:
+        """What may take requests before the router sees them."""
+        return self._lane
+
+    def open_lane(self, lane: Lane, *, admitted: Session) -> None:
+        """Let the lane take the requests that follow the one that was admitted, unless that is out of date."""
+        if admitted is self.session:
+            self._lane = lane
+
+    def close_lane(self) -> None:
+        """Let the router see every request from here on; what the lane has taken is finished."""
+        lane, self._lane = self._lane, None
+        if lane is not None:
+            lane.finish()
+
+    def identify(self, session: Session) -> Session:
+        """The client is known as this from here on; whatever was allowed to it before is asked for again."""
+        self.close_lane()
+        self.session = session
+        return session
 
     def reply(self, chunks: Sequence[Chunk]) -> None:
         """Answer the request being handled."""
@@ -198,10 +225,11 @@ class Connection:
         try:
             frames = self._reader.received(count)
             for frame in frames:
-                if self.lane is not None:
-                    if self.lane.take(frame):
+                lane = self._lane
+                if lane is not None:
+                    if lane.take(frame):
                         continue
-                    self.lane.finish()
+                    lane.finish()
                     if self.is_closed:
                         return
                 self._handler.handle(self, frame)
@@ -216,8 +244,8 @@ class Connection:
             if not isinstance(frames, tuple):
                 frames.close()
             self._is_handling = False
-        if self.lane is not None:
-            self.lane.finish()
+        if self._lane is not None:
+            self._lane.finish()
         if not self.is_closed:
             self._drain()
         if malformed is not None:

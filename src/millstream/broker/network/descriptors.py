@@ -5,7 +5,7 @@
       + reserve    files that are opened for a moment: indexes, checkpoints, flushes, sealed segments that are read
       + internal   one for each partition of the topics that the broker makes for itself: without them no group works
       + clients of the embedded coordination
-      + one for each partition that is written to (one that nobody writes to costs none)
+      + one for each partition that is written to (one without writers costs none)
       + one for each connection
 
 Partitions and connections share what the others leave; a quarter of the limit is kept for each of the two, however many there are of the
@@ -13,7 +13,7 @@ other. A connection that would go beyond that is refused before it takes what a 
 """
 
 import resource
-from dataclasses import dataclass
+from typing import NamedTuple
 
 OWN = 32
 MOST_RESERVE = 512
@@ -23,8 +23,7 @@ UNLIMITED = 10_240
 """What an unlimited process is taken to have."""
 
 
-@dataclass(frozen=True, slots=True)
-class Descriptors:
+class Descriptors(NamedTuple):
     """How the descriptors of a process are shared out."""
 
     limit: int

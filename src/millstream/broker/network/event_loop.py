@@ -1,4 +1,4 @@
-"""asyncio's event loop, with a short way for the sockets of clients.
+"""asyncio's event loop, with a selector that calls the sockets of clients by itself.
 
 asyncio turns every ready socket into a handle, a context and a turn of its queue, which costs a broker of small requests a third of its
 time. Here the sockets of connections are called straight from the poll; all else (the listener, threads, timers, tasks) goes through
@@ -27,7 +27,7 @@ MAX_EVENTS: Final = 1024
 
 
 class Events(Protocol):
-    """Who calls back when a socket is ready: an event loop, or the short way of this module."""
+    """Who calls back when a socket is ready: an event loop, or the selector of this module."""
 
     def add_reader(self, descriptor: int, callback: Callable[[], None], /) -> object:
         """Call back whenever there is something to read."""
@@ -43,7 +43,7 @@ class Events(Protocol):
 
 
 class DirectSelector(BaseSelector):
-    """A selector that calls some sockets by itself, and tells asyncio of the others."""
+    """A selector that calls some sockets by itself, and leaves the others to asyncio."""
 
     def __init__(self) -> None:
         self._ordinary = EpollSelector()
@@ -54,7 +54,7 @@ class DirectSelector(BaseSelector):
         self._writers: dict[int, Callable[[], None]] = {}
         self._watched: set[int] = set()
 
-    # --- the short way
+    # --- the sockets of clients
 
     def add_reader(self, descriptor: int, callback: Callable[[], None]) -> None:
         self._readers[descriptor] = callback
@@ -73,14 +73,14 @@ class DirectSelector(BaseSelector):
             self._watch(descriptor)
 
     def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
-        """Wait, call the sockets of the short way that are ready, and return the others."""
+        """Wait, call the sockets of clients that are ready, and return the others."""
         ordinary: list[tuple[SelectorKey, int]] = []
         readers, writers = self._readers, self._writers
         for descriptor, event in self._epoll.poll(timeout, MAX_EVENTS):
             if descriptor == self._ordinary_descriptor:
                 ordinary = self._ordinary.select(0)
                 continue
-            # An error or a hang-up is told to both. A socket that the callback of another has closed is in neither.
+            # An error or a hang-up is reported to both. A socket that the callback of another has closed is in neither.
             if event & _NOT_OUT and (callback := readers.get(descriptor)) is not None:
                 _call(callback)
             if event & _NOT_IN and (callback := writers.get(descriptor)) is not None:
@@ -118,7 +118,7 @@ class DirectSelector(BaseSelector):
 
 
 class BrokerLoop(asyncio.SelectorEventLoop):
-    """An event loop with the short way."""
+    """An event loop with this selector."""
 
     def __init__(self) -> None:
         self.direct = DirectSelector()
@@ -134,5 +134,5 @@ def _call(callback: Callable[[], None]) -> None:
     try:
         callback()
     except Exception:
-        # As asyncio does with a callback of its own: told, and nobody else's harm.
+        # As asyncio does with a callback of its own: logged, and no harm to others.
         logger.exception("the callback of a connection failed")

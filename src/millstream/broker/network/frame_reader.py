@@ -5,7 +5,7 @@ thousand idle connections hold no memory. What a callback leaves over is kept in
 - a frame that has begun and is small: its bytes are kept aside and put in front of the next ones in the shared buffer;
 - a frame that has begun and is large (a Produce of a megabyte): it gets a buffer of its own and the rest is received straight into it.
 
-A large buffer grows as bytes come, so a length alone costs nobody memory, and goes back to a small pool when its frame has been handled.
+A large buffer grows as bytes come, so a length alone costs no memory, and goes back to a small pool when its frame has been handled.
 A frame is a view that is good until the next call of `received`: who needs it longer copies it.
 """
 
@@ -47,7 +47,7 @@ class ReceiveBuffers:
         return bytearray(at_least)
 
     def give(self, buffer: bytearray) -> None:
-        """Take a buffer back for the next large frame; of more than the pool holds, the smallest goes: big ones are dear to make."""
+        """Take a buffer back for the next large frame; of more than the pool holds, the smallest goes: big ones are costly to make."""
         self.held_bytes -= len(buffer)
         if len(buffer) <= MAX_POOLED_SIZE:
             insort(self._pool, buffer, key=len)

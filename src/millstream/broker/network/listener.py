@@ -8,12 +8,14 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from millstream.broker.network.connection import Connection, FrameHandler
 from millstream.broker.network.frame_reader import ReceiveBuffers
+from millstream.broker.network.session import PLAINTEXT
 from millstream.clock import Clock
 from millstream.errors import StartupError
+from millstream.options.settings import BrokerSettings
 
 logger = logging.getLogger(__name__)
 
@@ -21,6 +23,7 @@ BACKLOG: Final = 1024
 ACCEPTS_PER_WAKE: Final = 100
 SWEEP_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 1.0
+HALF_FRAME_MS: Final = 30_000
 _OUT_OF_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -35,9 +38,23 @@ class ConnectionLimits:
     max_half_frame_ms: int
     max_held_bytes: int
 
+    @classmethod
+    def of(cls, settings: BrokerSettings) -> Self:
+        """What the options say."""
+        return cls(
+            max_frame_size=settings.integer("socket.request.max.bytes"),
+            max_connections=settings.integer("max.connections"),
+            max_connections_per_address=settings.integer("max.connections.per.ip"),
+            max_idle_ms=settings.integer("connections.max.idle.ms"),
+            max_half_frame_ms=HALF_FRAME_MS,
+            max_held_bytes=settings.integer("queued.max.request.bytes"),
+        )
+
 
 class Listener:
     """A listening socket and the connections it has accepted."""
+
+    name: Final = PLAINTEXT
 
     def __init__(
         self, handler: FrameHandler, *, limits: ConnectionLimits, clock: Clock, max_connections: Callable[[], int] = lambda: sys.maxsize
@@ -45,8 +62,9 @@ class Listener:
         self.limits = limits
         self._max_connections = max_connections
         """How many there are descriptors for, besides those that files need."""
-        self._has_told_of_descriptors = False
+        self._has_warned_of_descriptors = False
         self.connections: dict[Connection, int] = {}
+        self.bytes_of_closed = 0
         self._handler = handler
         self._clock = clock
         self._buffers = ReceiveBuffers(max_held_bytes=limits.max_held_bytes)
@@ -76,6 +94,11 @@ class Listener:
         for connection in list(self.connections):
             connection.close()
 
+    def renew_sessions(self) -> None:
+        """The rules became others: every client passes the gate again, and no lane stays open."""
+        for connection in list(self.connections):
+            connection.identify(connection.session._replace())
+
     def _accept_again(self) -> None:
         if self._socket is not None:
             asyncio.get_running_loop().add_reader(self._socket.fileno(), self._accept)
@@ -96,12 +119,12 @@ class Listener:
                 loop.remove_reader(self._socket.fileno())
                 loop.call_later(PAUSE_SECONDS, self._accept_again)
                 return
-            self._admit(connected, address)
+            self._take(connected, address)
 
-    def _admit(self, connected: socket.socket, address: tuple[str, int]) -> None:
+    def _take(self, connected: socket.socket, address: tuple[str, int]) -> None:
         host, port = address[:2]
         if len(self.connections) >= self._max_connections():
-            self._tell_of_descriptors()
+            self._warn_of_descriptors()
             connected.close()
             return
         refusal = self._refusal(host)
@@ -118,6 +141,7 @@ class Listener:
             buffers=self._buffers,
             max_frame_size=self.limits.max_frame_size,
             on_close=self._closed,
+            listener=self.name,
         )
         self.connections[connection] = self._clock.monotonic_ms()
         self._per_address[host] += 1
@@ -129,18 +153,19 @@ class Listener:
             return f"{self._per_address[host]} connections from this address are open (max.connections.per.ip)"
         return None
 
-    def _tell_of_descriptors(self) -> None:
-        if not self._has_told_of_descriptors:
-            self._has_told_of_descriptors = True
+    def _warn_of_descriptors(self) -> None:
+        if not self._has_warned_of_descriptors:
+            self._has_warned_of_descriptors = True
             logger.error(
                 "%d connections are open, and the other file descriptors of this process are kept for files: more connections are refused "
-                "(raise `ulimit -n` and restart the broker; this is told once)",
+                "(raise `ulimit -n` and restart the broker; this is logged once)",
                 len(self.connections),
             )
 
     def _closed(self, connection: Connection) -> None:
         if self.connections.pop(connection, None) is not None:
-            host = connection.host
+            self.bytes_of_closed += connection.bytes_received
+            host = connection.session.host
             self._per_address[host] -= 1
             if not self._per_address[host]:
                 del self._per_address[host]

@@ -56,7 +56,7 @@ class PageCache:
             return self._must_give_up_asking(error) and _is_recent(region)
 
     def _must_give_up_asking(self, error: OSError) -> bool:
-        """Whether the file system cannot answer. Any other error will come again, and be told, when the region is sent."""
+        """Whether the file system cannot answer. Any other error will come again, and be reported, when the region is sent."""
         if error.errno in _UNSUPPORTED:
             self._can_ask = False
         return not self._can_ask

@@ -1,7 +1,8 @@
-"""From a frame to its handler, and from what the handler returns to the answer.
+"""From a frame to its handler, and from what the handler returns to the answer; and the gate, which every request passes (`admit`).
 
-A mistake of ours in a handler closes one connection with a traceback in the log, and harms nothing else; the short ways, which do not
-come by here, do the same for theirs.
+A request that a lane takes does not come by here: it looks like one that did, and was admitted with that (`session`).
+
+A mistake of ours in a handler closes one connection with a traceback in the log, and harms nothing else; lanes do the same for theirs.
 A request for an API or a version that is not answered closes the connection, as in Kafka; only ApiVersions is answered in any version.
 """
 
@@ -12,6 +13,7 @@ from typing import Any
 
 from millstream.broker.network.api import Api, Handler, Reply, Request, api_of
 from millstream.broker.network.connection import Connection, PendingReply
+from millstream.broker.network.session import Session
 from millstream.errors import MalformedFrame
 from millstream.wire.api import ApiKey
 from millstream.wire.frames import read_request_header
@@ -21,6 +23,16 @@ logger = logging.getLogger(__name__)
 Spawn = Callable[[Coroutine[Any, Any, None]], None]
 
 
+def admit(session: Session, api: Api, version: int) -> None:
+    """Raise unless the broker takes a request for the API, in this version, from this client. Access rules for APIs belong here.
+
+    What the client may do with a topic is another question (`cluster.topic_access`).
+    """
+    if not api.lowest <= version <= api.highest and api.key != ApiKey.API_VERSIONS:
+        client = f"client id {session.client_id!r}, software {session.software_name} {session.software_version}"
+        raise MalformedFrame(f"{api.key.name} version {version}: this broker answers {api.lowest} to {api.highest} ({client})")
+
+
 class Router:
     """Knows every handler."""
 
@@ -28,20 +40,17 @@ class Router:
         self._routes: dict[int, tuple[Api, Handler]] = {api_of(handler).key: (api_of(handler), handler) for handler in handlers}
         self._spawn = spawn
 
-    @property
-    def apis(self) -> list[Api]:
-        """What this broker answers, by key."""
-        return [api for _, (api, _) in sorted(self._routes.items())]
-
     def handle(self, connection: Connection, frame: memoryview) -> None:
         """Handle one request of a connection."""
         header = read_request_header(frame)
         route = self._routes.get(header.api_key)
         if route is None:
             raise MalformedFrame(f"request with the API key {header.api_key}, which this broker does not answer")
-        (key, lowest, highest, _), handler = route
-        if not lowest <= header.api_version <= highest and key != ApiKey.API_VERSIONS:
-            raise MalformedFrame(f"{key.name} version {header.api_version}: this broker answers {lowest} to {highest}")
+        api, handler = route
+        session = connection.session
+        if session.client_id != header.client_id:
+            session = connection.identify(session._replace(client_id=header.client_id))
+        admit(session, api, header.api_version)
         request = Request(connection, header, frame)
         try:
             reply = handler(request)

@@ -22,13 +22,13 @@ from weakref import WeakSet
 from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.clock import Clock
 from millstream.errors import CorruptMessage, StorageError
-from millstream.log.compaction.cleaning import Cleaning
+from millstream.log.compaction.cleaning import Cleaning, cleaning_extent
 from millstream.log.compaction.cleaning_order import CleanedGroup, CleaningResult, answer_from_line
 from millstream.log.compaction.cleaning_rules import CleaningExtent, is_due
 from millstream.log.compaction.swap import remove_cleaned
-from millstream.log.directories.checkpoints import TopicPartition
 from millstream.log.directories.manager import LogManager
 from millstream.log.log import Log
+from millstream.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ class LogCleaning:
         if name in self._under_way or self._logs.get(*name) is not log:
             return None
         try:
-            extent = log.cleaning_extent(self._clock.now_ms(), high_watermark=self._high_watermark_of(log))
+            extent = cleaning_extent(log, self._clock.now_ms(), high_watermark=self._high_watermark_of(log))
         except StorageError as error:
             logger.error("%s", error)
             return None
@@ -147,7 +147,8 @@ class LogCleaning:
         assert isinstance(rate, float)
         assert isinstance(load_factor, float)
         try:
-            cleaning = log.begin_cleaning(
+            cleaning = Cleaning(
+                log,
                 extent,
                 now_ms=self._clock.now_ms(),
                 dedupe_buffer_bytes=int(current.integer("log.cleaner.dedupe.buffer.size") * load_factor),
@@ -167,7 +168,6 @@ class LogCleaning:
             await asyncio.get_running_loop().run_in_executor(self._executor, remove_cleaned, log.directory.files, log.path)
             return False
         finally:
-            log.abandon_cleaning(cleaning)
             self._under_way.discard(name)
 
     async def _carry_out(self, log: Log, cleaning: Cleaning, process: Process) -> None:
@@ -190,13 +190,13 @@ class LogCleaning:
         self._report(log, answer)
         if answer.error is not None:
             await loop.run_in_executor(self._executor, remove_cleaned, log.directory.files, log.path)
-        elif log.complete_cleaning(cleaning, end_offset=answer.end_offset):
+        elif cleaning.complete(answer.end_offset):
             await loop.run_in_executor(self._executor, log.directory.write_cleaned_offsets)
             # With too little memory for all its keys it is not done yet; others come first.
             self._queue.insert(0, log)
 
     async def _swap_in(self, log: Log, cleaning: Cleaning, group: CleanedGroup) -> None:
-        marked = log.swap_in(cleaning, group, now_ms=self._clock.now_ms())
+        marked = cleaning.swap_in(group, now_ms=self._clock.now_ms())
         directory = log.directory
         try:
             await asyncio.get_running_loop().run_in_executor(self._executor, directory.files.fsync_directory, log.path)

@@ -2,7 +2,7 @@
 
 A partition asks for a flush whenever one is due; while one is under way for its log, all further appends wait for the next, which begins
 as soon as the first is done. Only a few are under way at a time, because each holds a few open files. A failed fsync is never tried again:
-the directory goes offline and whoever waits for the partition is told.
+the directory goes offline and whoever waits for the partition gets the error.
 """
 
 import asyncio
@@ -68,6 +68,6 @@ class Flusher:
             raise error
         partition.log.complete_flush(flush, now_ms=self._clock.now_ms())
         partition.flushed()
-        # What was appended meanwhile may be too little to ask for a flush, and yet somebody waits for it to be on disk.
+        # What was appended meanwhile may be too little to ask for a flush, and yet a request waits for it to be on disk.
         if partition.log.is_flush_required or partition.durable.is_awaited:
             self.request(partition)

@@ -1,59 +1,56 @@
 """Batches that cannot be appended in the callback in which they came, because their records have to be looked into and there are many.
 
 Their connection is held meanwhile: what the client has sent behind them is not begun, so the order within each partition stays. The only
-Produce requests that cost a task. A client that hangs up loses nothing: its batch is appended, as one that was received is in Kafka.
+Produce requests that cost a task. A client that disconnects loses nothing: its batch is appended, as one that was received is in Kafka.
 
 A batch that is refused for the time in its header comes here, too, from the version on in which its bad records are named (KIP-467).
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Iterable
+from functools import partial
 
 from millstream.broker.failures import as_kafka_error
-from millstream.broker.handlers.produce_answer import NO_ACKS, Answering, Asked, Late, close_on_error, placed, wait
+from millstream.broker.handlers.produce_answer import NO_ACKS, Answering, Asked, Late, close_on_error, wait
 from millstream.broker.network.connection import Connection, PendingReply
 from millstream.broker.network.router import Spawn
 from millstream.broker.storage.record_turns import RecordTurns, TakesLonger
+from millstream.buffer import Buffer
 from millstream.clock import Clock
 from millstream.cluster.partition import Partition
-from millstream.cluster.replicas import TopicKey
-from millstream.errors import InvalidTimestamp
+from millstream.cluster.replicas import Replicas
+from millstream.cluster.topic_access import Operation
+from millstream.log.log import AppendResult
 from millstream.log.records.record_check import CheckedBatch, RecordCheck
-from millstream.wire.produce import FIRST_WITH_RECORD_ERRORS, PartitionProduced, encode_response
+from millstream.wire.produce import PartitionProduced, encode_response
 
 logger = logging.getLogger(__name__)
-
-FindPartition = Callable[[TopicKey | None, int, str | None], Partition]
-"""The partition of a topic, if the client of that id may write to it."""
-
-
-def is_late(error: Exception, version: int) -> bool:
-    """Whether this is not the end of it: there was no time, or it is not known yet which records are to blame."""
-    is_unnamed = isinstance(error, InvalidTimestamp) and not error.record_errors
-    return isinstance(error, TakesLonger) or (is_unnamed and version >= FIRST_WITH_RECORD_ERRORS)
 
 
 class LateAppends:
     """Looks into batches, now or turn by turn, and appends them then."""
 
-    def __init__(self, find_partition: FindPartition, clock: Clock, *, turns: RecordTurns, spawn: Spawn) -> None:
-        self._find_partition = find_partition
+    def __init__(self, replicas: Replicas, clock: Clock, *, turns: RecordTurns, spawn: Spawn) -> None:
+        self._replicas = replicas
         self._clock = clock
         self._turns = turns
         self._spawn = spawn
 
-    def check_now(
-        self, partition: Partition, records: memoryview | None, asked: Asked, *, is_behind: bool, now_ms: int
-    ) -> CheckedBatch | None:
-        """What came of the look into the records, if one is needed; `TakesLonger` if there is no time, or another of the request waits."""
-        if records is None:
-            return None
-        check = partition.begin_record_check(records, acks=asked.acks, now_ms=now_ms, produce_version=asked.version)
-        if check is None:
-            return None
-        if is_behind:
-            raise TakesLonger
-        return self._turns.check_now(check)
+    def append_now(self, partition: Partition, batches: Iterable[Buffer], *, acks: int, now_ms: int) -> list[AppendResult | Exception]:
+        """Look into batches and append them; those for which there is no time, and those behind them, have to be appended later."""
+        results: list[AppendResult | Exception] = []
+        is_behind = False
+        for batch in batches:
+            try:
+                check = partition.begin_record_check(batch, acks=acks, now_ms=now_ms)
+                if is_behind:
+                    raise TakesLonger
+                checked = None if check is None else self._turns.check_now(check)
+                results.append(partition.append_as_leader(batch, acks=acks, now_ms=now_ms, checked=checked))
+            except Exception as error:  # noqa: BLE001 -- handed on: `as_kafka_error` makes an error field of whatever went wrong
+                is_behind = is_behind or isinstance(error, TakesLonger)
+                results.append(error)
+        return results
 
     def append_later(self, connection: Connection, asked: Asked, answering: Answering) -> None:
         """Append what is late, and answer; the connection handles nothing else until then."""
@@ -83,24 +80,23 @@ class LateAppends:
     async def _append_one(self, late: Late, asked: Asked, answering: Answering) -> PartitionProduced:
         name, topic_id, answers = answering.topics[late.topic]
         key, index = topic_id if name is None else name, answers[late.partition].partition
+        find = partial(self._replicas.partition_for, asked.client, Operation.WRITE, key, index)
         partition = None
         try:
-            partition = self._find_partition(key, index, asked.client_id)
+            partition = find()
             if late.refusal is not None:
                 await self._turns.check(RecordCheck.to_name_records(late.batch, config=partition.log.config, now_ms=self._clock.now_ms()))
                 raise late.refusal
             checked = await self._looked_into(partition, late.batch, asked)
             # Meanwhile options may have changed, or the topic was deleted and another made under its name: then it is not good yet.
-            while checked is not None and (partition := self._find_partition(key, index, asked.client_id)).log.config is not checked.config:
+            while checked is not None and (partition := find()).log.config is not checked.config:
                 checked = await self._looked_into(partition, late.batch, asked)
-            result = partition.append_as_leader(
-                late.batch, acks=asked.acks, now_ms=self._clock.now_ms(), produce_version=asked.version, checked=checked
-            )
+            result = partition.append_as_leader(late.batch, acks=asked.acks, now_ms=self._clock.now_ms(), checked=checked)
         except Exception as error:  # noqa: BLE001 -- as in the handlers: `as_kafka_error` makes an error field of whatever went wrong
             return answering.refused(index, as_kafka_error(error), partition)
-        return placed(answering, partition, result, acks=asked.acks, place=(late.topic, late.partition))
+        return answering.placed(index, result, partition.watermark_for(asked.acks), place=(late.topic, late.partition))
 
     async def _looked_into(self, partition: Partition, batch: bytes, asked: Asked) -> CheckedBatch | None:
         """The batch as it is to be stored by the present options of the topic; None, at once, if it need not be looked into."""
-        check = partition.begin_record_check(batch, acks=asked.acks, now_ms=self._clock.now_ms(), produce_version=asked.version)
+        check = partition.begin_record_check(batch, acks=asked.acks, now_ms=self._clock.now_ms())
         return None if check is None else await self._turns.check(check)

@@ -1,4 +1,4 @@
-"""Looking into batches on the event loop, a little per turn, so that nobody else waits for it.
+"""Looking into batches on the event loop, a little per turn, so that no other client waits for it.
 
 Most batches that have to be looked into are small, and there is time for them at once: for so many records per turn of the loop, whoever
 sent them. All others wait. What is large is decompressed (and compressed again) in a thread, which native code allows, and its records are
@@ -12,6 +12,7 @@ from concurrent.futures import Executor
 from contextlib import suppress
 from typing import Final
 
+from millstream.broker.storage.turn_budget import TurnBudget
 from millstream.broker.storage.unfolding import Unfolding
 from millstream.log.records.record_check import CheckedBatch, RecordCheck
 from millstream.wire.compression import UnfoldsTooFar
@@ -41,19 +42,20 @@ class RecordTurns:
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
         self._unfolding = Unfolding(executor)
-        self._left = RECORDS_PER_TURN
+        self._budget = TurnBudget(RECORDS_PER_TURN)
 
     def check_now(self, check: RecordCheck) -> CheckedBatch:
         """The batch as it is to be stored; `TakesLonger` if there is no time for it in this turn. Raises what is wrong with it."""
         count = check.header.record_count
-        if count > self._left or not check.is_quick:
+        if count > self._budget.units or not check.is_quick:
             raise TakesLonger
         try:
             check.unfold(limit=SMALL_REBUILT_BYTES if check.is_recompressed else SMALL_BYTES)
         except UnfoldsTooFar:
-            self._spend(SMALL_BYTES // _BYTES_LIKE_A_RECORD)
+            self._budget.spend(SMALL_BYTES // _BYTES_LIKE_A_RECORD)
             raise TakesLonger from None
-        self._spend(count + check.unfolded_bytes // (REBUILT_BYTES_LIKE_A_RECORD if check.is_recompressed else _BYTES_LIKE_A_RECORD))
+        bytes_like_a_record = REBUILT_BYTES_LIKE_A_RECORD if check.is_recompressed else _BYTES_LIKE_A_RECORD
+        self._budget.spend(max(1, count + check.unfolded_bytes // bytes_like_a_record))
         if not check.walk(RECORDS_PER_TURN):
             raise TakesLonger  # Few records may have very many headers.
         return check.result()
@@ -72,14 +74,6 @@ class RecordTurns:
     async def _wait_for_a_turn(self, count: int) -> None:
         """Wait until there is time for so many records, if that can ever be and does not take too long."""
         for _ in range(_TURNS_WAITED):
-            await asyncio.sleep(0)
-            if count <= self._left or count > RECORDS_PER_TURN:
+            await self._budget.wait(count)
+            if count <= self._budget.units or count > RECORDS_PER_TURN:
                 return
-
-    def _spend(self, records: int) -> None:
-        if self._left == RECORDS_PER_TURN:
-            asyncio.get_running_loop().call_soon(self._new_turn)
-        self._left -= max(1, records)
-
-    def _new_turn(self) -> None:
-        self._left = RECORDS_PER_TURN

@@ -4,7 +4,10 @@
         done = work(budget.units)        budget.spend(...)
         await budget.wait()
 
-One of those who wait goes on per turn, in their order: many who have a lot to do take no more of a turn than one.
+Those who wait go on in their order, in each turn as many as it has units for: many who have a lot to do take no more of a turn than one.
+
+Searches and batches to append have a budget each, and places of their own for what is decompressed (`unfolding`): a consumer that looks for
+a time in a long log does not make a producer wait, nor the other way round.
 """
 
 import asyncio
@@ -17,7 +20,7 @@ class TurnBudget:
     def __init__(self, units_per_turn: int) -> None:
         self._units_per_turn = units_per_turn
         self._is_next_turn_due = False
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
         self.units = units_per_turn
         """What is left for this turn."""
 
@@ -26,10 +29,10 @@ class TurnBudget:
         self.units -= units
         self._await_turn()
 
-    async def wait(self) -> None:
-        """Wait for a turn that is ours."""
+    async def wait(self, units: int | None = None) -> None:
+        """Wait for a turn in which there may be so many units for us; all of them, if no number is given."""
         future = asyncio.get_running_loop().create_future()
-        self._waiting.append(future)
+        self._waiting.append((future, self._units_per_turn if units is None else units))
         self._await_turn()
         await future
 
@@ -40,11 +43,11 @@ class TurnBudget:
 
     def _begin_turn(self) -> None:
         self._is_next_turn_due = False
-        self.units = self._units_per_turn
-        while self._waiting:
-            future = self._waiting.popleft()
+        self.units = left = self._units_per_turn
+        while self._waiting and (self._waiting[0][1] <= left or left == self._units_per_turn):
+            future, units = self._waiting.popleft()
             if not future.done():  # a task that was cancelled waits no longer
                 future.set_result(None)
-                break
+                left -= units
         if self._waiting:
             self._await_turn()

@@ -1,6 +1,6 @@
 """Decompressing batches in threads, a few at a time: each may unfold to much memory, and is then looked through for many turns of the loop.
 
-Batches of ordinary size have places of their own, so that nobody's waits for another one's with a million records. How many records a batch
+Batches of ordinary size have places of their own, so that none waits for one with a million records. How many records a batch
 has stands in its header, how many bytes they are turns out: what unfolds too far gives up its place and waits for that of the large ones.
 """
 

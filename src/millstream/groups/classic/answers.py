@@ -1,6 +1,6 @@
 """The answers to JoinGroup and SyncGroup, for all versions at once: what a version does not have is left out when it is written."""
 
-from millstream.groups.outcome import Fields
+from millstream.coordinator_shard import Fields
 
 NO_GENERATION = -1
 

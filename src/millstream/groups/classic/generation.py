@@ -7,13 +7,13 @@ remembered, its members join again after a restart.
 from collections.abc import Iterable
 from typing import Final
 
+from millstream.coordinator_shard import CoordinatorRecord, Fields
 from millstream.groups.classic.answers import sync_answer
 from millstream.groups.classic.member import ClassicMember
 from millstream.groups.classic.records import GroupMetadata, group_metadata_record
 from millstream.groups.classic.roster import ClassicRoster
 from millstream.groups.commands import Protocol
 from millstream.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE, subscribed_topics
-from millstream.groups.outcome import Fields, GroupRecord
 
 EMPTY: Final = "Empty"
 PREPARING_REBALANCE: Final = "PreparingRebalance"
@@ -63,7 +63,7 @@ class ClassicGeneration:
         self.protocol_name = self.roster.choose_protocol() if len(self.roster) else None
         self.look_up_subscribed_topics()
 
-    def record(self) -> GroupRecord:
+    def record(self) -> CoordinatorRecord:
         """The generation as it is now."""
         members = tuple(member.to_record(self.protocol_name) for member in self.roster) if self.protocol_name is not None else ()
         metadata = GroupMetadata(

@@ -17,6 +17,7 @@ A commit also counts as a sign of life, except in CompletingRebalance.
 from collections.abc import Sequence
 from uuid import uuid4
 
+from millstream.coordinator_shard import CoordinatorRecord, Fields, Outcome, Waiter
 from millstream.errors import (
     FencedInstanceId,
     GroupIdNotFound,
@@ -39,7 +40,6 @@ from millstream.groups.classic.roster import ClassicRoster
 from millstream.groups.commands import CommitOffsets, Heartbeat, JoinGroup, LeaveGroup, LeavingMember, SyncGroup
 from millstream.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from millstream.groups.group import CLASSIC
-from millstream.groups.outcome import Fields, GroupRecord, Outcome, Waiter
 from millstream.groups.settings import GroupSettings
 
 _MAX_NAME_IN_MEMBER_ID = 255
@@ -317,7 +317,7 @@ class ClassicGroup:
             return commit_timestamp_ms
         return None
 
-    def tombstones(self) -> list[GroupRecord]:
+    def tombstones(self) -> list[CoordinatorRecord]:
         """Forget the generation."""
         return [group_metadata_record(self.group_id, None)]
 

@@ -6,11 +6,11 @@ heartbeats, so its session does not expire meanwhile; only a member that is new 
 
 from collections.abc import Container
 
+from millstream.coordinator_shard import Fields, Outcome, Waiter
 from millstream.errors import RebalanceInProgress
 from millstream.groups.classic.answers import join_error, sync_answer
 from millstream.groups.classic.records import MemberRecord
 from millstream.groups.commands import JoinGroup, Protocol
-from millstream.groups.outcome import Fields, Outcome, Waiter
 
 NO_ASSIGNMENT = b""
 

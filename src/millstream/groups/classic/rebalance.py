@@ -16,11 +16,11 @@ barrier: the rebalance timeout, after which who has not sent SyncGroup is remove
 Every waiter is answered exactly once: also that of a member that leaves, is replaced, or asks a second time.
 """
 
+from millstream.coordinator_shard import CoordinatorRecord, Outcome
 from millstream.errors import RebalanceInProgress, UnknownMemberId, UnknownServerError
 from millstream.groups.classic.answers import join_error, sync_answer
 from millstream.groups.classic.generation import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGeneration
 from millstream.groups.classic.member import NO_ASSIGNMENT, ClassicMember
-from millstream.groups.outcome import GroupRecord, Outcome
 from millstream.groups.settings import GroupSettings
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60_000
@@ -161,7 +161,7 @@ class ClassicRebalance:
                 member.answer_sync(generation.assigned_answer(member), outcome)
                 self.renew_session(member, now_ms)
 
-    def is_too_large(self, record: GroupRecord) -> bool:
+    def is_too_large(self, record: CoordinatorRecord) -> bool:
         """Whether that does not fit into a batch."""
         return len(record.key) + len(record.value or b"") > self._settings.max_batch_bytes
 

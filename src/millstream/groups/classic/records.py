@@ -13,9 +13,9 @@ Version 4 has the same fields in the compact form, with tagged fields after each
 import struct
 from typing import Final, NamedTuple
 
+from millstream.coordinator_shard import CoordinatorRecord
 from millstream.errors import MalformedFrame
 from millstream.groups.fields import FieldReader
-from millstream.groups.outcome import GroupRecord
 from millstream.wire.primitives import nullable_string
 
 GROUP_METADATA_KEY_TYPE: Final = 2
@@ -52,10 +52,10 @@ class GroupMetadata(NamedTuple):
     members: tuple[MemberRecord, ...]
 
 
-def group_metadata_record(group_id: str, metadata: GroupMetadata | None) -> GroupRecord:
+def group_metadata_record(group_id: str, metadata: GroupMetadata | None) -> CoordinatorRecord:
     """The record that remembers the generation, or forgets the group."""
     key = _KEY_TYPE + nullable_string(group_id)
-    return GroupRecord(key, None if metadata is None else encode_group_metadata(metadata))
+    return CoordinatorRecord(key, None if metadata is None else encode_group_metadata(metadata))
 
 
 def decode_group_metadata_key(key: bytes) -> str:

@@ -4,11 +4,11 @@ Version 0 of the latter has no `member_type`; the writer of the message drops it
 out, as Kafka does.
 """
 
+from millstream.coordinator_shard import Fields
 from millstream.errors import KafkaError
 from millstream.groups.consumer.group_state import ConsumerGroupState
 from millstream.groups.consumer.member import ConsumerMember
 from millstream.groups.consumer.records import Assignment
-from millstream.groups.outcome import Fields
 from millstream.groups.topic_image import TopicImage
 
 _CLASSIC_MEMBER = 0

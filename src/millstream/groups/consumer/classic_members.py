@@ -18,6 +18,7 @@ is fenced. Kafka's words and order of checks.
 
 from typing import Final
 
+from millstream.coordinator_shard import Fields, Outcome, Waiter
 from millstream.errors import (
     GroupMaxSizeReached,
     IllegalGeneration,
@@ -46,7 +47,6 @@ from millstream.groups.consumer_protocol import (
     encode_assignment,
     version_of,
 )
-from millstream.groups.outcome import Fields, Outcome, Waiter
 
 _NAMES_BYTES: Final = 10 * 32_767
 """More than the names in a member's record take, each of which has at most 32 767 bytes."""

@@ -19,6 +19,7 @@ not ask whether a member may see a topic.
 
 from collections.abc import Callable, Collection, Sequence
 
+from millstream.coordinator_shard import CoordinatorRecord, Fields, Outcome, Waiter
 from millstream.errors import KafkaError, NonEmptyGroup, UnsupportedVersion
 from millstream.groups.classic.group import ClassicGroup
 from millstream.groups.commands import CommitOffsets, ConsumerHeartbeat, Heartbeat, JoinGroup, LeaveGroup, SyncGroup
@@ -33,13 +34,12 @@ from millstream.groups.consumer.records import Assignment, ConsumerKey, Consumer
 from millstream.groups.consumer.subscriptions import NO_HASH
 from millstream.groups.consumer.topic_patterns import MatchingBudget, topic_pattern
 from millstream.groups.group import CONSUMER
-from millstream.groups.outcome import Fields, GroupRecord, Outcome, Waiter
 from millstream.groups.settings import GroupSettings
 from millstream.groups.topic_image import TopicImage
 
 
 class ConsumerGroup:
-    """The machine of one group; implements `group.ConsumerMachine`."""
+    """The machine of one group; implements `group.Group`."""
 
     __slots__ = ("_classic_members", "_rebalance", "_settings", "_state", "group_id")
 
@@ -212,7 +212,7 @@ class ConsumerGroup:
         """Replay a record."""
         self._rebalance.apply(key, value)
 
-    def tombstones(self) -> list[GroupRecord]:
+    def tombstones(self) -> list[CoordinatorRecord]:
         """Delete everything durable of the group."""
         return self._rebalance.tombstones()
 

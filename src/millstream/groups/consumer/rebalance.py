@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from uuid import uuid4
 
+from millstream.coordinator_shard import CoordinatorRecord, Outcome
 from millstream.groups.classic.group import ClassicGroup
 from millstream.groups.consumer.assignors import ASSIGNORS, Candidate
 from millstream.groups.consumer.group_state import ConsumerGroupState, in_order
@@ -36,7 +37,6 @@ from millstream.groups.consumer.records import (
 from millstream.groups.consumer.subscriptions import NO_HASH, ConsumerSubscriptions
 from millstream.groups.consumer.topic_patterns import MatchingBudget
 from millstream.groups.group_migration import downgraded
-from millstream.groups.outcome import GroupRecord, Outcome
 from millstream.groups.settings import GroupSettings
 from millstream.groups.topic_image import TopicImage
 
@@ -90,7 +90,7 @@ class ConsumerRebalance:
         self._apply(key, value)
         outcome.write(consumer_record(key, value))
 
-    def tombstones(self) -> list[GroupRecord]:
+    def tombstones(self) -> list[CoordinatorRecord]:
         """Delete everything durable of the group, in Kafka's order."""
         state = self.state
         keys = [(ConsumerRecordType.CURRENT_ASSIGNMENT, name) for name in state.members]

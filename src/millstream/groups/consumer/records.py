@@ -18,9 +18,9 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from millstream.coordinator_shard import CoordinatorRecord
 from millstream.errors import MalformedFrame
 from millstream.groups.fields import FieldReader
-from millstream.groups.outcome import GroupRecord
 from millstream.wire.primitives import compact_string, nullable_string, tagged_fields, unsigned_varint
 
 Assignment = tuple[tuple[UUID, tuple[int, ...]], ...]
@@ -125,14 +125,14 @@ _NAMED: Final = frozenset(
 )
 
 
-def consumer_record(key: ConsumerKey, value: ConsumerValue | None) -> GroupRecord:
+def consumer_record(key: ConsumerKey, value: ConsumerValue | None) -> CoordinatorRecord:
     """The record that sets the key to the value, or deletes it."""
-    return GroupRecord(encode_consumer_key(key), None if value is None else encode_consumer_value(value))
+    return CoordinatorRecord(encode_consumer_key(key), None if value is None else encode_consumer_value(value))
 
 
-def former_subscription_metadata_tombstone(group_id: str) -> GroupRecord:
+def former_subscription_metadata_tombstone(group_id: str) -> CoordinatorRecord:
     """Deletes what Kafka before 4.1 remembered of the subscribed topics (type 4); 4.2 writes it whenever it deletes a group."""
-    return GroupRecord(_INT16.pack(_FORMER_SUBSCRIPTION_METADATA) + nullable_string(group_id), None)
+    return CoordinatorRecord(_INT16.pack(_FORMER_SUBSCRIPTION_METADATA) + nullable_string(group_id), None)
 
 
 def encode_consumer_key(key: ConsumerKey) -> bytes:

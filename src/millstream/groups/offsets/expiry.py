@@ -7,12 +7,11 @@ has neither offsets nor members left is forgotten itself.
 All groups are looked through every `offsets.retention.check.interval.ms`, some thousand offsets at a time, so that clients do not feel it.
 """
 
-from collections.abc import Callable
-
+from millstream.coordinator_shard import Outcome
 from millstream.groups.group import Group
+from millstream.groups.known_groups import KnownGroups
 from millstream.groups.offsets.records import NO_EXPIRY, CommittedOffset
 from millstream.groups.offsets.store import OffsetStore
-from millstream.groups.outcome import Outcome
 from millstream.groups.settings import GroupSettings
 
 OFFSETS_PER_TURN = 2_000
@@ -21,15 +20,12 @@ OFFSETS_PER_TURN = 2_000
 class OffsetExpiry:
     """The sweep through all groups."""
 
-    __slots__ = ("_delete", "_groups", "_offsets", "_settings", "_unchecked", "next_ms")
+    __slots__ = ("_groups", "_offsets", "_settings", "_unchecked", "next_ms")
 
-    def __init__(
-        self, groups: dict[str, Group], offsets: OffsetStore, *, settings: GroupSettings, delete: Callable[[Group, Outcome], None]
-    ) -> None:
+    def __init__(self, groups: KnownGroups, offsets: OffsetStore, settings: GroupSettings) -> None:
         self._groups = groups
         self._offsets = offsets
         self._settings = settings
-        self._delete = delete
         self._unchecked: list[str] = []
         self.next_ms: int | None = None
         """When to go on; None before the shard is loaded."""
@@ -43,7 +39,7 @@ class OffsetExpiry:
         if self.next_ms is None or now_ms < self.next_ms:
             return
         if not self._unchecked:
-            self._unchecked = list(self._groups)
+            self._unchecked = [group.group_id for group in self._groups]
         looked_at = 0
         while self._unchecked and looked_at < OFFSETS_PER_TURN:
             group = self._groups.get(self._unchecked.pop())
@@ -64,7 +60,7 @@ class OffsetExpiry:
             self._offsets.remove(group.group_id, topic, partition, outcome=outcome)
         # A group that waits for something, such as a member that was given an id, is not forgotten under it.
         if len(expired) == count and group.is_empty and group.next_deadline_ms() is None:
-            self._delete(group, outcome)
+            self._groups.forget(group, outcome)
         return count
 
     def _is_expired(self, group: Group, committed: CommittedOffset, *, now_ms: int) -> bool:

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 
 from millstream.groups.commands import CommitOffsets
 from millstream.groups.offsets.records import NO_EXPIRY, CommittedOffset, encode_offset_key, encode_offset_value, topic_id_bytes
-from millstream.wire.key_values import encode_record
 from millstream.wire.primitives import ZERO_UUID
+from millstream.wire.records import encode_record
 
 _VERSION_SIZE: Final = 2
 _OFFSET_AND_EPOCH_SIZE: Final = 12

@@ -3,13 +3,15 @@
     group id -> topic -> partition -> CommittedOffset
 
 Every change here is made together with its record: `put` and `remove` return or write it. A topic id that was committed with an offset is
-kept, so that a topic which was deleted and made again under the same name does not inherit positions. Whether somebody may commit, delete
-or expire an offset is decided by the coordinator and the group. Offsets inside open transactions are not here.
+kept, so that a topic which was deleted and made again under the same name does not inherit positions. Whether an offset may be committed,
+deleted or expired is decided by the shard and the group. Offsets inside open transactions are not here.
 """
 
 from collections.abc import Iterable, Iterator
 from uuid import UUID
 
+from millstream.coordinator_shard import CoordinatorRecord, Fields, Outcome
+from millstream.errors import InvalidCommitOffsetSize, OffsetMetadataTooLarge
 from millstream.groups.commands import TopicOffsets
 from millstream.groups.offsets.records import (
     NO_EXPIRY,
@@ -22,7 +24,6 @@ from millstream.groups.offsets.records import (
     topic_id_bytes,
 )
 from millstream.groups.offsets.repeated_commit import RepeatedCommit
-from millstream.groups.outcome import Fields, GroupRecord, Outcome
 from millstream.groups.topic_image import TopicImage
 from millstream.wire.primitives import INT32, ZERO_UUID
 
@@ -33,8 +34,6 @@ _MAX_STRING_BYTES = 32_767
 """What a length of 16 bits can say."""
 _RECORD_OVERHEAD_BYTES = 20
 """At most what a batch adds to key and value of a record."""
-_OFFSET_METADATA_TOO_LARGE = 12
-_INVALID_COMMIT_OFFSET_SIZE = 28
 _NOWHERE: Fields = {"committed_offset": -1, "committed_leader_epoch": -1, "metadata": "", "error_code": 0}
 
 
@@ -56,11 +55,11 @@ class OffsetStore:
 
     def commit(
         self, group_id: str, topics: list[TopicOffsets], *, now_ms: int, retention_ms: int | None, metadata_max: int, size_max: int
-    ) -> tuple[list[Fields], list[GroupRecord]]:
+    ) -> tuple[list[Fields], list[CoordinatorRecord]]:
         """Take all positions that are right; the answer per topic, and the records. Too many bytes for one batch: none is taken."""
         expire_ms = NO_EXPIRY if retention_ms is None else now_ms + retention_ms
         answers: list[Fields] = []
-        records: list[GroupRecord] = []
+        records: list[CoordinatorRecord] = []
         puts: list[tuple[str, int, CommittedOffset]] = []
         size = 0
         for topic, topic_id, partitions in topics:
@@ -70,7 +69,7 @@ class OffsetStore:
             for partition, offset, leader_epoch, metadata in partitions:
                 text = metadata or ""
                 if text and (len(text) > metadata_max or len(text.encode()) > _MAX_STRING_BYTES):
-                    results.append({"partition_index": partition, "error_code": _OFFSET_METADATA_TOO_LARGE})
+                    results.append({"partition_index": partition, "error_code": OffsetMetadataTooLarge.code})
                     continue
                 if expire_ms == NO_EXPIRY:
                     committed = CommittedOffset(offset, leader_epoch, text, now_ms, NO_EXPIRY, id_bytes)
@@ -79,12 +78,12 @@ class OffsetStore:
                 value = encode_offset_value(committed)
                 key = prefix + INT32.pack(partition)
                 size += len(key) + len(value) + _RECORD_OVERHEAD_BYTES
-                records.append(GroupRecord(key, value))
+                records.append(CoordinatorRecord(key, value))
                 puts.append((topic, partition, committed))
                 results.append({"partition_index": partition, "error_code": 0})
             answers.append({"name": topic, "topic_id": topic_id, "partitions": results})
         if size > size_max:
-            return answer_commit(topics, _INVALID_COMMIT_OFFSET_SIZE), []
+            return answer_commit(topics, InvalidCommitOffsetSize.code), []
         positions = self._groups.setdefault(group_id, {}) if puts else {}
         for topic, partition, committed in puts:
             positions.setdefault(topic, {})[partition] = committed
@@ -118,7 +117,7 @@ class OffsetStore:
     def remove(self, group_id: str, topic: str, partition: int, *, outcome: Outcome) -> None:
         """Forget one position, with its tombstone, if there is one."""
         if self.get(group_id, topic, partition) is not None:
-            outcome.write(GroupRecord(encode_offset_key(group_id, topic, partition), None))
+            outcome.write(CoordinatorRecord(encode_offset_key(group_id, topic, partition), None))
             self._forget(group_id, topic, partition)
 
     def remove_topic(self, topic: str, *, unless_id: UUID | None, outcome: Outcome) -> None:
@@ -150,7 +149,7 @@ class OffsetStore:
         """Forget all positions of a group."""
         for topic, partitions in self._groups.pop(group_id, {}).items():
             prefix = offset_key_prefix(group_id, topic)
-            outcome.records += [GroupRecord(prefix + INT32.pack(partition), None) for partition in partitions]
+            outcome.records += [CoordinatorRecord(prefix + INT32.pack(partition), None) for partition in partitions]
 
     def fetch(self, group_id: str, topic: str, *, topic_id: UUID | None, partitions: Iterable[int]) -> Fields:
         """Positions in one topic, as OffsetFetch shows them; -1 where there is none."""

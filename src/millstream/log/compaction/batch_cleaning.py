@@ -13,31 +13,31 @@ Records are copied as they are, so their deltas stay right; only setting a horiz
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from struct import Struct
-
-from crc32c import crc32c
+from hashlib import blake2b
+from typing import Final, NamedTuple
 
 from millstream.buffer import Buffer
 from millstream.errors import CorruptMessage, InvalidRecord
 from millstream.log.config import LONG_MAX
-from millstream.log.records.record_walk import WalkedRecords, walk_records
-from millstream.wire.batch import (
-    CODEC_MASK,
-    CRC_START,
-    DELETE_HORIZON,
-    HEADER_SIZE,
-    LENGTH_OVERHEAD,
-    MAGIC,
-    NO_TIMESTAMP,
-    BatchHeader,
-    compute_crc,
-)
-from millstream.wire.compression import codec_of, compress, decompress
-from millstream.wire.primitives import zigzag_varint
+from millstream.wire.batch import CODEC_MASK, DELETE_HORIZON, NO_TIMESTAMP, BatchHeader, compute_crc, seal
+from millstream.wire.compression import codec_of, compress
+from millstream.wire.records import decompressed, walk_records, with_timestamp_delta
 
-_BEFORE_CRC = Struct(">qiibI")
-_AFTER_CRC = Struct(">hiqqqhii")
-_AFTER_CRC_FIELD = 5
+MAX_SHORT_KEY: Final = 32
+DIGEST_SIZE: Final = MAX_SHORT_KEY + 1
+"""A long key is replaced by its digest, which is longer than any short key and so never equal to one: what is kept per key is bounded."""
+
+
+class RecordColumns(NamedTuple):
+    """The records of one batch, field by field; record `n` lies between `ends[n - 1]` (or where they begin) and `ends[n]`."""
+
+    keys: list[bytes | None]
+    offsets: list[int]
+    timestamps: list[int]
+    """By the base timestamp, also where the broker's time holds for all."""
+    ends: list[int]
+    tombstones: list[int]
+    """Numbers of the records without a value."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -65,12 +65,30 @@ class CleanedBatch:
         self.max_timestamp = max_timestamp if record_count else NO_TIMESTAMP
 
 
-def open_batch(header: BatchHeader, batch: memoryview) -> tuple[bytes, WalkedRecords]:
+def open_batch(header: BatchHeader, batch: memoryview) -> tuple[bytes, RecordColumns]:
     """The decompressed records of a batch and what they are; CorruptMessage or another KafkaError if its inside is broken."""
     if compute_crc(batch) != header.crc:
         raise CorruptMessage(f"the CRC of the batch at offset {header.base_offset} does not match its bytes")
-    payload = bytes(decompress(batch[HEADER_SIZE:], codec_of(header.codec)))
-    return payload, walk_records(payload, header.record_count, last_offset_delta=header.last_offset_delta)
+    payload = bytes(decompressed(batch, header))
+    return payload, read_columns(payload, header)
+
+
+def read_columns(payload: bytes, header: BatchHeader) -> RecordColumns:
+    """What compaction wants to know of the records that fill `payload`; raises `InvalidRecord` if they do not."""
+    columns = keys, offsets, timestamps, ends, tombstones = RecordColumns([], [], [], [], [])
+    for offset, timestamp, key_start, key_stop, value_start, _, end in walk_records(payload, header):
+        if key_start < 0:
+            keys.append(None)
+        elif key_stop - key_start <= MAX_SHORT_KEY:
+            keys.append(payload[key_start:key_stop])
+        else:
+            keys.append(blake2b(payload[key_start:key_stop], digest_size=DIGEST_SIZE).digest())
+        if value_start < 0:
+            tombstones.append(len(ends))
+        offsets.append(offset)
+        timestamps.append(timestamp)
+        ends.append(end)
+    return columns
 
 
 def clean_batch(header: BatchHeader, batch: memoryview, rules: CleaningRules, *, is_last: bool) -> CleanedBatch:
@@ -92,54 +110,49 @@ def clean_batch(header: BatchHeader, batch: memoryview, rules: CleaningRules, *,
     return _rebuilt(header, records, kept, body)
 
 
-def _kept_records(header: BatchHeader, records: WalkedRecords, rules: CleaningRules) -> list[int]:
+def _kept_records(header: BatchHeader, records: RecordColumns, rules: CleaningRules) -> list[int]:
     """Numbers of the records that stay."""
-    latest_of, base_offset, count = rules.latest.get, header.base_offset, len(records.keys)
-    if header.last_offset <= rules.latest_offset:
-        offsets = map(base_offset.__add__, records.offset_deltas)
-        kept = [number for number, key, offset in zip(range(count), records.keys, offsets, strict=True) if latest_of(key, -1) <= offset]
+    latest_of, latest_offset = rules.latest.get, rules.latest_offset
+    numbered = zip(range(len(records.keys)), records.keys, records.offsets, strict=True)
+    if header.last_offset <= latest_offset:
+        kept = [number for number, key, offset in numbered if latest_of(key, -1) <= offset]
     else:
-        kept = [
-            number
-            for number, (key, delta) in enumerate(zip(records.keys, records.offset_deltas, strict=True))
-            if base_offset + delta > rules.latest_offset or latest_of(key, -1) <= base_offset + delta
-        ]
+        kept = [number for number, key, offset in numbered if offset > latest_offset or latest_of(key, -1) <= offset]
     has_horizon_passed = header.attributes & DELETE_HORIZON and header.base_timestamp <= rules.now_ms
     if has_horizon_passed and records.tombstones:
         # Not those beyond `latest_offset`: older values of their keys may still be there.
-        dead = {number for number in records.tombstones if base_offset + records.offset_deltas[number] <= rules.latest_offset}
+        dead = {number for number in records.tombstones if records.offsets[number] <= latest_offset}
         kept = [number for number in kept if number not in dead]
     return kept
 
 
-def _rebuilt(header: BatchHeader, records: WalkedRecords, kept: list[int], body: bytes, *, horizon_ms: int | None = None) -> CleanedBatch:
+def _rebuilt(header: BatchHeader, records: RecordColumns, kept: list[int], body: bytes, *, horizon_ms: int | None = None) -> CleanedBatch:
     """A batch of the records in `body`; the largest time is that of the records that are left."""
     max_timestamp = header.max_timestamp
     if not header.is_log_append_time:
-        times = records.timestamp_deltas
-        max_timestamp = header.base_timestamp + max((times[number] >> 1) ^ -(times[number] & 1) for number in kept)
+        max_timestamp = max(records.timestamps[number] for number in kept)
         if not -LONG_MAX <= max_timestamp <= LONG_MAX:
             raise InvalidRecord(f"a record of the batch at offset {header.base_offset} has the time {max_timestamp}")
     attributes = header.attributes if horizon_ms is None else header.attributes | DELETE_HORIZON
     base_timestamp = header.base_timestamp if horizon_ms is None else horizon_ms
     changed = header._replace(attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp, record_count=len(kept))
-    return CleanedBatch(_assembled(changed, compress(body, codec_of(header.codec))), len(kept), max_timestamp)
+    return CleanedBatch(seal(changed, compress(body, codec_of(header.codec))), len(kept), max_timestamp)
 
 
-def _with_horizon(header: BatchHeader, payload: bytes, records: WalkedRecords, kept: list[int], *, horizon_ms: int) -> CleanedBatch:
+def _with_horizon(header: BatchHeader, payload: bytes, records: RecordColumns, kept: list[int], *, horizon_ms: int) -> CleanedBatch:
     """The batch with its tombstones' last day in the base timestamp, from which the times of its records count now."""
-    shift = header.base_timestamp - horizon_ms
-    parts: list[bytes] = []
-    for number in kept:
-        start = records.ends[number - 1] if number else 0
-        old = records.timestamp_deltas[number]
-        # Size, attributes, timestamp delta; what follows is copied.
-        start = _after_varint(payload, start)
-        attributes = payload[start : start + 1]
-        rest = payload[_after_varint(payload, start + 1) : records.ends[number]]
-        record = attributes + zigzag_varint(((old >> 1) ^ -(old & 1)) + shift) + rest
-        parts += (zigzag_varint(len(record)), record)
-    return _rebuilt(header, records, kept, b"".join(parts), horizon_ms=horizon_ms)
+    body = b"".join(
+        [
+            with_timestamp_delta(
+                payload,
+                records.ends[number - 1] if number else 0,
+                records.ends[number],
+                timestamp_delta=records.timestamps[number] - horizon_ms,
+            )
+            for number in kept
+        ]
+    )
+    return _rebuilt(header, records, kept, body, horizon_ms=horizon_ms)
 
 
 def _emptied(header: BatchHeader, batch: memoryview) -> Buffer:
@@ -147,16 +160,4 @@ def _emptied(header: BatchHeader, batch: memoryview) -> Buffer:
     if header.record_count == 0:
         return batch
     attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON)
-    return _assembled(header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, record_count=0), b"")
-
-
-def _assembled(header: BatchHeader, content: bytes) -> bytes:
-    covered = _AFTER_CRC.pack(*header[_AFTER_CRC_FIELD:]) + content
-    length = len(covered) + CRC_START - LENGTH_OVERHEAD
-    return _BEFORE_CRC.pack(header.base_offset, length, header.leader_epoch, MAGIC, crc32c(covered)) + covered
-
-
-def _after_varint(payload: bytes, position: int) -> int:
-    while payload[position] >= 0x80:
-        position += 1
-    return position + 1
+    return seal(header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, record_count=0), b"")

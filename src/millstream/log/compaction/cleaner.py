@@ -8,22 +8,21 @@ Groups are reported oldest first, and have to be swapped in that order: a tombst
 A batch whose inside cannot be read is its producer's own making, or rotten: it is kept as it is, none of its keys count, and it is
 reported. Only where it is not known any more where a batch ends does compaction of the log give up.
 
-It runs in a process of its own (`cleaner_process`) and knows nothing of the broker. It is slowed down by `spend`, which is told of all
+It runs in a process of its own (`cleaner_process`) and knows nothing of the broker. It is slowed down by `spend`, which is called with all
 bytes that were read and written.
 """
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 
 from millstream.errors import CorruptMessage, KafkaError
 from millstream.files import Files
-from millstream.log.compaction.batch_cleaning import CleanedBatch, CleaningRules, clean_batch, open_batch
-from millstream.log.compaction.cleaned_segment import CleanedSegment
+from millstream.log.compaction.batch_cleaning import CleanedBatch, CleaningRules, RecordColumns, clean_batch, open_batch
 from millstream.log.compaction.cleaning_order import CleanedGroup, CleaningOrder, CleaningResult
 from millstream.log.compaction.cleaning_rules import GroupedSegment, group_segments
-from millstream.log.config import LogConfig
-from millstream.log.latest_offsets import LatestOffsets
+from millstream.log.compaction.swap import CleanedSegment
+from millstream.log.config import LONG_MAX, LogConfig
 from millstream.log.offset_index import ENTRY as OFFSET_ENTRY
 from millstream.log.recovery import batches
 from millstream.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
@@ -32,6 +31,8 @@ from millstream.log.time_index import ENTRY as TIME_ENTRY
 from millstream.wire.batch import BatchHeader
 
 MAX_REPORTED = 5
+ENTRY_BYTES = 160
+"""A short key or a digest as a bytes object, an int, and a place in a dictionary that is two thirds full; measured."""
 _SPENT_AT_ONCE = 256 << 10
 
 
@@ -45,6 +46,50 @@ class _Counts:
     records_after: int = 0
     broken_count: int = 0
     broken: list[str] = field(default_factory=list)
+
+
+class LatestOffsets:
+    """The latest offset of every key in the dirty part, up to `latest_offset`: what the first pass makes (Kafka's offset map).
+
+    It is bounded: `log.cleaner.dedupe.buffer.size` bytes, counted as what an entry costs in a Python dictionary. When it is full the pass
+    ends before the batch that does not fit, and what comes after it stays for the next time. At least one batch is always taken, or a log
+    whose batches are larger than the buffer would never be compacted.
+    """
+
+    __slots__ = ("_max_keys", "_offsets", "is_full", "latest_offset")
+
+    def __init__(self, *, first_dirty_offset: int, max_bytes: int) -> None:
+        self._offsets: dict[bytes | None, int] = {None: LONG_MAX}
+        """A record without a key is never the latest of its key: Kafka drops it, too."""
+        self._max_keys = max_bytes // ENTRY_BYTES
+        self.latest_offset = first_dirty_offset - 1
+        self.is_full = False
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    @property
+    def by_key(self) -> Mapping[bytes | None, int]:
+        """The offsets; no key means that nothing newer is known."""
+        return self._offsets
+
+    def add(self, records: RecordColumns, *, from_offset: int) -> bool:
+        """Take the records of a batch from `from_offset` on; False if there is no room for them, and nothing was taken."""
+        if len(self._offsets) + len(records.keys) > self._max_keys and len(self) > 0:
+            self.is_full = True
+            return False
+        if records.offsets and records.offsets[0] >= from_offset:
+            self._offsets.update(zip(records.keys, records.offsets, strict=True))
+        else:
+            for key, offset in zip(records.keys, records.offsets, strict=True):
+                if offset >= from_offset:
+                    self._offsets[key] = offset
+        self._offsets[None] = LONG_MAX
+        return True
+
+    def reach(self, offset: int) -> None:
+        """Everything up to this offset was seen."""
+        self.latest_offset = max(self.latest_offset, offset)
 
 
 class Cleaner:
@@ -75,18 +120,7 @@ class Cleaner:
             cleaned = self._clean_group(group, rules)
             if cleaned is not None:
                 yield cleaned
-        yield CleaningResult(
-            end_offset,
-            seconds=round(time.monotonic() - started, 3),
-            key_count=counts.key_count,
-            bytes_read=counts.bytes_read,
-            bytes_before=counts.bytes_before,
-            bytes_after=counts.bytes_after,
-            records_before=counts.records_before,
-            records_after=counts.records_after,
-            broken=counts.broken,
-            broken_count=counts.broken_count,
-        )
+        yield CleaningResult(end_offset, seconds=round(time.monotonic() - started, 3), **asdict(counts))
 
     # -- first pass
 
@@ -96,7 +130,7 @@ class Cleaner:
         for base_offset, end, size in order.bounded_segments():
             if end > order.first_dirty_offset and not self._learn_segment(self._segment(base_offset, size), latest):
                 break
-            # Offsets that nobody has up to the next segment are seen as well.
+            # Offsets that no record has up to the next segment are seen as well.
             latest.reach(end - 1)
         return latest
 
@@ -111,7 +145,7 @@ class Cleaner:
                     # None of its keys count, so that nothing readable goes for its sake; the second pass reports it.
                     latest.reach(header.last_offset)
                     continue
-                if not latest.add(records, base_offset=header.base_offset, from_offset=first):
+                if not latest.add(records, from_offset=first):
                     return False
             latest.reach(header.last_offset)
         return True

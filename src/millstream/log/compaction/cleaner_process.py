@@ -79,7 +79,7 @@ def _say(line: bytes) -> None:
 
 
 def _wait_or_end(seconds: float) -> None:
-    """Wait; but if the broker hangs up, end at once."""
+    """Wait; but if the broker closes the pipe, end at once."""
     poll = select.poll()
     # Not POLLIN: a further order may lie there already. POLLHUP and POLLERR are always reported.
     poll.register(sys.stdin.fileno(), 0)

@@ -1,4 +1,4 @@
-"""What the broker and its cleaner process tell each other: one line of JSON each.
+"""What the broker and its cleaner process send each other: one line of JSON each.
 
     order    broker to cleaner: which segments of which log to compact, and how
     group    cleaner to broker: neighbouring segments have become one, which waits as `.cleaned` files to be swapped in

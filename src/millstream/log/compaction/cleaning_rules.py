@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from millstream.log.config import LogConfig
-
-MAX_RELATIVE_OFFSET = 2**31 - 1
+from millstream.log.segment import MAX_RELATIVE_OFFSET
 
 
 class CleanableSegment(NamedTuple):

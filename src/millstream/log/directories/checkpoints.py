@@ -14,21 +14,29 @@ Of the first form each log directory has four, a number per partition in each:
 
 A checkpoint is replaced whole. A damaged or missing one reads as empty: each number has a safe default (recover everything, start at the
 first segment), so nothing but time is lost; records that DeleteRecords hid inside a segment show up again.
+
+The directory of a log has one more small file, `partition.metadata`: to which topic, by id, it belongs. A topic that was deleted and
+created again has the same name and another id.
+
+    version: 0
+    topic_id: pIyqLJ8xTRqQoZ0jBOSLWg        the 16 bytes in URL-safe base64 without padding, as Kafka prints ids
 """
 
+import base64
 import logging
+import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from millstream.files import Files
+from millstream.topic_partition import TopicPartition
 
 RECOVERY_POINT = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET = "log-start-offset-checkpoint"
 HIGH_WATERMARK = "replication-offset-checkpoint"
 CLEANER_OFFSET = "cleaner-offset-checkpoint"
+PARTITION_METADATA = "partition.metadata"
 ALL = (RECOVERY_POINT, LOG_START_OFFSET, HIGH_WATERMARK, CLEANER_OFFSET)
-
-TopicPartition = tuple[str, int]
 
 _VERSION = "0"
 _logger = logging.getLogger(__name__)
@@ -38,7 +46,7 @@ def read_checkpoint(files: Files, path: Path) -> dict[TopicPartition, int]:
     """The offsets in the file, by topic and partition."""
     try:
         return {
-            (topic, int(partition)): int(offset)
+            TopicPartition(topic, int(partition)): int(offset)
             for topic, partition, offset in (line.split() for line in parse_lines(files.read_bytes(path)))
         }
     except FileNotFoundError:
@@ -68,3 +76,28 @@ def parse_lines(content: bytes) -> list[str]:
     if len(lines) != int(count):
         raise ValueError(f"{count} lines promised, {len(lines)} found")
     return lines
+
+
+def id_to_text(identifier: uuid.UUID) -> str:
+    """The id as Kafka prints it."""
+    return base64.urlsafe_b64encode(identifier.bytes).rstrip(b"=").decode()
+
+
+def id_from_text(text: str) -> uuid.UUID:
+    """The id from Kafka's text; ValueError if it is none."""
+    return uuid.UUID(bytes=base64.urlsafe_b64decode(text + "=="))
+
+
+def render_partition_metadata(topic_id: uuid.UUID) -> bytes:
+    """The content of `partition.metadata`."""
+    return f"version: 0\ntopic_id: {id_to_text(topic_id)}\n".encode()
+
+
+def read_topic_id(files: Files, directory: Path) -> uuid.UUID | None:
+    """The topic id on disk; None when the file is missing or was not completely written before a crash."""
+    try:
+        lines = files.read_bytes(directory / PARTITION_METADATA).decode().splitlines()
+        fields = dict(line.split(": ", 1) for line in lines)
+        return id_from_text(fields["topic_id"]) if fields["version"] == "0" else None
+    except (FileNotFoundError, ValueError, KeyError):
+        return None

@@ -30,10 +30,10 @@ from threading import RLock
 from millstream.errors import StartupError, StorageError
 from millstream.files import OUT_OF_DESCRIPTORS, FileHandle, Files
 from millstream.log.directories import checkpoints
-from millstream.log.directories.checkpoints import TopicPartition, read_checkpoint, write_checkpoint
+from millstream.log.directories.checkpoints import id_from_text, id_to_text, read_checkpoint, write_checkpoint
 from millstream.log.directories.known_directories import FILE_NAME as DATA_DIRECTORIES
 from millstream.log.directories.known_directories import KnownDirectories
-from millstream.log.directories.partition_metadata import id_from_text, id_to_text
+from millstream.topic_partition import TopicPartition
 
 LOCK = ".lock"
 META_PROPERTIES = "meta.properties"
@@ -99,7 +99,7 @@ class LogDirectory:
             self.known = known
 
     def acquire(self) -> None:
-        """Make this directory ours; StartupError if it is somebody else's, OSError if its disk does not work."""
+        """Make this directory ours; StartupError if another process holds it, OSError if its disk does not work."""
         self.files.make_directory(self.path)
         self._lock = self.files.open(self.path / LOCK, create=True)
         if not self.files.lock(self._lock):
@@ -268,18 +268,13 @@ class LogDirectory:
         return StorageError(message)
 
 
-def log_directory_name(topic: str, partition: int) -> str:
-    """Name of the directory of one log."""
-    return f"{topic}-{partition}"
-
-
-def deleted_directory_name(topic: str, partition: int) -> str:
+def deleted_directory_name(topic_partition: TopicPartition) -> str:
     """A name for the directory of a deleted log."""
-    return unique_name(log_directory_name(topic, partition), DELETE_SUFFIX)
+    return unique_name(str(topic_partition), DELETE_SUFFIX)
 
 
 def is_deleted_directory_name(name: str) -> bool:
-    """Whether a directory of that name is what a deleted log left, in Millstream or Kafka; what only ends alike is somebody else's."""
+    """Whether a directory of that name is what a deleted log left, in Millstream or Kafka; what only ends alike is not ours."""
     return _DELETED_NAME.fullmatch(name) is not None
 
 
@@ -292,7 +287,7 @@ def unique_name(name: str, ending: str) -> str:
 def parse_directory_name(name: str) -> TopicPartition | None:
     """Topic and partition of a log's directory; None if the name is not one of a log."""
     topic, dash, partition = name.rpartition("-")
-    return (topic, int(partition)) if topic and dash and partition.isascii() and partition.isdigit() else None
+    return TopicPartition(topic, int(partition)) if topic and dash and partition.isascii() and partition.isdigit() else None
 
 
 def _parse_properties(content: bytes) -> dict[str, str]:

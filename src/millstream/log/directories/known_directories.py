@@ -10,7 +10,7 @@ broker starts, and what is not found stays offline (`cluster.replicas`).
 The record with the highest generation is the true one: a directory that was away remembers what was true before. `tree` is the directory
 that holds the embedded tree of znodes, or `zookeeper`.
 
-Not done here: reading and writing (`log.directory`, `broker.registration`).
+Not done here: reading and writing (`log.directories.directory`, `broker.cluster.registration`).
 """
 
 import json
@@ -61,7 +61,7 @@ class FoundDirectories:
     present: Mapping[str, Path]
     """By id, the new ones too; their disks may fail later."""
     dead: Sequence[Path] = ()
-    """They answer with errors, so nobody knows who they are."""
+    """They answer with errors, so it is not known which they are."""
     empty: Sequence[Path] = ()
     absent: Sequence[Path] = ()
 
@@ -86,15 +86,15 @@ def check(known: KnownDirectories, found: FoundDirectories, *, forgotten: Collec
     missing = _unexplained(known.without(forgotten), found)
     if not missing:
         return
-    told = [f"{path} (directory.id {identifier}) {_state(path, found)}" for identifier, path in missing.items()]
+    facts = [f"{path} (directory.id {identifier}) {_state(path, found)}" for identifier, path in missing.items()]
     if known.tree in missing:
-        told.append("without the coordination tree in it no topic is known")
+        facts.append("without the coordination tree in it no topic is known")
     if set(found.present.values()) <= {*found.empty, *found.absent}:
-        told.append("if this is another broker, give it another --node-id")
-    told.append("mount or restore what is missing and give it with --data, or give it up with all its records")
+        facts.append("if this is another broker, give it another --node-id")
+    facts.append("mount or restore what is missing and give it with --data, or give it up with all its records")
     # With the sign between them: an id may begin with a dash, and would be taken for another flag.
     flags = " ".join(f"{_FLAG}={identifier}" for identifier in missing)
-    raise StartupError(f"data directories of this broker are missing: {'; '.join(told)}: {flags}")
+    raise StartupError(f"data directories of this broker are missing: {'; '.join(facts)}: {flags}")
 
 
 def unreadable(known: KnownDirectories, found: FoundDirectories) -> dict[str, str]:

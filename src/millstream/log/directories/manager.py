@@ -1,7 +1,7 @@
 """All logs of a broker, in one or several log directories.
 
     start(...)        locks the directories, checks whose they are and that none is missing, finds out whether the last stop was clean
-    load(...)         opens every log; leftovers of deleted topics and directories nobody wants are reported
+    load(...)         opens every log; leftovers of deleted topics and directories that belong to no topic are reported
     create / delete   a log in the directory with the fewest logs; a deleted one is renamed at once, its files go later, in a thread
     apply_retention, write_checkpoints, expire_producers, release_idle
                       housekeeping: plain functions that the broker's shell calls from time to time
@@ -26,21 +26,21 @@ from millstream.clock import Clock
 from millstream.errors import StartupError, StorageError
 from millstream.files import Files
 from millstream.log.config import LogConfig
-from millstream.log.directories import checkpoints, partition_metadata
-from millstream.log.directories.checkpoints import TopicPartition
+from millstream.log.directories import checkpoints
 from millstream.log.directories.directory import (
     STRAY_SUFFIX,
     LogDirectory,
     deleted_directory_name,
     is_deleted_directory_name,
-    log_directory_name,
     parse_directory_name,
     unique_name,
 )
 from millstream.log.directories.known_directories import FoundDirectories, KnownDirectories, check, newest, renewed, unreadable
-from millstream.log.directories.loading import LoadOrder
 from millstream.log.flush import Flush
+from millstream.log.loading import LoadOrder
 from millstream.log.log import Log
+from millstream.log.retention import apply_retention
+from millstream.topic_partition import TopicPartition
 
 CLOSING_THREADS = 8
 """The journal of the file system takes the syncs of several logs together."""
@@ -54,7 +54,7 @@ class LoadReport:
     """What was found in the log directories besides the logs that were opened."""
 
     strays: list[Path] = field(default_factory=list)
-    """Directories of logs that nobody wants: the topic is gone, or has another id. They are left alone."""
+    """Directories of logs that belong to no topic: it is gone, or has another id. They are left alone."""
     deleted: list[Path] = field(default_factory=list)
     """Directories of deleted logs, to be handed to `remove_directory`."""
 
@@ -111,7 +111,7 @@ class LogManager:
     def start(self, *, node_id: int, cluster_id: str | None, forgotten: Collection[str] = ()) -> None:
         """Lock the directories and find out how they were left; StartupError with one sentence if none can be used.
 
-        A directory whose disk fails is offline, and the others go on without it. One that belongs to somebody else, or is missing and not
+        A directory whose disk fails is offline, and the others go on without it. One that belongs to another broker, or is missing and not
         `forgotten` by its id, is a mistake that only a person can mend: StartupError, before anything is touched.
         """
         self._forgotten = forgotten
@@ -143,7 +143,7 @@ class LogManager:
             directory.release()
 
     def recall(self, known: KnownDirectories) -> None:
-        """Check what somebody else remembers of the directories too; StartupError if one is missing."""
+        """Check what is remembered of the directories elsewhere, too; StartupError if one is missing."""
         known = newest([self.known, known])
         check(known, self._found, forgotten=self._forgotten)
         self.known = known
@@ -177,7 +177,7 @@ class LogManager:
     ) -> LoadReport:
         """Open every log; where `topic_ids` is given, a log of another topic (by id) is reported as a stray instead.
 
-        Of a `doubtful` topic nobody knows the id for now: its logs are opened and kept for it.
+        Of a `doubtful` topic the id is not known for now: its logs are opened and kept for it.
         A directory that fails is offline. StartupError if one works and its logs cannot be opened all the same (too few descriptors): a
         log that is passed over would be begun anew, without recovery or in another directory.
         """
@@ -193,7 +193,7 @@ class LogManager:
         return report
 
     def set_aside(self, stray: Path) -> Path:
-        """Rename the directory of a log that nobody wants, so that it is in nobody's way; a person decides what becomes of it."""
+        """Rename the directory of a log that belongs to no topic, so that it is out of the way; a person decides what becomes of it."""
         target = stray.with_name(unique_name(stray.name, STRAY_SUFFIX))
         self._files.rename(stray, target)
         self._files.fsync_directory(stray.parent)
@@ -201,11 +201,12 @@ class LogManager:
 
     def get(self, topic: str, partition: int) -> Log | None:
         """The log, if it is here."""
-        return self._logs.get((topic, partition))
+        return self._logs.get(TopicPartition(topic, partition))
 
     def create(self, topic: str, partition: int, *, topic_id: uuid.UUID, config: LogConfig) -> Log:
         """The log of the partition, made new if there is none; StorageError if no directory works."""
-        log = self._logs.get((topic, partition))
+        topic_partition = TopicPartition(topic, partition)
+        log = self._logs.get(topic_partition)
         if log is not None and log.topic_id in (None, topic_id):
             if log.topic_id is None:
                 log.write_topic_id(topic_id)
@@ -217,15 +218,15 @@ class LogManager:
             with log.directory.guarded(f"setting {log.path.name} aside"):
                 self._set_older_topic_aside(log.path, topic_id)
         directory = self._emptiest()
-        path = directory.path / log_directory_name(topic, partition)
+        path = directory.path / str(topic_partition)
         try:
             self._set_older_topic_aside(path, topic_id)
             self._files.make_directory(path)
-            directory.begin_anew((topic, partition))
-            log = Log(directory, (topic, partition), path, LoadOrder(config, self._clock.now_ms()))
+            directory.begin_anew(topic_partition)
+            log = Log(directory, topic_partition, path, LoadOrder(config, self._clock.now_ms()))
             log.write_topic_id(topic_id)
-            # Until somebody writes to it, it needs no descriptor.
-            log.release()
+            # Until it is written to, it needs no descriptor.
+            log.segments.release()
         except OSError as error:
             raise directory.fail(f"creating {path.name}", error) from error
         self._add(log)
@@ -233,11 +234,11 @@ class LogManager:
 
     def delete(self, topic: str, partition: int) -> Path | None:
         """Drop the log; its renamed directory, to be handed to `remove_directory` after `file.delete.delay.ms`."""
-        log = self._logs.get((topic, partition))
+        log = self.get(topic, partition)
         if log is None:
             return None
         self._give_up(log)
-        target = log.path.with_name(deleted_directory_name(topic, partition))
+        target = log.path.with_name(deleted_directory_name(log.topic_partition))
         try:
             log.directory.check_online()
             # Not synced: if the rename is lost in a crash, the next start reports the directory as a stray.
@@ -264,7 +265,7 @@ class LogManager:
         for log in self:
             if log.directory.offline is None:
                 try:
-                    paths = log.apply_retention(now_ms, high_watermark=high_watermark_of(log))
+                    paths = apply_retention(log, now_ms, high_watermark=high_watermark_of(log))
                     if paths:
                         dropped.append((log, paths))
                 except StorageError as error:
@@ -275,10 +276,10 @@ class LogManager:
         """Forget the idempotent producers that wrote nothing for so long."""
         older_than_ms = self._clock.now_ms() - expiration_ms
         for log in self:
-            log.expire_producers(older_than_ms=older_than_ms)
+            log.producers.expire(older_than_ms=older_than_ms)
 
     def prepare_checkpoints(self, high_watermark_of: Callable[[Log], int] | None = None) -> Callable[[], None]:
-        """The checkpoints as they are now, with high watermarks if somebody knows them; call the result to write them, in a thread."""
+        """The checkpoints as they are now, with high watermarks if they are known; call the result to write them, in a thread."""
         offsets: list[tuple[LogDirectory, str, dict[TopicPartition, int]]] = []
         for directory in self.online_directories:
             logs = [log for log in self if log.directory is directory]
@@ -294,7 +295,7 @@ class LogManager:
     def release_idle(self) -> None:
         """Close the files of sealed segments and of indexes; whoever reads them opens them again."""
         for log in self:
-            log.release_sealed()
+            log.segments.release_sealed()
 
     def write_checkpoints(self, high_watermark_of: Callable[[Log], int] | None = None) -> None:
         """Write the checkpoints here and now."""
@@ -331,7 +332,7 @@ class LogManager:
 
     def _set_older_topic_aside(self, path: Path, topic_id: uuid.UUID) -> None:
         """A new log must not begin with the records of an older topic of the same name."""
-        found = partition_metadata.read_topic_id(self._files, path)
+        found = checkpoints.read_topic_id(self._files, path)
         if found is not None and found != topic_id:
             _logger.warning("%s belongs to an older topic of that name and is kept as %s", path, self.set_aside(path).name)
 
@@ -365,7 +366,7 @@ class LogManager:
 
     def _close_idle(self) -> None:
         for log in self:
-            log.close_idle()
+            log.segments.close_idle()
 
     def _give_up(self, log: Log) -> None:
         """The files stay where they are, for now."""
@@ -397,15 +398,15 @@ class LogManager:
             if is_deleted_directory_name(name):
                 report.deleted.append(path)
             elif topic_partition is not None and path.is_dir():
-                topic_id = partition_metadata.read_topic_id(self._files, path)
-                is_wanted = topic_ids is None or topic_partition[0] in doubtful or _is_wanted(topic_partition[0], topic_id, topic_ids)
+                topic_id = checkpoints.read_topic_id(self._files, path)
+                is_wanted = topic_ids is None or topic_partition.topic in doubtful or _is_wanted(topic_partition.topic, topic_id, topic_ids)
                 if not is_wanted:
                     report.strays.append(path)
                     continue
                 if (other := self._logs.get(topic_partition)) is not None:
                     raise StartupError(f"{name} is in {other.path.parent} and in {directory.path}: move one of the two elsewhere")
                 order = LoadOrder(
-                    config_of(topic_partition[0]),
+                    config_of(topic_partition.topic),
                     now_ms,
                     is_clean=directory.was_clean,
                     recovery_point=directory.recovery_points.get(topic_partition, 0),
@@ -416,7 +417,7 @@ class LogManager:
                 log.topic_id = topic_id
                 log.flush_recovered()
                 # As a new one: recovery opened it, and there may be more logs than descriptors.
-                log.release()
+                log.segments.release()
                 self._add(log)
 
 

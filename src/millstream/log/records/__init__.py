@@ -1,1 +1,1 @@
-"""Batches and records of a log: checked, walked and searched."""
+"""What a log asks of batches and records before it keeps them, and how it finds one by its time."""

@@ -4,23 +4,35 @@ Off the hot path: this is the only place where an append costs time per record. 
 unfold to a hundred megabytes, so the work is cut into steps that its owner takes when there is time (`broker.record_turns`):
 
     unfold    decompress; native code that lets other threads run
-    walk      go over some records (`record_scan`); a microsecond each, in Python
+    walk      go over some records; a microsecond each, in Python
     result    compress again where the topic has a codec of its own; native code
 
-What cannot be decompressed is an `InvalidRecord`: clients try again what is called corrupt, and this does not get better.
+What cannot be decompressed is an `InvalidRecord`: clients try again what is called corrupt, and this does not get better. A batch is
+broken, too, if its records do not add up (`wire.records`): clients would stop at it. A producer numbers its records 0, 1, 2 ..., and
+growing offsets within the range of the batch are just these.
+
+A record that is well formed and breaks a rule of the topic is named by its number (KIP-467), and so are all others that do; Kafka's rules
+are a key where the topic is compacted, and a time within `message.timestamp.before.max.ms` and `.after.max.ms` of the broker's.
 """
 
+from itertools import islice
 from typing import Final, NamedTuple, Self
 
 from millstream.buffer import Buffer
-from millstream.errors import CorruptMessage, InvalidRecord, MessageTooLarge
+from millstream.errors import CorruptMessage, InvalidRecord, InvalidTimestamp, MessageTooLarge, RecordError
 from millstream.log.config import LogConfig
-from millstream.log.records.record_scan import RecordRules, RecordScan
-from millstream.wire.batch import HEADER_SIZE, BatchHeader, read_header
+from millstream.wire.batch import HEADER_SIZE, NO_TIMESTAMP, BatchHeader, read_header
+from millstream.wire.compression import MAX_DECOMPRESSED_BYTES, Codec, UnfoldsTooFar, codec_of
+from millstream.wire.records import decompressed, recompressed, walk_headers, walk_records
 
-CODECS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
-_SMALLEST_RECORD: Final = 7
+MAX_NAMED: Final = 10_000
+"""Most records that are named, of a batch and of a request: librdkafka's batches have no more. The batch is refused anyway, so further ones
+are not looked for."""
+MAX_HEADERS: Final = 1_000
+"""Most headers of one record that are looked into: there could be half a million, which no client writes."""
+_CODECS: Final = {"uncompressed": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
 _SMALL_BYTES: Final = 1024 * 1024
+_ALL_TIMES: Final = 1 << 66
 
 
 class CheckedBatch(NamedTuple):
@@ -56,7 +68,7 @@ class RecordCheck:
         self._batch = batch
         self._config = config
         self._now_ms = now_ms
-        self._codec = header.codec if config.compression_type == "producer" else CODECS[config.compression_type]
+        self._codec = header.codec if config.compression_type == "producer" else _CODECS[config.compression_type]
         self._is_walked = config.is_compacted or config.check_records
         self._payload: Buffer = b""
         self._scan: RecordScan | None = None
@@ -91,13 +103,8 @@ class RecordCheck:
 
     def unfold(self, limit: int | None = None) -> Buffer:
         """Decompress the records; `UnfoldsTooFar` if they have more than `limit` bytes, which may then be tried without one."""
-        # Imported late: most brokers never look at a record.
-        from millstream.wire.compression import MAX_DECOMPRESSED_BYTES, UnfoldsTooFar, codec_of, decompress
-
         try:
-            payload = decompress(
-                memoryview(self._batch)[HEADER_SIZE:], codec_of(self.header.codec), limit=MAX_DECOMPRESSED_BYTES if limit is None else limit
-            )
+            payload = decompressed(self._batch, self.header, limit=MAX_DECOMPRESSED_BYTES if limit is None else limit)
         except UnfoldsTooFar as error:
             raise InvalidRecord(str(error)) if limit is None else error from None
         except CorruptMessage as error:
@@ -105,28 +112,83 @@ class RecordCheck:
         # Looking at single bytes of `bytes` is quicker; to copy a large batch would hold up other threads.
         self._payload = bytes(payload) if len(payload) <= _SMALL_BYTES else payload
         if self._is_walked:
-            if self.header.record_count > len(self._payload) // _SMALLEST_RECORD:
-                raise InvalidRecord(f"the batch claims {self.header.record_count} records and has {len(self._payload)} bytes of them")
-            self._scan = RecordScan(self._payload, self.header, RecordRules(self.header, self._config, now_ms=self._now_ms))
+            self._scan = RecordScan(self._payload, self.header, config=self._config, now_ms=self._now_ms)
         return self._payload
 
     def walk(self, most: int) -> bool:
-        """Look at up to `most` further records; whether all have been looked at. Raises what the producer has to be told."""
+        """Look at up to `most` further records; whether all have been looked at. Raises the error for its producer."""
         return self._scan is None or self._scan.advance(most)
 
     def result(self) -> CheckedBatch:
         """The batch as it is to be stored."""
         if not self.is_recompressed:
             return CheckedBatch(self._batch, self.header, self._config)
-        from millstream.wire import records
-        from millstream.wire.compression import Codec, codec_of
-
         if self._codec == Codec.NONE:
             self._check_size(HEADER_SIZE + len(self._payload))  # Not to copy, several times, what will be refused.
-        rebuilt = records.rebuild(self.header, self._payload, codec=codec_of(self._codec), level=self._config.compression_level)
-        self._check_size(len(rebuilt))
-        return CheckedBatch(rebuilt, read_header(rebuilt), self._config)
+        stored = recompressed(self.header, self._payload, codec=codec_of(self._codec), level=self._config.compression_level)
+        self._check_size(len(stored))
+        return CheckedBatch(stored, read_header(stored), self._config)
 
     def _check_size(self, size: int) -> None:
         if size > self._config.max_message_bytes:
             raise MessageTooLarge(f"stored as {self._config.compression_type} the batch has {size} bytes")
+
+
+class RecordScan:
+    """How far the records of one batch have been looked at, in slices; nothing of them is kept. A record costs about a microsecond."""
+
+    __slots__ = ("_bad", "_count", "_earliest", "_has_wrong_time", "_latest", "_needs_key", "_payload", "_walk", "number")
+
+    def __init__(self, payload: Buffer, header: BatchHeader, *, config: LogConfig, now_ms: int) -> None:
+        self._payload = payload
+        self._walk = walk_records(payload, header)
+        self._count = header.record_count
+        self._needs_key = config.is_compacted
+        self._earliest = now_ms - config.message_timestamp_before_max_ms
+        self._latest = now_ms + config.message_timestamp_after_max_ms
+        if config.is_log_append_time:
+            self._earliest, self._latest = -_ALL_TIMES, _ALL_TIMES
+        self._bad: list[RecordError] = []
+        self._has_wrong_time = False
+        self.number = 0
+        """How many records have been looked at."""
+
+    def advance(self, most: int) -> bool:
+        """Look at up to `most` further records, or about as many headers; whether that was the last. Raises the error for its producer."""
+        payload, needs_key, earliest, latest = self._payload, self._needs_key, self._earliest, self._latest
+        headers_left = most
+        number = self.number
+        for _, timestamp, key_start, _, _, headers_start, end in islice(self._walk, most):
+            if not earliest <= timestamp <= latest or (needs_key and key_start < 0):
+                self._judge(number, timestamp, has_key=key_start >= 0)
+            number += 1
+            if payload[headers_start] or headers_start + 1 != end:
+                for _ in islice(walk_headers(payload, headers_start, end), MAX_HEADERS + 1):
+                    headers_left -= 1
+                if headers_left <= 0:
+                    break
+        self.number = number
+        if len(self._bad) >= MAX_NAMED:
+            raise self._refusal()
+        if number < self._count:
+            return False
+        next(self._walk, None)  # raises if the records end before the batch does
+        if self._bad:
+            raise self._refusal()
+        return True
+
+    def _judge(self, number: int, timestamp: int, *, has_key: bool) -> None:
+        if self._needs_key and not has_key:
+            self._bad.append(RecordError(number, "it has no key, which a compacted topic needs"))
+        elif timestamp != NO_TIMESTAMP:
+            self._bad.append(RecordError(number, f"its timestamp {timestamp} is not between {self._earliest} and {self._latest}"))
+            self._has_wrong_time = True
+
+    def _refusal(self) -> InvalidRecord | InvalidTimestamp:
+        """As in Kafka, one wrong time makes it an error of times."""
+        del self._bad[MAX_NAMED:]
+        kind = InvalidTimestamp if self._has_wrong_time else InvalidRecord
+        first = self._bad[0]
+        error = kind(f"{len(self._bad)} of {self._count} records are refused; number {first.batch_index}: {first.message}")
+        error.record_errors = self._bad
+        return error

@@ -2,12 +2,12 @@
 
 The segment is found by its largest timestamp, the batch through both indexes and the headers; only in that one batch records are looked
 at, because the answer names a record. A batch whose inside cannot be read answers with its first record: a wrong inside is its producer's
-own making and harms nobody else.
+own making and does no harm to others.
 
-A search is told how much it may do and comes back when that is done: a log is long, a batch holds a million records, and headers may
+A search gets a number of units of work and returns when they are used up: a log is long, a batch holds a million records, and headers may
 promise times that no record has. Meanwhile the log may grow, roll, be compacted or lose segments, so a search keeps offsets, and a place in
-a segment only as long as the log has that very segment. What has to be read and decompressed is handed out (`batch`), to be loaded where
-nobody waits.
+a segment only as long as the log has that very segment. What has to be read and decompressed is handed out (`batch`), to be loaded in a
+thread.
 
     while not search.is_done:
         if search.batch is not None:  search.look_into(search.batch.load())      # in a thread, unless it is light
@@ -15,17 +15,18 @@ nobody waits.
 """
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
 
 from millstream.buffer import Buffer
 from millstream.errors import InvalidRecord, KafkaError
 from millstream.files import FileHandle, Files
 from millstream.log.segment import Segment, TimestampOffset
 from millstream.log.segments import Segments
-from millstream.wire.batch import HEADER_SIZE, BatchHeader
-
-if TYPE_CHECKING:
-    from millstream.log.records.record_times import RecordTimes
+from millstream.wire.batch import BatchHeader, checked_header
+from millstream.wire.compression import MAX_DECOMPRESSED_BYTES, UnfoldsTooFar
+from millstream.wire.records import ANY_TIME, Walked, decompressed, walk_records
 
 SEGMENT_UNITS = 10
 """What a segment costs beside a header or a record, which are one unit each: its time index may have to be opened."""
@@ -55,14 +56,9 @@ class StoredBatch(NamedTuple):
 
     def load(self, limit: int | None = None) -> Buffer | None:
         """Its records, decompressed; None if they are broken, `UnfoldsTooFar` if there are more bytes than `limit`."""
-        # Imported late, as below: a broker that is never asked by time never loads them.
-        from millstream.wire.compression import MAX_DECOMPRESSED_BYTES, UnfoldsTooFar, codec_of, decompress
-        from millstream.wire.records import check_batch
-
         batch = self.files.pread(self.handle, self.header.size_bytes, self.position)
         try:
-            header = check_batch(batch)
-            return decompress(memoryview(batch)[HEADER_SIZE:], codec_of(header.codec), limit=limit or MAX_DECOMPRESSED_BYTES)
+            return decompressed(batch, checked_header(batch), limit=limit or MAX_DECOMPRESSED_BYTES)
         except KafkaError as error:
             if limit is not None and isinstance(error, UnfoldsTooFar):
                 raise
@@ -80,7 +76,7 @@ class OffsetSearch(ABC):
         self._timestamp = timestamp
         self._from_offset = from_offset
         self._header: BatchHeader | None = None
-        self._records: RecordTimes | None = None
+        self._records: Iterator[Walked] | None = None
 
     @property
     def is_inside_batch(self) -> bool:
@@ -95,16 +91,16 @@ class OffsetSearch(ABC):
 
     def look_into(self, payload: Buffer | None) -> None:
         """Go on with the records of `batch`; None if it is broken."""
-        from millstream.log.records.record_times import RecordTimes
-
         assert self.batch is not None
-        self._header, self.batch = self.batch.header, None
+        self._header = header = self.batch.header
+        self.batch = None
         try:
             if payload is None:
                 raise InvalidRecord("the batch cannot be read")
-            self._records = RecordTimes(payload, self._header)
+            from_timestamp = ANY_TIME if header.is_log_append_time else self._timestamp
+            self._records = walk_records(payload, header, from_timestamp=from_timestamp)
         except InvalidRecord:
-            self._finish(_first_of(self._header, self._from_offset))
+            self._finish(_first_of(header, self._from_offset))
 
     @abstractmethod
     def _walk_segments(self, segments: Segments, units: int) -> int:
@@ -114,20 +110,25 @@ class OffsetSearch(ABC):
     def _not_in_batch(self) -> None:
         """The batch promised a time that none of its records has."""
 
-    def _walk_records(self, records: "RecordTimes", units: int) -> int:
-        assert self._header is not None
+    def _walk_records(self, records: Iterator[Walked], units: int) -> int:
+        """Look at so many records; those before the time are stepped over. How many units are left."""
+        header, from_offset = self._header, self._from_offset
+        assert header is not None
+        walked = 0
         try:
-            found = records.find(self._timestamp, from_offset=self._from_offset, at_most=units)
+            for record in islice(records, units):
+                walked += 1
+                if record[0] >= from_offset:
+                    timestamp = header.max_timestamp if header.is_log_append_time else record[1]
+                    self._finish(TimestampedOffset(timestamp, record[0], header.leader_epoch))
+                    return units - walked
         except InvalidRecord:
-            self._finish(_first_of(self._header, self._from_offset))
+            self._finish(_first_of(header, from_offset))
             return units
-        units -= records.walked
-        if found is not None:
-            self._finish(TimestampedOffset(*found, self._header.leader_epoch))
-        elif records.is_done:
+        if walked < units:
             self._records = None
             self._not_in_batch()
-        return units
+        return units - walked
 
     def _examine(self, segment: Segment, position: int, header: BatchHeader) -> bool:
         """Look for the record in this batch; False if it cannot be there."""

@@ -1,10 +1,14 @@
 """The application: all routes, and what becomes of errors.
 
-A plain ASGI callable stands before Starlette: it routes by the raw path (a subject may hold an encoded slash) and takes contexts out of it.
-Errors of the registry become their status and `{"error_code", "message"}`; what nobody expected is logged and becomes a 500.
+A plain ASGI callable stands before Starlette: it routes by the raw path (a subject may hold an encoded slash) and takes contexts out of it:
+`/contexts/.staging/subjects/clicks` is another way to write `/subjects/:.staging:clicks`, so that a client that knows nothing about
+contexts works in one when its base address ends in `/contexts/NAME`.
+Errors of the registry become their status and `{"error_code", "message"}`; what was not expected is logged and becomes a 500.
 """
 
 import logging
+from typing import Final
+from urllib.parse import quote, unquote
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -12,7 +16,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from millstream.registry.api.context_paths import without_context
 from millstream.registry.api.desk import Desk
 from millstream.registry.api.http import OWN_TYPE, answer
 from millstream.registry.api.schemas import SchemaRoutes
@@ -22,6 +25,9 @@ from millstream.registry.errors import InvalidRequest, RegistryError
 from millstream.registry.forwarding import INSTANCE_HEADER
 
 logger = logging.getLogger(__name__)
+
+SUBJECT_FOLLOWS: Final = {"subjects", "config", "mode"}
+FAMILIES: Final = {"subjects", "schemas", "config", "mode", "compatibility"}
 
 
 class RegistryApp:
@@ -67,3 +73,37 @@ class RegistryApp:
 
     def _headers(self) -> dict[str, str]:
         return {INSTANCE_HEADER: self._instance}
+
+
+def without_context(path: str, query: str) -> tuple[str, str]:
+    """Path and query (both percent-encoded) with the context moved into the names of subjects."""
+    segments = path.strip("/").split("/")
+    if len(segments) < 3 or segments[0] != "contexts" or segments[2] not in FAMILIES:
+        return path, query
+    name = unquote(segments[1]).strip(":")
+    prefix = quote(f":{name if name.startswith('.') else '.' + name}:", safe="")
+    rest = segments[2:]
+    place = next((index for index, segment in enumerate(rest) if segment in SUBJECT_FOLLOWS), None)
+    if place is not None and place + 1 < len(rest):
+        if not unquote(rest[place + 1]).startswith(":."):
+            rest[place + 1] = prefix + rest[place + 1]
+    elif rest[0] in ("config", "mode"):
+        rest.append(prefix)
+    elif rest[0] == "schemas" and len(rest) > 1:
+        query = _with(query, "subject", prefix)
+    else:
+        query = _with(query, "subjectPrefix", prefix)
+    return "/" + "/".join(rest), query
+
+
+def _with(query: str, name: str, prefix: str) -> str:
+    """The query with a parameter that is qualified, or added."""
+    parts = [part for part in query.split("&") if part]
+    for index, part in enumerate(parts):
+        key, _, value = part.partition("=")
+        if key == name and not unquote(value).startswith(":."):
+            parts[index] = f"{key}={prefix}{value}"
+            return "&".join(parts)
+        if key == name:
+            return query
+    return "&".join([*parts, f"{name}={prefix}"])

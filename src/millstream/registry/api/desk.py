@@ -5,11 +5,10 @@ from starlette.responses import Response
 
 from millstream.registry.api.http import answer, answered_type
 from millstream.registry.forwarding import FORWARD_HEADER, INSTANCE_HEADER, OFFSET_HEADER, Answer, Forwarded
-from millstream.registry.registration import Registrar
+from millstream.registry.model.registration import Registrar
+from millstream.registry.model.state import RegistryState
+from millstream.registry.model.subjects import qualified
 from millstream.registry.schema_log import SchemaLog
-from millstream.registry.settings import config_in_scope
-from millstream.registry.state import RegistryState
-from millstream.registry.subjects import qualified
 from millstream.registry.writer import Decide, Writer
 
 
@@ -37,16 +36,12 @@ class Desk:
         outcome = await self.writer.execute(decide, forwarded)
         if isinstance(outcome, Answer):
             return Response(outcome.body, outcome.status, media_type=content_type)
-        told = {OFFSET_HEADER: str(outcome.offset), INSTANCE_HEADER: self.writer.instance}
+        answered = {OFFSET_HEADER: str(outcome.offset), INSTANCE_HEADER: self.writer.instance}
         if outcome.answer is None:
-            return Response(status_code=204, headers=told)
-        return answer(request, outcome.answer, headers=told)
+            return Response(status_code=204, headers=answered)
+        return answer(request, outcome.answer, headers=answered)
 
     def real_subject(self, subject: str) -> str:
         """The subject itself, or the one that its config names as its alias."""
         alias = self.state.configs.get(subject, {}).get("alias")
         return qualified(alias, subject) if alias else subject
-
-    def normalizes(self, subject: str) -> bool:
-        """Whether the subject's config asks for normalisation."""
-        return config_in_scope(self.state, subject).get("normalize") is True

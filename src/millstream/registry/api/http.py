@@ -13,8 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from millstream.registry.errors import InvalidRequest, InvalidVersion
-from millstream.registry.registration import LATEST
-from millstream.registry.subjects import normalized
+from millstream.registry.model.registration import LATEST
+from millstream.registry.model.subjects import normalized
 
 OWN_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 ANSWERED_TYPES: Final = (OWN_TYPE, "application/vnd.schemaregistry+json", "application/json")

@@ -5,19 +5,20 @@ without going through Starlette, which is half the cost of such a request.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import Scope
 
+from millstream.avro.text import resolved_text
 from millstream.registry.api.desk import Desk
-from millstream.registry.api.documents import formatted, schema_document, version_document
 from millstream.registry.api.http import answer, answered_type, decoded, flag, id_in_path, page
 from millstream.registry.errors import SchemaNotFound
-from millstream.registry.stored import StoredVersion
-from millstream.registry.subjects import DEFAULT_CONTEXT, EVERY_CONTEXT, context_of, normalized, parse_subject, qualified
+from millstream.registry.model.records import StoredVersion
+from millstream.registry.model.registration import Registrar
+from millstream.registry.model.subjects import DEFAULT_CONTEXT, EVERY_CONTEXT, context_of, normalized, parse_subject, qualified
 
 MAX_KEPT_BYTES: Final = 32 << 20
 
@@ -167,3 +168,25 @@ def _asked(scope: Scope) -> _Asked:
 
 def _form(request: Request) -> str:
     return request.query_params.get("format", "")
+
+
+def version_document(stored: StoredVersion) -> dict[str, Any]:
+    """A version of a subject."""
+    document: dict[str, Any] = {"subject": stored.subject, "version": stored.version, "id": stored.schema_id, "guid": stored.guid}
+    document |= {"schemaType": stored.content.schema_type, **stored.content.document(), "schema": stored.content.text}
+    return {**document, "deleted": True} if stored.is_deleted else document
+
+
+def schema_document(stored: StoredVersion) -> dict[str, Any]:
+    """A schema by its id; the id is not repeated."""
+    document = version_document(stored)
+    for name in ("id", "deleted"):
+        document.pop(name, None)
+    return document
+
+
+def formatted(document: dict[str, Any], stored: StoredVersion, *, form: str, registrar: Registrar) -> dict[str, Any]:
+    """The document with its schema in the form that was asked for: `resolved` writes out what it refers to."""
+    if form == "resolved":
+        document["schema"] = resolved_text(registrar.reader.parse(stored.content, stored.subject))
+    return document

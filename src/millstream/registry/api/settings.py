@@ -8,9 +8,9 @@ from starlette.routing import Route
 
 from millstream.registry.api.desk import Desk
 from millstream.registry.api.http import answer, body_of, decoded, flag, json_object, page, subject_in_path
-from millstream.registry.deletion import decide_context_deletion
 from millstream.registry.forwarding import INSTANCE_HEADER
-from millstream.registry.settings import (
+from millstream.registry.model.deletion import decide_context_deletion
+from millstream.registry.model.settings import (
     config_of,
     decide_config,
     decide_config_removal,
@@ -101,7 +101,7 @@ class SettingRoutes:
         return answer(request, {"version": version("millstream"), "commitId": ""})
 
     async def root(self, request: Request) -> Response:
-        """Nothing, to who only asks whether somebody is there."""
+        """Nothing, to whoever only asks whether a registry is there."""
         return answer(request, {}, headers={INSTANCE_HEADER: self._desk.writer.instance})
 
 

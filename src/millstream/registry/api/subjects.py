@@ -5,13 +5,12 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from millstream.registry.api.desk import Desk
-from millstream.registry.api.documents import formatted, version_document
 from millstream.registry.api.http import answer, answered_type, body_of, flag, json_object, page, subject_in_path, version_in_path
-from millstream.registry.api.schemas import matching_names
-from millstream.registry.deletion import decide_subject_deletion, decide_version_deletion
+from millstream.registry.api.schemas import formatted, matching_names, version_document
 from millstream.registry.errors import InvalidSchema, SchemaNotFound, SubjectNotFound, VersionNotFound
-from millstream.registry.registration import LATEST, read_request, registration_answer
-from millstream.registry.stored import StoredVersion
+from millstream.registry.model.deletion import decide_subject_deletion, decide_version_deletion
+from millstream.registry.model.records import StoredVersion
+from millstream.registry.model.registration import LATEST, read_request, registration_answer
 
 
 class SubjectRoutes:
@@ -49,7 +48,7 @@ class SubjectRoutes:
         return answer(request, page(request, matching_names(request, names)))
 
     async def register(self, request: Request) -> Response:
-        """Register a schema, or tell under which id and version it is registered."""
+        """Register a schema, or answer under which id and version it is registered."""
         subject, body = self._subject(request), await body_of(request)
         await self._desk.ready()
         asked, normalize, registrar = read_request(json_object(body)), flag(request, "normalize"), self._desk.registrar

@@ -7,24 +7,19 @@ one of its own. The open batches together hold at most `buffer_memory`: past tha
 The records of one partition keep the order of the rows.
 """
 
-import struct
 from collections.abc import Iterator
-from typing import Final
 
 import numpy as np
-from crc32c import crc32c
 
+from millstream.arrow.binary_columns import Offsets, Rows
+from millstream.arrow.kernels.batch_kernels import first_record_size, group_rows, write_records
+from millstream.arrow.kernels.compiled import Bytes
 from millstream.buffer import Buffer
-from millstream.spark.formats.binary_columns import Bytes, Offsets, Rows
-from millstream.spark.kernels.batch_kernels import first_record_size, group_rows, write_records
-from millstream.spark.sink.producer_settings import Compression
+from millstream.spark.sink.producer_options import Compression
 from millstream.topic_partition import TopicPartition
-from millstream.wire.batch import CRC_START, HEADER_SIZE, LENGTH_OVERHEAD, MAGIC
+from millstream.wire.batch import HEADER_SIZE, sealed_header
 from millstream.wire.compression import Codec, compress
-from millstream.wire.records import ProducerStamp
-
-_BEFORE_CRC: Final = struct.Struct(">qiibI")
-_AFTER_CRC: Final = struct.Struct(">hiqqqhii")
+from millstream.wire.records import ProducerStamp, new_header
 
 
 class OpenBatch:
@@ -51,9 +46,8 @@ class OpenBatch:
             compressed = bytearray(HEADER_SIZE + len(payload))
             compressed[HEADER_SIZE:] = payload
             view = memoryview(compressed)
-        last = self.record_count - 1
-        _AFTER_CRC.pack_into(view, CRC_START, compression.codec, last, timestamp_ms, timestamp_ms, *producer, self.record_count)
-        _BEFORE_CRC.pack_into(view, 0, 0, len(view) - LENGTH_OVERHEAD, -1, MAGIC, crc32c(view[CRC_START:]))
+        header = new_header(self.record_count, timestamp=timestamp_ms, codec=compression.codec, producer=producer)
+        view[:HEADER_SIZE] = sealed_header(header, view[HEADER_SIZE:])
         return view
 
 

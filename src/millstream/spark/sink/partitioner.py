@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from millstream.spark.formats.binary_columns import BinaryColumn, Bytes, Offsets
-from millstream.spark.kernels.compiled import Number, compiled
+from millstream.arrow.binary_columns import BinaryColumn, Offsets
+from millstream.arrow.kernels.compiled import Bytes, Number, compiled
 
 NO_PARTITION = -1
 """In the column of partitions: let the key decide."""

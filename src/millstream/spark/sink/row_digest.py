@@ -2,7 +2,7 @@
 
 Each row has a hash of 64 bits of what is written for it: topic, partition (where the row asks for one), key, value and headers. The digest
 is the sum of the hashes, modulo 2^64, so digests of parts add up to the digest of the whole, and a row that is there twice counts twice. It
-tells apart what is different by accident; nobody is kept from making different rows with the same digest.
+finds differences that come by accident; it is no protection against rows that were made to have the same digest.
 
 It is kept at brokers and compared with the next program's: another way to compute it would take every replay for a different one.
 """
@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from millstream.spark.formats.binary_columns import BinaryColumn, Offsets, Rows
-from millstream.spark.kernels.compiled import Number, compiled, numba
-from millstream.spark.kernels.raw_memory import load_byte, load_long
+from millstream.arrow.binary_columns import BinaryColumn, Offsets, Rows
+from millstream.arrow.kernels.compiled import Number, compiled, numba
+from millstream.arrow.kernels.raw_memory import load_byte, load_long
 from millstream.spark.sink.partitioner import NO_PARTITION
 
 _MULTIPLIER: Final = 0x5851F42D4C957F2D

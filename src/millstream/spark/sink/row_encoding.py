@@ -1,6 +1,6 @@
 """Rows of Spark as keys, values and headers in bytes, topic by topic: what a task writes, and what a digest is made of.
 
-Nothing here makes a Python object for a row. What is wrong with a row is told with its column.
+Nothing here makes a Python object for a row. An error about a row names its column.
 """
 
 from collections.abc import Iterator
@@ -9,12 +9,15 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import DataType, StructType
 
-from millstream.spark.formats.binary_columns import HeaderColumn, Offsets, Rows, header_column, no_headers
-from millstream.spark.formats.field_encoding import FieldEncoder, field_encoder
-from millstream.spark.sink.delivery import DeliveryFailed
+from millstream.arrow.binary_columns import HeaderColumn, Offsets, Rows, header_column, no_headers
+from millstream.arrow.columns import FieldColumns
+from millstream.arrow.field_encoding import FieldEncoder, Registration, field_encoder
+from millstream.client.delivery import DeliveryFailed
 from millstream.spark.sink.partitioner import NO_PARTITION
-from millstream.spark.sink.sink_options import SinkPlan
+from millstream.spark.sink.write_plan import WritePlan
 
 
 class TopicRows(NamedTuple):
@@ -29,7 +32,7 @@ class TopicRows(NamedTuple):
 class RowEncoder:
     """Encodes the rows of one task."""
 
-    def __init__(self, plan: SinkPlan) -> None:
+    def __init__(self, plan: WritePlan) -> None:
         self._plan = plan
         self._encoders: dict[str, FieldEncoder] = {}
 
@@ -55,10 +58,23 @@ class RowEncoder:
         for name, field in (("key", self._plan.key), ("value", self._plan.value)):
             encoder = self._encoders.get(f"{topic} {name}")
             if encoder is None:
-                encoder = self._encoders[f"{topic} {name}"] = field_encoder(self._plan, field, name=name, topic=topic)
+                encoder = self._encoders[f"{topic} {name}"] = field_encoder(
+                    field, name=name, topic=topic, registration=self._registration(field)
+                )
             columns.append(encoder.encode(batch))
         rows = Rows(columns[0], columns[1], headers or no_headers(), headers is not None)
         return TopicRows(topic, rows, self._wanted_partitions(batch), batch)
+
+    def _registration(self, field: FieldColumns) -> Registration | None:
+        plan = self._plan
+        if field.format != "avro" or not field.columns:
+            return None
+        assert plan.registry is not None, "the options were checked"
+        column: DataType = StructType([plan.schema[position] for position in field.columns])
+        if not field.is_record:
+            column = plan.schema[field.columns[0]].dataType
+        column_type = to_arrow_type(column, timezone="UTC")
+        return Registration(plan.registry, column_type, registers=plan.registers_schemas, uses_latest=plan.uses_latest_version)
 
     def _headers(self, batch: pa.RecordBatch) -> HeaderColumn | None:
         if self._plan.headers_column is None:

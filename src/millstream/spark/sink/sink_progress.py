@@ -17,14 +17,11 @@ A crash before the sink's commit is not recognised: the batch is written again, 
 """
 
 import json
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from millstream.client.cluster import Cluster
-from millstream.client.errors import kafka_error
-from millstream.client.request import MessageRequest
-from millstream.spark.group_progress import LAST_WITH_TOPIC_NAMES, GroupProgress
+from millstream.spark.group_progress import CommittedOffset, GroupProgress
 from millstream.topic_partition import TopicPartition
-from millstream.wire.api import ApiKey
 
 
 class WrittenBatch(NamedTuple):
@@ -46,45 +43,32 @@ def group_of_query(query_id: str, topic: str | None) -> str:
     return f"millstream-sink-{query_id}" if topic is None else f"millstream-sink-{query_id}-{topic}"
 
 
-class SinkProgress(GroupProgress):
+class SinkProgress:
     """The last micro-batch that one query has written to its target."""
 
     def __init__(self, cluster: Cluster, query_id: str, topic: str | None, *, timeout_s: float) -> None:
-        super().__init__(cluster, group_of_query(query_id, topic), timeout_s=timeout_s)
+        self._group = GroupProgress(cluster, group_of_query(query_id, topic), timeout_s=timeout_s)
 
     def remember(self, batch: WrittenBatch) -> None:
         """The batch is written."""
-        self.commit({TopicPartition(topic, 0): batch.batch_id for topic in batch.topics}, metadata=batch.metadata())
+        self._group.commit({TopicPartition(topic, 0): batch.batch_id for topic in batch.topics}, metadata=batch.metadata())
 
     def last_written(self) -> WrittenBatch | None:
-        """The batch that was written last, if one is remembered; asks again while the coordinator moves or loads."""
-        return self._retry(self._fetch_once)
-
-    def _fetch_once(self, coordinator: int) -> WrittenBatch | None:
-        group = {"group_id": self._group_id, "member_id": None, "member_epoch": -1, "topics": None}
-        fields = {"group_id": self._group_id, "topics": None, "groups": [group], "require_stable": False}
-        request = MessageRequest(ApiKey.OFFSET_FETCH, fields, lowest=2, highest=LAST_WITH_TOPIC_NAMES)
-        answer: Any = self._cluster.connection(coordinator).call(request)
-        found = answer.groups[0] if answer.groups else answer
-        if found.error_code:
-            raise kafka_error(int(found.error_code), f"asking what the group {self._group_id!r} has written failed")
-        remembered = [_read(topic.name, partition) for topic in found.topics for partition in topic.partitions]
-        return _last([batch for batch in remembered if batch is not None])
+        """The batch that was written last, if one is remembered."""
+        remembered = [_read(place.topic, committed) for place, committed in self._group.committed().items()]
+        batches = [batch for batch in remembered if batch is not None]
+        if not batches:
+            return None
+        last = max(batches, key=lambda batch: batch.turn)
+        topics = frozenset[str]().union(*(batch.topics for batch in batches if batch.turn == last.turn))
+        return last._replace(topics=topics)
 
 
-def _read(topic: str, partition: Any) -> WrittenBatch | None:
-    """What one offset remembers; nothing if it is not one of ours, because somebody moved the group to another."""
+def _read(topic: str, committed: CommittedOffset) -> WrittenBatch | None:
+    """What one offset remembers; nothing if it is not one of ours, because the group was set to another."""
     try:
-        told = json.loads(partition.metadata or "")
-        rows, digest, turn = int(told["rows"]), int(told["digest"], 16), int(told["turn"])
+        fields = json.loads(committed.metadata)
+        rows, digest, turn = int(fields["rows"]), int(fields["digest"], 16), int(fields["turn"])
     except (ValueError, TypeError, KeyError):
         return None
-    return WrittenBatch(int(partition.committed_offset), rows, digest, frozenset({topic}), turn)
-
-
-def _last(remembered: list[WrittenBatch]) -> WrittenBatch | None:
-    if not remembered:
-        return None
-    last = max(remembered, key=lambda batch: batch.turn)
-    topics = frozenset[str]().union(*(batch.topics for batch in remembered if batch.turn == last.turn))
-    return last._replace(topics=topics)
+    return WrittenBatch(committed.offset, rows, digest, frozenset({topic}), turn)

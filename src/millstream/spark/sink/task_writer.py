@@ -1,41 +1,43 @@
 """The work of one task of a write: rows come as record batches of Arrow and leave as record batches of Kafka.
 
 For each batch of rows: keys and values as bytes, the partition of every row, the records appended to the open batches, the full ones sent.
-Nothing here makes a Python object for a row. Whatever is wrong with a row is told with the column and the value that it has; rows of the
+Nothing here makes a Python object for a row. An error about a row names the column and the value; rows of the
 same task that came before it may have been written by then, as with Spark's own sink.
 """
 
 from collections.abc import Iterator
+from functools import partial
+from time import time
 from typing import NamedTuple
 
 import pyarrow as pa
 
+from millstream.arrow.binary_columns import Offsets, null_column
+from millstream.arrow.kernels.batch_kernels import first_record_size, row_sizes
+from millstream.arrow.kernels.compiled import warn_if_slow
+from millstream.client.delivery import DeliveryFailed
 from millstream.client.metadata import NO_LEADER
-from millstream.spark.formats.binary_columns import Offsets, null_column
-from millstream.spark.kernels.batch_kernels import first_record_size, row_sizes
-from millstream.spark.kernels.compiled import tell_if_slow
+from millstream.client.raw_producer import RawProducer
 from millstream.spark.sink.batch_encoding import BatchPacker, Packed
-from millstream.spark.sink.delivery import DeliveryFailed
 from millstream.spark.sink.partitioner import Partitioner, PartitionOutOfRange
-from millstream.spark.sink.raw_producer import RawProducer
 from millstream.spark.sink.row_digest import RowsDigest
 from millstream.spark.sink.row_encoding import RowEncoder, TopicRows
-from millstream.spark.sink.sink_options import SinkPlan
-from millstream.spark.sink.worker_producers import borrow_producer
+from millstream.spark.sink.write_plan import WritePlan
+from millstream.spark.worker_connections import borrow_producer
 from millstream.wire.batch import HEADER_SIZE
 
 
 class Written(NamedTuple):
-    """What a task has written, or would have; the digest is 0 where nobody asked for it."""
+    """What a task has written, or would have; the digest is 0 where none was asked for."""
 
     row_count: int = 0
     topics: frozenset[str] = frozenset()
     digest: int = 0
 
 
-def write_rows(plan: SinkPlan, batches: Iterator[pa.RecordBatch], *, with_digest: bool = False) -> Written:
-    """Write all rows; they are on their topics when it returns. A task without rows talks to nobody."""
-    tell_if_slow()
+def write_rows(plan: WritePlan, batches: Iterator[pa.RecordBatch], *, with_digest: bool = False) -> Written:
+    """Write all rows; they are on their topics when it returns. A task without rows opens no connection."""
+    warn_if_slow()
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
         return Written()
@@ -47,9 +49,9 @@ def write_rows(plan: SinkPlan, batches: Iterator[pa.RecordBatch], *, with_digest
         return task.finish()
 
 
-def digest_rows(plan: SinkPlan, batches: Iterator[pa.RecordBatch]) -> Written:
+def digest_rows(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> Written:
     """What `write_rows` would have written, without writing it."""
-    tell_if_slow()
+    warn_if_slow()
     encoder, digest, topics = RowEncoder(plan), RowsDigest(), set()
     for batch in batches:
         for part in encoder.encode(batch):
@@ -61,7 +63,7 @@ def digest_rows(plan: SinkPlan, batches: Iterator[pa.RecordBatch]) -> Written:
 class TaskWriter:
     """The rows of one task."""
 
-    def __init__(self, plan: SinkPlan, producer: RawProducer, *, digest: RowsDigest | None = None) -> None:
+    def __init__(self, plan: WritePlan, producer: RawProducer, *, digest: RowsDigest | None = None) -> None:
         self._plan = plan
         self._producer = producer
         self._digest = digest
@@ -86,7 +88,7 @@ class TaskWriter:
         sizes = row_sizes(rows)
         self._check_sizes(topic, sizes)
         partitioner = self._partitioner(topic)
-        key = null_column(batch.num_rows) if self._plan.producer.ignores_keys else rows.key
+        key = null_column(batch.num_rows) if self._plan.ignores_keys else rows.key
         try:
             partitions = partitioner.choose(key, sizes=sizes, wanted=wanted)
         except PartitionOutOfRange as error:
@@ -123,4 +125,5 @@ class TaskWriter:
 
     def _send(self, batches: Packed) -> None:
         for place, batch in batches:
-            self._producer.append(place, batch)
+            seal = partial(batch.seal, compression=self._plan.compression, timestamp_ms=int(time() * 1000))
+            self._producer.append(place, seal, record_count=batch.record_count, size_bytes=batch.end)

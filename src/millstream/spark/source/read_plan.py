@@ -4,11 +4,14 @@
 
 are the columns of Spark's own connector, in its order. Keys and values are `binary` unless a format gives them another type; with `mode` =
 PERMISSIVE each that has a format also has a column with the bytes that could not be read. Columns that the query does not want, by the
-option `columns` or by a schema of its own, are not built: Spark tells a Python source nothing about which columns are used.
+option `columns` or by a schema of its own, are not built: Spark does not tell a Python source which columns are used.
+
+The Avro schema that a query reads with is the latest of its subject when the query is made, or the one that its options give. It stays the
+same for the whole query, whatever is registered later: messages of other schemas are brought to it.
 """
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 from pyspark.sql.types import (
     ArrayType,
@@ -22,15 +25,13 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from millstream.arrow.columns import CORRUPT_COLUMNS, Field, Mode
 from millstream.registry.addresses import Addresses
-from millstream.spark.source.options import FieldOptions, Mode, ReadOptions
-from millstream.spark.source.positions import OptionError
-
-Field = Literal["key", "value"]
+from millstream.spark.options import FieldOptions, OptionError
+from millstream.spark.source.read_options import COLUMNS, ReadOptions
 
 HEADERS: Final = ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
-CORRUPT_COLUMNS: Final[dict[str, Field]] = {"corrupt_key": "key", "corrupt_value": "value"}
-_COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers", *CORRUPT_COLUMNS)
+_COLUMNS: Final = (*COLUMNS, *CORRUPT_COLUMNS)
 _PLAIN: Final[dict[str, DataType]] = {
     "topic": StringType(),
     "partition": IntegerType(),
@@ -44,9 +45,9 @@ _PLAIN: Final[dict[str, DataType]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class FieldPlan:
-    """How keys or values are read. `avro` is the schema that all messages are brought to, pinned when the query was made: its text, after
-    the texts of the schemas that it refers to."""
+class ReadField:
+    """How keys or values are read. `avro` is the schema that all messages are brought to: its text, after the texts of the schemas that it
+    refers to."""
 
     options: FieldOptions
     avro: tuple[str, ...] = ()
@@ -56,14 +57,19 @@ class FieldPlan:
 class ReadPlan:
     """How rows are made; small, and the same for every task."""
 
-    key: FieldPlan
-    value: FieldPlan
+    key: ReadField
+    value: ReadField
     mode: Mode
     registry: Addresses | None
 
-    def field(self, name: Field) -> FieldPlan:
+    def field(self, name: Field) -> ReadField:
         """The plan for keys or for values."""
         return self.key if name == "key" else self.value
+
+
+def plan_read(options: ReadOptions) -> ReadPlan:
+    """The plan of a read with these options."""
+    return ReadPlan(_plan_field("key", options), _plan_field("value", options), options.mode, options.registry)
 
 
 def column_names(options: ReadOptions) -> tuple[str, ...]:
@@ -85,7 +91,7 @@ def make_schema(options: ReadOptions, plan: ReadPlan) -> StructType | str:
     return ", ".join(f"{name} {kind if isinstance(kind, str) else kind.simpleString()}" for name, kind in types.items())
 
 
-def field_type(plan: FieldPlan) -> DataType | str:
+def field_type(plan: ReadField) -> DataType | str:
     """The type of keys or values: Spark's, or its text."""
     match plan.options.format:
         case "binary":
@@ -95,9 +101,11 @@ def field_type(plan: FieldPlan) -> DataType | str:
         case "json":
             return f"STRUCT<{plan.options.schema}>"
         case "avro":
-            from millstream.spark.formats.avro_spark_types import spark_type  # only who reads Avro needs it
+            from pyspark.sql.pandas.types import from_arrow_type  # only who reads Avro needs Arrow here
 
-            return spark_type(plan.avro)
+            from millstream.arrow.avro.column_types import arrow_type, parse_avro
+
+            return from_arrow_type(arrow_type(parse_avro(plan.avro)))
 
 
 def check_schema(schema: StructType, plan: ReadPlan) -> None:
@@ -116,3 +124,44 @@ def check_schema(schema: StructType, plan: ReadPlan) -> None:
 
 def _column_type(name: str, plan: ReadPlan) -> DataType | str:
     return field_type(plan.key if name == "key" else plan.value) if name in {"key", "value"} else _PLAIN[name]
+
+
+def _plan_field(name: Field, options: ReadOptions) -> ReadField:
+    field: FieldOptions = getattr(options, name)
+    if field.format != "avro":
+        return ReadField(field)
+    from millstream.arrow.avro.column_types import BadSchema, arrow_type, parse_avro  # only who reads Avro needs it
+
+    schemas = (field.schema,) if field.schema is not None else _find_schemas(name, field, options)
+    try:
+        arrow_type(parse_avro(schemas))
+    except BadSchema as error:
+        where = f"{name}.schema" if field.schema is not None else f"{name}.subject"
+        raise OptionError(where, f"the schema cannot be read with: {error}") from None
+    return ReadField(field, schemas)
+
+
+def _find_schemas(name: Field, field: FieldOptions, options: ReadOptions) -> tuple[str, ...]:
+    subject = field.subject
+    if subject is None:
+        topics = options.selection.names()
+        if topics is None or len(topics) != 1:
+            raise OptionError(
+                f"{name}.subject", f"{name}.format = avro on more than one topic needs it: the subject whose schema gives the columns"
+            )
+        subject = f"{topics[0]}-{name}"
+    assert options.registry is not None, "the options were checked"
+    from millstream.registry.client import RegistryClient  # only who reads Avro needs it
+    from millstream.registry.errors import RegistryError
+
+    with RegistryClient(options.registry) as registry:
+        try:
+            latest = registry.latest(subject)
+            references = registry.resolved_references(latest)
+        except RegistryError as error:
+            raise OptionError(
+                f"{name}.subject, schema.registry.url", f"the schema of the subject {subject!r} was not found: {error}"
+            ) from None
+    if latest.schema_type != "AVRO":
+        raise OptionError(f"{name}.format", f"the subject {subject!r} has a schema of type {latest.schema_type}, not AVRO")
+    return (*(reference.schema for reference in references), latest.schema)

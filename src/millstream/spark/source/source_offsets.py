@@ -9,18 +9,18 @@ from millstream.client.cluster import Cluster
 from millstream.client.errors import BrokerUnavailable, is_retriable
 from millstream.client.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from millstream.client.metadata import TopicMetadata, metadata_request, read_metadata
+from millstream.coordination.topic_names import INTERNAL_TOPICS
 from millstream.errors import InvalidTopic, KafkaError, UnknownTopicOrPartition
 from millstream.offset import EARLIEST, LATEST
-from millstream.spark.source.options import ReadOptions
-from millstream.spark.source.positions import AtEdge, AtOffsets, AtTime, AtTimes, OptionError, Position
+from millstream.spark.options import OptionError
+from millstream.spark.positions import AtEdge, AtOffsets, AtTime, AtTimes, Position
+from millstream.spark.source.read_options import ReadOptions
 from millstream.topic_partition import TopicPartition
 
 T = TypeVar("T")
 
 _NOTHING_SO_NEW: Final = -1
 _PAUSES_S: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-_INTERNAL_TOPICS: Final = {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"}
-"""What no pattern is meant to match, as Kafka's consumers leave them out (`exclude.internal.topics`). Who names one reads it."""
 _MISSING: Final = {UnknownTopicOrPartition.code, InvalidTopic.code}
 """How a broker says that there is no such topic. Any other error is one of the moment, or a reason to stop."""
 
@@ -81,7 +81,8 @@ class SourceOffsets:
         """The topics of the query that exist. Not what the cluster remembers: topics and partitions come and go."""
         selection = self._options.selection
         topics = read_metadata(self._cluster.call(metadata_request(selection.names()))).topics
-        hidden = _INTERNAL_TOPICS if selection.pattern else set()
+        # As Kafka's consumers: no pattern is meant to match these (`exclude.internal.topics`), and who names one reads it.
+        hidden = INTERNAL_TOPICS if selection.pattern else frozenset()
         wanted = {name: topic for name, topic in topics.items() if selection.matches(name) and name not in hidden}
         existing = {name: topic for name, topic in wanted.items() if topic.error_code not in _MISSING}
         for topic in existing.values():
@@ -90,7 +91,7 @@ class SourceOffsets:
 
     def _ask(self, attempt: Callable[[], T]) -> T:
         """Ask any broker. A connection of long ago may be closed by now, so there is always a second attempt; more of them, while there is
-        time, only where a broker has answered before: an address that is wrong is told at once."""
+        time, only where a broker has answered before: a wrong address is an error at once."""
         deadline = monotonic() + self._options.request_timeout_ms / 1000
         for pause_s in chain(_PAUSES_S, repeat(_PAUSES_S[-1])):
             try:

@@ -11,7 +11,7 @@ from millstream.clock import ManualClock
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import BrokerState
 from millstream.coordination.embedded import EmbeddedCoordination
-from millstream.coordination.interface import SessionState
+from millstream.coordination.interface import SessionState, WatchCallback, ZnodeStat
 from millstream.errors import StartupError
 from millstream.files import Files
 from millstream.log.directories.known_directories import KnownDirectories
@@ -104,3 +104,24 @@ async def test_a_cluster_id_that_makes_no_sense_is_told(coordination: EmbeddedCo
     await coordination.set(paths.CLUSTER_ID, nonsense)
     with pytest.raises(StartupError, match="/cluster_id makes no sense"):
         await prepare_tree(coordination, cluster_id=None)
+
+
+async def test_two_brokers_that_make_the_tree_at_the_same_time_agree(tmp_path: Path) -> None:
+    async with asyncio.timeout(20):
+        opened = await EmbeddedCoordination.open(tmp_path, files=Files(), clock=ManualClock(), broker_session_name="b")
+        found = await asyncio.gather(*(prepare_tree(_Interleaved(opened), cluster_id=name) for name in ("one", "two")))
+        assert len(set(found)) == 1
+        assert set(paths.PERSISTENT_PARENTS) <= set(opened.keeper.tree.nodes)
+        await opened.close()
+
+
+class _Interleaved(EmbeddedCoordination):
+    """A session that lets others in between a look and what follows from it."""
+
+    def __init__(self, opened: EmbeddedCoordination) -> None:
+        self.__dict__.update(opened.__dict__)
+
+    async def exists(self, path: str, *, watch: WatchCallback | None = None) -> ZnodeStat | None:
+        found = await super().exists(path, watch=watch)
+        await asyncio.sleep(0)
+        return found

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.topic_creation import MAX_PARTITIONS, TopicCreation
 from millstream.errors import InvalidConfig, InvalidRequest, InvalidTopic, PolicyViolation, TopicAlreadyExists, UnknownTopicOrPartition
-from millstream.options.settings import BrokerSettings
 from tests.unit.cluster.test_controller import LONG_MS, Cluster, running
 
 
@@ -17,8 +17,8 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
 
 
 def creation_in(cluster: Cluster, *, max_partitions: int = 100, **options: str) -> TopicCreation:
-    settings = BrokerSettings({name.replace("_", "."): value for name, value in options.items()})
-    return TopicCreation(cluster.controller, lambda: settings, max_partitions_in_all=lambda: max_partitions)
+    settings = LiveSettings({name.replace("_", "."): value for name, value in options.items()}, node_id=1)
+    return TopicCreation(cluster.controller, settings, max_partitions_in_all=lambda: max_partitions)
 
 
 async def test_what_is_not_said_is_the_brokers_default(cluster: Cluster) -> None:

@@ -1,4 +1,4 @@
-"""Commits that look alike, in a whole broker: the short way says and keeps what the ordinary one does."""
+"""Commits that look alike, in a whole broker: the lane says and keeps what the handler does."""
 
 import asyncio
 import struct
@@ -11,12 +11,13 @@ from uuid import UUID
 import pytest
 
 from millstream.broker.coordinators.commit_lane import MAX_REMEMBERED_BYTES
-from millstream.broker.coordinators.group_shard import GroupShard
+from millstream.broker.coordinators.context import CoordinatorContext
 from millstream.broker.server import BrokerServer
 from millstream.errors import IllegalGeneration, UnknownMemberId, UnknownTopicOrPartition
 from millstream.groups.offsets.repeated_commit import RepeatedCommit
+from millstream.groups.shard import GroupCoordinatorShard
 from tests.connection import DELETE_TOPICS, decode_response, encode_request
-from tests.unit.broker.coordinators.test_groups import join, loaded
+from tests.unit.broker.coordinators.test_group_coordinator import join, loaded
 from tests.unit.broker.eventually import eventually
 from tests.unit.broker.group_client import OFFSET_COMMIT, ask, create, fetch, find, group_server
 
@@ -62,27 +63,27 @@ async def committer(server: BrokerServer, *, partitions: int = 3) -> AsyncIterat
     await find(server)
     await create(server, partitions=partitions)
     reader, writer = await asyncio.open_connection(*server.address)
-    yield Committer(reader, writer, server._watcher.view.topics["orders"].topic_id)
+    yield Committer(reader, writer, server._cluster.view().topics["orders"].topic_id)
     writer.close()
     await writer.wait_closed()
 
 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """What the short way said, each time that it was asked."""
+    """What the lane said, each time that it was asked."""
     asked: list[bool] = []
-    ordinary = GroupShard.commit_again
+    ordinary = CoordinatorContext.write_encoded
 
-    def watched(self: GroupShard, *arguments: Any) -> bool:
+    def watched(self: CoordinatorContext[GroupCoordinatorShard], *arguments: Any) -> bool:
         asked.append(ordinary(self, *arguments))
         return asked[-1]
 
-    monkeypatch.setattr(GroupShard, "commit_again", watched)
+    monkeypatch.setattr(CoordinatorContext, "write_encoded", watched)
     return asked
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_third_commit_of_the_same_partitions_goes_the_short_way_and_is_there_after_a_restart(
+async def test_third_commit_of_the_same_partitions_goes_through_the_lane_and_is_there_after_a_restart(
     tmp_path: Path, taken: list[bool], version: int
 ) -> None:
     async with group_server(tmp_path) as server, committer(server) as client:
@@ -90,10 +91,10 @@ async def test_third_commit_of_the_same_partitions_goes_the_short_way_and_is_the
             assert await client.commit({0: number, 2: 10 + number, 1: 20 + number}, version=version) == [0, 0, 0]
         assert taken == [True] * 3
         assert await fetch(server) == (0, 4)
-        positions = list(server._groups.shard("group").coordinator._offsets.items("group"))
+        positions = list(server._groups.runtime.context("group").shard._offsets.items("group"))
     async with group_server(tmp_path) as server:
         await loaded(server)
-        assert list(server._groups.shard("group").coordinator._offsets.items("group")) == positions
+        assert list(server._groups.runtime.context("group").shard._offsets.items("group")) == positions
         assert [(partition, one.offset, one.leader_epoch, one.metadata) for _, partition, one in positions] == [
             (0, 4, 3, ""),
             (2, 14, 3, ""),
@@ -111,21 +112,21 @@ async def test_pipelined_commits_are_answered_in_order(tmp_path: Path, taken: li
         assert sum(taken) == 28 + 17  # two each to begin with
 
 
-async def test_members_of_another_generation_are_refused_on_the_short_way(tmp_path: Path, taken: list[bool]) -> None:
+async def test_members_of_another_generation_are_refused_in_the_lane(tmp_path: Path, taken: list[bool]) -> None:
     async with group_server(tmp_path) as server, committer(server) as client:
         member, generation = await join(server)
         for number in range(4):
             assert await client.commit({0: number}, member=member, generation=generation) == [0]
         assert taken == [True, True]
-        shard = server._groups.shard("group")
-        shard.coordinator._groups["group"].generation.generation_id += 1  # type: ignore[attr-defined]  # as a rebalance does
+        context = server._groups.runtime.context("group")
+        context.shard._groups.existing("group").generation.generation_id += 1  # type: ignore[attr-defined]  # as a rebalance does
         assert await client.commit({0: 9}, member=member, generation=generation) == [IllegalGeneration.code]
         assert await client.commit({0: 9}, member="nobody" + member[6:], generation=generation) == [UnknownMemberId.code]
         assert taken == [True, True, False]
         assert await fetch(server) == (0, 3)
 
 
-async def test_commit_into_a_topic_that_is_gone_is_refused_on_the_short_way(tmp_path: Path, taken: list[bool]) -> None:
+async def test_commit_into_a_topic_that_is_gone_is_refused_in_the_lane(tmp_path: Path, taken: list[bool]) -> None:
     async with group_server(tmp_path) as server, committer(server) as client:
         for number in range(3):
             assert await client.commit({0: number}) == [0]
@@ -147,10 +148,10 @@ async def test_commit_after_the_coordinator_was_given_up_is_not_lost(tmp_path: P
     async with group_server(tmp_path) as server, committer(server) as client:
         for number in range(3):
             assert await client.commit({0: number}) == [0]
-        shard = server._groups.shard("group")
-        shard.give_up(UnknownTopicOrPartition("for the test"))
+        context = server._groups.runtime.context("group")
+        context.fail(UnknownTopicOrPartition("for the test"))
         assert await client.commit({0: 9}) != [0]
-        await eventually(lambda: shard.is_active)
+        await eventually(lambda: context.is_active)
         assert await client.commit({0: 10}) == [0]
         assert await fetch(server) == (0, 10)
 
@@ -164,10 +165,10 @@ async def test_shape_of_an_enormous_commit_is_not_kept(tmp_path: Path, taken: li
         assert taken == []
 
 
-async def test_mistake_on_the_short_way_closes_the_connection_and_nothing_unwritten_is_believed(
+async def test_mistake_in_the_lane_closes_the_connection_and_nothing_unwritten_is_believed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on the ordinary way: the client is not left waiting, and what the log says holds."""
+    """As in the router: the client is not left waiting, and what the log says holds."""
 
     def fail(*_arguments: object, **_named: object) -> bytes:
         raise RuntimeError("a mistake of ours")
@@ -179,5 +180,5 @@ async def test_mistake_on_the_short_way_closes_the_connection_and_nothing_unwrit
         with pytest.raises(asyncio.IncompleteReadError):
             async with asyncio.timeout(5):
                 await client.commit({0: 9})
-        await eventually(lambda: server._groups.shard("group").is_active)
+        await eventually(lambda: server._groups.runtime.context("group").is_active)
         assert await fetch(server) == (0, 1)

@@ -6,7 +6,8 @@ from inspect import iscoroutine
 from typing import Any, cast
 
 from millstream.broker.network.api import Request
-from millstream.broker.network.connection import Connection, PendingReply
+from millstream.broker.network.connection import Connection, Lane, PendingReply
+from millstream.broker.network.session import Session
 from millstream.files import Files
 from millstream.log.region import FileRegion
 from millstream.wire.frames import read_request_header
@@ -18,7 +19,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.peer = "peer:1"
-        self.host = "peer"
+        self.session = Session("PLAINTEXT", "peer")
         self.closed: list[str] = []
         self.pending: list[PendingReply] = []
         self.answered = asyncio.Event()
@@ -27,6 +28,12 @@ class Desk:
         """Keep a place, as a connection does."""
         self.pending.append(PendingReply(cast(Connection, self)))
         return self.pending[-1]
+
+    def open_lane(self, lane: Lane, *, admitted: Session) -> None:
+        """Requests come one by one here."""
+
+    def close_lane(self) -> None:
+        """There is none."""
 
     def send_completed(self) -> None:
         """An answer is ready."""
@@ -45,6 +52,7 @@ class Desk:
     async def ask(self, handler: Callable[[Request], Any], key: int, version: int, **fields: object) -> Any:
         """The answer, now; None if there is none yet, or will be none."""
         frame = memoryview(encode_request(key, version, fields))[4:]
+        self.session = self.session._replace(client_id=read_request_header(frame).client_id)
         request = Request(cast(Connection, self), read_request_header(frame), frame)
         reply = handler(request)
         if iscoroutine(reply):

@@ -1,5 +1,4 @@
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pytest
 
@@ -145,7 +144,7 @@ async def test_an_error_is_answered_at_once(family: FetchFamily, desk: Desk, par
 
 async def test_a_divergence_comes_with_the_watermarks_and_every_time(family: FetchFamily, desk: Desk, partitions: list[Partition]) -> None:
     append(partitions[0], b"a")
-    partitions[0].apply(replace(partitions[0].state, leader_epoch=5))
+    partitions[0].apply(partitions[0].state._replace(leader_epoch=5))
     append(partitions[0], b"b")
     wanted = {"partition": 0, "fetch_offset": 2, "last_fetched_epoch": 4, "partition_max_bytes": 100}
     fields = asked(topics=[{"topic": "orders", "partitions": [wanted]}])

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.topic_creation import TopicCreation
 from millstream.broker.handlers.metadata import MetadataFamily
 from millstream.broker.handlers.topics import TopicsFamily
@@ -15,7 +16,6 @@ from millstream.errors import (
     UnknownTopicId,
     UnknownTopicOrPartition,
 )
-from millstream.options.settings import BrokerSettings
 from millstream.wire.api import ApiKey
 from millstream.zookeeper.errors import ConnectionLost
 from tests.unit.broker.handlers.desk import Desk
@@ -30,8 +30,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
 
 @pytest.fixture
 def creation(cluster: Cluster) -> TopicCreation:
-    settings = BrokerSettings({})
-    return TopicCreation(cluster.controller, lambda: settings, max_partitions_in_all=lambda: 100_000)
+    return TopicCreation(cluster.controller, LiveSettings({}, node_id=1), max_partitions_in_all=lambda: 100_000)
 
 
 async def no_offsets_topic() -> None:
@@ -106,7 +105,7 @@ async def test_a_cursor_beyond_the_end_does_not_lift_the_limit(desk: Desk, famil
 
 
 async def test_too_many_partitions_in_one_request_create_nothing(desk: Desk, cluster: Cluster, creation: TopicCreation) -> None:
-    family = TopicsFamily(cluster.controller, creation, lambda: BrokerSettings({}))
+    family = TopicsFamily(cluster.controller, creation, LiveSettings({}, node_id=1))
     topics = [{"name": f"t{number}", "num_partitions": 4000, "replication_factor": 1} for number in range(3)]
     answer = await desk.ask(family.create_topics, ApiKey.CREATE_TOPICS, 7, topics=topics, timeout_ms=20_000)
     assert [topic.error_code for topic in answer.topics] == [PolicyViolation.code] * 3
@@ -114,7 +113,7 @@ async def test_too_many_partitions_in_one_request_create_nothing(desk: Desk, clu
 
 
 async def test_a_topic_to_delete_is_named_in_one_way(desk: Desk, cluster: Cluster, creation: TopicCreation) -> None:
-    family = TopicsFamily(cluster.controller, creation, lambda: BrokerSettings({}))
+    family = TopicsFamily(cluster.controller, creation, LiveSettings({}, node_id=1))
     orders = await cluster.create("orders")
     asked = [{"name": None, "topic_id": None}, {"name": "orders", "topic_id": orders.topic_id}, {"name": "nothing", "topic_id": None}]
     answer = await desk.ask(family.delete_topics, ApiKey.DELETE_TOPICS, 6, topics=asked, timeout_ms=20_000)

@@ -1,5 +1,5 @@
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
@@ -18,12 +18,12 @@ from millstream.errors import (
     UnknownTopicOrPartition,
     UnsupportedVersion,
 )
-from millstream.log.records.record_times import RecordTimes
 from millstream.log.segment import Segment
 from millstream.wire.api import ApiKey
+from millstream.wire.batch import BatchHeader
 from millstream.wire.compression import Codec
 from millstream.wire.frames import read_request_header
-from millstream.wire.records import Record, encode_batch
+from millstream.wire.records import Record, Walked, encode_batch, walk_records
 from tests.connection import encode_request
 from tests.unit.broker.handlers.desk import Desk
 from tests.unit.cluster.hosting import NOW_MS, append, topic_state, view_of
@@ -100,22 +100,21 @@ async def turns_of(work: Awaitable[Any], counted: Callable[[], int]) -> tuple[An
 
 @pytest.fixture
 def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """One number per batch header or slice of records that a search has looked at: how many it was."""
+    """A one per batch header or record that a search has looked at."""
     looked: list[int] = []
-    header_at, find = Segment.header_at, RecordTimes.find
+    header_at = Segment.header_at
 
     def counted_header(segment: Segment, position: int) -> Any:
         looked.append(1)
         return header_at(segment, position)
 
-    def counted_records(records: RecordTimes, timestamp: int, **bounds: int) -> Any:
-        try:
-            return find(records, timestamp, **bounds)
-        finally:
-            looked.append(records.walked)
+    def counted_records(payload: bytes, header: BatchHeader, *, from_timestamp: int) -> Iterator[Walked]:
+        for record in walk_records(payload, header, from_timestamp=from_timestamp):
+            looked.append(1)
+            yield record
 
     monkeypatch.setattr(Segment, "header_at", counted_header)
-    monkeypatch.setattr(RecordTimes, "find", counted_records)
+    monkeypatch.setattr("millstream.log.records.timestamp_search.walk_records", counted_records)
     return looked
 
 
@@ -123,7 +122,7 @@ def promise(partition: Partition, count: int, *, codec: Codec = Codec.NONE) -> N
     """Append a batch whose header promises a later time than any of its records has."""
     records = [Record(number, NOW_MS, None, b"x") for number in range(count)]
     batch = encode_batch(records, codec=codec, max_timestamp=NOW_MS + 1000)
-    partition.append_as_leader(batch, acks=1, now_ms=NOW_MS, produce_version=9)
+    partition.append_as_leader(batch, acks=1, now_ms=NOW_MS)
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.ZSTD])

@@ -6,9 +6,18 @@ from millstream.broker.handlers.produce import ProduceFamily
 from millstream.clock import ManualClock
 from millstream.cluster.partition import Partition
 from millstream.cluster.replicas import Replicas
-from millstream.errors import InvalidRequiredAcks, RequestTimedOut, StorageError, UnknownTopicOrPartition, UnsupportedVersion
+from millstream.errors import (
+    InvalidRecord,
+    InvalidRequiredAcks,
+    RequestTimedOut,
+    StorageError,
+    UnknownTopicOrPartition,
+    UnsupportedCompressionType,
+    UnsupportedVersion,
+)
 from millstream.wire.api import ApiKey
-from tests.batches import encode_batch
+from millstream.wire.compression import Codec, compress
+from tests.batches import encode_batch, encode_block, encode_record
 from tests.unit.broker.handlers.desk import Desk
 from tests.unit.broker.produce_family import produce_family
 from tests.unit.cluster.hosting import NOW_MS, flush, topic_state, view_of
@@ -49,6 +58,25 @@ async def test_without_a_flush_the_answer_comes_at_once(replicas: Replicas, fami
     for offset in range(2):
         answer = await desk.ask(family.produce, ApiKey.PRODUCE, 9, **asked(0, acks=acks))
         assert answer.responses[0].partition_responses[0].base_offset == offset
+
+
+async def test_no_records_are_no_batch(replicas: Replicas, family: ProduceFamily, desk: Desk) -> None:
+    await replicas.apply(view_of(topic_state()))
+    topics = [{"name": "orders", "partition_data": [{"index": 0, "records": None}]}]
+    assert codes(await desk.ask(family.produce, ApiKey.PRODUCE, 9, **asked(topic_data=topics))) == [InvalidRecord.code]
+
+
+async def test_zstd_needs_version_7(replicas: Replicas, family: ProduceFamily, desk: Desk) -> None:
+    """Also where a request brings several batches for a partition: each is refused or appended by itself."""
+    await replicas.apply(view_of(topic_state()))
+    zstd, lz4 = (
+        encode_block(compress(encode_record(0, b"v"), codec), 1, timestamp=NOW_MS, max_timestamp=NOW_MS, attributes=codec)
+        for codec in (Codec.ZSTD, Codec.LZ4)
+    )
+    topics = [{"name": "orders", "partition_data": [{"index": 0, "records": batch} for batch in (lz4, zstd, lz4)]}]
+    for version, refusal in ((3, UnsupportedCompressionType.code), (6, UnsupportedCompressionType.code), (7, 0)):
+        assert codes(await desk.ask(family.produce, ApiKey.PRODUCE, version, **asked(topic_data=topics))) == [0, refusal, 0]
+    assert replicas.partition("orders", 0).log.log_end_offset == 7
 
 
 async def test_each_partition_fails_by_itself(replicas: Replicas, family: ProduceFamily, desk: Desk) -> None:

@@ -131,7 +131,7 @@ async def test_a_peer_that_does_not_read_is_not_read_from(peer: Peer) -> None:
     assert await peer.receive(3) == b"end"
 
 
-async def test_those_who_wait_for_a_peer_that_went_are_told(peer: Peer) -> None:
+async def test_those_who_wait_for_a_peer_that_went_are_called(peer: Peer) -> None:
     places: list[PendingReply] = []
     abandoned: list[int] = []
     peer.behaviour = deferring(places)

@@ -35,7 +35,7 @@ class Waiting:
             connection.reply((bytes(frame),))
 
 
-class Door:
+class Entrance:
     """A listener on a free port, and clients of it."""
 
     def __init__(self, clock: ManualClock) -> None:
@@ -78,79 +78,79 @@ class Door:
 
 
 @pytest.fixture
-async def door(clock: ManualClock) -> AsyncIterator[Door]:
-    door = Door(clock)
-    door.listener.start()
-    yield door
-    door.listener.close()
-    for client in door.clients:
+async def entrance(clock: ManualClock) -> AsyncIterator[Entrance]:
+    entrance = Entrance(clock)
+    entrance.listener.start()
+    yield entrance
+    entrance.listener.close()
+    for client in entrance.clients:
         client.close()
 
 
-async def test_clients_are_served_and_gone_ones_forgotten(door: Door) -> None:
-    client = await door.connect()
-    await door.talk(client)
-    assert len(door.listener.connections) == 1
+async def test_clients_are_served_and_gone_ones_forgotten(entrance: Entrance) -> None:
+    client = await entrance.connect()
+    await entrance.talk(client)
+    assert len(entrance.listener.connections) == 1
     client.close()
-    await eventually(lambda: not door.listener.connections)
-    assert door.listener._per_address == {}
+    await eventually(lambda: not entrance.listener.connections)
+    assert entrance.listener._per_address == {}
 
 
-async def test_the_number_of_connections_is_limited_and_can_be_changed(door: Door) -> None:
-    door.limit(max_connections=1)
-    first = await door.connect()
-    await door.talk(first)
-    assert await door.is_refused()
-    door.limit(max_connections=2)
-    await door.talk(await door.connect())
+async def test_the_number_of_connections_is_limited_and_can_be_changed(entrance: Entrance) -> None:
+    entrance.limit(max_connections=1)
+    first = await entrance.connect()
+    await entrance.talk(first)
+    assert await entrance.is_refused()
+    entrance.limit(max_connections=2)
+    await entrance.talk(await entrance.connect())
     first.close()
-    await eventually(lambda: len(door.listener.connections) == 1)
-    await door.talk(await door.connect())
+    await eventually(lambda: len(entrance.listener.connections) == 1)
+    await entrance.talk(await entrance.connect())
 
 
-async def test_the_number_of_connections_from_one_address_is_limited(door: Door) -> None:
-    door.limit(max_connections_per_address=2)
+async def test_the_number_of_connections_from_one_address_is_limited(entrance: Entrance) -> None:
+    entrance.limit(max_connections_per_address=2)
     for _ in range(2):
-        await door.talk(await door.connect())
-    assert await door.is_refused()
+        await entrance.talk(await entrance.connect())
+    assert await entrance.is_refused()
 
 
-async def test_idle_connections_are_swept_out_and_busy_ones_are_not(door: Door) -> None:
-    idle, busy, waiting = await door.connect(), await door.connect(), await door.connect()
+async def test_idle_connections_are_swept_out_and_busy_ones_are_not(entrance: Entrance) -> None:
+    idle, busy, waiting = await entrance.connect(), await entrance.connect(), await entrance.connect()
     for client in (idle, busy):
-        await door.talk(client)
+        await entrance.talk(client)
     await asyncio.get_running_loop().sock_sendall(waiting, framed(b"wait"))
-    await eventually(lambda: bool(door.handler.places))
-    door.sweep_after(1)
-    await door.talk(busy)
-    door.sweep_after(60_001)
-    assert len(door.listener.connections) == 2
-    await door.talk(busy)
+    await eventually(lambda: bool(entrance.handler.places))
+    entrance.sweep_after(1)
+    await entrance.talk(busy)
+    entrance.sweep_after(60_001)
+    assert len(entrance.listener.connections) == 2
+    await entrance.talk(busy)
     assert await asyncio.get_running_loop().sock_recv(idle, 1) == b""
 
 
-async def test_a_limit_below_zero_sweeps_nobody_out(door: Door) -> None:
-    door.limit(max_idle_ms=-1)
-    client = await door.connect()
-    await door.talk(client)
-    door.sweep_after(1)
-    door.sweep_after(10**9)
-    await door.talk(client)
+async def test_a_limit_below_zero_sweeps_no_connection_out(entrance: Entrance) -> None:
+    entrance.limit(max_idle_ms=-1)
+    client = await entrance.connect()
+    await entrance.talk(client)
+    entrance.sweep_after(1)
+    entrance.sweep_after(10**9)
+    await entrance.talk(client)
 
 
-async def test_a_connection_stuck_in_a_frame_is_closed_sooner(door: Door) -> None:
-    stuck, idle = await door.connect(), await door.connect()
-    await door.talk(idle)
+async def test_a_connection_stuck_in_a_frame_is_closed_sooner(entrance: Entrance) -> None:
+    stuck, idle = await entrance.connect(), await entrance.connect()
+    await entrance.talk(idle)
     await asyncio.get_running_loop().sock_sendall(stuck, framed(b"half")[:6])
-    await eventually(lambda: any(connection.is_inside_frame for connection in door.listener.connections))
-    door.sweep_after(1)
-    door.sweep_after(10_001)
-    assert len(door.listener.connections) == 1
-    await door.talk(idle)
+    await eventually(lambda: any(connection.is_inside_frame for connection in entrance.listener.connections))
+    entrance.sweep_after(1)
+    entrance.sweep_after(10_001)
+    assert len(entrance.listener.connections) == 1
+    await entrance.talk(idle)
 
 
-async def test_without_descriptors_it_stops_accepting_for_a_while(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
-    really = door.listener._socket
+async def test_without_descriptors_it_stops_accepting_for_a_while(entrance: Entrance, monkeypatch: pytest.MonkeyPatch) -> None:
+    really = entrance.listener._socket
     assert really is not None
     descriptor = really.fileno()
 
@@ -161,52 +161,52 @@ async def test_without_descriptors_it_stops_accepting_for_a_while(door: Door, mo
         def fileno(self) -> int:
             return descriptor
 
-    monkeypatch.setattr(door.listener, "_socket", Exhausted())
-    door.listener._accept()
-    client = await door.connect()
-    monkeypatch.setattr(door.listener, "_socket", really)
-    assert not door.listener.connections
-    door.listener._accept_again()
-    await door.talk(client)
+    monkeypatch.setattr(entrance.listener, "_socket", Exhausted())
+    entrance.listener._accept()
+    client = await entrance.connect()
+    monkeypatch.setattr(entrance.listener, "_socket", really)
+    assert not entrance.listener.connections
+    entrance.listener._accept_again()
+    await entrance.talk(client)
 
 
-async def test_closing_ends_every_connection_and_may_come_twice(door: Door) -> None:
-    client = await door.connect()
-    await door.talk(client)
-    door.listener.close()
-    door.listener.close()
+async def test_closing_ends_every_connection_and_may_come_twice(entrance: Entrance) -> None:
+    client = await entrance.connect()
+    await entrance.talk(client)
+    entrance.listener.close()
+    entrance.listener.close()
     assert await asyncio.get_running_loop().sock_recv(client, 1) == b""
     with pytest.raises(ConnectionRefusedError):
-        await door.connect()
+        await entrance.connect()
 
 
-async def test_a_taken_port_is_one_clear_sentence(door: Door, clock: ManualClock) -> None:
-    other = Listener(door.handler, limits=LIMITS, clock=clock)
+async def test_a_taken_port_is_one_clear_sentence(entrance: Entrance, clock: ManualClock) -> None:
+    other = Listener(entrance.handler, limits=LIMITS, clock=clock)
     with pytest.raises(StartupError, match="another program uses this port"):
-        other.bind(*door.address)
+        other.bind(*entrance.address)
     with pytest.raises(StartupError, match="cannot listen on no such host"):
         other.bind("no such host", 0)
     with pytest.raises(StartupError, match="cannot listen"):
         other.bind("192.0.2.1", 0)
 
 
-async def test_connections_that_take_the_descriptors_of_files_are_refused_and_that_is_told_once(
-    door: Door, clock: ManualClock, caplog: pytest.LogCaptureFixture
+async def test_connections_that_take_the_descriptors_of_files_are_refused_and_that_is_logged_once(
+    entrance: Entrance, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     room = 2
-    other = Listener(door.handler, limits=LIMITS, clock=clock, max_connections=lambda: room)
-    door.address = other.bind("127.0.0.1", 0)
+    other = Listener(entrance.handler, limits=LIMITS, clock=clock, max_connections=lambda: room)
+    entrance.address = other.bind("127.0.0.1", 0)
     other.start()
-    clients = [await door.connect() for _ in range(2)]
+    clients = [await entrance.connect() for _ in range(2)]
     for client in clients:
-        await door.talk(client)
-    assert await door.is_refused()
-    assert await door.is_refused()
+        await entrance.talk(client)
+    assert await entrance.is_refused()
+    assert await entrance.is_refused()
     assert caplog.text.count("ulimit -n") == 1
-    await door.talk(clients[0])
+    await entrance.talk(clients[0])
     clients[0].close()
     await eventually(lambda: len(other.connections) == 1)
-    await door.talk(await door.connect())
+    await entrance.talk(await entrance.connect())
     room = 3
-    await door.talk(await door.connect())
+    await entrance.talk(await entrance.connect())
     other.close()

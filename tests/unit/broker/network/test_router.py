@@ -71,11 +71,6 @@ async def exchange(ends: Ends) -> AsyncIterator[Exchange]:
 COORDINATOR: Fields = {"error_code": 0, "error_message": None, "node_id": 1, "host": "here", "port": 9}
 
 
-def test_what_is_answered_is_listed_by_key() -> None:
-    router = Router([handler_of(ApiKey.METADATA, 0, 13, str), handler_of(ApiKey.PRODUCE, 3, 13, str)], spawn=lambda work: work.close())
-    assert [(known.key, known.lowest, known.highest) for known in router.apis] == [(ApiKey.PRODUCE, 3, 13), (ApiKey.METADATA, 0, 13)]
-
-
 async def test_fields_are_encoded_in_the_version_that_was_asked(exchange: Exchange) -> None:
     exchange.route(handler_of(ApiKey.FIND_COORDINATOR, 0, 3, lambda _request: COORDINATOR))
     for version in (0, 3):

@@ -16,9 +16,10 @@ from millstream.broker.storage import cleaning
 from millstream.broker.storage.cleaning import LogCleaning
 from millstream.clock import ManualClock
 from millstream.files import Files
+from millstream.log.compaction.cleaner import ENTRY_BYTES
+from millstream.log.compaction.cleaning import Cleaning, cleaning_extent
 from millstream.log.config import LogConfig
 from millstream.log.directories.manager import LogManager
-from millstream.log.latest_offsets import ENTRY_BYTES
 from millstream.log.log import Log
 from tests.unit.broker.eventually import eventually
 from tests.unit.cluster.hosting import NOW_MS, TOPIC_ID
@@ -84,7 +85,7 @@ async def test_due_logs_are_compacted_and_the_checkpoint_says_so(house: House, t
     assert house.removed
     assert all(path.name.endswith(".deleted") for path in house.removed)
     assert child_of_this_process() is None
-    assert not any(log.is_being_cleaned for log in logs)
+    assert not house.cleaning._under_way
 
 
 async def test_a_log_that_is_clean_or_not_compacted_starts_no_process(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +132,7 @@ async def test_a_process_that_is_killed_costs_only_its_work(house: House, turns:
     await running
     assert latest(log) == before
     assert not list(log.path.glob("*.cleaned"))
-    assert not log.is_being_cleaned
+    assert not house.cleaning._under_way
     await house.cleaning.clean_due()
     assert latest(log) == before
     assert len(pairs(log)) == 4
@@ -148,14 +149,14 @@ async def test_a_process_that_talks_nonsense_is_given_up(house: House, monkeypat
 
 
 async def test_a_stop_ends_the_process(house: House) -> None:
-    log = house.filled("orders", 400)
+    house.filled("orders", 400)
     running = asyncio.create_task(house.cleaning.clean_due())
     await eventually(child_of_this_process)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
     assert child_of_this_process() is None
-    assert not log.is_being_cleaned
+    assert not house.cleaning._under_way
 
 
 async def test_a_damaged_log_is_left_alone_and_the_others_are_compacted(house: House, caplog: pytest.LogCaptureFixture) -> None:
@@ -175,12 +176,12 @@ async def test_a_damaged_log_is_left_alone_and_the_others_are_compacted(house: H
 async def test_a_log_whose_age_cannot_be_read_is_left_alone_and_the_others_are_compacted(house: House) -> None:
     other = house.filled("users")
     damaged = house.filled("orders", config=replace(CONFIG, max_compaction_lag_ms=1000))
-    damaged.release()
+    damaged.segments.release()
     path = damaged.path / f"{0:020d}.log"
     content = bytearray(path.read_bytes())
     content[16] = 7  # the magic of the first batch
     path.write_bytes(content)
-    for segment in damaged._segments:
+    for segment in damaged.segments:
         segment._first_timestamp = None  # as after a restart
     await house.cleaning.clean_due()
     assert len(pairs(other)) == 4
@@ -245,10 +246,9 @@ async def test_a_new_topic_does_not_inherit_how_far_an_older_one_was_compacted(h
 
 async def test_a_compaction_that_ends_after_its_topic_was_made_again_says_nothing_of_the_new_one(house: House, tmp_path: Path) -> None:
     old = house.filled("orders")
-    cleaning = old.begin_cleaning(
-        old.cleaning_extent(NOW_MS, high_watermark=old.log_end_offset), now_ms=NOW_MS, dedupe_buffer_bytes=1 << 20, io_buffer_bytes=1000
-    )
+    extent = cleaning_extent(old, NOW_MS, high_watermark=old.log_end_offset)
+    cleaning = Cleaning(old, extent, now_ms=NOW_MS, dedupe_buffer_bytes=1 << 20, io_buffer_bytes=1000)
     house.logs.delete("orders", 0)
     house.logs.create("orders", 0, topic_id=TOPIC_ID, config=CONFIG)
-    assert not old.complete_cleaning(cleaning, end_offset=60)
+    assert not cleaning.complete(60)
     assert house.logs.directories[0].cleaned_offsets == {}

@@ -11,6 +11,7 @@ from millstream.clock import ManualClock
 from millstream.cluster.partition import Partition
 from millstream.errors import KafkaError, StorageError
 from millstream.log.directories.manager import LogManager
+from millstream.log.local_log import LocalLog
 from tests.unit.broker.eventually import eventually
 from tests.unit.cluster.hosting import append, host, started_logs
 from tests.unit.zookeeper.failing_files import FailingFiles
@@ -120,7 +121,7 @@ async def test_a_flush_that_cannot_begin_fails_those_who_wait(disk: Disk, monkey
     def fail(*_arguments: object, **_options: object) -> None:
         raise OSError(errno.EIO, "input/output error")
 
-    monkeypatch.setattr(partition.log, "_collect_flush", fail)
+    monkeypatch.setattr(LocalLog, "_collect", fail)
     append(partition, b"a", b"b")
     assert [type(error) for error in told] == [StorageError]
 

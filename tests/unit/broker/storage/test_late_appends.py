@@ -1,4 +1,4 @@
-"""Batches with very many records: nobody else waits for them, and what their producer sends behind them comes behind them."""
+"""Batches with very many records: no other client waits for them, and what their producer sends behind them comes behind them."""
 
 import asyncio
 from pathlib import Path
@@ -15,11 +15,12 @@ from millstream.buffer import Buffer
 from millstream.clock import ManualClock
 from millstream.errors import InvalidRecord, InvalidTimestamp
 from millstream.log.config import LogConfig
-from millstream.log.records.record_scan import RecordScan
-from millstream.wire import messages, records
+from millstream.log.records.record_check import RecordScan
+from millstream.wire import messages
 from millstream.wire.api import ApiKey
 from millstream.wire.batch import BatchHeader
 from millstream.wire.compression import Codec, compress
+from millstream.wire.records import recompressed
 from tests.batches import encode_batch, encode_block, encode_record, now_ms
 from tests.unit.broker.conftest import Ends
 from tests.unit.broker.eventually import eventually
@@ -119,10 +120,9 @@ async def test_what_is_compressed_again_does_not_make_a_long_turn(
     def counted(header: BatchHeader, payload: Buffer, *, codec: Codec, level: int | None) -> bytes:
         if current_thread() is main_thread():
             rebuilt[turns.number] = rebuilt.get(turns.number, 0) + len(payload)
-        return real(header, payload, codec=codec, level=level)
+        return recompressed(header, payload, codec=codec, level=level)
 
-    real = records.rebuild
-    monkeypatch.setattr(records, "rebuild", counted)
+    monkeypatch.setattr("millstream.log.records.record_check.recompressed", counted)
     block = compress(encode_record(0, b"text " * (SMALL_REBUILT_BYTES // 6)), Codec.ZSTD)
     batch = encode_block(block, 1, timestamp=now_ms(), max_timestamp=now_ms(), attributes=Codec.ZSTD)
     async with served(tmp_path, ends, LogConfig(compression_type="gzip", compression_gzip_level=level)):
@@ -221,7 +221,7 @@ async def test_a_batch_that_took_long_gets_the_time_at_which_it_is_appended(tmp_
         turns.stop()
 
 
-async def test_no_short_way_stays_open_when_records_come_to_be_looked_into(tmp_path: Path, ends: Ends, turns: Turns) -> None:
+async def test_no_lane_stays_open_when_records_come_to_be_looked_into(tmp_path: Path, ends: Ends, turns: Turns) -> None:
     async with served(tmp_path, ends) as (connection, replicas):
         turns.start()
         await send(ends, request(0) + request(1))
@@ -234,7 +234,7 @@ async def test_no_short_way_stays_open_when_records_come_to_be_looked_into(tmp_p
         assert max(turns.records.values()) <= RECORDS_PER_TURN
 
 
-async def test_no_short_way_leads_into_another_topic_of_the_same_name(tmp_path: Path, ends: Ends) -> None:
+async def test_no_lane_leads_into_another_topic_of_the_same_name(tmp_path: Path, ends: Ends) -> None:
     async with served(tmp_path, ends) as (connection, replicas):
         await send(ends, request(0))
         await answers(ends, 9, 1)

@@ -31,10 +31,20 @@ async def test_those_who_wait_go_on_one_per_turn_and_in_turns() -> None:
     assert len({turn for turn, _ in order}) == 9
 
 
-async def test_a_task_that_is_cancelled_holds_nobody_up() -> None:
+async def test_a_task_that_is_cancelled_holds_no_other_up() -> None:
     budget = TurnBudget(10)
     first, second = asyncio.ensure_future(budget.wait()), asyncio.ensure_future(budget.wait())
     first.cancel()
     async with asyncio.timeout(20):
         await second
     assert first.cancelled()
+
+
+async def test_those_who_want_little_share_a_turn() -> None:
+    budget = TurnBudget(10)
+    waits = [asyncio.ensure_future(budget.wait(units)) for units in (4, 6, 1, 20, 1)]
+    went = []
+    while not all(wait.done() for wait in waits):
+        await asyncio.sleep(0)
+        went.append(sum(wait.done() for wait in waits))
+    assert sorted({*went} - {0}) == [2, 3, 4, 5]

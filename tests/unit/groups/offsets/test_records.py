@@ -45,7 +45,7 @@ def test_what_is_written_is_read(metadata: str, topic_id: bytes, expire_timestam
         assert read == committed._replace(leader_epoch=-1, topic_id=bytes(16))
 
 
-def test_tags_that_nobody_knows_are_passed_over() -> None:
+def test_tags_that_are_not_known_are_passed_over() -> None:
     value = encode_offset_value(CommittedOffset(1, 2, "", 3))[:-1] + b"\x01\x07\x02ab"
     assert decode_offset_value(value) == CommittedOffset(1, 2, "", 3)
 

@@ -7,14 +7,16 @@ from crc32c import crc32c
 
 from millstream.errors import CorruptMessage, StorageError
 from millstream.files import Files
-from millstream.log.compaction.cleaner import Cleaner
+from millstream.log.compaction.batch_cleaning import RecordColumns
+from millstream.log.compaction.cleaner import ENTRY_BYTES, Cleaner, LatestOffsets
+from millstream.log.compaction.cleaning import Cleaning, cleaning_extent
 from millstream.log.compaction.cleaning_order import CleanedGroup
 from millstream.log.config import LONG_MAX
-from millstream.log.latest_offsets import ENTRY_BYTES
 from millstream.log.log import Log
-from millstream.wire.batch import read_header
+from millstream.log.retention import apply_retention
+from millstream.wire.batch import read_header, split_batches
 from millstream.wire.compression import Codec
-from millstream.wire.records import Record, decode_records, encode_batch, split_batches
+from millstream.wire.records import Record, decode_records, encode_batch
 from tests.unit.log.compacted import compact, extent_of, pairs, records_of, stored_batches, write
 from tests.unit.log.conftest import NOW_MS, OpenLog
 from tests.unit.log.partition import offset_for_timestamp, offset_of_max_timestamp, read_bytes
@@ -70,7 +72,7 @@ def test_segments_are_merged_and_their_indexes_work(open_log: OpenLog) -> None:
 def first_record_from(log: Log, offset: int) -> Record | None:
     """What a consumer at this offset gets first: it goes on behind a batch that holds nothing for it."""
     while offset < log.log_end_offset:
-        for batch in split_batches(read_bytes(log, offset)):
+        for _, batch in split_batches(read_bytes(log, offset)):
             for record in decode_records(batch):
                 if record.offset >= offset:
                     return record
@@ -117,7 +119,7 @@ def test_the_active_segment_and_what_is_not_committed_stay(open_log: OpenLog) ->
 def test_what_is_not_on_the_disk_stays(open_log: OpenLog) -> None:
     log = open_log(**COMPACT)
     fill(log, 40)
-    assert log.cleaning_extent(NOW_MS, high_watermark=log.log_end_offset).segment_count == 0
+    assert cleaning_extent(log, NOW_MS, high_watermark=log.log_end_offset).segment_count == 0
     assert extent_of(log).segment_count > 5
 
 
@@ -173,7 +175,7 @@ def test_sequences_of_producers_survive_compaction_and_a_crash(open_log: OpenLog
     for snapshot in log.path.glob("*.snapshot"):
         snapshot.unlink()
     again = open_log(**COMPACT, is_clean=False)
-    entry = next(iter(again.active_producers))
+    entry = next(iter(again.producers))
     assert (entry.producer_id, entry.last_sequence, entry.last_offset) == (7, 19, 19)
     assert write(again, (b"k", b"next"), sequence=20) == 22
 
@@ -237,12 +239,12 @@ def test_appends_go_on_between_the_swaps(open_log: OpenLog) -> None:
     log = open_log(**COMPACT)
     fill(log, 60, keys=40)
     extent = extent_of(log)
-    cleaning = log.begin_cleaning(extent, now_ms=NOW_MS, dedupe_buffer_bytes=1 << 20, io_buffer_bytes=500)
+    cleaning = Cleaning(log, extent, now_ms=NOW_MS, dedupe_buffer_bytes=1 << 20, io_buffer_bytes=500)
     written = []
     for number, answer in enumerate(Cleaner(Files(), cleaning.order).run()):
         written.append(write(log, (b"new%d" % number, b"x" * 300)))
         if isinstance(answer, CleanedGroup):
-            log.swap_in(cleaning, answer, now_ms=NOW_MS)
+            cleaning.swap_in(answer, now_ms=NOW_MS)
     assert len(written) > 2
     assert [offset for offset, key, _ in pairs(log) if key and key.startswith(b"new")] == written
 
@@ -251,14 +253,13 @@ def test_segments_that_retention_dropped_meanwhile_do_not_come_back(open_log: Op
     log = open_log(**COMPACT | {"cleanup_policy": "compact,delete", "retention_ms": -1})
     fill(log, 40)
     extent = extent_of(log)
-    cleaning = log.begin_cleaning(extent, now_ms=NOW_MS, dedupe_buffer_bytes=1 << 20, io_buffer_bytes=500)
+    cleaning = Cleaning(log, extent, now_ms=NOW_MS, dedupe_buffer_bytes=1 << 20, io_buffer_bytes=500)
     groups = [answer for answer in Cleaner(Files(), cleaning.order).run() if isinstance(answer, CleanedGroup)]
     log.delete_records_before(log.segment_base_offsets[2])
-    log.apply_retention(NOW_MS, high_watermark=log.log_end_offset)
+    apply_retention(log, NOW_MS, high_watermark=log.log_end_offset)
     before = pairs(log)
     with pytest.raises(StorageError, match="while it was compacted"):
-        log.swap_in(cleaning, groups[0], now_ms=NOW_MS)
-    log.abandon_cleaning(cleaning)
+        cleaning.swap_in(groups[0], now_ms=NOW_MS)
     assert pairs(log) == before
     compact(log)
     assert log.log_start_offset == before[0][0]
@@ -271,13 +272,13 @@ def test_a_truncation_ends_the_compaction_and_lowers_the_checkpoint(open_log: Op
     assert log.directory.cleaned_offsets[log.topic_partition] == 80
     fill(log, 10)
     extent = extent_of(log)
-    cleaning = log.begin_cleaning(extent, now_ms=NOW_MS, dedupe_buffer_bytes=1 << 20, io_buffer_bytes=500)
+    cleaning = Cleaning(log, extent, now_ms=NOW_MS, dedupe_buffer_bytes=1 << 20, io_buffer_bytes=500)
     log.truncate_to(72)
-    assert not log.is_being_cleaned
-    assert not log.complete_cleaning(cleaning, end_offset=100)
+    assert cleaning.is_void
+    assert not cleaning.complete(100)
     assert log.directory.cleaned_offsets[log.topic_partition] <= 72
     with pytest.raises(StorageError):
-        log.swap_in(cleaning, CleanedGroup([0], 1), now_ms=NOW_MS)
+        cleaning.swap_in(CleanedGroup([0], 1), now_ms=NOW_MS)
 
 
 def test_the_file_keeps_the_age_of_what_it_stands_for(open_log: OpenLog) -> None:
@@ -343,7 +344,7 @@ def test_a_start_removes_what_an_unfinished_compaction_left(open_log: OpenLog) -
     log = open_log(**COMPACT)
     fill(log, 40)
     extent = extent_of(log)
-    cleaning = log.begin_cleaning(extent, now_ms=NOW_MS, dedupe_buffer_bytes=1 << 20, io_buffer_bytes=500)
+    cleaning = Cleaning(log, extent, now_ms=NOW_MS, dedupe_buffer_bytes=1 << 20, io_buffer_bytes=500)
     list(Cleaner(Files(), cleaning.order).run())
     (log.path / f"{0:020d}.index.cleaned").rename(log.path / f"{0:020d}.index.swap")
     assert cleaned_files(log.path)
@@ -373,3 +374,38 @@ def test_a_batch_with_times_beyond_64_bits_is_kept_and_does_not_end_the_cleaner(
         write(log, (b"k", b"v" * 50))
     assert compact(log).broken_count == 1
     assert (1, b"j", b"odd") in pairs(log)
+
+
+def records(*keys: bytes | None, base_offset: int) -> RecordColumns:
+    return RecordColumns(list(keys), list(range(base_offset, base_offset + len(keys))), [], [], [])
+
+
+def test_the_latest_offset_of_a_key_counts() -> None:
+    latest = LatestOffsets(first_dirty_offset=10, max_bytes=1 << 20)
+    assert latest.latest_offset == 9
+    assert latest.add(records(b"a", b"b", b"a", base_offset=10), from_offset=10)
+    assert latest.add(records(b"b", base_offset=13), from_offset=10)
+    latest.reach(13)
+    latest.reach(5)
+    assert (latest.by_key[b"a"], latest.by_key[b"b"], latest.latest_offset, len(latest)) == (12, 13, 13, 2)
+
+
+def test_records_before_the_dirty_part_do_not_count() -> None:
+    latest = LatestOffsets(first_dirty_offset=11, max_bytes=1 << 20)
+    assert latest.add(records(b"a", b"b", base_offset=10), from_offset=11)
+    assert b"a" not in latest.by_key
+    assert latest.by_key[b"b"] == 11
+
+
+def test_a_record_without_a_key_is_never_the_latest() -> None:
+    latest = LatestOffsets(first_dirty_offset=0, max_bytes=1 << 20)
+    latest.add(records(None, b"a", base_offset=0), from_offset=0)
+    assert latest.by_key[None] == LONG_MAX
+
+
+def test_what_does_not_fit_is_not_taken_except_for_the_first_batch() -> None:
+    latest = LatestOffsets(first_dirty_offset=0, max_bytes=2 * ENTRY_BYTES)
+    assert latest.add(records(b"a", b"b", b"c", base_offset=0), from_offset=0)
+    assert not latest.add(records(b"d", base_offset=3), from_offset=0)
+    assert latest.is_full
+    assert b"d" not in latest.by_key

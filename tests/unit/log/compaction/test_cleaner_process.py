@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from millstream.log.compaction.cleaner_process import Throttle
+from millstream.log.compaction.cleaning import Cleaning
 from millstream.log.compaction.cleaning_order import CleanedGroup, CleaningResult, answer_from_line
 from millstream.log.log import Log
 from tests.unit.log.compacted import extent_of, write
@@ -24,8 +25,7 @@ def filled(open_log: OpenLog) -> Log:
 
 
 def order_line(log: Log) -> bytes:
-    cleaning = log.begin_cleaning(extent_of(log), now_ms=NOW_MS, dedupe_buffer_bytes=1 << 20, io_buffer_bytes=1 << 16)
-    log.abandon_cleaning(cleaning)
+    cleaning = Cleaning(log, extent_of(log), now_ms=NOW_MS, dedupe_buffer_bytes=1 << 20, io_buffer_bytes=1 << 16)
     return cleaning.order.to_line()
 
 

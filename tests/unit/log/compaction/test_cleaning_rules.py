@@ -1,7 +1,6 @@
 """When a log is due for compaction, how far it may go, and which segments become one."""
 
 from millstream.log.compaction.cleaning_rules import (
-    MAX_RELATIVE_OFFSET,
     CleanableSegment,
     CleaningBounds,
     CleaningExtent,
@@ -12,6 +11,7 @@ from millstream.log.compaction.cleaning_rules import (
     is_due,
 )
 from millstream.log.config import LogConfig
+from millstream.log.segment import MAX_RELATIVE_OFFSET
 
 NOW_MS = 1_000_000
 SEGMENTS = [CleanableSegment(number * 10, 100, NOW_MS - 1000 + number, NOW_MS - 1000 + number) for number in range(5)]

@@ -12,9 +12,9 @@ from millstream.log.directories import checkpoints
 from millstream.log.directories.directory import (
     LogDirectory,
     deleted_directory_name,
-    log_directory_name,
     parse_directory_name,
 )
+from millstream.topic_partition import TopicPartition
 
 
 def make(path: Path) -> LogDirectory:
@@ -106,19 +106,22 @@ def test_damaged_marker_still_means_a_clean_stop_of_an_unknown_epoch(tmp_path: P
 
 def test_truncation_lowers_the_recovery_point_on_disk_at_once(tmp_path: Path) -> None:
     directory = started(tmp_path)
-    directory.write_offsets(checkpoints.RECOVERY_POINT, {("a", 0): 100, ("b", 0): 7})
-    directory.lower_recovery_point(("a", 0), 40)
-    assert directory.read_offsets(checkpoints.RECOVERY_POINT) == {("a", 0): 40, ("b", 0): 7}
+    directory.write_offsets(checkpoints.RECOVERY_POINT, {TopicPartition("a", 0): 100, TopicPartition("b", 0): 7})
+    directory.lower_recovery_point(TopicPartition("a", 0), 40)
+    assert directory.read_offsets(checkpoints.RECOVERY_POINT) == {
+        TopicPartition("a", 0): 40,
+        TopicPartition("b", 0): 7,
+    }
 
 
 def test_truncation_wins_over_points_that_were_taken_before_it(tmp_path: Path) -> None:
     directory = started(tmp_path)
-    taken = directory.capture_recovery_points({("a", 0): 100})
-    directory.lower_recovery_point(("a", 0), 40)
+    taken = directory.capture_recovery_points({TopicPartition("a", 0): 100})
+    directory.lower_recovery_point(TopicPartition("a", 0), 40)
     directory.write_offsets(checkpoints.RECOVERY_POINT, taken)
-    assert directory.read_offsets(checkpoints.RECOVERY_POINT) == {("a", 0): 40}
-    directory.write_offsets(checkpoints.RECOVERY_POINT, directory.capture_recovery_points({("a", 0): 90}))
-    assert directory.read_offsets(checkpoints.RECOVERY_POINT) == {("a", 0): 90}
+    assert directory.read_offsets(checkpoints.RECOVERY_POINT) == {TopicPartition("a", 0): 40}
+    directory.write_offsets(checkpoints.RECOVERY_POINT, directory.capture_recovery_points({TopicPartition("a", 0): 90}))
+    assert directory.read_offsets(checkpoints.RECOVERY_POINT) == {TopicPartition("a", 0): 90}
 
 
 def test_failing_is_reported_once_and_stays(tmp_path: Path) -> None:
@@ -152,12 +155,12 @@ def test_failing_is_reported_once_and_stays(tmp_path: Path) -> None:
 def test_names_of_log_directories(name: str, parsed: tuple[str, int] | None) -> None:
     assert parse_directory_name(name) == parsed
     if parsed is not None:
-        assert log_directory_name(*parsed) == name
+        assert str(TopicPartition(*parsed)) == name
 
 
 def test_name_of_a_deleted_log_is_new_each_time_and_never_too_long() -> None:
-    long = deleted_directory_name("t" * 249, 100)
+    long = deleted_directory_name(TopicPartition("t" * 249, 100))
     assert len(long) <= 255
     assert long.endswith("-delete")
-    assert deleted_directory_name("a", 0) != deleted_directory_name("a", 0)
-    assert deleted_directory_name("a", 0).startswith("a-0.")
+    assert deleted_directory_name(TopicPartition("a", 0)) != deleted_directory_name(TopicPartition("a", 0))
+    assert deleted_directory_name(TopicPartition("a", 0)).startswith("a-0.")

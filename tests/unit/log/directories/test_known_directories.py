@@ -44,15 +44,15 @@ def test_a_directory_is_known_by_its_id_wherever_it_is(present: Mapping[str, str
         (found(A="/two"), "is another directory now"),
     ],
 )
-def test_a_missing_directory_is_told_with_its_id_its_place_and_what_to_do(at_hand: FoundDirectories, state: str) -> None:
-    told = refusal(BOTH, at_hand)
-    assert f"/two (directory.id B) {state}" in told
-    assert "--forget-directory=B" in told
-    assert "no topic is known" not in told
-    assert "--node-id" not in told
+def test_a_missing_directory_is_refused_with_its_id_its_place_and_what_to_do(at_hand: FoundDirectories, state: str) -> None:
+    refused = refusal(BOTH, at_hand)
+    assert f"/two (directory.id B) {state}" in refused
+    assert "--forget-directory=B" in refused
+    assert "no topic is known" not in refused
+    assert "--node-id" not in refused
 
 
-def test_the_directory_with_the_tree_is_told_as_such() -> None:
+def test_the_directory_with_the_tree_is_refused_as_such() -> None:
     assert "no topic is known" in refusal(BOTH, found(B="/two"))
 
 
@@ -68,8 +68,8 @@ def test_a_dead_disk_stands_for_a_missing_directory(path: str) -> None:
 
 def test_a_dead_disk_stands_for_one_directory_and_first_for_its_own() -> None:
     three = KnownDirectories(3, {"A": "/one", "B": "/two", "C": "/three"}, "A")
-    assert "directory.id B" in (told := refusal(three, found(A="/one", dead=["/three"])))
-    assert "directory.id C" not in told
+    assert "directory.id B" in (refused := refusal(three, found(A="/one", dead=["/three"])))
+    assert "directory.id C" not in refused
 
 
 def test_what_was_given_up_is_not_missed_and_not_remembered() -> None:
@@ -190,7 +190,7 @@ def test_a_directory_that_was_away_does_not_bring_back_what_was_given_up(tmp_pat
     assert set(ended(started(one, three)).paths.values()) == {str(one), str(three)}
 
 
-def test_a_record_that_makes_no_sense_is_told_and_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_record_that_makes_no_sense_is_refused_and_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     ended(started(tmp_path))
     (tmp_path / FILE_NAME).write_bytes(b"{")
     ended(started(tmp_path))

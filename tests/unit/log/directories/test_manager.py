@@ -13,6 +13,7 @@ from millstream.log.config import LogConfig
 from millstream.log.directories.directory import LogDirectory
 from millstream.log.directories.manager import LoadReport, LogManager
 from millstream.log.log import Log
+from millstream.topic_partition import TopicPartition
 from tests.unit.log.partition import append, append_many, flush, values
 
 ID = uuid.UUID(int=7)
@@ -47,7 +48,7 @@ def test_logs_survive_a_clean_stop(tmp_path: Path) -> None:
     log = again.get("orders", 0)
     assert log is not None
     assert (len(again), log.log_end_offset, log.durable_end, log.topic_id) == (2, 3, 3, ID)
-    assert again.high_watermarks["orders", 0] == 2
+    assert again.high_watermarks[TopicPartition("orders", 0)] == 2
     assert (tmp_path / "recovery-point-offset-checkpoint").read_bytes() == b"0\n2\nempty 4 0\norders 0 3\n"
 
 
@@ -284,9 +285,9 @@ def test_producers_expire_in_all_logs(tmp_path: Path) -> None:
     log = create(manager, "orders")
     append(log, b"x", producer_id=1, producer_epoch=0, base_sequence=0)
     manager.expire_producers(expiration_ms=1)
-    assert len(log.active_producers) == 1
+    assert len(log.producers) == 1
     manager.expire_producers(expiration_ms=0)
-    assert log.active_producers == []
+    assert list(log.producers) == []
 
 
 class BadDisk(Files):

@@ -5,7 +5,8 @@ import pytest
 from millstream.files import FileHandle, Files
 from millstream.log.log import Log
 from millstream.log.records.timestamp_search import SEGMENT_UNITS
-from millstream.wire.batch import HEADER_SIZE
+from millstream.log.retention import apply_retention
+from millstream.wire.batch import HEADER_SIZE, LOG_APPEND_TIME
 from millstream.wire.compression import Codec
 from millstream.wire.records import Record, encode_batch
 from tests import batches
@@ -79,6 +80,12 @@ def test_brokers_time_holds_for_every_record(open_log: OpenLog) -> None:
     assert offset_for_timestamp(log, 5) == (NOW_MS, 0, 3)
     log.delete_records_before(1)
     assert offset_of_max_timestamp(log) == (NOW_MS, 1, 3)
+    with_gaps = encode_batch(
+        [Record(10 + 2 * number, time, None, b"v") for number, time in enumerate((100, NOW_MS + 1, 110))], flags=LOG_APPEND_TIME
+    )
+    log.append_as_follower(with_gaps, now_ms=NOW_MS)
+    log.delete_records_before(11)
+    assert offset_for_timestamp(log, 400) == (NOW_MS + 1, 12, -1)
 
 
 def test_batch_with_a_wrong_inside_answers_with_its_first_record(open_log: OpenLog) -> None:
@@ -202,13 +209,13 @@ def test_log_may_change_between_two_slices(open_log: OpenLog, change: str) -> No
         times(log, 4001)
     elif change == "retention":
         log.delete_records_before(log.segment_base_offsets[-1])
-        log.apply_retention(NOW_MS, high_watermark=log.log_end_offset)
-        log.release()
+        apply_retention(log, NOW_MS, high_watermark=log.log_end_offset)
+        log.segments.release()
     elif change == "truncation":
         log.truncate_to(150)
         times(log, 4000)
     elif change == "files that are closed":
-        log.release_sealed()
+        log.segments.release_sealed()
     else:
         compact(log)
     found = finished(log, search, units=3)

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millstream.spark.formats.binary_columns import binary_column
+from millstream.arrow.binary_columns import binary_column
 from millstream.spark.sink.partitioner import NO_PARTITION, Partitioner, PartitionOutOfRange, hash_keys
 
 # From the tests of Kafka's Java client (`UtilsTest.testMurmur2`): key, hash as a signed number.

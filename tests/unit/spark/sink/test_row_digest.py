@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from millstream.spark.formats.binary_columns import Rows, binary_column, header_column, no_headers
+from millstream.arrow.binary_columns import Rows, binary_column, header_column, no_headers
 from millstream.spark.sink.row_digest import RowsDigest
 
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

@@ -1,7 +1,6 @@
 """Which partitions a query reads, when brokers answer with errors: a topic is gone when they say so, and only then."""
 
 from collections.abc import Iterable
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -9,27 +8,28 @@ import pytest
 from millstream.client.cluster import Cluster
 from millstream.client.list_offsets import OffsetAndTime
 from millstream.errors import KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
-from millstream.spark.source.options import parse_read_options
+from millstream.spark.source.read_options import parse_read_options
 from millstream.spark.source.source_offsets import SourceOffsets
 from millstream.topic_partition import TopicPartition
+from millstream.wire.responses.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 
 UNKNOWN, LEADER_NOT_AVAILABLE, NOT_AUTHORIZED, STORAGE_ERROR = 3, 5, 29, 56
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 
 
 class Answers:
-    """A cluster that answers questions about its topics as it is told, one answer after the other; the last one stays."""
+    """A cluster that gives prepared answers about its topics, one after the other; the last one stays."""
 
     def __init__(self, *answers: dict[str, int]) -> None:
         self.answers = list(answers)
         self.asked = 0
 
-    def call(self, _: object) -> Any:
+    def call(self, _: object) -> MetadataResponse:
         self.asked += 1
         codes = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
-        partition = SimpleNamespace(partition_index=0, leader_id=1, replica_nodes=[1], isr_nodes=[1])
-        topics = [SimpleNamespace(name=name, error_code=code, partitions=[] if code else [partition]) for name, code in codes.items()]
-        return SimpleNamespace(brokers=[], topics=topics, controller_id=1, cluster_id="c")
+        partition = MetadataResponsePartition(leader_id=1, replica_nodes=(1,), isr_nodes=(1,))
+        topics = (MetadataResponseTopic(code, name, partitions=() if code else (partition,)) for name, code in codes.items())
+        return MetadataResponse(topics=tuple(topics))
 
     def refresh(self, topics: object) -> None:
         """Nothing is remembered here."""

@@ -1,0 +1,1 @@
+"""Avro messages to Arrow columns and back."""

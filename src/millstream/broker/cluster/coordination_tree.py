@@ -1,0 +1,116 @@
+"""The znodes a broker lives by: a tree of its own in one of its data directories, served to other processes too, or a real ZooKeeper's."""
+
+import errno
+import logging
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from millstream.broker.server_options import ServerOptions
+from millstream.clock import Clock
+from millstream.coordination.embedded import EmbeddedCoordination
+from millstream.coordination.interface import Coordination, SessionState
+from millstream.errors import StartupError, StorageError
+from millstream.files import Files
+from millstream.log.directories.directory import LogDirectory
+from millstream.log.directories.known_directories import ZOOKEEPER
+from millstream.log.directories.manager import LogManager
+
+if TYPE_CHECKING:
+    from millstream.zookeeper.server import CoordinationServer
+
+logger = logging.getLogger(__name__)
+
+DIRECTORY = "coordination"
+
+
+class CoordinationTree:
+    """The broker's session in the tree: `async with CoordinationTree(...) as tree`."""
+
+    session: Coordination
+
+    def __init__(
+        self, options: ServerOptions, logs: LogManager, *, files: Files, clock: Clock, on_lost: Callable[[StorageError], None]
+    ) -> None:
+        self._options = options
+        self._logs = logs
+        self._files = files
+        self._clock = clock
+        self._on_lost = on_lost
+        self._directory: LogDirectory | None = None
+        """The data directory that holds it; None in a real ZooKeeper."""
+        self._server: CoordinationServer | None = None
+
+    async def __aenter__(self) -> Self:
+        options = self._options
+        holders = [directory for directory in self._logs.online_directories if (directory.path / DIRECTORY).exists()]
+        if options.zookeeper is None:
+            self._directory = self._choose_directory(holders)
+            path, name = self._directory.path / DIRECTORY, f"broker-{options.node_id}"
+            self.session = await EmbeddedCoordination.open(path, files=self._files, clock=self._clock, broker_session_name=name)
+        elif holders:
+            advice = "give --data another directory, or leave --zookeeper out"
+            raise StartupError(f"the topics in {holders[0].path} are known to its embedded coordination, not to a ZooKeeper; {advice}")
+        else:
+            from millstream.coordination.kazoo_adapter import KazooCoordination  # kazoo takes time to import
+
+            self.session = await KazooCoordination.connect(options.zookeeper)
+        self.session.add_session_listener(self._session_changed)
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.session.close()
+
+    @property
+    def holder(self) -> str:
+        """Where the tree is, as data directories remember it."""
+        return ZOOKEEPER if self._directory is None else self._directory.id_text
+
+    async def serve(self, *, max_connections: int) -> tuple[str, int]:
+        """Let other processes use an embedded tree, on the address that was chosen or a free port; returns the address."""
+        host, port = self._options.coordination_host, self._options.coordination_port
+        if isinstance(self.session, EmbeddedCoordination):
+            from millstream.zookeeper.server import CoordinationServer
+
+            self._server = CoordinationServer(self.session.keeper, max_connections=max_connections)
+            try:
+                port = await self._server.start(host, port)
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE or self._options.coordination_port_required:
+                    reason = f"{error.strerror or error}; choose another address with --coordination"
+                    raise StartupError(f"the coordination cannot listen on {host}:{port}: {reason}") from None
+                port = await self._server.start(host, 0)
+        return host, port
+
+    async def stop_serving(self) -> None:
+        """Let go of the other processes."""
+        if self._server is not None:
+            await self._server.close()
+
+    def _choose_directory(self, holders: list[LogDirectory]) -> LogDirectory:
+        """Which data directory holds the embedded tree: the one that always did, in whatever order they are given; at first, the first."""
+        if len(holders) > 1:
+            found = " and ".join(str(directory.path) for directory in holders)
+            raise StartupError(f"there are coordination trees in {found}: move the one that is not this broker's elsewhere")
+        known = self._logs.known.tree
+        if known == ZOOKEEPER:
+            advice = "give --zookeeper HOST:PORT, or --data another directory"
+            raise StartupError(f"the topics in {self._options.data[0]} are known to a ZooKeeper; {advice}")
+        if holders:
+            return holders[0]
+        if not known or known in self._options.forget_directories:
+            first = self._logs.directories[0]
+            if first.offline is not None:
+                raise StartupError(f"{first.offline}; the first data directory has to work, it will hold the coordination tree")
+            return first
+        place = self._logs.known.paths.get(known, known)
+        emptied = [directory for directory in self._logs.online_directories if directory.id_text == known]
+        if not emptied:
+            raise StartupError(f"the coordination tree is in {place}, which does not work: mend or restore it")
+        logger.warning("the coordination tree was taken out of %s: it begins anew, and no topic is known", place)
+        return emptied[0]
+
+    def _session_changed(self, state: SessionState) -> None:
+        # In a real ZooKeeper a session that is lost is followed by the next one; the embedded tree is lost with its disk.
+        if self._directory is not None and state is SessionState.LOST:
+            self._on_lost(StorageError(f"the coordination tree in {self._directory.path / DIRECTORY} failed"))

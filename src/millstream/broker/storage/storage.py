@@ -1,0 +1,138 @@
+"""What a broker keeps on disk: the data directories, the logs in them, the partitions over the logs, and the work that keeps them in order.
+
+    async with Storage(...) as storage      locks the directories; no log is open yet
+    await storage.apply(view)               the first view opens the logs, every view moves the partitions
+
+A start that fails before the logs are open leaves the directories as it found them. Afterwards the end of the block flushes the logs and
+marks the directories as cleanly stopped. A directory that fails takes its partitions offline, and fails whoever waits for one.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Self
+from uuid import UUID
+
+from millstream.broker.cluster.live_settings import LiveSettings
+from millstream.broker.network.descriptors import Descriptors
+from millstream.broker.server_options import ServerOptions
+from millstream.broker.storage.flusher import Flusher
+from millstream.broker.storage.housekeeping import Housekeeping
+from millstream.clock import Clock
+from millstream.cluster.replicas import Replicas
+from millstream.coordination.cluster_view import ClusterView, TopicState
+from millstream.errors import StorageError
+from millstream.files import Files
+from millstream.log.directories.directory import LogDirectory
+from millstream.log.directories.manager import LogManager
+
+logger = logging.getLogger(__name__)
+
+DISK_THREADS = 4
+READ_THREADS = 4
+"""Cold reads have threads of their own: consumers that lag far behind do not hold up an fsync that producers wait for."""
+UNKNOWN_ID = UUID(int=0)
+
+
+class Storage:
+    """The disks of one broker."""
+
+    def __init__(
+        self,
+        options: ServerOptions,
+        *,
+        settings: LiveSettings,
+        descriptors: Descriptors,
+        clock: Clock,
+        files: Files,
+        broker_epoch: Callable[[], int],
+        on_directory_failed: Callable[[LogDirectory, StorageError], None],
+    ) -> None:
+        self._options = options
+        self._settings = settings
+        self._descriptors = descriptors
+        self._broker_epoch = broker_epoch
+        self._on_directory_failed = on_directory_failed
+        self._has_opened_logs = False
+        self._loop = asyncio.get_running_loop()
+        self._disk_threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
+        self.read_threads = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="read")
+        self.logs = LogManager(options.data, clock=clock, files=files, on_offline=self._directory_offline)
+        self.flusher = Flusher(self._disk_threads, clock)
+        self.replicas = Replicas(
+            self.logs,
+            node_id=options.node_id,
+            log_config=settings.log_config,
+            request_flush=self.flusher.request,
+            remove_later=lambda path, delay_ms: self.housekeeping.remove_later(path, delay_ms),  # noqa: PLW0108 -- made below
+        )
+        self.housekeeping = Housekeeping(
+            self.replicas,
+            self.logs,
+            flusher=self.flusher,
+            settings=settings,
+            clock=clock,
+            executor=self._disk_threads,
+            spare_handles=descriptors.reserve // 2,
+        )
+
+    async def __aenter__(self) -> Self:
+        options = self._options
+        self.logs.start(node_id=options.node_id, cluster_id=None, forgotten=options.forget_directories)
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            if self._has_opened_logs:
+                self.logs.close(broker_epoch=self._broker_epoch(), high_watermark_of=self.replicas.high_watermark_of)
+            else:
+                self.logs.leave_as_found()
+        finally:
+            self.read_threads.shutdown()
+            self._disk_threads.shutdown()
+
+    async def apply(self, view: ClusterView) -> None:
+        """Keep what the view says; with the first one the logs are opened."""
+        if not self.logs.is_loaded:
+            self._load_logs(view)
+        await self.replicas.apply(view)
+
+    def _load_logs(self, view: ClusterView) -> None:
+        report = self.logs.load(
+            lambda topic: self._settings.log_config(view.topics.get(topic) or TopicState(topic, UNKNOWN_ID, ())),
+            topic_ids={topic.name: topic.topic_id for topic in view.topics.values()},
+            doubtful=view.unreadable_topics,
+        )
+        self._has_opened_logs = True
+        self._warn_of_too_many_logs()
+        for path in report.deleted:
+            self.housekeeping.remove_later(path, 0)
+        for path in report.strays:
+            logger.warning("%s belongs to no topic that is known; it is kept as %s", path, self.logs.set_aside(path).name)
+
+    def _warn_of_too_many_logs(self) -> None:
+        room = self._descriptors.max_partitions(0) + self._descriptors.internal_partitions
+        if len(self.logs) > room:
+            logger.warning(
+                "there are %d partitions here, and of %d file descriptors enough for %d of them to be written to: writes to the others "
+                "will be refused, and connections too (raise `ulimit -n` and restart the broker)",
+                len(self.logs),
+                self._descriptors.limit,
+                room,
+            )
+
+    def _directory_offline(self, directory: LogDirectory, error: OSError) -> None:
+        # A disk may fail in a thread (writing a checkpoint, making a log), but answers are sent by the loop alone.
+        self._loop.call_soon_threadsafe(self._directory_failed, directory, error)
+
+    def _directory_failed(self, directory: LogDirectory, error: OSError) -> None:
+        if not self._has_opened_logs:
+            # During the start no client waits; whether it can go on is decided there.
+            return
+        failure = StorageError(f"log directory {directory.path} is offline: {error.strerror or error}")
+        for partition in self.replicas:
+            if partition.log.directory is directory:
+                partition.fail_waiters(failure)
+        self._on_directory_failed(directory, failure)

@@ -1,0 +1,61 @@
+"""Cuts the answers out of what a socket delivers: bytes in, frames out, whoever does the receiving.
+
+    count = socket.recv_into(frames.target())
+    for frame in frames.received(count): ...
+
+Small answers, several of them if the broker sent them together, cost one receive. A frame that has only begun gets memory of its own and
+the rest is received straight into it, so the record batches of a large answer are not copied. No frame shares memory with another or is
+written again: views into it are good for as long as they are held.
+"""
+
+from typing import Final
+
+from millstream.wire.frames import SIZE_BYTES, read_size
+
+MAX_ANSWER_BYTES: Final = 1 << 30
+RECEIVE_BYTES: Final = 64 * 1024
+
+
+class AnswerFrames:
+    """The receiving half of one connection, without its socket."""
+
+    __slots__ = ("_begun", "_filled", "_frame", "_max_frame_bytes", "_shared")
+
+    def __init__(self, *, max_frame_bytes: int = MAX_ANSWER_BYTES) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._shared = memoryview(bytearray(RECEIVE_BYTES))
+        self._begun = 0
+        """So many bytes of a size that is not complete stand at the beginning of the shared buffer."""
+        self._frame: memoryview | None = None
+        self._filled = 0
+
+    def target(self) -> memoryview:
+        """Where the next bytes are to be received, never empty; `received` says how many came."""
+        return self._shared[self._begun :] if self._frame is None else self._frame[self._filled :]
+
+    def received(self, count: int) -> list[memoryview]:
+        """The frames that are complete now, without their sizes; MalformedFrame for a size that cannot be or is above the limit."""
+        if self._frame is None:
+            return self._cut(self._begun + count)
+        self._filled += count
+        if self._filled < len(self._frame):
+            return []
+        frame, self._frame = self._frame, None
+        return [frame]
+
+    def _cut(self, end: int) -> list[memoryview]:
+        shared, position = self._shared, 0
+        frames: list[memoryview] = []
+        while end - position >= SIZE_BYTES:
+            start = position + SIZE_BYTES
+            position = start + read_size(shared, position, limit=self._max_frame_bytes)
+            if position > end:
+                self._frame = memoryview(bytearray(position - start))
+                self._filled = end - start
+                self._frame[: self._filled] = shared[start:end]
+                self._begun = 0
+                return frames
+            frames.append(memoryview(bytearray(shared[start:position])))
+        self._begun = end - position
+        shared[: self._begun] = bytes(shared[position:end])
+        return frames

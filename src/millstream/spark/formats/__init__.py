@@ -1,1 +1,0 @@
-"""Formats of keys and values: binary, string, Avro, JSON, both ways."""

@@ -1,0 +1,74 @@
+"""The connections and producers of this process: Spark unpickles a fresh reader or writer for each task, but the worker process stays, and
+so do they.
+
+One `Cluster` per set of brokers and client name, closed when the process ends in order, as the driver does. A new producer id for every
+task of every micro-batch would fill the brokers' tables, because Kafka forgets an id only after a day: a producer returns when everything
+it took is written, so nothing is in doubt when the next task continues its sequences; one that failed is thrown away, and the next attempt
+has a new id and no history (ADR 0020). A worker process runs one task at a time, in one thread, so nothing is locked.
+"""
+
+import atexit
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
+from typing import TYPE_CHECKING, Final, Protocol
+
+from millstream.client.cluster import Cluster
+
+if TYPE_CHECKING:
+    from millstream.client.raw_producer import ProducerSettings, RawProducer
+
+_LONGEST_IDLE_S: Final = 600.0
+"""A producer that was idle for longer gets a new id: brokers may have forgotten the old one."""
+
+_clusters: dict[tuple[int, str, str, int], Cluster] = {}
+_idle: "dict[ProducerSettings, RawProducer]" = {}
+
+
+class ConnectionSettings(Protocol):
+    """What the options of a read and those of a write both say."""
+
+    @property
+    def bootstrap_servers(self) -> str: ...
+    @property
+    def client_id(self) -> str: ...
+    @property
+    def request_timeout_ms(self) -> int: ...
+
+
+def cluster_for(settings: ConnectionSettings) -> Cluster:
+    """The cluster of these settings, connected already if this process used it before."""
+    # With the process id: after a fork the sockets are the parent's.
+    name = os.getpid(), settings.bootstrap_servers, settings.client_id, settings.request_timeout_ms
+    cluster = _clusters.get(name)
+    if cluster is None:
+        timeout_s = settings.request_timeout_ms / 1000
+        cluster = _clusters[name] = Cluster(settings.bootstrap_servers, client_id=settings.client_id, timeout_s=timeout_s)
+    return cluster
+
+
+@contextmanager
+def borrow_producer(settings: "ProducerSettings") -> "Iterator[RawProducer]":
+    """A producer of this process with these settings; one that comes back without an error is kept for the next task."""
+    from millstream.client.raw_producer import RawProducer  # only who writes needs it
+
+    producer = _idle.pop(settings, None)
+    if producer is not None and monotonic() - producer.last_used > _LONGEST_IDLE_S:
+        producer.close()
+        producer = None
+    producer = producer or RawProducer(settings)
+    try:
+        yield producer
+        producer.flush()
+    except BaseException:
+        producer.close()
+        raise
+    _idle[settings] = producer
+
+
+@atexit.register
+def _close_all() -> None:
+    for (process_id, *_), cluster in _clusters.items():
+        if process_id == os.getpid():
+            cluster.close()

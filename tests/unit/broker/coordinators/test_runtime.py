@@ -1,0 +1,200 @@
+"""The runtime with a machine that knows nothing of groups: it adds up numbers by name, and lets some wait."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from millstream.broker.coordinators.runtime import CoordinatorRuntime, java_hash_code, partition_for
+from millstream.clock import SystemClock
+from millstream.cluster.partition import Partition
+from millstream.cluster.replicas import Replicas
+from millstream.coordinator_shard import CoordinatorRecord, Fields, Outcome, Waiter
+from millstream.errors import KafkaError, NotCoordinator
+from millstream.wire.compression import Codec
+from tests.unit.broker.eventually import eventually
+from tests.unit.cluster.hosting import LED_BY_1, flush, host, started_logs, topic_state
+
+TOPIC = "__sums"
+
+
+class Sums:
+    """The machine."""
+
+    def __init__(self) -> None:
+        self.sums: Counter[str] = Counter()
+        self.waiting: list[Waiter] = []
+        self.due_ms: int | None = None
+
+    def apply(self, record: CoordinatorRecord) -> None:
+        self.sums[record.key.decode()] += int(record.value or b"0")
+
+    def loaded(self, now_ms: int) -> Outcome:
+        return Outcome()
+
+    def unloaded(self) -> Outcome:
+        return self._answer({"error_code": NotCoordinator.code})
+
+    def tick(self, now_ms: int) -> Outcome:
+        self.due_ms = None
+        return self._answer({"error_code": 0})
+
+    def next_deadline_ms(self) -> int | None:
+        return self.due_ms
+
+    def add(self, name: str, number: int, waiter: Waiter) -> Outcome:
+        outcome = Outcome()
+        outcome.write(CoordinatorRecord(name.encode(), b"%d" % number))
+        self.apply(outcome.records[0])
+        outcome.reply(waiter, {"sum": self.sums[name]})
+        return outcome
+
+    def wait(self, waiter: Waiter, *, due_ms: int | None) -> Outcome:
+        self.waiting.append(waiter)
+        self.due_ms = due_ms
+        return Outcome()
+
+    def _answer(self, fields: Fields) -> Outcome:
+        outcome = Outcome()
+        for waiter in self.waiting:
+            outcome.reply(waiter, fields)
+        self.waiting = []
+        return outcome
+
+
+class Answers(list[Fields]):
+    """What a client was answered."""
+
+    def answer(self, fields: Fields) -> None:
+        self.append(fields)
+
+    def fail(self, error: KafkaError) -> None:
+        self.append({"error_code": error.code})
+
+
+@asynccontextmanager
+async def runtime_of(partition: Partition) -> AsyncIterator[CoordinatorRuntime[Sums]]:
+    """A runtime that has loaded the only partition of its topic."""
+    tasks: list[asyncio.Task[None]] = []
+
+    def spawn(work: Coroutine[Any, Any, None]) -> None:
+        tasks.append(asyncio.get_running_loop().create_task(work))
+
+    with ThreadPoolExecutor(1) as executor:
+        runtime = CoordinatorRuntime(
+            TOPIC,
+            cast(Replicas, SimpleNamespace(topic=lambda _name: SimpleNamespace(partitions={0: partition}))),
+            new_shard=Sums,
+            on_active=lambda _context: None,
+            codec=Codec.NONE,
+            load_bytes=1 << 20,
+            clock=SystemClock(),
+            executor=executor,
+            spawn=spawn,
+        )
+        runtime.apply(topic_state(TOPIC))
+        await eventually(lambda: runtime.context("a").is_active)
+        yield runtime
+        runtime.close()
+        await asyncio.gather(*tasks)
+
+
+def add(runtime: CoordinatorRuntime[Sums], number: int, *, batched: bool = False) -> Answers:
+    answers = Answers()
+    runtime.write("a", lambda shard, _now_ms: shard.add("a", number, answers), answers, batched=batched)
+    return answers
+
+
+def ask(runtime: CoordinatorRuntime[Sums]) -> Answers:
+    answers = Answers()
+    runtime.read("a", lambda shard: {"sum": shard.sums["a"]}, answers)
+    return answers
+
+
+async def test_what_was_decided_is_answered_when_it_is_committed_and_replayed_by_the_next_runtime(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path)
+    partition = host(logs, topic=TOPIC, flush_messages=1)
+    async with runtime_of(partition) as runtime:
+        added, asked = add(runtime, 3), ask(runtime)
+        assert (added, asked) == ([], [])
+        flush(partition)
+        assert added == asked == [{"sum": 3}]
+    async with runtime_of(partition) as runtime:
+        assert ask(runtime) == [{"sum": 3}]
+    logs.close()
+
+
+async def test_what_is_decided_in_one_turn_shares_a_batch_if_it_may(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path)
+    partition = host(logs, topic=TOPIC)
+    async with runtime_of(partition) as runtime:
+        answers = [add(runtime, number, batched=True) for number in (1, 2, 3)]
+        assert (answers, partition.log.log_end_offset) == ([[], [], []], 0)
+        await asyncio.sleep(0)
+        assert (answers, partition.log.log_end_offset) == ([[{"sum": 1}], [{"sum": 3}], [{"sum": 6}]], 3)
+    logs.close()
+
+
+async def test_machine_is_woken_when_something_is_due(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path)
+    async with runtime_of(host(logs, topic=TOPIC)) as runtime:
+        answers = Answers()
+        runtime.write("a", lambda shard, now_ms: shard.wait(answers, due_ms=now_ms + 1), answers)
+        await eventually(lambda: answers == [{"error_code": 0}])
+    logs.close()
+
+
+async def test_partition_that_is_led_elsewhere_is_unloaded_and_loaded_when_it_comes_back(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path)
+    partition = host(logs, topic=TOPIC)
+    async with runtime_of(partition) as runtime:
+        add(runtime, 3)
+        waiting = Answers()
+        runtime.write("a", lambda shard, _now_ms: shard.wait(waiting, due_ms=None), waiting)
+        partition.apply(LED_BY_1._replace(leader=2))
+        runtime.apply(topic_state(TOPIC))
+        assert waiting == ask(runtime) == [{"error_code": NotCoordinator.code}]
+        partition.apply(LED_BY_1._replace(leader_epoch=5))
+        runtime.apply(topic_state(TOPIC))
+        await eventually(lambda: runtime.context("a").is_active)
+        assert ask(runtime) == [{"sum": 3}]
+    logs.close()
+
+
+async def test_mistake_of_a_machine_when_it_is_woken_makes_it_begin_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("millstream.broker.coordinators.runtime.RELOAD_AFTER_SECONDS", 0.0)
+    logs = started_logs(tmp_path)
+    async with runtime_of(host(logs, topic=TOPIC)) as runtime:
+        add(runtime, 3)
+        context = runtime.context("a")
+        former = context.shard
+        monkeypatch.setattr(former, "tick", lambda _now_ms: 1 // 0)
+        answers = Answers()
+        runtime.write("a", lambda shard, now_ms: shard.wait(answers, due_ms=now_ms), answers)
+        await eventually(lambda: context.is_active and context.shard is not former)
+        assert (answers, ask(runtime)) == ([{"error_code": NotCoordinator.code}], [{"sum": 3}])
+    logs.close()
+
+
+@pytest.mark.parametrize(
+    ("text", "hash_code"),
+    [("", 0), ("a", 97), ("hello", 99162322), ("Aa", 2112), ("BB", 2112), ("\N{GRINNING FACE}", 55357 * 31 + 56832)],
+)
+def test_hash_is_the_one_of_java(text: str, hash_code: int) -> None:
+    assert java_hash_code(text) == hash_code
+
+
+def test_negative_hash_of_java_loses_its_sign_as_in_kafka() -> None:
+    # "polygenelubricants".hashCode() is Integer.MIN_VALUE.
+    assert java_hash_code("polygenelubricants") == 0x80000000
+    assert partition_for("polygenelubricants", 50) == 0
+
+
+def test_long_keys_are_hashed_like_short_ones() -> None:
+    assert partition_for("a" * 1000, 50) == (java_hash_code("a" * 1000) & 0x7FFFFFFF) % 50

@@ -1,0 +1,37 @@
+import pytest
+
+from millstream.client.frames import RECEIVE_BYTES, AnswerFrames
+from millstream.errors import MalformedFrame
+from millstream.wire.primitives import INT32
+
+CONTENTS = [b"four", b"a" * 100, b"b" * (RECEIVE_BYTES + 5), b"five5", b"c" * (3 * RECEIVE_BYTES)]
+SENT = b"".join(INT32.pack(len(content)) + content for content in CONTENTS)
+
+
+@pytest.mark.parametrize("most", [1, 3, 1000, RECEIVE_BYTES])
+def test_frames_come_whole_and_in_order_however_the_bytes_arrive(most: int) -> None:
+    frames, found, position = AnswerFrames(), [], 0
+    while position < len(SENT):
+        target = frames.target()
+        piece = SENT[position : position + min(most, len(target))]
+        target[: len(piece)] = piece
+        found += frames.received(len(piece))
+        position += len(piece)
+    assert found == CONTENTS
+
+
+def test_a_frame_that_has_begun_is_received_into_memory_of_its_own() -> None:
+    frames = AnswerFrames()
+    frames.target()[:8] = INT32.pack(1_000_000) + b"abcd"
+    assert frames.received(8) == []
+    assert len(frames.target()) == 1_000_000 - 4
+    frames.target()[:] = bytes(1_000_000 - 4)
+    [frame] = frames.received(1_000_000 - 4)
+    assert bytes(frame[:5]) == b"abcd\x00"
+
+
+def test_a_frame_above_the_limit_is_malformed_before_memory_is_taken_for_it() -> None:
+    frames = AnswerFrames(max_frame_bytes=1000)
+    frames.target()[:4] = INT32.pack(1001)
+    with pytest.raises(MalformedFrame, match="limit of 1000"):
+        frames.received(4)

@@ -1,0 +1,45 @@
+"""What the commit of a micro-batch makes of the messages of its tasks."""
+
+import logging
+
+import pytest
+
+from millstream.spark.sink.sink_progress import WrittenBatch, group_of_query
+from millstream.spark.sink.writer import BatchWritten, ReplayDiffers, add_up, check_replay, warn_of_rollback
+
+TOPICS = frozenset({"t"})
+LAST = WrittenBatch(7, 10, 99, TOPICS, turn=3)
+
+
+def test_tasks_add_up_to_the_micro_batch() -> None:
+    messages = [BatchWritten("q", TOPICS, 3, 2**64 - 1, remembered=LAST), BatchWritten("q", frozenset({"u"}), 4, 5, remembered=LAST)]
+    assert add_up(messages, 8) == (WrittenBatch(8, 7, 4, frozenset({"t", "u"}), turn=4), LAST)
+    assert add_up([BatchWritten("q", frozenset(), 0)], 0) == (WrittenBatch(0, 0, 0, frozenset(), turn=0), None)
+
+
+def test_a_replay_of_the_same_rows_passes() -> None:
+    check_replay(LAST._replace(turn=4, topics=frozenset()), LAST, is_whole=True)
+
+
+@pytest.mark.parametrize(
+    ("batch", "is_whole", "message"),
+    [
+        (LAST._replace(row_count=11), True, r"7 is on t already, and now it has 11 rows where there were 10: nothing of it was written"),
+        (LAST._replace(digest=98), True, r"has as many rows as then, 10, but others: .* skipReplayedBatches = false"),
+        (LAST, False, r"7 was written to t by another query while this one wrote it, too: .* Stop one of them"),
+    ],
+)
+def test_a_replay_of_other_rows_does_not(batch: WrittenBatch, is_whole: bool, message: str) -> None:
+    with pytest.raises(ReplayDiffers, match=message):
+        check_replay(batch, LAST, is_whole=is_whole)
+
+
+def test_a_checkpoint_that_went_back_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    warn_of_rollback(LAST._replace(batch_id=6, topics=frozenset()), LAST)
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert "micro-batch 6 was written to t after 7 had been: the checkpoint was rolled back or copied" in record.getMessage()
+
+
+def test_the_group_carries_the_target() -> None:
+    assert group_of_query("q", "a") != group_of_query("q", "b") != group_of_query("q", None)
