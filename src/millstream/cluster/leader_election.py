@@ -10,7 +10,6 @@ the in-sync set interrupts no one.
 """
 
 from collections.abc import Collection, Container
-from dataclasses import replace
 from typing import NamedTuple
 
 from millstream.coordination.partition_state import NO_LEADER, PartitionState
@@ -47,8 +46,7 @@ def changed_replicas(
         eligible = tuple(replica for replica in eligible if replica != leader)
     if len(target) >= _effective_minimum(state, rules):
         eligible = ()
-    return replace(
-        state,
+    return state._replace(
         leader=leader,
         leader_epoch=state.leader_epoch + (leader != state.leader or leader in lost),
         in_sync_replicas=target,

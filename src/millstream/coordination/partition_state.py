@@ -14,16 +14,14 @@ written.
 """
 
 import json
-from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 from millstream.json_object import JsonObject
 
 NO_LEADER: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionState:
+class PartitionState(NamedTuple):
     """What the controller decided about a partition."""
 
     replicas: tuple[int, ...]
@@ -48,7 +46,7 @@ class PartitionState:
 
     def read_at(self, partition_epoch: int) -> "PartitionState":
         """The same, as read from that version of its znode."""
-        return replace(self, partition_epoch=partition_epoch)
+        return self._replace(partition_epoch=partition_epoch)
 
     def encode(self) -> bytes:
         """The content of the znode."""

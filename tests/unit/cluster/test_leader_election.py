@@ -1,7 +1,5 @@
 """Who leads, and who may: the rule for one partition."""
 
-from dataclasses import replace
-
 import pytest
 
 from millstream.cluster.leader_election import ElectionRules, changed_replicas
@@ -34,12 +32,12 @@ def test_who_leaves_too_small_a_set_stays_eligible() -> None:
 
 
 def test_a_set_that_is_large_enough_again_has_no_other_eligible_leaders() -> None:
-    state = replace(STATE, in_sync_replicas=(1,), eligible_leaders=(2, 3))
+    state = STATE._replace(in_sync_replicas=(1,), eligible_leaders=(2, 3))
     assert changed_replicas(state, in_sync=(1, 2), alive=ALL, rules=TWO).eligible_leaders == ()
 
 
 def test_who_lost_what_it_had_is_neither_in_sync_nor_eligible() -> None:
-    state = replace(STATE, in_sync_replicas=(1,), eligible_leaders=(2, 3))
+    state = STATE._replace(in_sync_replicas=(1,), eligible_leaders=(2, 3))
     after = changed_replicas(state, in_sync=(1,), alive=ALL, rules=TWO, lost={2})
     assert (after.leader, after.eligible_leaders) == (1, (3,))
 
@@ -59,13 +57,13 @@ def test_a_leader_that_lost_what_it_had_leads_in_another_epoch() -> None:
 
 @pytest.mark.parametrize(("allows_unclean", "leader"), [(False, NO_LEADER), (True, 2)])
 def test_others_lead_only_where_unclean_elections_are_allowed(allows_unclean: bool, leader: int) -> None:
-    state = replace(STATE, in_sync_replicas=(1,))
+    state = STATE._replace(in_sync_replicas=(1,))
     after = changed_replicas(state, in_sync=(), alive={2, 3}, rules=ElectionRules(1, allows_unclean))
     assert after.leader == leader
     assert after.in_sync_replicas == ((2,) if allows_unclean else ())
 
 
 def test_the_preferred_leader_takes_over_when_it_is_in_sync() -> None:
-    state = replace(STATE, leader=2)
+    state = STATE._replace(leader=2)
     assert changed_replicas(state, in_sync=ALL, alive=ALL, rules=TWO, prefers_first=True).leader == 1
     assert changed_replicas(state, in_sync=(2, 3), alive=ALL, rules=TWO, prefers_first=True).leader == 2
