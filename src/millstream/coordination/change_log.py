@@ -2,14 +2,15 @@
 
     /changes   {"last": 7, "changes": [[6, "orders", [0, 3]], [7, "payments", null]]}
 
-Every multi of the controller that writes topics or partitions also writes this znode, so it changes with them and not before. A broker watches
-it alone, instead of each of ten thousand partitions. The list is short: who finds the last number that it knows reads what is named behind it,
-who does not (it was away, or there was more than the list holds) reads everything again. `null` means the topic itself: it came, went, or
-has other options or another number of partitions.
+Every multi of the controller that writes topics or partitions also writes this znode, so it changes with them and not before. A broker
+watches it alone, instead of each of ten thousand partitions. The list is short: who finds the last number that it knows reads what is named
+behind it, who does not (it was away, or there was more than the list holds) reads everything again. `null` means the topic itself: it
+came, went, or has other options or another number of partitions.
 """
 
 import json
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import Final, NamedTuple, Self
 
 from millstream.json_object import MAX_INT, JsonObject
@@ -70,7 +71,7 @@ class ChangeLog(NamedTuple):
         fields = JsonObject.parse(data)
         last = fields.integer("last", highest=2**53)
         changes = [_decode_change(item) for item in fields.items("changes")]
-        if any(later.number != sooner.number + 1 for sooner, later in zip(changes, changes[1:], strict=False)):
+        if any(later.number != sooner.number + 1 for sooner, later in pairwise(changes)):
             raise ValueError("changes must be numbered one by one")
         if changes and changes[-1].number != last:
             raise ValueError(f"the last change must have the number {last}, and has {changes[-1].number}")

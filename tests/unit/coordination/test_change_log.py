@@ -52,5 +52,5 @@ def test_it_is_read_as_it_was_written() -> None:
     ],
 )
 def test_what_we_would_not_have_written_is_refused(content: bytes) -> None:
-    with pytest.raises(ValueError, match="."):
+    with pytest.raises(ValueError, match=r"."):
         ChangeLog.decode(content)
