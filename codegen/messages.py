@@ -16,7 +16,7 @@ from millstream.wire.schema import NUMBER_FORMATS, STRUCTURE
 
 KINDS: Final = ("request", "response")
 _TYPES: Final = {"string": "str", "bytes": "bytes", "records": "bytes", "uuid": "UUID", "bool": "bool", "float64": "float"}
-_OF_TUPLES: Final = dict.fromkeys(("count", "index"), "  # type: ignore[assignment]  # hides a method of tuples that nobody calls")
+_OF_TUPLES: Final = dict.fromkeys(("count", "index"), "  # type: ignore[assignment]  # hides a method of tuples that is not called")
 _IMPLICIT: Final = {"string": '""', "bytes": 'b""', "records": 'b""', "uuid": "None", "bool": "False", "float64": "0.0"}
 
 

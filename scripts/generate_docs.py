@@ -29,7 +29,7 @@ CONFIGURATION_OPENING = f"""\
 {NOTICE}
 
 Options have Kafka's names, types and defaults (those of Kafka 4.2), and every option that can be set is obeyed, with two exceptions that
-stand at the end of each part. An option about something that does not exist here is *taken without effect*: nobody could tell whether it
+stand at the end of each part. An option about something that does not exist here is *taken without effect*: no client could see whether it
 was obeyed, and development set-ups carry it. An option that would be a lie with any other value is *fixed*: it can only be set to the
 value it has. Everything else is refused with a sentence that says what to do; only what Kafka 4 does not know either, because older
 Kafkas or Confluent's images had it (`inter.broker.protocol.version`, `confluent.…`), is passed over with a line on stderr, as Kafka does.
@@ -63,7 +63,7 @@ PROTOCOL_OPENING = f"""\
 
 {NOTICE}
 
-Millstream speaks Apache Kafka's wire protocol. These are the APIs and versions that it answers; ApiVersions tells clients the same.
+Millstream speaks Apache Kafka's wire protocol. These are the APIs and versions that it answers; ApiVersions advertises the same.
 A request for another API or version closes the connection, as in Kafka, except that ApiVersions is answered in any version.
 """
 
@@ -184,7 +184,7 @@ def _route_row(route: Route) -> tuple[str, ...]:
     api = route.api
     versions = f"{api.lowest}-{api.highest}"
     if api.advertised_lowest != api.lowest:
-        versions += f" (told as {api.advertised_lowest}-{api.highest})"
+        versions += f" (advertised as {api.advertised_lowest}-{api.highest})"
     return (str(int(api.key)), _api_name(api.key.name), versions, route.summary)
 
 

@@ -142,7 +142,7 @@ class MillstreamBroker(Broker):
     coordination: str = ""
 
     def _command(self) -> list[str]:
-        command = [str(Path(sys.executable).with_name("millstream")), "serve", "--data", str(self.data)]
+        command = [str(Path(sys.executable).with_name("millstream")), "serve", "--no-registry", "--data", str(self.data)]
         command += ["--listen", f"{self.host}:{self.port}", "--coordination", self.coordination or f"{self.host}:0"]
         for name, value in self.options.items():
             command += ["-X", f"{name}={value}"]

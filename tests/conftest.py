@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import HealthCheck, settings
 
-from millstream.clock import ManualClock
+from tests.manual_clock import ManualClock
 
 # The same examples in every run: a test that fails on one machine fails on all of them. New examples are drawn on purpose, with
 # `--hypothesis-profile=explore`. Two cores are shared with brokers, so no example has a deadline of its own; pytest-timeout has one.

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import cache
-from types import NoneType, TracebackType
+from types import NoneType
 from typing import Any, Self, get_args, get_origin, get_type_hints
 
 from kio.index import load_request_schema, load_response_schema
@@ -41,7 +41,7 @@ class Connection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -125,6 +125,14 @@ LISTENERS_FOR_CONTROLLERS = "controller.listener.names"
 """Read to separate them from those for clients, and still without effect: none of them is opened."""
 
 
+def test_the_options_of_logs_that_people_read_about_exist() -> None:
+    known = (ROOT / "docs" / "configuration.md").read_text()
+    pages = [page for page in (ROOT / "docs").glob("*.md") if page.name != "architecture.md"]
+    named = [(page.name, name) for page in pages for name in re.findall(r"`(log(?:\.[a-z]+){2,})", page.read_text())]
+    assert len(named) > 20
+    assert [(page, name) for page, name in named if f"`{name}`" not in known] == []
+
+
 def test_options_without_effect_are_read_nowhere_and_are_not_fixed() -> None:
     """When the part comes that an option is about, the option has to be obeyed: the mark goes, or this fails."""
     code = "\n".join(path.read_text() for path in SOURCES if PARTS_OF_THE_BROKER.intersection(path.relative_to(ROOT).parts))

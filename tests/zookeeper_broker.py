@@ -21,7 +21,7 @@ class ZooKeeperBroker(MillstreamBroker):
         self.coordination = f"{zookeeper}/millstream-{uuid4().hex[:8]}/tests"
 
     def _command(self) -> list[str]:
-        command = [str(Path(sys.executable).with_name("millstream")), "serve", "--data", str(self.data)]
+        command = [str(Path(sys.executable).with_name("millstream")), "serve", "--no-registry", "--data", str(self.data)]
         return [*command, "--listen", f"{self.host}:{self.port}", "--zookeeper", self.coordination, "--node-id", str(self.node_id)]
 
 

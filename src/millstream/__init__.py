@@ -27,16 +27,7 @@ _HOMES = {
     "SimpleConsumer": "millstream.paper.simple_consumer",
 }
 
-__all__ = [
-    "ConsumedMessage",
-    "Consumer",
-    "Deduplicator",
-    "Message",
-    "MessageSet",
-    "MessageStream",
-    "Producer",
-    "SimpleConsumer",
-]
+__all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> Any:

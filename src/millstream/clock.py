@@ -1,7 +1,7 @@
 """Time, injected: nothing in Millstream asks the operating system for the time except through a `Clock`.
 
 `now_ms` is wall-clock time as Kafka writes it into records (milliseconds since 1970, UTC); `monotonic_ms` only measures distances.
-A test hands in a `ManualClock` and moves it by hand instead of sleeping.
+A test hands in a clock that it moves by hand, instead of sleeping.
 """
 
 import time
@@ -13,11 +13,9 @@ class Clock(Protocol):
 
     def now_ms(self) -> int:
         """Milliseconds since the epoch, for timestamps that are stored or sent."""
-        ...
 
     def monotonic_ms(self) -> int:
         """Milliseconds from an arbitrary start, never going back, for deadlines."""
-        ...
 
 
 class SystemClock:
@@ -28,20 +26,3 @@ class SystemClock:
 
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
-
-
-class ManualClock:
-    """A clock that stands still until it is moved."""
-
-    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
-        self._now_ms = now_ms
-
-    def now_ms(self) -> int:
-        return self._now_ms
-
-    def monotonic_ms(self) -> int:
-        return self._now_ms
-
-    def advance(self, milliseconds: int) -> None:
-        """Let `milliseconds` pass."""
-        self._now_ms += milliseconds

@@ -7,12 +7,12 @@
     ├── MalformedFrame                bytes that are not Kafka's protocol: the connection is closed, nothing is answered
     └── KafkaError                    becomes the `error_code` (and `error_message`, where there is one) of an answer
         ├── batches    CorruptMessage, InvalidRecord, MessageTooLarge, InvalidTimestamp, UnsupportedCompressionType,
-        │              UnsupportedForMessageFormat, RecordListTooLarge
+        │              RecordListTooLarge
         ├── producers  OutOfOrderSequenceNumber, DuplicateSequenceNumber, InvalidProducerEpoch, UnknownProducerId,
         │              InvalidTransactionTimeout, TransactionalIdAuthorizationFailed
         ├── places     UnknownTopicOrPartition, UnknownTopicId, InconsistentTopicId, OffsetOutOfRange, OffsetNotAvailable,
         │              NotLeaderOrFollower, LeaderNotAvailable, FencedLeaderEpoch, UnknownLeaderEpoch,
-        │              NotEnoughReplicas, NotEnoughReplicasAfterAppend, StorageError, LogDirectoryNotFound
+        │              NotEnoughReplicas, NotEnoughReplicasAfterAppend, StorageError
         ├── requests   InvalidRequest, UnsupportedVersion, RequestTimedOut, InvalidRequiredAcks, FetchSessionIdNotFound,
         │              InvalidFetchSessionEpoch, FetchSessionTopicIdError, CoordinatorNotAvailable, UnknownServerError,
         │              MismatchedEndpointType, UnsupportedEndpointType
@@ -270,12 +270,6 @@ class InvalidRequest(KafkaError):
     code = 42
 
 
-class UnsupportedForMessageFormat(KafkaError):
-    """A record batch older than format 2."""
-
-    code = 43
-
-
 class PolicyViolation(KafkaError):
     """Allowed by the protocol, refused by a limit of this broker."""
 
@@ -316,12 +310,6 @@ class StorageError(RetriableError):
     """The log directory is offline: a disk error, a failed fsync or a full disk."""
 
     code = 56
-
-
-class LogDirectoryNotFound(KafkaError):
-    """No log directory of that name is configured."""
-
-    code = 57
 
 
 class UnknownProducerId(KafkaError):

@@ -3,6 +3,8 @@
 import logging
 import sys
 
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
 
 class OneLine(logging.Formatter):
     """One line per event, whatever the message or a traceback contains, so that lines can be counted and searched."""

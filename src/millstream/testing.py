@@ -18,9 +18,9 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import AsyncExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
+from millstream.address import Address
 from millstream.broker.network.event_loop import BrokerLoop
 from millstream.broker.server_options import ServerOptions
 
@@ -52,12 +52,12 @@ class Broker:
     @property
     def bootstrap_servers(self) -> str:
         """Where clients connect: `127.0.0.1:PORT`."""
-        return "{}:{}".format(*self._started().address)
+        return str(self._started().address)
 
     @property
     def coordination(self) -> str:
         """Where the embedded coordination listens, for a ZooKeeper client: `127.0.0.1:PORT`."""
-        return "{}:{}".format(*self._started().coordination_address)
+        return str(self._started().coordination_address)
 
     @property
     def registry_url(self) -> str:
@@ -65,7 +65,7 @@ class Broker:
         address = self._started().registry_address
         if address is None:
             raise RuntimeError("The broker has no registry: make it with Broker(registry=True).")
-        return "http://{}:{}".format(*address)
+        return f"http://{address}"
 
     def start(self) -> Self:
         """Start the broker and return when it accepts clients; raises what kept it from starting."""
@@ -75,10 +75,8 @@ class Broker:
         options = ServerOptions(
             listen_host=LOOPBACK,
             listen_port=self._port,
-            advertise=None,
             coordination_host=LOOPBACK,
             coordination_port=0,
-            coordination_port_required=False,
             data=(self._data or Path(self._temporary.name if self._temporary else ""),),
             node_id=self._node_id,
             options=self._options,
@@ -102,13 +100,13 @@ class Broker:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     async def __aenter__(self) -> Self:
         return await asyncio.to_thread(self.start)
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await asyncio.to_thread(self.stop)
 
     def _started(self) -> "_RunningBroker":
@@ -131,8 +129,8 @@ class _RunningBroker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ready: Future[None] = Future()
         self._ended: Future[None] = Future()
-        self.address = self.coordination_address = (LOOPBACK, 0)
-        self.registry_address: tuple[str, int] | None = None
+        self.address = self.coordination_address = Address(LOOPBACK, 0)
+        self.registry_address: Address | None = None
         # A daemon, so that a test run which forgot to stop its broker still ends.
         self._thread = threading.Thread(target=self._run, args=(options,), name="millstream-broker", daemon=True)
         self._thread.start()
@@ -161,13 +159,13 @@ class _RunningBroker:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         async with AsyncExitStack() as stack:
             server = await stack.enter_async_context(BrokerServer(options))
-            self.address, self.coordination_address = server.address, server.coordination_address
+            self.address, self.coordination_address = Address(*server.address), Address(*server.coordination_address)
             if self._has_registry:
                 from millstream.registry.activation import RegistryActivation, bind  # as above
 
                 listener = bind(LOOPBACK, 0, is_required=True)
                 activation = RegistryActivation(listener, broker=server.address, log_level="warning")
-                self.registry_address = (await stack.enter_async_context(activation)).address
+                self.registry_address = Address(*(await stack.enter_async_context(activation)).address)
             self._ready.set_result(None)
             asked = asyncio.create_task(self._stop.wait())
             stopped = asyncio.create_task(server.stopped())

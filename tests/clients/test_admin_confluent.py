@@ -155,7 +155,7 @@ def test_validation_only_adds_no_partitions(admin: AdminClient, topic: str) -> N
     assert partitions_of(admin, topic) == [0]
 
 
-def test_configs_tell_value_source_and_synonyms(broker: Broker, admin: AdminClient) -> None:
+def test_configs_have_value_source_and_synonyms(broker: Broker, admin: AdminClient) -> None:
     topic = create_topic(broker, configs={"max.message.bytes": 4242})
     configs = topic_configs(admin, topic)
     entry = configs["max.message.bytes"]
@@ -270,7 +270,7 @@ def test_cluster_has_one_node_that_controls(broker: Broker, admin: AdminClient) 
     assert cluster.cluster_id
 
 
-def test_described_topics_tell_leaders_replicas_and_ids(broker: Broker, admin: AdminClient) -> None:
+def test_described_topics_have_leaders_replicas_and_ids(broker: Broker, admin: AdminClient) -> None:
     topic = create_topic(broker, partitions=2)
     found = result(admin.describe_topics(TopicCollection([topic])))
     assert (found.name, found.is_internal, len(found.partitions)) == (topic, False, 2)

@@ -127,7 +127,7 @@ def test_broker_configs_are_described(admin: Any) -> None:
 
 
 @pytest.mark.skipif(IS_KAFKA, reason="Kafka tells what stands in its file")
-def test_broker_tells_who_it_is_and_where_it_listens(broker: Broker, admin: Any) -> None:
+def test_broker_describes_who_it_is_and_where_it_listens(broker: Broker, admin: Any) -> None:
     configs = admin.describe_configs([ConfigResource("BROKER", "1")], config_filter="all")["broker"]["1"]
     told = {name: configs[name]["value"] for name in ("listeners", "advertised.listeners", "node.id", "broker.id", "log.dirs")}
     place = f"PLAINTEXT://{broker.bootstrap_servers}"
@@ -172,7 +172,7 @@ def test_topic_partitions_are_described_page_by_page(broker: Broker, admin: Any)
     assert seen == [0, 1, 2, 3, 4]
 
 
-def test_log_directories_tell_the_size_of_each_partition(broker: Broker, admin: Any, topic: str) -> None:
+def test_log_directories_have_the_size_of_each_partition(broker: Broker, admin: Any, topic: str) -> None:
     produce_values(broker, topic, [b"x" * 1000])
     (answer,) = admin.describe_log_dirs({topic: [0]})
     (directory,) = [one for one in answer["log_dirs"] if one["topics"]]

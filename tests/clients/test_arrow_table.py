@@ -21,7 +21,7 @@ from millstream.arrow.columns import FieldColumns
 from millstream.arrow.field_decoding import make_format
 from millstream.arrow.field_encoding import field_encoder
 from millstream.arrow.row_builder import RowBuilder
-from millstream.arrow.slice_decoder import SliceDecoder
+from millstream.arrow.range_decoder import RangeDecoder
 from millstream.client.cluster import Cluster
 from millstream.client.fetch import FetchFrom
 from millstream.offset import LATEST
@@ -35,7 +35,7 @@ place, cluster = TopicPartition(topic, 0), Cluster(servers)
 value = pa.struct([("number", pa.int64()), ("text", pa.string())])
 columns = pa.schema([("value", value), ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
 builder = RowBuilder(columns, place, formats={"value": make_format("json", value)})
-decoder = SliceDecoder(place, start=0, end=cluster.offsets({place: LATEST})[place].offset, wanted=builder.wanted)
+decoder = RangeDecoder(place, start=0, end=cluster.offsets({place: LATEST})[place].offset, wanted=builder.wanted)
 batches = []
 while not decoder.is_done:
     fetched = cluster.fetch(FetchFrom(topic, 0, decoder.next_offset))

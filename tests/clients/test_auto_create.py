@@ -33,7 +33,7 @@ def test_metadata_creates_a_topic_when_it_is_asked_to(broker: Broker, version: i
     wait_until(lambda: describe(broker, topic, version=version) == 0, "topic created")
 
 
-def test_metadata_creates_nothing_when_it_is_told_not_to(broker: Broker) -> None:
+def test_metadata_creates_nothing_when_that_is_not_allowed(broker: Broker) -> None:
     topic = fresh_name()
     for _ in range(3):
         assert describe(broker, topic, allow=False) == 3

@@ -79,7 +79,7 @@ def test_transactional_batch_outside_a_transaction_is_refused(broker: Broker, to
 
 
 @pytest.mark.parametrize("acks", [2, -2])
-def test_acks_that_do_not_exist_are_told_of_what_could_be_written(broker: Broker, topic: str, acks: int) -> None:
+def test_acks_that_do_not_exist_are_refused_for_what_could_be_written(broker: Broker, topic: str, acks: int) -> None:
     missing = fresh_name()
     partitions = [{"index": 0, "records": GOOD}, {"index": 50, "records": GOOD}]
     topics = [{"name": topic, "partition_data": partitions}, {"name": missing, "partition_data": partitions[:1]}]
@@ -95,7 +95,7 @@ def test_acks_that_do_not_exist_are_told_of_what_could_be_written(broker: Broker
         assert empty.responses[0].partition_responses[0].error_code == INVALID
 
 
-def test_refused_batch_among_pipelined_ones_tells_the_log_start(broker: Broker, topic: str) -> None:
+def test_refused_batch_among_pipelined_ones_is_answered_with_the_log_start(broker: Broker, topic: str) -> None:
     """Requests that look alike go together; what is refused among them is answered as it is alone."""
     with broker.connect() as connection:
         for records in (GOOD, GOOD, batch(base_offset=5), b"\x00" * 61):
@@ -123,7 +123,7 @@ def test_acks_that_do_not_exist_are_refused(broker: Broker, topic: str, acks: in
         assert list_offset(connection, topic, -1).offset == 0
 
 
-def test_unknown_topics_and_partitions_are_told_one_by_one(broker: Broker, topic: str) -> None:
+def test_unknown_topics_and_partitions_are_answered_one_by_one(broker: Broker, topic: str) -> None:
     with broker.connect() as connection:
         unknown = ErrorCode.unknown_topic_or_partition
         assert produce(connection, fresh_name(), GOOD).error_code == unknown
@@ -228,7 +228,7 @@ def bomb() -> bytes:
 
 @pytest.mark.parametrize("config", [{}, {"cleanup.policy": "compact"}, {"compression.type": "lz4"}], ids=str)
 @pytest.mark.parametrize("codec", range(5))
-def test_batch_that_is_wrong_only_inside_harms_nobody(broker: Broker, config: dict[str, object], codec: int) -> None:
+def test_batch_that_is_wrong_only_inside_does_no_harm(broker: Broker, config: dict[str, object], codec: int) -> None:
     """Whether it is refused (Kafka reads every record) or stored as its producer made it, the partition goes on."""
     topic = create_topic(broker, configs=config)
     with broker.connect() as connection:
@@ -256,7 +256,7 @@ def test_very_many_empty_gzip_streams_are_no_work_for_whoever_asks_by_time(broke
 
 
 def test_topic_of_the_broker_that_comes_later_is_not_written_by_a_client_that_was_there_before(start_broker: StartBroker) -> None:
-    """A request that was refused because the topic did not exist opens no short way into it."""
+    """A request that was refused because the topic did not exist opens no lane into it."""
     own = start_broker(offsets_topic_num_partitions=1)
     with own.connect() as connection:
         assert produce(connection, "__consumer_offsets", GOOD).error_code != ErrorCode.none

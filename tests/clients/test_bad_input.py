@@ -104,7 +104,7 @@ def test_client_that_resets_its_connection_is_forgotten(broker: Broker, topic: s
         connection.close()
 
 
-def test_half_a_frame_holds_up_nobody_else(broker: Broker, topic: str) -> None:
+def test_half_a_frame_holds_up_no_other_client(broker: Broker, topic: str) -> None:
     whole = encode_request(PRODUCE, 9, produce_fields(topic, encode_batch([b"late"])))
     with broker.connect() as slow, broker.connect() as quick:
         slow.socket.sendall(whole[:50])

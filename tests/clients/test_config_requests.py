@@ -42,7 +42,7 @@ def codes(broker: Broker, api_key: int, *entries: dict[str, object]) -> list[Err
 
 @pytest.mark.parametrize("is_there", [True, False], ids=["topic", "missing topic"])
 @pytest.mark.parametrize("case", REFUSED)
-def test_mistake_in_a_change_is_told_before_that_there_is_no_such_topic(broker: Broker, topic: str, case: str, is_there: bool) -> None:
+def test_mistake_in_a_change_is_answered_before_an_unknown_topic(broker: Broker, topic: str, case: str, is_there: bool) -> None:
     changes, code = REFUSED[case]
     refused = entry(topic if is_there else fresh_name(), changes)
     assert codes(broker, INCREMENTAL_ALTER_CONFIGS, refused) == [code]
@@ -52,7 +52,9 @@ def test_mistake_in_a_change_is_told_before_that_there_is_no_such_topic(broker: 
 
 @pytest.mark.parametrize(("name", "code"), [("", INVALID_REQUEST), ("a b", ErrorCode.invalid_topic_exception)])
 @pytest.mark.parametrize("changes", [[GOOD], [("retention.ms", SET, "x")], [("no.such.option", SET, "1")]])
-def test_name_that_no_topic_can_have_is_told_before_a_bad_value(broker: Broker, name: str, code: ErrorCode, changes: list[Change]) -> None:
+def test_name_that_no_topic_can_have_is_answered_before_a_bad_value(
+    broker: Broker, name: str, code: ErrorCode, changes: list[Change]
+) -> None:
     for api_key in (INCREMENTAL_ALTER_CONFIGS, ALTER_CONFIGS):
         assert codes(broker, api_key, entry(name, changes)) == [code]
 

@@ -89,7 +89,7 @@ def test_ends_of_a_partition(broker: Broker, topic: str, client: Client) -> None
     assert client.ends(broker, topic) == (0, 100)
 
 
-def test_offset_out_of_range_is_told_to_a_consumer_that_wants_to_know(broker: Broker, topic: str, client: Client) -> None:
+def test_offset_out_of_range_is_an_error_for_a_consumer_without_reset(broker: Broker, topic: str, client: Client) -> None:
     produce_values(broker, topic, VALUES)
     with client.reader(broker, topic, start=1000) as reader, pytest.raises((Refused, AssertionError)) as refused:
         reader.read(1)

@@ -49,7 +49,7 @@ def test_topic_that_is_only_validated_is_answered_like_one_that_is_made(broker: 
         ({"name": "", "configs": UNKNOWN_OPTION}, ErrorCode.invalid_topic_exception),
     ],
 )
-def test_of_two_mistakes_the_one_that_kafka_looks_at_first_is_told(broker: Broker, fields: dict[str, object], error: ErrorCode) -> None:
+def test_of_two_mistakes_the_one_that_kafka_looks_at_first_is_answered(broker: Broker, fields: dict[str, object], error: ErrorCode) -> None:
     assert ask(broker, fields).error_code == error
 
 
@@ -75,7 +75,7 @@ def test_partition_that_is_assigned_twice_is_refused(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("configs", [UNKNOWN_OPTION, [{"name": "retention.ms", "value": None}]])
-def test_name_that_is_taken_is_told_before_anything_else(broker: Broker, configs: list[dict[str, str | None]]) -> None:
+def test_name_that_is_taken_is_answered_before_anything_else(broker: Broker, configs: list[dict[str, str | None]]) -> None:
     taken = create_topic(broker)
     fields = {"name": taken, "configs": configs, "assignments": [ON_ONE]}
     assert ask(broker, fields).error_code == ErrorCode.topic_already_exists

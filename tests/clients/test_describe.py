@@ -52,7 +52,7 @@ def test_addresses_other_than_those_of_brokers_are_refused(broker: Broker, endpo
 
 
 @pytest.mark.parametrize("version", range(14))
-def test_metadata_tells_the_same_at_every_version(broker: Broker, version: int) -> None:
+def test_metadata_is_the_same_at_every_version(broker: Broker, version: int) -> None:
     topic = create_topic(broker, partitions=2)
     with broker.connect() as connection:
         answer = connection.ask(METADATA, version, {"topics": [{"name": topic, "topic_id": None}]})
@@ -141,7 +141,7 @@ def test_topic_id_counts_where_a_name_is_given_too_and_is_refused_before_version
 
 
 @pytest.mark.parametrize("version", range(1, 5))
-def test_log_directory_tells_the_size_of_a_partition(broker: Broker, topic: str, version: int) -> None:
+def test_log_directory_has_the_size_of_a_partition(broker: Broker, topic: str, version: int) -> None:
     produce_values(broker, topic, [b"x" * 1000])
     with broker.connect() as connection:
         answer = connection.ask(DESCRIBE_LOG_DIRS, version, {"topics": [{"topic": topic, "partitions": [0]}]})
@@ -244,7 +244,7 @@ TOPIC_OPERATIONS, CLUSTER_OPERATIONS, NOT_ASKED = 3576, 8096, -(2**31)
 
 
 @pytest.mark.parametrize("is_asked", [True, False])
-def test_operations_that_everybody_may_do_are_told_to_those_who_ask(broker: Broker, is_asked: bool) -> None:
+def test_allowed_operations_are_answered_to_those_who_ask(broker: Broker, is_asked: bool) -> None:
     asked = {"include_topic_authorized_operations": is_asked, "include_cluster_authorized_operations": is_asked}
     topics = [{"name": create_topic(broker), "topic_id": None}, {"name": "unknown", "topic_id": None}]
     with broker.connect() as connection:
@@ -257,7 +257,7 @@ def test_operations_that_everybody_may_do_are_told_to_those_who_ask(broker: Brok
     assert (old.cluster_authorized_operations, cluster.cluster_authorized_operations) == (told, told)
 
 
-def test_operations_on_topics_are_told_page_by_page(broker: Broker) -> None:
+def test_operations_on_topics_are_answered_page_by_page(broker: Broker) -> None:
     fields = {"topics": [{"name": create_topic(broker)}], "response_partition_limit": 10, "cursor": None}
     with broker.connect() as connection:
         (found,) = connection.ask(DESCRIBE_TOPIC_PARTITIONS, 0, fields).topics

@@ -89,7 +89,7 @@ def test_fetch_of_unknown_topics_alone_does_not_wait(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("offset", [31, 10**15, -5])
-def test_offset_out_of_range_is_told_with_the_ends_of_the_log(broker: Broker, topic: str, offset: int) -> None:
+def test_offset_out_of_range_is_answered_with_the_ends_of_the_log(broker: Broker, topic: str, offset: int) -> None:
     produce_values(broker, topic, VALUES)
     with broker.connect() as connection:
         assert fetch(connection, topic, offset, max_wait_ms=60_000).error_code == ErrorCode.offset_out_of_range
@@ -107,7 +107,7 @@ def test_offset_before_the_start_of_the_log_is_out_of_range(broker: Broker, topi
     assert [record.offset for record in decode_records(answer.records) if record.offset >= 15] == list(range(15, 30))
 
 
-def test_unknown_partition_is_told(broker: Broker, topic: str) -> None:
+def test_unknown_partition_is_an_error(broker: Broker, topic: str) -> None:
     with broker.connect() as connection:
         assert fetch(connection, topic, 0, partition=1).error_code == ErrorCode.unknown_topic_or_partition
 

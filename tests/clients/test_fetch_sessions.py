@@ -94,7 +94,7 @@ def test_session_request_out_of_turn_is_refused(broker: Broker, pair: str) -> No
         assert ask(connection, session, 1).error_code == ErrorCode.none
 
 
-def test_unknown_session_is_told(broker: Broker) -> None:
+def test_unknown_session_is_an_error(broker: Broker) -> None:
     with broker.connect() as connection:
         answer = ask(connection, 123456789, 1)
     assert answer.error_code == ErrorCode.fetch_session_id_not_found

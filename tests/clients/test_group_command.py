@@ -75,7 +75,7 @@ def test_groups_are_listed_with_state_and_type(millstream: Millstream, brokers: 
     assert busy.name not in empty
 
 
-def test_lag_is_told_in_messages_and_in_seconds(millstream: Millstream, brokers: list[str], group: str, topic: str) -> None:
+def test_lag_is_shown_in_messages_and_in_seconds(millstream: Millstream, brokers: list[str], group: str, topic: str) -> None:
     ((described,),) = millstream("group", "describe", group, "--output", "json", *brokers).documents
     assert (described["state"], described["members"], described["lag"]) == ("empty", [], 6)
     behind, done = described["partitions"]
@@ -94,7 +94,7 @@ def test_table_of_a_group_is_plain_columns(millstream: Millstream, brokers: list
     assert lines[3].split() == [topic, "1", "10", "10", "0", "0.0", "-"]
 
 
-def test_members_are_told_with_what_they_own(millstream: Millstream, brokers: list[str], busy: Group, topic: str) -> None:
+def test_members_are_shown_with_what_they_own(millstream: Millstream, brokers: list[str], busy: Group, topic: str) -> None:
     outcome = millstream("group", "describe", busy.name, "--output", "json", *brokers)
     ((described,),) = outcome.documents
     assert described["state"] == "stable"
@@ -105,7 +105,7 @@ def test_members_are_told_with_what_they_own(millstream: Millstream, brokers: li
     assert owners == {member["member"] for member in described["members"]}
 
 
-def test_group_that_does_not_exist_is_told(millstream: Millstream, brokers: list[str]) -> None:
+def test_group_that_does_not_exist_is_an_error(millstream: Millstream, brokers: list[str]) -> None:
     for command in (["describe"], ["delete"], ["seek", "-o", "latest"]):
         outcome = millstream("group", command[0], "nobody-here", *command[1:], *brokers)
         assert (outcome.code, outcome.out) == (1, "")
@@ -183,7 +183,7 @@ def test_deletion_is_a_dry_run_unless_it_is_executed(millstream: Millstream, bro
         assert fetch_committed(connection, group, None) == (ErrorCode.none, {})
 
 
-def test_partition_or_topic_that_does_not_exist_is_told(millstream: Millstream, brokers: list[str], group: str, topic: str) -> None:
+def test_partition_or_topic_that_does_not_exist_is_an_error(millstream: Millstream, brokers: list[str], group: str, topic: str) -> None:
     no_partition = millstream("group", "seek", group, "-t", topic, "-p", "7", "-o", "0", *brokers)
     assert (no_partition.code, "no partition 7" in no_partition.err) == (1, True)
     no_topic = millstream("group", "seek", group, "-t", "no-such-topic", "-o", "0", *brokers)

@@ -142,14 +142,14 @@ def test_pattern_finds_topics_that_exist_and_that_come(group_broker: Broker, mem
 
 
 @pytest.mark.parametrize("pattern", ["(", "a**", "[z-a]", "(?<name", "\\", "(?=look)ahead", r"(a)\1"])
-def test_pattern_that_is_none_is_told(member: MakeMember, pattern: str) -> None:
+def test_invalid_pattern_is_an_error(member: MakeMember, pattern: str) -> None:
     """Also what RE2 leaves out because it cannot be matched in linear time: looking around and back."""
     answer = member(pattern=pattern).ask(subscribed_topic_regex=pattern, topic_partitions=[], rebalance_timeout_ms=1000)
     assert answer.error_code == ErrorCode.invalid_regular_expression
 
 
 @pytest.mark.parametrize("pattern", ["(a*)*b", "(a+)+$", "(a|a)*$", "(.*.*.*.*.*.*)x", "a{500}{500}"])
-def test_pattern_that_is_made_to_hang_does_not(group_broker: Broker, member: MakeMember, pattern: str) -> None:
+def test_pattern_of_exponential_cost_does_not_block(group_broker: Broker, member: MakeMember, pattern: str) -> None:
     create_topic(group_broker, name=fresh_name("a" * 60))
     only = member(pattern=pattern)
     answer = only.ask(subscribed_topic_regex=pattern, topic_partitions=[], rebalance_timeout_ms=1000)
@@ -197,7 +197,7 @@ def test_name_of_a_static_member_that_is_there_is_not_given_away(group_broker: B
     ],
     ids=str,
 )
-def test_first_heartbeat_that_is_wrong_is_told(member: MakeMember, fields: dict[str, Any], code: ErrorCode) -> None:
+def test_first_heartbeat_that_is_wrong_is_an_error(member: MakeMember, fields: dict[str, Any], code: ErrorCode) -> None:
     right = {"subscribed_topic_names": ["t"], "topic_partitions": [], "rebalance_timeout_ms": 1000}
     answer = member().ask(**right | fields)
     assert answer.error_code == code

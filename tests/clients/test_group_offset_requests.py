@@ -49,7 +49,7 @@ def test_partition_that_does_not_exist_is_refused_and_the_others_are_kept(group_
         assert fetch_committed(connection, group, None)[1].keys() == {(topic, 1)}
 
 
-def test_topic_id_that_does_not_exist_is_told(group_broker: Broker, group: str) -> None:
+def test_topic_id_that_does_not_exist_is_an_error(group_broker: Broker, group: str) -> None:
     topic = create_topic(group_broker)
     ids = {topic: topic_id(group_broker, topic), "gone": uuid4()}
     with group_broker.connect() as connection:

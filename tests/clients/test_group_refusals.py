@@ -47,7 +47,7 @@ def test_group_without_a_name_is_not_described(group_broker: Broker) -> None:
     assert [one.error_code for one in described] == [ErrorCode.invalid_group_id, ErrorCode.group_id_not_found]
 
 
-def test_nobody_may_do_anything_to_a_group_that_is_not_there(group_broker: Broker) -> None:
+def test_no_operation_is_allowed_on_a_group_that_does_not_exist(group_broker: Broker) -> None:
     described = [
         ask(group_broker, CONSUMER_GROUP_DESCRIBE, 1, group_ids=["nobody"], include_authorized_operations=True).groups[0],
         ask(group_broker, DESCRIBE_GROUPS, 6, groups=["nobody"], include_authorized_operations=True).groups[0],

@@ -75,7 +75,7 @@ def test_older_of_two_members_with_one_name_is_fenced(group_broker: Broker, grou
         assert heartbeat(connection, who._replace(member_id=newer.member_id)) == ErrorCode.none
 
 
-def test_name_that_nobody_has_is_an_unknown_member(group_broker: Broker, group: str) -> None:
+def test_unknown_instance_id_is_an_unknown_member(group_broker: Broker, group: str) -> None:
     with group_broker.connect() as connection:
         who = enter(connection, group, instance="first")
         other = who._replace(instance="second")

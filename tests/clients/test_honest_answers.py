@@ -291,7 +291,7 @@ def test_topic_of_offsets_is_created_for_who_asks_for_it(broker: Broker) -> None
     assert result.configs[0].value == "compact"
 
 
-def test_internal_topic_that_is_not_there_is_told_as_internal(broker: Broker) -> None:
+def test_internal_topic_that_is_not_there_is_described_as_internal(broker: Broker) -> None:
     topics = [{"name": name, "topic_id": None} for name in ("__transaction_state", "__share_group_state")]
     answer = ask(broker, METADATA, 12, topics=topics, allow_auto_topic_creation=False)
     assert {(topic.error_code, topic.is_internal) for topic in answer.topics} == {(ErrorCode.unknown_topic_or_partition, True)}

@@ -91,7 +91,7 @@ def test_empty_partition_has_no_greatest_time(broker: Broker, topic: str) -> Non
         assert list_offset(connection, topic, 0).offset == -1
 
 
-def test_unknown_partitions_are_told_one_by_one(broker: Broker, topic: str) -> None:
+def test_unknown_partitions_are_answered_one_by_one(broker: Broker, topic: str) -> None:
     unknown = ErrorCode.unknown_topic_or_partition
     with broker.connect() as connection:
         assert list_offset(connection, topic, LATEST, partition=3).error_code == unknown
@@ -113,7 +113,7 @@ def fetch_at_epoch(connection: Connection, topic: str, epoch: int) -> int:
 
 
 @pytest.mark.parametrize("ask", [list_at_epoch, fetch_at_epoch])
-def test_client_with_a_leader_epoch_from_the_future_is_told(broker: Broker, topic: str, ask: Any) -> None:
+def test_client_with_a_leader_epoch_from_the_future_is_refused(broker: Broker, topic: str, ask: Any) -> None:
     with broker.connect() as connection:
         assert ask(connection, topic, -1) == ErrorCode.none
         assert ask(connection, topic, 0) == ErrorCode.none

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import pytest
 
 from millstream import Consumer, Message, MessageSet, Producer, SimpleConsumer
-from millstream.client.errors import BrokerUnavailable
+from millstream.client.errors import BrokerUnavailable, DeliveryFailed
 from millstream.errors import OffsetOutOfRange, UnknownTopicOrPartition, UsageError
-from millstream.paper.errors import ConsumerClosed, ConsumerIdTaken, DeliveryFailed, OffsetExpired, ZooKeeperUnavailable
+from millstream.paper.errors import ConsumerClosed, ConsumerIdTaken, OffsetExpired, ZooKeeperUnavailable
 from tests.batches import encode_batch
 from tests.brokers import IS_KAFKA, Broker, MillstreamBroker
 from tests.connection import DELETE_RECORDS
@@ -71,7 +71,7 @@ def test_what_the_broker_refuses_is_raised_by_the_producer(broker: Broker) -> No
     producer.close()
 
 
-def test_several_failures_are_told_together(broker: Broker) -> None:
+def test_several_failures_are_raised_together(broker: Broker) -> None:
     topic = create_topic(broker, configs={"max.message.bytes": 1000})
     with pytest.raises(DeliveryFailed, match="3 messages were not written, the first because"):
         send_and_close(broker, topic, [b"x" * 5000] * 3)
@@ -82,13 +82,13 @@ def send_and_close(broker: Broker, topic: str, payloads: list[bytes]) -> None:
         producer.send(topic, payloads)
 
 
-def test_a_producer_without_a_broker_is_told_at_once() -> None:
+def test_a_producer_without_a_broker_fails_at_once() -> None:
     address = nowhere()
     with pytest.raises(BrokerUnavailable, match=f"no broker answers at {address}"):
         Producer(address, connect_timeout_s=0.5)
 
 
-def test_options_that_librdkafka_does_not_take_are_told(broker: Broker) -> None:
+def test_options_that_librdkafka_does_not_take_are_an_error(broker: Broker) -> None:
     with pytest.raises(UsageError, match=r"no\.such\.option"):
         Producer(broker.bootstrap_servers, options={"no.such.option": 1})
 
@@ -121,7 +121,7 @@ def test_an_offset_is_found_by_time(broker: Broker, topic: str, simple: SimpleCo
     assert simple.offset_at(topic, 0, datetime(2030, 1, 1, tzinfo=UTC)) is None
 
 
-def test_an_offset_that_is_not_there_is_told(topic: str, simple: SimpleConsumer) -> None:
+def test_an_offset_that_is_not_there_is_an_error(topic: str, simple: SimpleConsumer) -> None:
     with pytest.raises(OffsetOutOfRange):
         simple.fetch(topic, 0, 5)
     with pytest.raises(OffsetOutOfRange):
@@ -132,7 +132,7 @@ def test_an_offset_that_is_not_there_is_told(topic: str, simple: SimpleConsumer)
 
 
 @on_zookeeper
-def test_no_zookeeper_is_told_with_its_address() -> None:
+def test_no_zookeeper_is_an_error_that_names_its_address() -> None:
     address = nowhere()
     with pytest.raises(ZooKeeperUnavailable, match=f"no ZooKeeper answers at {address}"):
         Consumer(address, "search", connect_timeout_s=0.5)
@@ -156,7 +156,7 @@ def test_arguments_that_cannot_be_are_refused(coordination: str, make: Callable[
 
 
 @on_zookeeper
-def test_an_unknown_topic_is_told_by_name_and_the_consumer_can_go_on(broker: Broker, coordination: str) -> None:
+def test_an_unknown_topic_is_named_in_the_error_and_the_consumer_can_go_on(broker: Broker, coordination: str) -> None:
     name = fresh_name("missing")
     with Consumer(coordination, fresh_name("group")) as consumer:
         with pytest.raises(UnknownTopicOrPartition, match=f"no topic '{name}': create it"):
@@ -168,7 +168,7 @@ def test_an_unknown_topic_is_told_by_name_and_the_consumer_can_go_on(broker: Bro
 
 
 @on_zookeeper
-def test_a_tree_without_brokers_is_told(coordination: str) -> None:
+def test_a_tree_without_brokers_is_an_error(coordination: str) -> None:
     with (
         Consumer(f"{coordination}/{fresh_name('empty')}", "g") as consumer,
         pytest.raises(BrokerUnavailable, match="no broker is registered"),

@@ -125,7 +125,7 @@ def test_offsets_are_found_by_time_and_at_the_ends(cluster: Cluster, broker: Bro
         assert cluster.offsets({first: MAX_TIMESTAMP})[first][:2] == (2, start + 2000)
 
 
-def test_an_unknown_topic_is_told_by_name_and_not_created(cluster: Cluster) -> None:
+def test_an_unknown_topic_is_named_in_the_error_and_not_created(cluster: Cluster) -> None:
     name = fresh_name("nowhere")
     with cluster:
         for _ in range(2):
@@ -133,7 +133,7 @@ def test_an_unknown_topic_is_told_by_name_and_not_created(cluster: Cluster) -> N
                 cluster.fetch(FetchFrom(name, 0, offset=0))
 
 
-def test_a_partition_that_is_not_there_is_told_by_number(cluster: Cluster, topic: str) -> None:
+def test_a_partition_that_is_not_there_is_named_in_the_error(cluster: Cluster, topic: str) -> None:
     with cluster, pytest.raises(UnknownTopicOrPartition, match="no partition 7"):
         cluster.fetch(FetchFrom(topic, 7, offset=0))
 
@@ -154,7 +154,7 @@ def test_connection_that_the_broker_closed_meanwhile_is_opened_again(cluster: Cl
         assert list(cluster.refresh([]).brokers.values()) == [broker.address]
 
 
-def test_no_broker_is_told_with_every_address_that_was_tried() -> None:
+def test_no_broker_is_an_error_that_names_every_address_that_was_tried() -> None:
     with Cluster("127.0.0.1:1,127.0.0.1:2") as nowhere, pytest.raises(BrokerUnavailable, match=r"127.0.0.1:1.*127.0.0.1:2"):
         nowhere.topic("clicks")
 

@@ -75,13 +75,13 @@ def test_one_wrong_time_among_missing_keys_makes_it_an_error_of_times(broker: Br
         assert (answer.error_code, named(answer)) == (ErrorCode.invalid_record, [2])
 
 
-def test_a_good_batch_names_nobody(broker: Broker, compacted: str) -> None:
+def test_a_good_batch_has_no_record_errors(broker: Broker, compacted: str) -> None:
     with broker.connect() as connection:
         answer = produce(connection, compacted, encode_batch([b"v"] * 6, keys=keys(*range(6))))
         assert (answer.error_code, answer.record_errors, answer.error_message) == (ErrorCode.none, (), None)
 
 
-def test_librdkafka_tells_bad_records_from_those_that_failed_with_them(broker: Broker) -> None:
+def test_librdkafka_distinguishes_bad_records_from_those_that_failed_with_them(broker: Broker) -> None:
     """As its own test 0011 has it: one batch of which ten records have no key."""
     topic = create_topic(broker, configs=BAD)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 500, "batch.num.messages": 100})

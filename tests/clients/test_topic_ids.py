@@ -35,7 +35,7 @@ def test_fetch_by_id_gives_what_was_produced_by_name(broker: Broker, topic: str,
 
 
 @pytest.mark.parametrize("version", range(13, 19))
-def test_fetch_of_an_unknown_id_is_told(broker: Broker, version: int) -> None:
+def test_fetch_of_an_unknown_id_is_an_error(broker: Broker, version: int) -> None:
     unknown = uuid4()
     with broker.connect() as connection:
         (found,) = fetch_by_id(connection, unknown, version).responses

@@ -49,7 +49,7 @@ def test_one_who_looks_for_the_coordinator_of_one_transaction_is_not_authorized(
 
 
 @pytest.mark.parametrize("version", [4, 6])
-def test_one_who_looks_for_several_coordinators_is_told_for_each(broker: Broker, version: int) -> None:
+def test_each_of_several_coordinators_asked_for_is_refused(broker: Broker, version: int) -> None:
     with broker.connect() as connection:
         answer = connection.ask(FIND_COORDINATOR, version, {"coordinator_keys": ["a", "b"], "key_type": TRANSACTION})
     assert [(one.key, one.error_code) for one in answer.coordinators] == [(key, ErrorCode.unsupported_version) for key in ("a", "b")]

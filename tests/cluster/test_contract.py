@@ -215,7 +215,7 @@ async def test_a_change_of_another_session_fires_a_watch(coordination: Coordinat
     assert (await coordination.get("/a"))[0] == b"theirs"
 
 
-async def test_a_multi_does_everything_and_tells_each_result(coordination: Coordination) -> None:
+async def test_a_multi_does_everything_and_returns_each_result(coordination: Coordination) -> None:
     await coordination.create("/a", b"0")
     await coordination.create("/gone")
     created, changed, deleted, checked, numbered = await coordination.multi(

@@ -80,7 +80,9 @@ def test_who_does_not_say_how_many_replicas_gets_one(connection: Connection) -> 
     assert {len(partition.replica_nodes) for partition in partitions(connection, "__consumer_offsets")} == {1}
 
 
-def test_a_topic_of_an_older_version_does_not_claim_copies_that_nobody_made(brokers: list[ZooKeeperBroker], connection: Connection) -> None:
+def test_a_topic_of_an_older_version_does_not_claim_copies_that_do_not_exist(
+    brokers: list[ZooKeeperBroker], connection: Connection
+) -> None:
     topic = fresh_name()
     created = create(
         connection,

@@ -27,7 +27,7 @@ def test_broker_on_a_full_disk_ends_with_a_clear_line_and_loses_nothing(loop_dis
     assert (read_all(broker, topic)[-1].value or b"").endswith(b"room again")
 
 
-def test_disk_that_is_full_at_the_start_is_told_in_one_sentence(loop_disk: LoopDisk, start_broker: StartBroker) -> None:
+def test_disk_that_is_full_at_the_start_is_reported_in_one_sentence(loop_disk: LoopDisk, start_broker: StartBroker) -> None:
     loop_disk.fill(leave_bytes=0)
     (loop_disk.path / "data").mkdir(exist_ok=True)
     broker = start_broker(data=loop_disk.path / "data", start=False)

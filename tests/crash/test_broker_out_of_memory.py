@@ -43,7 +43,7 @@ def test_batch_that_needs_more_memory_than_there_is_harms_no_other(start_broker:
     topic = create_topic(broker, configs={"cleanup.policy": "compact"})
     expected: dict[int, bytes] = {}
     with broker.connect() as victim, broker.connect() as attacker:
-        for _ in range(2):  # the second request of a shape opens the short way
+        for _ in range(2):  # the second request of a shape opens the lane
             answer = produce(attacker, topic, keyed(0, of="attacker"))
             expected[answer.base_offset] = keyed(0, of="attacker")
         leave_room(broker, ROOM)

@@ -83,7 +83,7 @@ def test_broker_killed_while_it_compacts_loses_nothing(start_broker: StartBroker
     wait_until(lambda: not [*partition.glob("*.cleaned"), *partition.glob("*.swap"), *partition.glob("*.deleted")], "leftovers to go")
 
 
-def test_cleaner_killed_again_and_again_harms_nobody(start_broker: StartBroker) -> None:
+def test_cleaner_killed_again_and_again_does_no_harm(start_broker: StartBroker) -> None:
     broker = start_broker(log_cleaner_backoff_ms=20)
     topic = create_topic(broker, configs=COMPACTED)
     latest: dict[bytes, bytes] = {}

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import pytest
 
-from millstream.clock import ManualClock
 from millstream.files import Files
 from millstream.log.compaction.cleaning import cleaning_extent
 from millstream.log.config import LogConfig
@@ -20,6 +19,7 @@ from millstream.log.log import Log
 from millstream.wire.records import Record
 from tests.crash.forgetful_files import Fate, ForgetfulFiles, Stopped, disk_after, materialise
 from tests.crash.test_log_power_cut import TOPIC_ID, QuickFiles, release
+from tests.manual_clock import ManualClock
 from tests.unit.log.compacted import compact, records_of, write
 from tests.unit.log.conftest import NOW_MS
 from tests.unit.log.partition import flush

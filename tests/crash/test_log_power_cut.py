@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import pytest
 
-from millstream.clock import ManualClock
 from millstream.errors import StorageError
 from millstream.files import FileHandle, Files
 from millstream.log.config import LogConfig
@@ -21,6 +20,7 @@ from millstream.log.directories.manager import LogManager
 from millstream.log.log import Log
 from millstream.log.retention import apply_retention
 from tests.crash.forgetful_files import Fate, ForgetfulFiles, Stopped, disk_after, materialise
+from tests.manual_clock import ManualClock
 from tests.unit.log.partition import append, flush, offset_for_timestamp, read_all
 
 CONFIG = LogConfig(segment_bytes=600, index_interval_bytes=150, retention_ms=-1)

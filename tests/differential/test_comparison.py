@@ -44,12 +44,12 @@ def sides() -> TwoSides:
     return TwoSides()
 
 
-def test_field_that_differs_is_told_with_its_place_and_both_values(sides: TwoSides) -> None:
+def test_field_that_differs_is_reported_with_its_place_and_both_values(sides: TwoSides) -> None:
     found = sides.compare(Answer((Topic("a", error_message=None),)), Answer((Topic("a", error_message="no"),)))
     assert found == [Difference("topics.a.error_message", None, "(something)")]
 
 
-def test_entry_that_one_side_lacks_is_told(sides: TwoSides) -> None:
+def test_entry_that_one_side_lacks_is_reported(sides: TwoSides) -> None:
     (found,) = sides.compare(Answer((Topic("a"), Topic("b"))), Answer((Topic("b"),)))
     assert found.path == "topics.a"
     assert str(found.ours) == "(absent)"

@@ -41,7 +41,7 @@ def test_a_new_group_is_remembered_as_an_empty_one() -> None:
     assert script.restarted().state == "Empty"
 
 
-def test_an_id_that_nobody_came_back_with_is_forgotten_after_the_session_timeout() -> None:
+def test_an_unused_member_id_is_forgotten_after_the_session_timeout() -> None:
     script = Script()
     member_id = str(script.answers[script.join(requires_known_member_id=True)]["member_id"])
     script.move(SESSION_MS)

@@ -25,7 +25,7 @@ def test_a_restarted_follower_takes_its_place_again_without_a_rebalance() -> Non
     assert script.restarted().coordinator.describe(GROUP) == script.coordinator.describe(GROUP)
 
 
-def test_a_restarted_leader_is_told_that_nothing_has_to_be_assigned() -> None:
+def test_a_restarted_leader_has_nothing_to_assign() -> None:
     script = Script()
     script.stable_group(2, instance_ids=True)
     answer = script.joined(script.join(instance_id="instance-0"))

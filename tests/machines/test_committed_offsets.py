@@ -128,7 +128,7 @@ def test_a_commit_that_fits_into_no_batch_is_refused_whole() -> None:
     assert script.coordinator.list_groups() == []
 
 
-def test_an_offset_is_deleted_unless_somebody_reads_the_topic() -> None:
+def test_an_offset_is_deleted_unless_a_member_reads_the_topic() -> None:
     script = Script()
     script.commit(1)
     (member_id,) = script.stable_group(1, protocols=(Protocol("range", subscription("other")),))
@@ -216,7 +216,7 @@ def test_a_commit_may_ask_for_a_time_of_its_own() -> None:
     assert script.committed() == -1
 
 
-def test_a_group_to_which_somebody_is_coming_back_is_not_forgotten() -> None:
+def test_a_group_to_which_a_member_is_coming_back_is_not_forgotten() -> None:
     script = Script(replace(SETTINGS, max_session_timeout_ms=2 * CHECK_MS))
     member_id = str(script.answers[script.join(requires_known_member_id=True, session_timeout_ms=2 * CHECK_MS)]["member_id"])
     script.move(CHECK_MS)
@@ -255,7 +255,7 @@ def test_a_topic_made_anew_while_the_coordinator_was_away_does_not_inherit_offse
     assert (again.committed(), again.committed(topic="old")) == (-1, 2)
 
 
-def test_topics_told_before_the_log_is_read_count_when_it_has_been_read() -> None:
+def test_topics_known_before_the_log_is_read_count_when_it_has_been_read() -> None:
     script = Script()
     script.answer(commit(TopicOffsets("topic", FIRST, [PartitionOffset(0, 1)])))
     coordinator = GroupCoordinatorShard(SETTINGS)

@@ -108,7 +108,7 @@ def test_group_whose_members_do_not_say_what_consumers_say_refuses_the_other_pro
     assert [kind for kind, _ in shard.kinds()] == ["classic"]
 
 
-def test_heartbeat_to_a_group_that_is_not_there_is_told_so() -> None:
+def test_heartbeat_to_a_group_that_does_not_exist_is_refused() -> None:
     assert Shard().ask(consumer(epoch=3))["error_code"] == GROUP_ID_NOT_FOUND
     assert Shard().ask(consumer(epoch=-1))["error_code"] == GROUP_ID_NOT_FOUND
 

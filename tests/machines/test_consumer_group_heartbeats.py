@@ -55,7 +55,7 @@ def test_heartbeat_with_nothing_new_writes_nothing_and_repeats_no_assignment() -
     assert len(script.log) == written
 
 
-def test_full_heartbeat_is_told_its_assignment_again() -> None:
+def test_full_heartbeat_gets_its_assignment_again() -> None:
     script = Script(orders=2)
     script.join("m1", "orders")
     owned = ((topic_id("orders"), (0, 1)),)
@@ -160,7 +160,7 @@ def test_member_may_join_again_with_the_same_id() -> None:
     assert (reply["error_code"], reply["member_epoch"], len(as_partitions(reply, script.image))) == (0, client.epoch, 4)
 
 
-def test_unknown_members_are_told_so() -> None:
+def test_unknown_members_are_refused() -> None:
     script = Script(orders=1)
     script.join("m1", "orders")
     assert script.beat("m2", 1)["error_code"] == UNKNOWN_MEMBER_ID

@@ -32,7 +32,7 @@ def commit(member_id: str, epoch: int, *, understands_stale_epoch: bool = True) 
 # --- static members -----------------------------------------------------------------------------------------------------------------------
 
 
-def test_static_member_comes_back_to_its_partitions_and_nobody_else_notices() -> None:
+def test_static_member_comes_back_to_its_partitions_without_a_rebalance() -> None:
     script = Script(orders=4)
     first, second = Client(script, "m1", "orders", instance_id="i1"), Client(script, "m2", "orders", instance_id="i2")
     settle(first, second)

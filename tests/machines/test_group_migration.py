@@ -161,7 +161,7 @@ def test_member_that_has_not_heard_of_its_assignment_still_has_what_it_said(*, i
     assert len(held) == 1, "it has given everything up, and gets its share"
 
 
-def test_protocol_that_nobody_can_read_fails_its_own_member_only() -> None:
+def test_unreadable_protocol_fails_its_own_member_only() -> None:
     """The members agreed on another one, but in a group of the new protocol everybody is answered in its own first one."""
     script = MigrationScript()
     unreadable = (Protocol("own", b"\xff\xff"), Protocol("range", subscription("t")))
@@ -425,7 +425,7 @@ def test_member_gives_up_before_another_one_gets() -> None:
     assert new.owned == {("t", 1 - number)}
 
 
-def test_classic_member_is_told_when_what_it_waits_for_is_free() -> None:
+def test_classic_member_rejoins_when_what_it_waits_for_is_free() -> None:
     script = MigrationScript(topics={"t": 2})
     new = Client(script, "new", "t")
     new.beat()

@@ -77,7 +77,7 @@ class History:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_no_history_gives_a_partition_to_two_members_or_to_nobody(seed: int) -> None:
+def test_no_history_gives_a_partition_to_two_members_or_to_none(seed: int) -> None:
     history = History(seed)
     for _ in range(STEPS):
         history.act()

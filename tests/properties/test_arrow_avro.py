@@ -4,12 +4,13 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
 from itertools import count
-from typing import Any
+from typing import Any, Self
 
 import fastavro
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +21,7 @@ from millstream.arrow.avro.format import NO_PROGRAM, AvroDecoder
 pytestmark = pytest.mark.timeout(300)  # the kernel is compiled by the first test, on a busy machine
 
 Schema = Any
+EXACT = Context(prec=50)
 FRAME = b"\x00\x00\x00\x00\x01"
 INT, LONG = st.integers(-(2**31), 2**31 - 1), st.integers(-(2**63), 2**63 - 1)
 REAL = st.floats(allow_nan=False, allow_infinity=False)
@@ -54,9 +56,21 @@ class Drawn:
         self.values = values
 
 
+class Reference(str):
+    """The name of a type that is defined before."""
+
+    __slots__ = ("definition",)
+    definition: Schema
+
+    def __new__(cls, definition: Schema) -> Self:
+        reference = super().__new__(cls, definition["name"])
+        reference.definition = definition
+        return reference
+
+
 @st.composite
 def drawn_types(draw: st.DrawFn, names: Iterator[int], depth: int = 3) -> Drawn:
-    kinds = ["primitive", "primitive", "logical", "enum", "fixed"]
+    kinds = ["primitive", "primitive", "logical", "enum", "fixed", "fixed decimal"]
     kind = draw(st.sampled_from([*kinds, "array", "map", "record", "optional", "union"] if depth else kinds))
     match kind:
         case "primitive":
@@ -71,6 +85,10 @@ def drawn_types(draw: st.DrawFn, names: Iterator[int], depth: int = 3) -> Drawn:
         case "fixed":
             size = draw(st.integers(1, 9))
             return Drawn({"type": "fixed", "name": f"n{next(names)}", "size": size}, st.binary(min_size=size, max_size=size))
+        case "fixed decimal":
+            size, digits = draw(st.sampled_from([(1, 2), (4, 9), (9, 18), (16, 38), (20, 38)]))
+            schema = {"type": "fixed", "name": f"n{next(names)}", "size": size, "logicalType": "decimal", "precision": digits, "scale": 1}
+            return Drawn(schema, st.integers(-(10**digits) + 1, 10**digits - 1).map(lambda number: Decimal(number).scaleb(-1, EXACT)))
         case "array":
             inner = draw(drawn_types(names, depth - 1))
             return Drawn({"type": "array", "items": inner.schema}, st.lists(inner.values, max_size=4))
@@ -91,8 +109,10 @@ def drawn_types(draw: st.DrawFn, names: Iterator[int], depth: int = 3) -> Drawn:
 
 
 @st.composite
-def drawn_records(draw: st.DrawFn, names: Iterator[int], depth: int = 3) -> Drawn:
-    fields = [draw(drawn_types(names, depth)) for _ in range(draw(st.integers(1, 4)))]
+def drawn_records(draw: st.DrawFn, names: Iterator[int], depth: int = 3, *, refers: bool = False) -> Drawn:
+    fields = [draw(drawn_types(names, depth)) for _ in range(draw(st.integers(0, 4)))]
+    named = [field for field in fields if isinstance(field.schema, dict) and "name" in field.schema]
+    fields += [Drawn(Reference(field.schema), field.values) for field in named if refers and draw(st.booleans())]
     schema = {
         "type": "record",
         "name": f"n{next(names)}",
@@ -140,6 +160,8 @@ def read_mixed_columns(writers: list[Schema], messages: Sequence[tuple[int, byte
 
 def as_column(schema: Schema, value: Any) -> Any:
     """A value of fastavro's as a row of the column has it."""
+    if isinstance(schema, Reference):
+        return as_column(schema.definition, value)
     if isinstance(schema, list):
         return as_union(schema, value)
     if value is None or not isinstance(schema, dict):
@@ -165,6 +187,8 @@ def as_union(schema: Schema, value: Any) -> Any:
 
 def in_order(schema: Schema, value: Any) -> Any:
     """Our value with the entries of maps sorted: a map has no order, and one that has a key twice keeps both."""
+    if isinstance(schema, Reference):
+        return in_order(schema.definition, value)
     if isinstance(schema, list):
         branches = [branch for branch in schema if branch != "null"]
         return in_order(branches[0], value) if len(branches) == 1 else value
@@ -182,12 +206,13 @@ def in_order(schema: Schema, value: Any) -> Any:
 
 
 records = st.deferred(lambda: drawn_records(count()))
+records_that_refer = st.deferred(lambda: drawn_records(count(), refers=True))
 
 
 @settings(max_examples=150)
 @given(st.data())
 def test_columns_are_what_fastavro_reads(data: st.DataObject) -> None:
-    drawn = data.draw(records)
+    drawn = data.draw(records_that_refer)
     values = data.draw(st.lists(drawn.values, max_size=5))
     contents: list[bytes | None] = [encode(drawn.schema, value) for value in values]
     rows, status = read_columns([*contents, None], drawn.schema)
@@ -401,6 +426,42 @@ def test_a_schema_that_is_nested_too_deeply_is_a_bad_one(depth: int) -> None:
         decoder.add(parse_avro([text]))
     fine = record(field("y", "int"))
     assert decoder.add(parse_avro([json.dumps(fine)])) > 0
+
+
+def test_a_schema_of_a_few_lines_that_would_be_millions_of_columns_is_a_bad_one() -> None:
+    nested = record(field("x", "int"), name="r40")
+    for level in reversed(range(40)):
+        nested = record(field("a", nested), field("b", f"r{level + 1}"), name=f"r{level}")
+    with pytest.raises(BadSchema, match="more than 100000 columns"):
+        arrow_type(parse_avro([json.dumps(nested)]))
+
+
+def test_unions_of_records_that_hold_unions_again_are_read_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every branch is a way to read the reader's columns, and has as many ways in it: sixty, four levels down, are 13 million."""
+    monkeypatch.setattr("millstream.arrow.avro.program._MOST_OPERATIONS", 10_000)
+    inner: Schema = "int"
+    for level in "dcba":
+        inner = [record(field(level, inner if number == 0 else read_names(inner)), name=f"{level}{number}") for number in range(60)]
+    reader: Schema = "int"
+    for level in "dcba":
+        reader = record(field(level, reader), name=level)
+    decoder = AvroDecoder(parse_avro([json.dumps(reader)]))
+    with pytest.raises(BadSchema, match="too many to be read"):
+        decoder.add(parse_avro([json.dumps(inner)]))
+    assert decoder.add(parse_avro([json.dumps(reader)])) > 0
+
+
+def read_names(schema: Schema) -> Schema:
+    return [branch["name"] for branch in schema] if isinstance(schema, list) else schema
+
+
+@pytest.mark.parametrize(("size", "most"), [(4, 9), (8, 18), (15, 35), (16, 38)])
+def test_a_decimal_with_more_digits_than_its_bytes_can_hold_stays_bytes_as_in_java(size: int, most: int) -> None:
+    def column(precision: int) -> pa.DataType:
+        schema = {"type": "fixed", "name": "f", "size": size, "logicalType": "decimal", "precision": precision}
+        return arrow_type(parse_avro([json.dumps(schema)]))
+
+    assert [column(most), column(most + 1), column(True)] == [pa.decimal128(most, 0), pa.binary(), pa.binary()]
 
 
 def test_records_without_bytes_are_skipped_without_work() -> None:

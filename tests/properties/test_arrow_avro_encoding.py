@@ -210,6 +210,14 @@ def test_an_absent_struct_hides_the_nulls_inside_it() -> None:
     assert [row["who"] and row["who"]["name"] for row in encode(schema, column)] == [None, "ann"]
 
 
+def test_what_stands_under_a_null_is_no_number_that_does_not_fit() -> None:
+    words = (10**30).to_bytes(16, "little") + (5).to_bytes(16, "little")
+    column = pa.Array.from_buffers(pa.decimal128(9, 0), 2, [pa.py_buffer(b"\x02"), pa.py_buffer(words)])
+    fixed = {"type": "fixed", "name": "f", "size": 4, "logicalType": "decimal", "precision": 9}
+    schema = {"type": "record", "name": "r", "fields": [{"name": "x", "type": ["null", fixed]}]}
+    assert encode(schema, pa.StructArray.from_arrays([column], names=["x"])) == [{"x": None}, {"x": 5}]
+
+
 def test_a_schema_that_contains_itself_is_refused() -> None:
     node = {"type": "record", "name": "node", "fields": [{"name": "next", "type": ["null", "node"]}]}
     with pytest.raises(AvroMismatch):
@@ -218,8 +226,12 @@ def test_a_schema_that_contains_itself_is_refused() -> None:
 
 def test_text_that_is_no_schema_is_reported() -> None:
     for text in ("{", '"nothing"'):
-        with pytest.raises(AvroMismatch, match="subject s: this is not a schema of Avro"):
+        with pytest.raises(AvroMismatch, match="subject s: rows cannot be written by this schema: it is not an Avro schema"):
             read_schema(text, where="subject s")
+
+
+def test_the_bare_name_of_a_primitive_type_is_a_schema_to_write_by_as_it_is_one_to_read_by() -> None:
+    assert read_schema(" string", where="test").kind == "string"
 
 
 def test_times_of_day() -> None:

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.arrow.kernels.record_kernel import WITH_HEADERS, WITH_KEY, WITH_VALUE, find_next_offset
+from millstream.arrow.range_decoder import RangeDecoder
 from millstream.arrow.record_buffers import RecordBuffers
-from millstream.arrow.slice_decoder import SliceDecoder
 from millstream.errors import CorruptMessage
 from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import CONTROL, LOG_APPEND_TIME, TRANSACTIONAL, compute_crc, read_header
@@ -47,7 +47,7 @@ def logs(draw: st.DrawFn) -> tuple[list[Record], bytes]:
 
 
 def decode(log: bytes, *, start: int = 0, end: int = 1 << 60, aborted: list[tuple[int, int]] | None = None, **more: Any) -> list[Record]:
-    decoder = SliceDecoder(PLACE, start=start, end=end, wanted=EVERYTHING, **more)
+    decoder = RangeDecoder(PLACE, start=start, end=end, wanted=EVERYTHING, **more)
     gathered = [*decoder.decode(memoryview(log), aborted or ()), decoder.finish()]
     return [record for buffers in gathered if buffers is not None for record in rows(buffers)]
 
@@ -76,7 +76,7 @@ def test_a_slice_has_exactly_the_records_between_its_offsets(log: tuple[list[Rec
 @given(logs(), st.data())
 def test_a_batch_that_is_cut_off_is_left_for_the_next_fetch(log: tuple[list[Record], bytes], data: st.DataObject) -> None:
     records, content = log
-    decoder = SliceDecoder(PLACE, start=0, end=1 << 60, wanted=EVERYTHING)
+    decoder = RangeDecoder(PLACE, start=0, end=1 << 60, wanted=EVERYTHING)
     cut = data.draw(st.integers(0, len(content) - 1))
     before = [record for buffers in [*decoder.decode(memoryview(content[:cut])), decoder.finish()] if buffers for record in rows(buffers)]
     assert before == [record for record in records if record.offset < decoder.next_offset]
@@ -145,7 +145,7 @@ def test_markers_and_aborted_transactions_are_no_rows() -> None:
     assert [record.value for record in decode(log, aborted=[(7, 0)])] == [b"committed", b"plain", b"committed later"]
     everything = [b"aborted", b"committed", b"plain", b"aborted too", b"committed later"]
     assert [record.value for record in decode(log)] == everything
-    decoder = SliceDecoder(PLACE, start=0, end=8, wanted=EVERYTHING)
+    decoder = RangeDecoder(PLACE, start=0, end=8, wanted=EVERYTHING)
     assert list(decoder.decode(memoryview(log), [(7, 0)])) == []
     assert (decoder.next_offset, decoder.is_done) == (8, True)
 
@@ -159,7 +159,7 @@ def test_an_old_format_is_reported() -> None:
 
 def test_many_small_batches_are_gathered_and_large_ones_are_handed_on_alone() -> None:
     small = b"".join(encode_batch([Record(offset, 1, b"k", b"v")]) for offset in range(10_000))
-    decoder = SliceDecoder(PLACE, start=0, end=10_001, wanted=EVERYTHING)
+    decoder = RangeDecoder(PLACE, start=0, end=10_001, wanted=EVERYTHING)
     assert list(decoder.decode(memoryview(small))) == []
     big = encode_batch([Record(10_000, 1, b"k", random.Random(1).randbytes(9_000_000))], codec=Codec.LZ4)
     assert [buffers.rows for buffers in decoder.decode(memoryview(big))] == [10_000]

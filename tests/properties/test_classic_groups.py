@@ -163,7 +163,7 @@ class ClassicGroups(RuleBasedStateMachine):
     def _held(self) -> set[object]:
         """The waiters that the machine has not answered yet."""
         groups = self.script.coordinator._groups
-        members = [member for group in groups for member in group.roster]  # type: ignore[attr-defined]
+        members = [member for group in groups for member in group.roster]  # type: ignore[union-attr]
         return {member.join_waiter for member in members} | {member.sync_waiter for member in members}
 
     def _check_restarted(self) -> None:

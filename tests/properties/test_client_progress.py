@@ -66,7 +66,7 @@ class Handing(RuleBasedStateMachine):
             self.progress.claims[partition] = self.claims[partition]
 
     @rule()
-    def somebody_commits(self) -> None:
+    def another_owner_commits(self) -> None:
         for claim in self.progress.changed():
             claim.stored = claim.handled
 
@@ -74,7 +74,7 @@ class Handing(RuleBasedStateMachine):
     def the_holder_commits(self) -> None:
         self.progress.vouch()
         self.in_hand = None
-        self.somebody_commits()
+        self.another_owner_commits()
 
     @invariant()
     def every_message_is_handed_out_once_and_in_order(self) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from millstream.broker.network.session import PLAINTEXT, Session
 from millstream.broker.server import BrokerServer
 from millstream.broker.server_options import ServerOptions
 from millstream.errors import MalformedFrame
@@ -38,12 +39,20 @@ class Peer:
     """A connection that remembers what it was answered."""
 
     peer = "127.0.0.1:1"
-    host = "127.0.0.1"
     lane = None
     is_closed = False
 
     def __init__(self) -> None:
+        self.session = Session(PLAINTEXT, "127.0.0.1")
         self.failure: str | None = None
+
+    def identify(self, session: Session) -> Session:
+        self.session = session
+        return session
+
+    def open_lane(self, lane: object, *, admitted: Session) -> None:
+        assert lane
+        assert admitted is self.session
 
     def reply(self, chunks: object) -> None:
         assert chunks

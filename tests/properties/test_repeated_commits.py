@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from millstream.groups.commands import CommitOffsets, PartitionOffset, TopicOffsets
 from millstream.groups.offsets.repeated_commit import RepeatedCommit
 from millstream.groups.offsets.store import OffsetStore
-from millstream.wire import messages
 from millstream.wire.api import ApiKey
 from millstream.wire.frames import read_request_header
 from millstream.wire.offset_commit import HIGHEST_VERSION, CommitShape, decode_request
 from millstream.wire.records import batch_of, encode_key_values
+from tests.framed_requests import framed_request
 
 NOW_MS = 1_700_000_000_000
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -84,7 +84,7 @@ def _frame(command: CommitOffsets, version: int, correlation_id: int) -> bytes:
             for topic in command.topics
         ],
     }
-    return messages.encode_request(ApiKey.OFFSET_COMMIT, version, correlation_id=correlation_id, client_id="me", request=fields)[4:]
+    return framed_request(ApiKey.OFFSET_COMMIT, version, correlation_id=correlation_id, client_id="me", request=fields)[4:]
 
 
 @pytest.mark.parametrize("version", range(6, HIGHEST_VERSION + 1))

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.registration import recall_directories
-from millstream.clock import ManualClock
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import DEFAULT_BROKER, BrokerState, ClusterView, PartitionState, TopicState
 from millstream.coordination.cluster_watcher import ClusterWatcher
@@ -27,6 +26,7 @@ from millstream.log.directories.known_directories import KnownDirectories
 from millstream.paper.assignment import read_subscription
 from millstream.paper.group_registry import read_offset
 from millstream.transactions.producer_ids import ProducerIds
+from tests.manual_clock import ManualClock
 
 TOPIC = TopicState("orders", UUID(int=7), (PartitionState.first((1,)), PartitionState.first((2, 1))), {"retention.ms": "5"})
 SOUND = {

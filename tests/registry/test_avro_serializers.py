@@ -24,11 +24,10 @@ from millstream import MessageSet
 from millstream import Producer as PaperProducer
 from millstream.errors import UsageError
 from millstream.registry.avro_deserializer import AvroDeserializer
-from millstream.registry.avro_serializer import AvroSerializer
+from millstream.registry.avro_serializer import AvroSerializer, record_name, topic_record_name
 from millstream.registry.client import RegistryClient
 from millstream.registry.errors import IncompatibleSchema, SerializationFailed
 from millstream.registry.model.records import Reference
-from millstream.registry.subject_names import record_name, topic_record_name
 from tests.brokers import IS_KAFKA, Broker, MillstreamBroker, StartBroker
 from tests.registry.registry_process import RegistryProcess
 

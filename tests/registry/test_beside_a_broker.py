@@ -122,7 +122,11 @@ def test_a_taken_port_is_reported_if_it_was_asked_for_and_replaced_if_not(serve:
             taken.listen()
         except OSError:
             pass  # another process has taken it, which will do
-        assert serve().registry != "127.0.0.1:8081"
+        served = serve()
+        assert served.registry != "127.0.0.1:8081"
+        served.process.send_signal(signal.SIGTERM)
+        _, err = served.process.communicate(timeout=20)
+        assert f"port 8081 is taken, so the registry is at {served.registry}" in err
 
 
 def test_it_can_be_left_out(serve: Serve) -> None:

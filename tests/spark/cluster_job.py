@@ -22,7 +22,7 @@ def whereabouts(_rows: Iterable[int]) -> Iterator[tuple[int, str]]:
 
 
 def main(brokers: str, topic: str, rows: str) -> None:
-    """Write, read and tell."""
+    """Write, read and report."""
     spark = SparkSession.builder.getOrCreate()
     from pyspark_millstream import DefaultSource
 

@@ -216,7 +216,7 @@ def test_schemas_may_refer_to_others(spark: SparkSession, broker: Broker, regist
     assert data.selectExpr("value.where.city").collect()[0][0] == "Oslo"
 
 
-def test_schemas_that_cannot_be_are_told_when_the_query_is_made(
+def test_schemas_that_cannot_be_are_reported_when_the_query_is_made(
     spark: SparkSession, broker: Broker, registry: RegistryClient, registry_url: str, topic: str
 ) -> None:
     with pytest.raises(

@@ -11,14 +11,14 @@ from tests.topics import create_topic, fresh_name
 NO_BROKER = "127.0.0.1:1"
 
 
-def test_a_wrong_option_is_told_at_load(spark: SparkSession, broker: Broker) -> None:
+def test_a_wrong_option_is_reported_at_load(spark: SparkSession, broker: Broker) -> None:
     with pytest.raises(Exception, match=r"option startingOffsets: 'soon' is neither \"earliest\" nor \"latest\" nor offsets as JSON"):
         frame(spark, broker, "topic", startingOffsets="soon")
     with pytest.raises(Exception, match=r"option subscrib: there is no such option\. Did you mean subscribe\?"):
         frame(spark, broker, subscrib="topic")
 
 
-def test_what_only_a_batch_or_only_a_stream_can_do_is_told(spark: SparkSession, broker: Broker, topic: str) -> None:
+def test_what_only_a_batch_or_only_a_stream_can_do_is_reported(spark: SparkSession, broker: Broker, topic: str) -> None:
     with pytest.raises(Exception, match="option startingOffsets: a batch cannot begin at the latest offset"):
         frame(spark, broker, topic, startingOffsets="latest").collect()
     query = stream(spark, broker, topic, endingOffsets="latest").writeStream.format("noop").start()
@@ -26,7 +26,7 @@ def test_what_only_a_batch_or_only_a_stream_can_do_is_told(spark: SparkSession, 
         query.awaitTermination(300)
 
 
-def test_a_topic_that_does_not_exist_is_told(spark: SparkSession, broker: Broker) -> None:
+def test_a_topic_that_does_not_exist_is_reported(spark: SparkSession, broker: Broker) -> None:
     name = fresh_name("missing")
     with pytest.raises(Exception, match=f"{name}: no such topic or partition at {broker.bootstrap_servers}"):
         frame(spark, broker, name).collect()
@@ -45,14 +45,14 @@ def test_offsets_must_name_the_partitions_that_are_read(spark: SparkSession, bro
         frame(spark, broker, topic, endingOffsetsByTimestamp='{"other": {"0": 0}}').collect()
 
 
-def test_a_time_after_the_last_record_is_told_unless_the_end_is_wanted(spark: SparkSession, broker: Broker, topic: str) -> None:
+def test_a_time_after_the_last_record_is_reported_unless_the_end_is_wanted(spark: SparkSession, broker: Broker, topic: str) -> None:
     write_numbers(broker, topic, range(5))
     with pytest.raises(Exception, match=rf"option startingTimestamp: {topic}-0 has no record of that time or later"):
         frame(spark, broker, topic, startingTimestamp=9_999_999).collect()
     assert frame(spark, broker, topic, startingTimestamp=9_999_999, startingOffsetsByTimestampStrategy="latest").collect() == []
 
 
-def test_a_broker_that_does_not_answer_is_told_by_its_address(spark: SparkSession) -> None:
+def test_a_broker_that_does_not_answer_is_reported_by_its_address(spark: SparkSession) -> None:
     options = {"kafka.bootstrap.servers": NO_BROKER, "subscribe": "topic", "kafka.request.timeout.ms": "2000"}
     with pytest.raises(
         Exception, match=rf"no broker answers at {NO_BROKER}: connection refused; is it running, and is the address right\?"

@@ -50,7 +50,7 @@ def test_columns_are_those_of_sparks_own_connector(spark: SparkSession, broker: 
     assert with_headers.schema["headers"].dataType.simpleString() == "array<struct<key:string,value:binary>>"
 
 
-def test_the_time_of_the_broker_is_told_as_such(spark: SparkSession, broker: Broker) -> None:
+def test_the_time_of_the_broker_is_reported_as_such(spark: SparkSession, broker: Broker) -> None:
     topic = create_topic(broker, configs={"message.timestamp.type": "LogAppendTime"})
     write(broker, topic, messages(2, 20))
     expected = read(broker, topic)

@@ -51,7 +51,7 @@ def test_json_objects_are_structs(spark: SparkSession, broker: Broker, topic: st
         (b"[" * 100_000, "recursion"),
     ],
 )
-def test_what_is_not_such_an_object_is_told(spark: SparkSession, broker: Broker, topic: str, content: bytes, reason: str) -> None:
+def test_what_is_not_such_an_object_is_reported(spark: SparkSession, broker: Broker, topic: str, content: bytes, reason: str) -> None:
     write(broker, topic, [Message(b'{"id": 1}'), Message(content)])
     data = frame(spark, broker, topic, value__format="json", value__schema=SCHEMA)
     with pytest.raises(Exception, match=f"the value at offset 1 of {topic}-0 cannot be read as json: .*{reason}"):

@@ -44,7 +44,7 @@ def test_a_missing_java_is_one_clear_sentence(tmp_path: Path, monkeypatch: pytes
 
 def test_something_else_called_java_is_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     java_that_says(tmp_path, "hello", monkeypatch)
-    with pytest.raises(NoJava, match="does not tell its version"):
+    with pytest.raises(NoJava, match="does not say its version"):
         check_java()
 
 

@@ -51,7 +51,7 @@ def test_what_was_read_can_be_written_as_it_is(spark: "SparkSession", broker: Br
     assert read_again == written
 
 
-def test_no_broker_and_no_topic_are_told_by_their_options(spark: "SparkSession", broker: Broker) -> None:
+def test_no_broker_and_no_topic_are_reported_by_their_options(spark: "SparkSession", broker: Broker) -> None:
     rows = spark.createDataFrame([("a",)], "value string")
     for options, expected in (
         ({}, "option kafka.bootstrap.servers: it is required"),

@@ -181,7 +181,7 @@ def test_a_time_of_day_that_was_read_can_be_written(broker: Broker, registry: Re
     assert deserialized(broker, topic, registry_url) == [{"at": time(1)}, {"at": time(1)}]
 
 
-def test_a_registry_gets_the_credentials_of_its_options_and_nobody_else_does(broker: Broker) -> None:
+def test_a_registry_gets_the_credentials_of_its_options_and_no_other_does(broker: Broker) -> None:
     secret = "se/c#r?e,t%25"
     rows, credentials = pa.table({"id": [1]}), {"schema_registry_basic_auth_user_info": f"ann:{secret}"}
     with scripted_server(lambda _asked: (401, {"error_code": 40101, "message": "who are you?"})) as server:
@@ -195,8 +195,8 @@ def test_a_registry_gets_the_credentials_of_its_options_and_nobody_else_does(bro
     with pytest.raises(Exception, match=r"127\.0\.0\.1:1") as away:
         save(broker, rows, create_topic(broker), "http://127.0.0.1:1", **credentials)
     for raised in (refused, away):
-        told = "".join(format_exception(raised.value))
-        assert not [hidden for hidden in (secret, "ann:", *sent) if hidden in told]
+        reported = "".join(format_exception(raised.value))
+        assert not [hidden for hidden in (secret, "ann:", *sent) if hidden in reported]
 
 
 def test_each_topic_of_a_column_has_its_own_subject(broker: Broker, registry: RegistryClient, registry_url: str) -> None:

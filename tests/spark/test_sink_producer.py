@@ -12,8 +12,7 @@ import pytest
 
 from millstream.arrow.binary_columns import Rows, binary_column, no_headers, null_column
 from millstream.arrow.kernels.batch_kernels import row_sizes
-from millstream.client.delivery import DeliveryFailed
-from millstream.client.errors import BrokerUnavailable
+from millstream.client.errors import BrokerUnavailable, DeliveryFailed
 from millstream.client.raw_producer import ProducerSettings, RawProducer
 from millstream.spark.sink.batch_encoding import BatchPacker, OpenBatch
 from millstream.spark.sink.producer_options import Compression

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from millstream.arrow.field_encoding import ColumnMismatch
-from millstream.client.delivery import DeliveryFailed
+from millstream.client.errors import DeliveryFailed
 from millstream.spark.sink.task_writer import Written, digest_rows, write_rows
 from millstream.spark.sink.write_plan import plan_write
 from tests.brokers import Broker, StartBroker
@@ -152,7 +152,7 @@ def test_the_format_string_refuses_what_has_many(broker: Broker) -> None:
         ({"headers": pa.array([[(None, b"")]], type=HEADERS)}, "a row has a header without a name"),
     ],
 )
-def test_what_is_wrong_with_a_row_is_told(broker: Broker, columns: dict[str, Any], expected: str) -> None:
+def test_what_is_wrong_with_a_row_is_reported(broker: Broker, columns: dict[str, Any], expected: str) -> None:
     options = {} if "topic" in columns else {"topic": create_topic(broker, partitions=4)}
     rows = pa.table(columns | {"value": ["a"] * len(next(iter(columns.values())))})
     with pytest.raises(DeliveryFailed, match=expected):
@@ -164,7 +164,7 @@ def test_a_topic_that_is_not_there_is_named(start_broker: StartBroker) -> None:
         save(start_broker(auto_create_topics_enable="false"), pa.table({"value": ["a"]}), topic="nowhere", kafka_max_block_ms=300)
 
 
-def test_a_broker_that_is_away_is_told(start_broker: StartBroker) -> None:
+def test_a_broker_that_is_away_is_reported(start_broker: StartBroker) -> None:
     broker = start_broker()
     broker.stop()
     with pytest.raises(DeliveryFailed, match=r"no broker answers at .*connection refused; is it running, and is the address right?"):

@@ -58,7 +58,7 @@ def test_a_stream_reads_what_is_there_and_what_comes(spark: SparkSession, broker
         assert json.loads(str(source.latestOffset))[topic]["0"] > 15
 
 
-def test_a_stream_begins_at_the_end_unless_told_otherwise(spark: SparkSession, broker: Broker, topic: str) -> None:
+def test_a_stream_begins_at_the_end_unless_it_says_otherwise(spark: SparkSession, broker: Broker, topic: str) -> None:
     write_numbers(broker, topic, range(10))
     options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": topic}
     with Traffic(broker, topic), running(spark.readStream.format("millstream").options(**options).load()) as query:

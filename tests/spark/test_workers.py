@@ -14,7 +14,7 @@ MOST_PROCESSES = 8
 
 
 def client_ports(broker: Broker) -> set[str]:
-    """The ports from which somebody is connected to the broker, as the kernel tells them."""
+    """The ports of connections to the broker, as the kernel lists them."""
     lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
     return {local for _, local, remote, state, *_ in lines if remote.endswith(f":{broker.port:04X}") and state == ESTABLISHED}
 

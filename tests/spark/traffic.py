@@ -5,7 +5,6 @@ counts offsets gives it a partition of its own.
 """
 
 from threading import Event, Thread
-from types import TracebackType
 from typing import Final, Self
 
 from confluent_kafka import Producer
@@ -33,7 +32,7 @@ class Traffic:
         wait_until(lambda: self._written, "the first message in the background")
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._is_over.set()
         self._thread.join()
         assert self._producer.flush(60) == 0

@@ -50,7 +50,6 @@ def test_codes_are_those_that_clients_know(error: type[KafkaError]) -> None:
 
 NAMES_OF_KAFKA = {
     "StorageError": "KafkaStorageError",
-    "LogDirectoryNotFound": "LogDirNotFound",
     "InvalidTopic": "InvalidTopicException",
 }
 """Where our name is not Kafka's."""

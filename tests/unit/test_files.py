@@ -27,7 +27,7 @@ def files() -> Files:
     return Files()
 
 
-def test_a_handle_closes_its_descriptor_when_nobody_holds_it(files: Files, tmp_path: Path) -> None:
+def test_a_handle_closes_its_descriptor_with_the_last_reference(files: Files, tmp_path: Path) -> None:
     handle = files.open(tmp_path / "a", create=True)
     descriptor = handle.fd
     os.fstat(descriptor)
@@ -36,7 +36,7 @@ def test_a_handle_closes_its_descriptor_when_nobody_holds_it(files: Files, tmp_p
         os.fstat(descriptor)
 
 
-def test_a_file_that_does_not_exist_is_only_made_when_told_to(files: Files, tmp_path: Path) -> None:
+def test_a_file_that_does_not_exist_is_only_made_on_demand(files: Files, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         files.open(tmp_path / "a")
     files.open(tmp_path / "a", create=True)
@@ -111,7 +111,7 @@ def test_a_lock_has_one_holder_until_its_handle_is_gone(files: Files, tmp_path: 
     assert files.lock(second)
 
 
-def test_status_tells_size_and_time_of_the_last_change(files: Files, tmp_path: Path) -> None:
+def test_status_has_size_and_time_of_the_last_change(files: Files, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"12345")
     os.utime(tmp_path / "a", (1_700_000_000, 1_700_000_000))
     assert files.status(tmp_path / "a") == (5, 1_700_000_000_000)

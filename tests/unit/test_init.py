@@ -16,7 +16,7 @@ def test_every_public_name_can_be_imported_and_is_documented(name: str) -> None:
     assert name in dir(millstream)
 
 
-def test_a_name_that_is_not_there_is_told_as_python_tells_it() -> None:
+def test_a_missing_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         millstream.Nothing  # noqa: B018
 

@@ -30,7 +30,7 @@ def test_bytes_that_are_no_text_are_refused() -> None:
         JsonObject.parse(b'{"a": "\xff\xfe"}')
 
 
-def test_the_place_of_what_is_wrong_is_told() -> None:
+def test_the_error_names_the_place() -> None:
     with pytest.raises(ValueError, match=r"partitions\[1\]\.leader must be"):
         [one.integer("leader") for one in parsed('{"partitions": [{"leader": 1}, {"leader": "1"}]}').objects("partitions")]
     with pytest.raises(ValueError, match=r"partitions\[0\] must be a JSON object, and is 3"):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millstream.arrow.kernels.compiled import Bytes, Flags, Ints
 
@@ -88,6 +89,28 @@ def no_headers() -> HeaderColumn:
 def validity(is_null: Flags) -> pa.Buffer:
     """Arrow's bits for an array that has nulls."""
     return pa.py_buffer(np.packbits(~is_null, bitorder="little"))
+
+
+def list_offsets(lists: pa.Array) -> Offsets:
+    """Where the items of each list begin in its flattened items, and where those of the last one end."""
+    lengths = pc.list_value_length(lists).fill_null(0).to_numpy(zero_copy_only=False)
+    return np.append(0, np.cumsum(lengths, dtype=np.int64))
+
+
+def entries_of_maps(maps: pa.Array) -> pa.Array:
+    """Maps as lists of structs of key and value."""
+    key = pa.field(maps.type.key_field.name, maps.type.key_type, nullable=False)
+    return maps.cast(pa.list_(pa.struct([key, maps.type.item_field])))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether it is a column of strings."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def is_binary(kind: pa.DataType) -> bool:
+    """Whether it is a column of byte strings."""
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
 def null_flags(array: pa.Array) -> Flags:

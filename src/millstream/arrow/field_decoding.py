@@ -30,11 +30,9 @@ class FieldFormat(Protocol):
     @property
     def name(self) -> Format:
         """What people call it."""
-        ...
 
     def read(self, column: BinaryColumn) -> TypedColumn:
         """The bytes of many records as a typed column."""
-        ...
 
 
 class BinaryFormat:

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from millstream.arrow.binary_columns import BinaryColumn, binary_column, null_column
+from millstream.arrow.binary_columns import BinaryColumn, binary_column, is_binary, is_text, null_column
 from millstream.arrow.columns import FieldColumns
 from millstream.errors import UsageError
 from millstream.registry.addresses import Addresses
@@ -37,7 +37,6 @@ class FieldEncoder(Protocol):
 
     def encode(self, batch: pa.RecordBatch) -> BinaryColumn:
         """The key or value of each row."""
-        ...
 
 
 def field_encoder(field: FieldColumns, *, name: str, topic: str, registration: Registration | None = None) -> FieldEncoder:
@@ -93,12 +92,9 @@ class TextField:
     def encode(self, batch: pa.RecordBatch) -> BinaryColumn:
         column = batch.column(self._column)
         kind = column.type
-        if not (_is_bytes(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date(kind)):
+        is_bytes = is_text(kind) or is_binary(kind)
+        if not (is_bytes or pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date(kind)):
             raise ColumnMismatch(
                 f"{self._name}.format string does not take {kind}: cast the column to a string in Spark, as you want it written"
             )
-        return binary_column(column if _is_bytes(kind) else column.cast(pa.string()))
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    return any(is_kind(kind) for is_kind in (pa.types.is_string, pa.types.is_binary, pa.types.is_large_string, pa.types.is_large_binary))
+        return binary_column(column if is_bytes else column.cast(pa.string()))

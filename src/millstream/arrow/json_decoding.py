@@ -3,7 +3,8 @@
 Members that the type does not have are ignored, those that are missing are null, and a message with a member of another type is broken,
 whole. What becomes what:
 
-    numbers       int types and decimals take whole numbers that fit, decimals also fractions and text; float and double take any number
+    numbers       int types and decimals take whole numbers that fit, decimals also fractions and text; float and double take any number,
+                  and "NaN", "Infinity" and "-Infinity", as the sink and Spark's to_json write them
     string        text; anything else comes as its JSON text, numbers digit by digit, as in Spark's from_json
     binary        base64
     date          "2026-11-15"
@@ -177,6 +178,8 @@ def _decimal(precision: int, scale: int) -> Convert:
 
 
 def _real(value: Any) -> float:
+    if value in ("NaN", "Infinity", "-Infinity"):
+        return float(value)
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         raise TypeError(f"{_name(value)} is not a number")
     return float(value)

@@ -15,13 +15,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millstream.arrow.binary_columns import BinaryColumn, Offsets, binary_column, null_flags
+from millstream.arrow.binary_columns import (
+    BinaryColumn,
+    Offsets,
+    binary_column,
+    entries_of_maps,
+    is_binary,
+    is_text,
+    list_offsets,
+    null_flags,
+)
 from millstream.arrow.columns import FieldColumns
 from millstream.arrow.field_encoding import ColumnMismatch, column_of
 from millstream.arrow.kernels.compiled import Bytes, compiled
 from millstream.arrow.row_bytes import RowBytes, fill, from_column, group, join, only, to_column
 
-_COMMA = ord(",")
 _QUOTE = ord('"')
 _BACKSLASH = ord("\\")
 _HEX = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
@@ -56,10 +64,10 @@ def _encode(column: pa.Array) -> RowBytes:
         return _map(column)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         items = _or_null(column.flatten())
-        return _close(group(join([items, fill(b",", len(items.ends))]), _offsets(column)), b"[", b"]")
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return _close(group(join([items, fill(b",", len(items.ends))]), list_offsets(column)), b"[", b"]")
+    if is_text(kind):
         return _quote_text(binary_column(column))
-    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+    if is_binary(kind):
         return _quote_base64(binary_column(column))
     return _encode_scalar(column)
 
@@ -104,17 +112,12 @@ def _object(members: list[RowBytes], row_count: int) -> RowBytes:
 
 
 def _map(column: pa.Array) -> RowBytes:
-    key = pa.field(column.type.key_field.name, column.type.key_type, nullable=False)
-    column = column.cast(pa.list_(pa.struct([key, column.type.item_field])))
+    column = entries_of_maps(column)
     keys, values = column.flatten().flatten()
-    names = keys if _is_text(keys.type) else keys.cast(pa.string())
+    names = keys if is_text(keys.type) else keys.cast(pa.string())
     count = len(names)
     entries = join([_quote_text(binary_column(names)), fill(b":", count), _or_null(values), fill(b",", count)])
-    return _close(group(entries, _offsets(column)), b"{", b"}")
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    return _close(group(entries, list_offsets(column)), b"{", b"}")
 
 
 def _close(members: RowBytes, opening: bytes, closing: bytes) -> RowBytes:
@@ -123,11 +126,6 @@ def _close(members: RowBytes, opening: bytes, closing: bytes) -> RowBytes:
     without_comma = members._replace(ends=np.where(is_empty, members.ends, members.ends - 1))
     count = len(members.ends)
     return join([fill(opening, count), without_comma, fill(closing, count)])
-
-
-def _offsets(column: pa.Array) -> Offsets:
-    lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    return np.append(0, np.cumsum(lengths))
 
 
 def _quoted(column: pa.Array) -> RowBytes:

@@ -10,6 +10,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf, log10
 from typing import Any, Final, NamedTuple
 
 PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
@@ -172,11 +173,13 @@ def logical_type(schema: Schema) -> str | None:
 
 
 def decimal_of(schema: Schema) -> Decimal | None:
-    """The digits of a decimal; None for any other type, and for one whose digits make no sense."""
+    """The digits of a decimal; None for any other type, and for one whose digits make no sense or do not fit its bytes."""
     properties = schema.properties
     if properties.get("logicalType") != "decimal" or not (isinstance(schema, Fixed) or schema.kind == "bytes"):
         return None
     precision, scale = properties.get("precision"), properties.get("scale", 0)
-    if isinstance(precision, int) and isinstance(scale, int) and 0 <= scale <= precision > 0:
+    # So many digits always fit the bytes, which is Java's rule; and a bool is an int to Python.
+    most = log10(2) * (8 * schema.size - 1) if isinstance(schema, Fixed) else inf
+    if type(precision) is int and type(scale) is int and 0 <= scale <= precision > 0 and precision <= most:
         return Decimal(precision, scale)
     return None

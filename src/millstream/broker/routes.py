@@ -27,9 +27,9 @@ from millstream.broker.handlers.security import SecurityFamily
 from millstream.broker.handlers.topics import TopicsFamily
 from millstream.broker.network.api import Api, Handler, api_of
 from millstream.broker.network.region_loader import RegionLoader
-from millstream.broker.network.router import Spawn
 from millstream.broker.storage.record_turns import RecordTurns
 from millstream.broker.storage.storage import Storage
+from millstream.broker.tasks import Spawn
 from millstream.clock import Clock
 from millstream.coordination.interface import Coordination
 from millstream.transactions.producer_ids import ProducerIds

@@ -11,7 +11,6 @@ the data directories as it found them. There is no other way in which the parts 
 """
 
 from contextlib import AsyncExitStack
-from types import TracebackType
 from typing import Self
 
 from millstream.broker.cluster.coordination_tree import CoordinationTree
@@ -58,7 +57,7 @@ class BrokerServer:
             self._exit = self._exit.pop_all()
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._exit.aclose()
 
     async def stopped(self) -> None:
@@ -135,7 +134,7 @@ class BrokerServer:
         self.coordination_address = await self._tree.serve(max_connections=self._descriptors.coordination_clients)
         at_stop.push_async_callback(self._tree.stop_serving)
         self._listener.start()
-        at_stop.callback(self._listener.close)
+        at_stop.callback(self._listener.close)  # the first to stop; above it is for a start that fails
 
     async def _view_changed(self, view: ClusterView) -> None:
         """Every part follows a new view, in this order, before clients see it."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from millstream.address import Address
 from millstream.files import path_text
 
 
@@ -35,10 +36,6 @@ class ServerOptions(NamedTuple):
             "broker.id": str(self.node_id),
             # A comma stands between directories, so one inside a name is written as addresses on the web write it.
             "log.dirs": ",".join(path_text(path).replace(",", "%2C") for path in self.data),
-            "listeners": _plaintext(*listen),
-            "advertised.listeners": _plaintext(*advertise),
+            "listeners": f"PLAINTEXT://{Address(*listen)}",
+            "advertised.listeners": f"PLAINTEXT://{Address(*advertise)}",
         }
-
-
-def _plaintext(host: str, port: int) -> str:
-    return f"PLAINTEXT://[{host}]:{port}" if ":" in host else f"PLAINTEXT://{host}:{port}"

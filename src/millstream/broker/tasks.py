@@ -1,8 +1,11 @@
 """What the broker does beside answering requests, as tasks that it owns, and the failure that ends it."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
+
+Spawn = Callable[[Coroutine[Any, Any, None]], None]
+"""Runs work as a task that the broker owns."""
 
 
 class Tasks:

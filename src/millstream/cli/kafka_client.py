@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from millstream.cli.parameters import parse_assignment
+from millstream.cli.properties import parse_assignment
 from millstream.errors import CommandFailed, UsageError
 
 if TYPE_CHECKING:
@@ -151,10 +151,7 @@ class Cluster:
 
 def plain(error: "KafkaError") -> str:
     """The error without librdkafka's prefix and without a full stop."""
-    text = error.str()
-    for prefix in ("Broker: ", "Local: "):
-        text = text.removeprefix(prefix)
-    return text.rstrip(".")
+    return error.str().removeprefix("Broker: ").removeprefix("Local: ").rstrip(".")
 
 
 def _without_statistics(text: str) -> str:

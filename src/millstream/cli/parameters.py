@@ -8,8 +8,6 @@ from typing import Annotated
 
 import typer
 
-from millstream.errors import UsageError
-
 
 class Output(StrEnum):
     """How a command writes what it found."""
@@ -35,11 +33,3 @@ Execute = Annotated[bool, typer.Option("--execute", help="Do it; without this fl
 TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of the topic.", show_default=False)]
 
 DEFAULT_BROKERS = "127.0.0.1:9092"
-
-
-def parse_assignment(text: str, flag: str) -> tuple[str, str]:
-    """Name and value of a `NAME=VALUE` given with `flag`."""
-    name, separator, value = text.partition("=")
-    if not separator or not name:
-        raise UsageError(f"{flag} needs NAME=VALUE, and got {text!r}.")
-    return name, value

@@ -15,7 +15,8 @@ import typer
 
 from millstream.cli.kafka_client import Cluster, plain
 from millstream.cli.output import print_json
-from millstream.cli.parameters import DEFAULT_BROKERS, Brokers, ClientOptions, Output, OutputFormat, TopicName, parse_assignment
+from millstream.cli.parameters import DEFAULT_BROKERS, Brokers, ClientOptions, Output, OutputFormat, TopicName
+from millstream.cli.properties import parse_assignment
 from millstream.errors import CommandFailed, UsageError
 
 if TYPE_CHECKING:

@@ -16,15 +16,17 @@ _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _NAMED_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
+def parse_assignment(text: str, flag: str) -> tuple[str, str]:
+    """Name and value of a `NAME=VALUE` given with `flag`."""
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise UsageError(f"{flag} {text}: expected name=value.")
+    return name, value
+
+
 def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
     """The options of `-X name=value -X ...`; the last of several with one name wins, as later flags do."""
-    values = {}
-    for assignment in assignments:
-        name, equals, value = assignment.partition("=")
-        if not equals or not name.strip():
-            raise UsageError(f"-X {assignment}: expected name=value, for example -X num.partitions=3")
-        values[name.strip()] = value.strip()
-    return values
+    return {name.strip(): value.strip() for name, value in (parse_assignment(text, "-X") for text in assignments)}
 
 
 def read_properties(path: Path) -> dict[str, str]:

@@ -17,9 +17,10 @@ import typer
 
 from millstream.address import Address, parse_listen_address
 from millstream.cli.output import print_json, print_table
-from millstream.cli.parameters import DEFAULT_BROKERS, Brokers, ClientOptions, Output, OutputFormat, parse_assignment
+from millstream.cli.parameters import DEFAULT_BROKERS, Brokers, ClientOptions, Output, OutputFormat
+from millstream.cli.properties import parse_assignment
 from millstream.errors import CommandFailed, UsageError
-from millstream.log_lines import log_to_stderr
+from millstream.log_lines import LOG_LEVELS, log_to_stderr
 
 if TYPE_CHECKING:
     from millstream.registry.client import RegisteredSchema, RegistryClient
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Register, show, compare and delete schemas; run a registry.", no_args_is_help=True)
 
-LOG_LEVELS = ("debug", "info", "warning", "error")
 MESSAGE = re.compile(r"\{errorType:'(?P<kind>[^']*)', description:'(?P<what>.*)', additionalInfo:'(?P<detail>.*)'\}", re.DOTALL)
 COMPARED_VERSION = re.compile(r"\{oldSchemaVersion: (?P<version>-?\d+)\}")
 DEFAULT_URL = "http://127.0.0.1:8081"
@@ -173,7 +173,7 @@ def check(
 
 @app.command("config")
 def config(
-    subject: Annotated[str | None, typer.Argument(metavar="[SUBJECT]", help="A subject; without it, all.", show_default=False)] = None,
+    subject: Annotated[str | None, typer.Argument(metavar="[SUBJECT]", help="A subject; without it, globally.", show_default=False)] = None,
     *,
     level: Annotated[
         str | None, typer.Option("--set", metavar="LEVEL", help="none, backward, forward, full, or one of them with _transitive.")

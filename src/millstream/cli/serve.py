@@ -23,7 +23,7 @@ from millstream.address import Address, check_advertised, parse_listen_address
 from millstream.cli.listeners import take_listeners
 from millstream.cli.properties import parse_assignments, read_properties
 from millstream.errors import UsageError
-from millstream.log_lines import log_to_stderr
+from millstream.log_lines import LOG_LEVELS, log_to_stderr
 
 if TYPE_CHECKING:
     import socket
@@ -36,7 +36,6 @@ DEFAULT_COORDINATION = "127.0.0.1:2181"
 DEFAULT_REGISTRY = "127.0.0.1:8081"
 DEFAULT_DATA = "millstream-data"
 DEFAULT_NODE_ID = "1"
-LOG_LEVELS = ("debug", "info", "warning", "error")
 
 EXAMPLES = """\
 examples:

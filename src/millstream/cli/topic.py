@@ -7,7 +7,8 @@ import typer
 
 from millstream.cli.kafka_client import REQUEST_SECONDS, Cluster, plain
 from millstream.cli.output import print_json, print_table
-from millstream.cli.parameters import DEFAULT_BROKERS, Brokers, ClientOptions, Output, OutputFormat, parse_assignment
+from millstream.cli.parameters import DEFAULT_BROKERS, Brokers, ClientOptions, Output, OutputFormat
+from millstream.cli.properties import parse_assignment
 from millstream.errors import CommandFailed
 
 if TYPE_CHECKING:

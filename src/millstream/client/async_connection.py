@@ -7,7 +7,8 @@
         metadata = read_metadata(await connection.send(metadata_request(["clicks"])))
 
 `send` gives a future: await it, or add a callback. There is neither a task nor a timer per request, and record batches stay views into the
-bytes that were received, so one task can fetch from a leader all day. How many requests are under way is up to the caller.
+bytes that were received, so one task can fetch from a leader all day. How many requests are under way, and so how much is buffered for
+a broker that does not read, is up to the caller.
 
 Answers come in the order of the requests, so one that is no longer waited for cannot be skipped: after a timeout, or when a future is
 cancelled, as after a broken frame or an end by the broker, the connection is closed and stays so. Whatever was under way gets
@@ -17,7 +18,6 @@ cancelled, as after a broken frame or an end by the broker, the connection is cl
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
 from millstream.address import Address
@@ -61,7 +61,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         try:
             async with asyncio.timeout(timeout_s):
                 await made._loop.create_connection(lambda: made, address.host, address.port)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             raise unreachable(address, error) from error
         try:
             for version in HANDSHAKE_VERSIONS:
@@ -75,14 +75,14 @@ class AsyncConnection(asyncio.BufferedProtocol):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self.close()
         await self.wait_closed()
 
     @property
     def is_closed(self) -> bool:
         """Whether nothing can be sent any more."""
-        return self._is_closed
+        return self._is_closed or self._transport.is_closing()
 
     @property
     def unanswered(self) -> int:
@@ -103,7 +103,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
     def _send(self, request: Request[T], *, version: int | None, timeout_s: float) -> "asyncio.Future[T]":
         assert request.has_answer, "a request without an answer cannot be waited for"
-        if self._is_closed:
+        if self.is_closed:  # a transport that is closing and gets more to write (3.12) spoils its descriptor for the next connection
             raise BrokerUnavailable(f"the connection to {self.address} is closed")
         _, pieces = self._conversation.ask(request, version=version)
         answer: _Answer[T] = _Answer(self._loop, deadline=self._loop.time() + timeout_s, on_cancel=self.close)

@@ -16,10 +16,7 @@ it twice, unless the batch carries a producer id and sequence. A `Cluster` belon
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain, repeat
-from time import monotonic, sleep
-from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Self, TypeVar
 
 from millstream.address import Address, parse_bootstrap_servers
 from millstream.client.connection import CLIENT_ID, TIMEOUT_S, Connection, OpenSocket, open_tcp
@@ -29,12 +26,11 @@ from millstream.client.list_offsets import OffsetAndTime, list_offsets_request, 
 from millstream.client.metadata import NO_LEADER, ClusterMetadata, TopicMetadata, metadata_request, read_metadata
 from millstream.client.produce import ALL_REPLICAS, BatchFor, ProducedPartition, ProduceRequest
 from millstream.client.request import Request
-from millstream.errors import KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
+from millstream.client.retry import retry
+from millstream.errors import KafkaError, LeaderNotAvailable, MillstreamError, UnknownTopicOrPartition
 from millstream.topic_partition import TopicPartition
 
 T = TypeVar("T")
-
-_RETRY_PAUSES_S: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
 class Cluster:
@@ -58,7 +54,7 @@ class Cluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -167,20 +163,15 @@ class Cluster:
         return {partition: found[partition] for partition in wanted}
 
     def _retry(self, topics: Iterable[str], attempt: Callable[[], T]) -> T:
-        """Try until it works, the time is up, or the error is one that another attempt does not cure."""
-        deadline = monotonic() + self._timeout_s
-        for pause_s in chain(_RETRY_PAUSES_S, repeat(_RETRY_PAUSES_S[-1])):
-            try:
-                return attempt()
-            except (BrokerUnavailable, LeaderNotAvailable):
-                if monotonic() + pause_s > deadline:
-                    raise
-            except _TryAgain as again:
-                if monotonic() + pause_s > deadline:
-                    raise again.error from None
-            self._forget(topics)
-            sleep(pause_s)
-        raise AssertionError("the pauses never end")
+        def may_pass(error: MillstreamError) -> bool:
+            if passes := isinstance(error, BrokerUnavailable | LeaderNotAvailable | _TryAgain):
+                self._forget(topics)
+            return passes
+
+        try:
+            return retry(attempt, timeout_s=self._timeout_s, may_pass=may_pass)
+        except _TryAgain as again:
+            raise again.error from None
 
     def _forget(self, topics: Iterable[str]) -> None:
         gone = set(topics)
@@ -213,7 +204,7 @@ class Cluster:
         return ",".join(map(str, self._bootstrap))
 
 
-class _TryAgain(Exception):
+class _TryAgain(MillstreamError):
     """The broker answered with an error that another attempt may cure."""
 
     def __init__(self, error: KafkaError) -> None:

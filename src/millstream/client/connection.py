@@ -20,7 +20,6 @@ import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from time import monotonic
-from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from millstream.address import Address
@@ -46,7 +45,7 @@ def open_tcp(address: Address, timeout_s: float) -> socket.socket:
     """A plain TCP connection."""
     try:
         opened = socket.create_connection((address.host, address.port), timeout=timeout_s)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         raise unreachable(address, error) from error
     opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return opened
@@ -74,7 +73,7 @@ class Connection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
@@ -103,9 +102,9 @@ class Connection:
             while not pending.is_answered:
                 self._receive(deadline)
             return pending.answer()
-        except (OSError, MalformedFrame, BrokerUnavailable) as error:
-            self.close()
-            raise broken(self.address, error) from error
+        except BaseException as error:
+            self._end(error)
+            raise
 
     def close(self) -> None:
         """End the connection, from whatever thread."""
@@ -115,20 +114,19 @@ class Connection:
         self._socket.close()
 
     def _send(self, request: Request[T], *, version: int | None) -> Pending[T]:
-        if self._is_closed:
-            raise BrokerUnavailable(f"the connection to {self.address} is closed")
+        self._check_open()
         pending, pieces = self._conversation.ask(request, version=version)
         try:
-            self._socket.settimeout(self._timeout_s)
-            self._send_all(pieces)
-        except OSError as error:
-            self.close()
-            raise broken(self.address, error) from error
+            self._send_all(pieces, deadline=monotonic() + self._timeout_s)
+        except BaseException as error:
+            self._end(error)
+            raise
         return pending
 
-    def _send_all(self, pieces: Sequence[Buffer]) -> None:
+    def _send_all(self, pieces: Sequence[Buffer], *, deadline: float) -> None:
         left = [memoryview(piece) for piece in pieces]
         while left:
+            self._wait_until(deadline)
             sent = self._socket.sendmsg(left[:_MOST_PIECES])
             while left and sent >= len(left[0]):
                 sent -= len(left.pop(0))
@@ -136,8 +134,26 @@ class Connection:
                 left[0] = left[0][sent:]
 
     def _receive(self, deadline: float) -> None:
-        self._socket.settimeout(max(deadline - monotonic(), 0.001))
+        self._check_open()
+        self._wait_until(deadline)
         count = self._socket.recv_into(self._conversation.target())
         if not count:
             raise broken(self.address, None)
         self._conversation.received(count)
+
+    def _wait_until(self, deadline: float) -> None:
+        """Let the next call of the socket wait so long; a peer that is slow, rather than silent, does not move the deadline."""
+        left_s = deadline - monotonic()
+        if left_s <= 0:
+            raise TimeoutError
+        self._socket.settimeout(left_s)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise BrokerUnavailable(f"the connection to {self.address} is closed")
+
+    def _end(self, error: BaseException) -> None:
+        """Whatever happens between two bytes of a frame, an interrupt too, ends the connection: the next byte would be misread."""
+        self.close()
+        if isinstance(error, OSError | MalformedFrame):
+            raise broken(self.address, error) from error

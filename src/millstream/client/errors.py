@@ -4,6 +4,7 @@
     ├── UsageError                 an address, a name or a setting that cannot be
     ├── KafkaError                 the broker answered with a code: `kafka_error` makes the exception (see `millstream.errors`)
     └── ClientError
+        ├── DeliveryFailed         records that a producer took were not written
         ├── BrokerUnavailable      no broker there, or the connection ended; whether a request was carried out is not known
         │   └── AnswerTimedOut     the broker is there and did not answer in time; the connection is closed
         └── what the paper's producer and consumer add (`millstream.paper.errors`)
@@ -22,6 +23,10 @@ class ClientError(MillstreamError):
     """A client could not do what it was asked to do."""
 
 
+class DeliveryFailed(ClientError):
+    """What a producer took was not written. It is raised by a later call, because sending does not wait."""
+
+
 class BrokerUnavailable(ClientError):
     """No broker answers, or one that did has gone away; a request under way may or may not have been carried out."""
 
@@ -30,9 +35,9 @@ class AnswerTimedOut(BrokerUnavailable):
     """A broker did not answer in time. The connection is closed: a late answer would be taken for that of the next request."""
 
 
-def unreachable(address: Address, error: OSError) -> BrokerUnavailable:
+def unreachable(address: Address, error: OSError | UnicodeError) -> BrokerUnavailable:
     """Why there is no connection."""
-    reason = error.strerror or str(error)
+    reason = getattr(error, "strerror", None) or str(error)
     if isinstance(error, TimeoutError):
         reason = "no answer in time"
     elif isinstance(error, ConnectionError) and error.errno:

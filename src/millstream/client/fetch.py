@@ -18,15 +18,7 @@ from millstream.buffer import Buffer
 from millstream.errors import MalformedFrame
 from millstream.topic_partition import TopicPartition
 from millstream.wire.api import ApiKey
-from millstream.wire.primitives import (
-    compact_string,
-    read_count,
-    read_string,
-    read_tags,
-    read_unsigned_varint,
-    skip_tags,
-    unsigned_varint,
-)
+from millstream.wire.primitives import compact_string, read_count, read_string, read_tags, read_unsigned_varint, skip_tags, unsigned_varint
 
 READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1

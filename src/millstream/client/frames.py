@@ -8,12 +8,15 @@ the rest is received straight into it, so the record batches of a large answer a
 written again: views into it are good for as long as they are held.
 """
 
+from mmap import MAP_PRIVATE, mmap
 from typing import Final
 
 from millstream.wire.frames import SIZE_BYTES, read_size
 
 MAX_ANSWER_BYTES: Final = 1 << 30
 RECEIVE_BYTES: Final = 64 * 1024
+_MAPPED_BYTES: Final = 32 * 1024 * 1024
+"""From here on malloc maps memory anew each time, and zeroing it takes tens of milliseconds, for a size that may be a lie."""
 
 
 class AnswerFrames:
@@ -50,7 +53,7 @@ class AnswerFrames:
             start = position + SIZE_BYTES
             position = start + read_size(shared, position, limit=self._max_frame_bytes)
             if position > end:
-                self._frame = memoryview(bytearray(position - start))
+                self._frame = _memory(position - start)
                 self._filled = end - start
                 self._frame[: self._filled] = shared[start:end]
                 self._begun = 0
@@ -59,3 +62,8 @@ class AnswerFrames:
         self._begun = end - position
         shared[: self._begun] = bytes(shared[position:end])
         return frames
+
+
+def _memory(size: int) -> memoryview:
+    """Memory for a frame; a large one takes pages only as bytes come."""
+    return memoryview(bytearray(size) if size < _MAPPED_BYTES else mmap(-1, size, flags=MAP_PRIVATE))

@@ -17,15 +17,7 @@ from millstream.buffer import Buffer
 from millstream.errors import MalformedFrame
 from millstream.topic_partition import TopicPartition
 from millstream.wire.api import ApiKey
-from millstream.wire.primitives import (
-    INT32,
-    compact_string,
-    read_count,
-    read_nullable_string,
-    read_string,
-    skip_tags,
-    unsigned_varint,
-)
+from millstream.wire.primitives import INT32, compact_string, read_count, read_nullable_string, read_string, skip_tags, unsigned_varint
 
 ALL_REPLICAS: Final = -1
 LEADER_ONLY: Final = 1

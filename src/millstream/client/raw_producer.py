@@ -4,10 +4,10 @@
     producer.append(TopicPartition("clicks", 0), seal, record_count=3, size_bytes=200)    # sends; waits only if too much is unanswered
     producer.flush()                                                                      # everything is written when it returns
 
-`seal` makes the bytes of a batch when its producer id and sequence are known: what they are made of is the caller's business. `delivery`
-decides what is sent and what an answer means; here is the waiting: requests go out to each leader while it has fewer than five unanswered,
-and the oldest answer is waited for when nothing more can be sent. A connection that breaks puts back all that was on it, the leaders are
-asked for again, and everything goes on until the time of a batch is up (`delivery.timeout.ms`).
+`seal` makes the bytes of a batch when its producer id and sequence are known: what they are made of is the caller's business.
+`partition_queue` decides what is sent and what an answer means; here is the waiting: requests go out to each leader while it has fewer than
+five unanswered, and the oldest answer is waited for when nothing more can be sent. A connection that breaks puts back all that was on it,
+the leaders are asked for again, and everything goes on until the time of a batch is up (`delivery.timeout.ms`).
 """
 
 from collections import deque
@@ -20,9 +20,9 @@ from millstream.buffer import Buffer
 from millstream.client.cluster import Cluster
 from millstream.client.connection import Connection, OpenSocket, open_tcp
 from millstream.client.conversation import Pending
-from millstream.client.delivery import MOST_IN_FLIGHT, DeliveryFailed, PartitionQueue, QueuedBatch, Verdict
-from millstream.client.errors import BrokerUnavailable, kafka_error
+from millstream.client.errors import BrokerUnavailable, DeliveryFailed, kafka_error
 from millstream.client.metadata import NO_LEADER, TopicMetadata
+from millstream.client.partition_queue import MOST_IN_FLIGHT, PartitionQueue, QueuedBatch, Verdict
 from millstream.client.produce import ALL_REPLICAS, BatchFor, ProduceAnswer, ProducedPartition, ProduceRequest
 from millstream.client.request import MessageRequest
 from millstream.errors import InvalidTopic, MessageTooLarge, MillstreamError, UnknownTopicOrPartition

@@ -4,8 +4,7 @@
 
     request: MessageRequest[MetadataResponse] = MessageRequest(ApiKey.METADATA, {"topics": None})
 
-Fetch and Produce have codecs
-of their own, in `client.fetch` and `client.produce`, that leave record batches alone.
+Fetch and Produce have codecs of their own, in `client.fetch` and `client.produce`, that leave record batches alone.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,25 +25,20 @@ class Request(Protocol[AnswerT_co]):
     @property
     def api_key(self) -> int:
         """Kafka's number of the API."""
-        ...
 
     @property
     def versions(self) -> tuple[int, int]:
         """Lowest and highest version that `encode` and `decode` know."""
-        ...
 
     @property
     def has_answer(self) -> bool:
         """Whether the broker answers; only Produce with acks=0 is not answered."""
-        ...
 
     def encode(self, version: int) -> Sequence[Buffer]:
         """The body, in pieces that are sent one after the other."""
-        ...
 
     def decode(self, version: int, body: memoryview) -> AnswerT_co:
         """What the body of the answer says; it may keep views into `body`."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,11 @@ old picture fails and is made again. Nothing here touches a log: brokers follow 
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 from millstream.cluster.placement import Assignment, check_assignment, check_replication, place
 from millstream.coordination import paths
-from millstream.coordination.cluster_view import (
-    DEFAULT_BROKER,
-    ClusterView,
-    PartitionState,
-    TopicState,
-    decode_configs,
-    encode_configs,
-)
+from millstream.coordination.cluster_view import DEFAULT_BROKER, ClusterView, PartitionState, TopicState, decode_configs, encode_configs
 from millstream.coordination.cluster_watcher import ClusterWatcher, Stale
 from millstream.coordination.election import ControllerClaim
 from millstream.coordination.interface import Coordination, Create, Delete, Operation, SetData
@@ -65,7 +58,7 @@ class Controller:
         check_collision(name, self.view.topics)
         replicas = self._plan_replicas(partitions, replication_factor, assignment)
         states = tuple(PartitionState.first(partition) for partition in replicas)
-        return TopicState(name=name, topic_id=_new_topic_id(), partitions=states, configs=dict(configs))
+        return TopicState(name=name, topic_id=uuid4(), partitions=states, configs=dict(configs))
 
     async def create_topic(self, topic: TopicState, *, timeout_ms: int) -> None:
         """Write a planned topic and wait until this broker has taken it up."""
@@ -208,10 +201,6 @@ class Controller:
             except (BadVersion, NodeExists, NoNode):
                 continue
         raise RequestTimedOut(f"others changed the same thing {MAX_TRIES} times in a row; try again")
-
-
-def _new_topic_id() -> UUID:
-    return uuid4()
 
 
 def _partition_count(view: ClusterView, name: str) -> int:

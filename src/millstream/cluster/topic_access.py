@@ -32,7 +32,6 @@ class Client(Protocol):
     @property
     def client_id(self) -> str | None:
         """What the client calls itself."""
-        ...
 
 
 def check_access(client: Client, operation: Operation, topic: str) -> None:

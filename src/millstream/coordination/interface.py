@@ -58,42 +58,32 @@ class Coordination(Protocol):
     @property
     def session_id(self) -> int:
         """The session that owns the ephemeral znodes created here."""
-        ...
 
     async def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False, make_parents: bool = False
     ) -> str:
         """Create a znode and return its path (with the number, where sequential)."""
-        ...
 
     async def get(self, path: str, *, watch: WatchCallback | None = None) -> tuple[bytes, ZnodeStat]:
         """Data and stat; the watch sees the next change or deletion."""
-        ...
 
     async def set(self, path: str, data: bytes, *, version: int = ANY_VERSION) -> ZnodeStat:
         """Replace the data if the znode has that version."""
-        ...
 
     async def delete(self, path: str, *, version: int = ANY_VERSION) -> None:
         """Remove a znode without children if it has that version."""
-        ...
 
     async def exists(self, path: str, *, watch: WatchCallback | None = None) -> ZnodeStat | None:
         """The stat, or None; the watch sees the next creation, change or deletion."""
-        ...
 
     async def children(self, path: str, *, watch: WatchCallback | None = None) -> list[str]:
         """Names of the children, sorted; the watch sees the next child that comes or goes, or the znode's deletion."""
-        ...
 
     async def multi(self, operations: Sequence[Operation]) -> list[OperationResult]:
         """All or nothing: a path per Create, a stat per SetData, None for the others; raises the error of the one that failed."""
-        ...
 
     def add_session_listener(self, listener: SessionListener) -> None:
         """Call back, on the event loop, when the session's state changes."""
-        ...
 
     async def close(self) -> None:
         """End the session: its ephemeral znodes go at once."""
-        ...

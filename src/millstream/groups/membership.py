@@ -8,14 +8,7 @@ one when a KIP-848 member joins, a KIP-848 one when only classic members are lef
 from typing import Final
 
 from millstream.coordinator_shard import Outcome, Waiter
-from millstream.errors import (
-    GroupIdNotFound,
-    InvalidGroupId,
-    InvalidRequest,
-    InvalidSessionTimeout,
-    KafkaError,
-    UnknownMemberId,
-)
+from millstream.errors import GroupIdNotFound, InvalidGroupId, InvalidRequest, InvalidSessionTimeout, KafkaError, UnknownMemberId
 from millstream.groups.classic.answers import join_error, sync_answer
 from millstream.groups.classic.generation import STABLE
 from millstream.groups.classic.group import ClassicGroup

@@ -1,7 +1,7 @@
 """The records of `__consumer_offsets`: which kind a record is of.
 
-A key begins with an int16 that says what the record is about. 0 and 1 are committed offsets (`offset_records`), 2 is the metadata of a
-classic group (`classic_records`), 3 to 8 and 16 belong to KIP-848 groups (`consumer_records`). Kafka has more kinds (share groups, streams
+A key begins with an int16 that says what the record is about. 0 and 1 are committed offsets (`offsets.records`), 2 is the metadata of a
+classic group (`classic.records`), 3 to 8 and 16 belong to KIP-848 groups (`consumer.records`). Kafka has more kinds (share groups, streams
 groups, and 4, which newer versions no longer write); they are skipped when the topic is replayed, as Kafka skips what it does not know.
 """
 
@@ -10,19 +10,8 @@ from typing import Final
 
 from millstream.coordinator_shard import CoordinatorRecord
 from millstream.errors import MalformedFrame
-from millstream.groups.classic.records import (
-    GROUP_METADATA_KEY_TYPE,
-    GroupMetadata,
-    decode_group_metadata,
-    decode_group_metadata_key,
-)
-from millstream.groups.consumer.records import (
-    ConsumerKey,
-    ConsumerRecordType,
-    ConsumerValue,
-    decode_consumer_key,
-    decode_consumer_value,
-)
+from millstream.groups.classic.records import GROUP_METADATA_KEY_TYPE, GroupMetadata, decode_group_metadata, decode_group_metadata_key
+from millstream.groups.consumer.records import ConsumerKey, ConsumerRecordType, ConsumerValue, decode_consumer_key, decode_consumer_value
 from millstream.groups.offsets.records import OFFSET_KEY_TYPES, CommittedOffset, OffsetKey, decode_offset_key, decode_offset_value
 
 CONSUMER_KEY_TYPES: Final = frozenset(ConsumerRecordType)

@@ -10,6 +10,7 @@ segments, the leader epochs up to it and the directory entries of all these file
 descriptors it stays online, and the next flush syncs all that this one had collected.
 """
 
+import errno
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,8 +42,11 @@ class Flush:
                 self._is_done = True
                 try:
                     self._sync()
-                except OSError as error:
-                    self._error = error
+                except BaseException as error:
+                    # Whatever it is: what was not synced must not pass for durable when it is asked for again, at the close.
+                    self._error = error if isinstance(error, OSError) else OSError(errno.EIO, f"{type(error).__name__}: {error}")
+                    if not isinstance(error, Exception):
+                        raise
         if self._error is not None:
             raise self._error
 

@@ -37,11 +37,10 @@ from millstream.log.records.timestamp_search import LargestTimestampSearch, Offs
 from millstream.log.region import FileRegion, find_region, find_stretch
 from millstream.log.segment import MAX_RELATIVE_OFFSET
 from millstream.topic_partition import TopicPartition
-from millstream.wire.batch import STAMPED_SIZE, BatchHeader, read_header, stamp, with_log_append_time
+from millstream.wire.batch import NO_TIMESTAMP, STAMPED_SIZE, BatchHeader, read_header, stamp, with_log_append_time
 
 MAX_STAGED = 1000
 """Buffers that one call writes, two per batch; Linux takes 1024."""
-NO_TIME = -1
 
 
 class AppendResult(NamedTuple):
@@ -187,9 +186,9 @@ class Log:
         if header.producer_id >= 0:
             written = self.producers.check(header)
             if written is not None:
-                time_ms = written.timestamp if self.config.is_log_append_time else NO_TIME
+                time_ms = written.timestamp if self.config.is_log_append_time else NO_TIMESTAMP
                 return AppendResult(written.base_offset, written.last_offset, time_ms, self.log_start_offset, True)
-        append_time_ms = NO_TIME
+        append_time_ms = NO_TIMESTAMP
         if self._is_rewriting and not (is_own and self._is_only_checking):
             batch, header, append_time_ms = self._rewritten(batch, header, now_ms=now_ms, checked=checked)
         size = len(batch)
@@ -333,14 +332,15 @@ class Log:
         """Seal the active segment and start a new one at the end of the log; nothing happens if it is empty."""
         self.check_usable()
         if self._active.size_bytes:
-            with self.directory.changing("rolling a log"):
+            with self.directory.changing("rolling a log", is_undone=True):
                 self._active = self.local.roll(self.log_end_offset, self.producers, config=self.config, now_ms=now_ms)
 
     def roll_to(self, offset: int, *, now_ms: int) -> None:
         """Start a segment at `offset`, beyond the end of the log: what a leader sent lies too far from the base of the active one."""
         self.roll(now_ms=now_ms)
-        with self.directory.changing("rolling a log"):
+        with self.directory.changing("rolling a log", is_undone=True):
             self._active = self.local.start_anew_at(offset, config=self.config, now_ms=now_ms)
+        self.log_end_offset = offset  # as a restart would find it, should what is to come next not get here
         self.log_start_offset = max(self.log_start_offset, self.segments.first.base_offset)
 
     # -- making it durable
@@ -416,7 +416,7 @@ class Log:
             self.truncate_fully_and_start_at(offset)
             return
         self._forget_before_truncation(offset)
-        with self.directory.guarded("truncating a log"):
+        with self.directory.changing("truncating a log"):
             end = self.local.truncate_to(offset, config=self.config)
             self._active = self.segments.active
             self.log_end_offset = end
@@ -424,23 +424,24 @@ class Log:
             self.epochs.truncate_from_end(end)
             self.producers = self.local.snapshots.load(self.segments, end=end)
 
-    def truncate_fully_and_start_at(self, offset: int, *, now_ms: int = NO_TIME) -> None:
+    def truncate_fully_and_start_at(self, offset: int, *, now_ms: int = NO_TIMESTAMP) -> None:
         """Drop everything and go on at `offset`."""
         self.check_usable()
         self._forget_before_truncation(min(offset, self.segments.first.base_offset))
-        with self.directory.guarded("truncating a log"):
+        with self.directory.changing("truncating a log"):
             self.local.truncate_fully_and_start_at(offset, config=self.config, now_ms=now_ms)
-        self._active = self.segments.active
-        self.log_start_offset = self.log_end_offset = offset
-        self.epochs.clear()
-        self.producers.clear()
+            self._active = self.segments.active
+            self.log_start_offset = self.log_end_offset = offset
+            self.epochs.clear()
+            self.producers.clear()
 
     def delete_oldest(self, count: int) -> list[Path]:
         """Drop the oldest segments, if what is left of the log is on the disk; the renamed files, to be unlinked later."""
-        marked = self.local.delete_oldest(count)
-        if marked:
-            self.log_start_offset = max(self.log_start_offset, self.segments.first.base_offset)
-            self.epochs.truncate_from_start(self.log_start_offset)
+        with self.directory.changing("deleting old segments"):
+            marked = self.local.delete_oldest(count)
+            if marked:
+                self.log_start_offset = max(self.log_start_offset, self.segments.first.base_offset)
+                self.epochs.truncate_from_start(self.log_start_offset)
         return marked
 
     # -- inside
@@ -456,7 +457,7 @@ class Log:
             checked = record_check.checked(batch, header, config=self.config, now_ms=now_ms)
         batch, header, _ = checked
         if not self.config.is_log_append_time:
-            return batch, header, NO_TIME
+            return batch, header, NO_TIMESTAMP
         batch = with_log_append_time(batch, now_ms=now_ms)
         return batch, read_header(batch), now_ms
 

@@ -257,10 +257,6 @@ class Segment:
             raise self._damaged(position)
         return header
 
-    def read_batch(self, position: int) -> bytes:
-        """The whole batch that starts at `position`."""
-        return self._files.pread(self.handle(), self.header_at(position).size_bytes, position)
-
     def seal(self) -> None:
         """Make the indexes complete and forget what only the active segment needs."""
         self.write_indexes()

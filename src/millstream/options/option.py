@@ -8,7 +8,7 @@ described with its value, and setting it to that same value is accepted (tools t
 anything else is refused. An option without effect is about a part that does not exist here, so that no client could see whether it was
 obeyed: it is taken, kept and shown. So whatever a person can set has its effect, or there is nothing for it to have an effect on.
 
-Here are no tables (`topic`, `broker`) and no decisions about sources (`resolve`, `describe`).
+Here are no tables (`topic`, `broker`) and no decisions about sources (`resolution`, `description`).
 """
 
 import math

@@ -1,7 +1,6 @@
 """What can go wrong for the paper's producer and consumer, beyond what their connections and brokers say.
 
     ClientError                    (`millstream.client.errors`)
-    ├── DeliveryFailed             a message that a producer took was not written
     ├── ZooKeeperUnavailable       no ZooKeeper, or none that answers any more
     ├── ConsumerIdTaken            another living consumer of the group has this id
     ├── OffsetExpired              the next message to read is not there any more, and the consumer is set to say so
@@ -11,10 +10,6 @@ Every message says what was wrong, where, and what to do.
 """
 
 from millstream.client.errors import ClientError
-
-
-class DeliveryFailed(ClientError):
-    """A message was not written. It is raised by the next call of the producer, because sending does not wait."""
 
 
 class ZooKeeperUnavailable(ClientError):

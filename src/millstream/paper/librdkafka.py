@@ -12,9 +12,9 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka import KafkaError as LibrdkafkaError
 
-from millstream.client.errors import BrokerUnavailable, ClientError
+from millstream.client.errors import BrokerUnavailable, ClientError, DeliveryFailed
 from millstream.errors import MillstreamError, UnknownTopicOrPartition, UsageError
-from millstream.paper.errors import DeliveryFailed, OffsetExpired
+from millstream.paper.errors import OffsetExpired
 from millstream.paper.settings import Setting
 
 _log = logging.getLogger(__name__)
@@ -105,7 +105,4 @@ def _open(kind: Any, settings: dict[str, Any]) -> Any:
 
 
 def _text(error: Any) -> str:
-    text = str(error.str())
-    for prefix in ("Broker: ", "Local: "):
-        text = text.removeprefix(prefix)
-    return text.rstrip(".")
+    return str(error.str()).removeprefix("Broker: ").removeprefix("Local: ").rstrip(".")

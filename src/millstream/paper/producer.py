@@ -11,11 +11,10 @@ is slowed down and loses nothing. A producer may be used by many threads.
 """
 
 from time import monotonic
-from types import TracebackType
 from typing import Any, Final, Self
 
 from millstream.address import parse_bootstrap_servers
-from millstream.paper.errors import DeliveryFailed
+from millstream.client.errors import DeliveryFailed
 from millstream.paper.librdkafka import Settings, await_answer, delivery_failure, open_producer
 from millstream.paper.message import Message, Payload, Sendable, as_messages
 
@@ -39,7 +38,7 @@ class Producer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None:
             self.close()
         else:

@@ -15,7 +15,6 @@ are left out; those of transactions that are open or were aborted are not. One t
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 from millstream.client.cluster import Cluster
@@ -49,7 +48,7 @@ class SimpleConsumer:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

@@ -22,7 +22,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from time import monotonic
-from types import TracebackType
 from typing import Final, Self
 
 from millstream.errors import MillstreamError, UsageError
@@ -104,7 +103,7 @@ class MessageStream:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __repr__(self) -> str:

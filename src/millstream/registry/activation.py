@@ -16,7 +16,6 @@ import socket
 import sys
 from asyncio.subprocess import PIPE, Process
 from importlib.util import find_spec
-from types import TracebackType
 from typing import Final, Self
 
 from millstream.address import Address
@@ -46,7 +45,11 @@ def bind(host: str, port: int, *, is_required: bool) -> socket.socket:
         if error.errno != errno.EADDRINUSE or is_required:
             reason = f"{error.strerror or error}; choose another address"
             raise StartupError(f"the registry cannot listen on {host}:{port}: {reason}") from None
-    return _listen(host, 0)
+    listener = _listen(host, 0)
+    # Said aloud, because clients that are not given the address would talk to whatever registry is at the usual one.
+    found = Address(host, listener.getsockname()[1])
+    logger.warning("port %d is taken, so the registry is at %s: give clients that address (--url, MILLSTREAM_REGISTRY)", port, found)
+    return listener
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -80,7 +83,7 @@ class RegistryActivation:
         self._wait()
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    async def __aexit__(self, *_: object) -> None:
         asyncio.get_running_loop().remove_reader(self._listener)
         if self._task is not None:
             self._task.cancel()

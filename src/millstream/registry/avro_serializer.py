@@ -7,10 +7,16 @@ The first message to a topic registers the schema under the subject that `subjec
 `auto_register=False`; or takes the subject's latest version, with `use_latest=True`); after that no request is made. Instead of a topic,
 anything with `topic` and `headers` can be given, such as the context that confluent-kafka's SerializingProducer calls its serialisers with.
 With `in_header=True` the GUID goes into the headers instead of the id before the bytes. Threads may share a serialiser.
+
+The subject is named in one of the three ways that Confluent's clients know:
+
+    topic_name           clicks-value            one schema per topic, which evolves
+    record_name          shop.Click              one per record type, in whatever topic
+    topic_record_name    clicks-shop.Click       one per record type and topic
 """
 
 import threading
-from collections.abc import Iterable, MutableSequence
+from collections.abc import Callable, Iterable, MutableSequence
 from typing import Any, Protocol
 
 from millstream.errors import UsageError
@@ -18,8 +24,25 @@ from millstream.registry.avro_codec import AvroCodec, avro_codec
 from millstream.registry.client import RegisteredSchema, RegistryClient
 from millstream.registry.errors import SchemaNotFound, SerializationFailed, SubjectNotFound
 from millstream.registry.model.records import Reference
-from millstream.registry.subject_names import SubjectName, topic_name
 from millstream.registry.wire_format import KEY_HEADER, VALUE_HEADER, guid_header, id_prefix
+
+SubjectName = Callable[[str | None, str | None, bool], str]
+"""From the topic, the full name of the record (None if the schema is none) and whether it is the key."""
+
+
+def topic_name(topic: str | None, record: str | None, is_key: bool) -> str:
+    """`TOPIC-key` or `TOPIC-value`."""
+    return f"{_needed(topic, 'topic')}-{'key' if is_key else 'value'}"
+
+
+def record_name(topic: str | None, record: str | None, is_key: bool) -> str:
+    """The full name of the record."""
+    return _needed(record, "record")
+
+
+def topic_record_name(topic: str | None, record: str | None, is_key: bool) -> str:
+    """`TOPIC-RECORD`."""
+    return f"{_needed(topic, 'topic')}-{_needed(record, 'record')}"
 
 
 class MessageContext(Protocol):
@@ -120,3 +143,10 @@ class AvroSerializer:
             headers.append((name, target.header))
         else:
             raise SerializationFailed("in_header=True needs a context whose headers are a list or a dict to add to.")
+
+
+def _needed(name: str | None, what: str) -> str:
+    if name is None:
+        reason = "serialise with the name of the topic" if what == "topic" else "its schema is no record; use topic_name"
+        raise UsageError(f"The subject needs the name of the {what}: {reason}.")
+    return name

@@ -6,7 +6,7 @@
     ├── 409  IncompatibleSchema 409
     ├── 422  InvalidSchema 42201, InvalidVersion 42202, InvalidLevel 42203, InvalidMode 42204, OperationNotPermitted 42205,
     │        ReferenceExists 42206, IdDoesNotMatch 42207, InvalidSubject 42208, SchemaTooLarge 42209, InvalidRequest 422
-    ├── 500  StoreFailed 50001, StoreTimedOut 50002, ForwardingFailed 50003, LeaderUnknown 50004
+    ├── 500  StoreFailed 50001, StoreTimedOut 50002, LeaderUnknown 50004
     └── RegistryUnavailable           no registry answered at all: the addresses and the reason
     SerializationFailed               a value that its schema does not describe, bytes that are no message of a registry's
 
@@ -177,12 +177,6 @@ class StoreTimedOut(RegistryError):
     """The log did not answer in time; whether the write happened is not known."""
 
     status, code = 500, 50002
-
-
-class ForwardingFailed(RegistryError):
-    """The instance that writes could not be reached."""
-
-    status, code = 500, 50003
 
 
 class LeaderUnknown(RegistryError):

@@ -313,7 +313,4 @@ def _write_error(error: object) -> Exception:
 
 
 def _plain(error: KafkaError) -> str:
-    text = error.str()
-    for prefix in ("Broker: ", "Local: "):
-        text = text.removeprefix(prefix)
-    return text.rstrip(".")
+    return error.str().removeprefix("Broker: ").removeprefix("Local: ").rstrip(".")

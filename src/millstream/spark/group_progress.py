@@ -7,14 +7,14 @@ written last, and reads that (`sink.sink_progress`).
 
 import logging
 from collections.abc import Callable
-from itertools import chain, repeat
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any, Final, NamedTuple, TypeVar
 
 from millstream.client.cluster import Cluster
-from millstream.client.errors import BrokerUnavailable, is_retriable, kafka_error
+from millstream.client.errors import kafka_error
 from millstream.client.request import MessageRequest
-from millstream.errors import KafkaError, MillstreamError, UnknownMemberId
+from millstream.client.retry import retry
+from millstream.errors import MillstreamError, UnknownMemberId
 from millstream.spark.positions import Offsets
 from millstream.topic_partition import TopicPartition
 from millstream.wire.api import ApiKey
@@ -24,7 +24,6 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _GROUP: Final = 0
-_PAUSES_S: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 _LAST_WITH_TOPIC_NAMES: Final = 9
 """From version 10 on OffsetCommit and OffsetFetch know topics by their ids."""
 _MOST_PATIENCE_S: Final = 5.0
@@ -68,18 +67,16 @@ class GroupProgress:
 
     def _retry(self, ask: Callable[[int], T]) -> T:
         """Ask the coordinator, and again while it moves or loads."""
-        deadline = monotonic() + self._timeout_s
-        for pause_s in chain(_PAUSES_S, repeat(_PAUSES_S[-1])):
-            try:
-                if self._coordinator is None:
-                    self._coordinator = self._find_coordinator()
-                return ask(self._coordinator)
-            except (BrokerUnavailable, KafkaError) as error:
-                if monotonic() + pause_s > deadline or (isinstance(error, KafkaError) and not is_retriable(error.code)):
-                    raise
-                self._coordinator = None
-                sleep(pause_s)
-        raise AssertionError("the pauses never end")
+
+        def attempt() -> T:
+            # Unless it answers, it is looked for again.
+            coordinator, self._coordinator = self._coordinator, None
+            coordinator = self._find_coordinator() if coordinator is None else coordinator
+            answer = ask(coordinator)
+            self._coordinator = coordinator
+            return answer
+
+        return retry(attempt, timeout_s=self._timeout_s)
 
     def _commit_once(self, coordinator: int, offsets: Offsets, metadata: str) -> None:
         topics: dict[str, list[dict[str, object]]] = {}

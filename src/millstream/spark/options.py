@@ -24,6 +24,7 @@ _SHARED: Final = (
     "schema.registry.basic.auth.user.info",
 )  # fmt: skip
 _LARGEST_INT: Final = 2**31 - 1
+LARGEST_LONG: Final = 2**63 - 1
 _TIME_UNITS_MS: Final = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -154,12 +155,12 @@ class Options(Mapping[str, str]):
         text = self.get(name)
         if text is None:
             return None
-        if not text.strip().isascii() or not text.strip().isdecimal() or int(text) == 0:
-            raise OptionError(name, f"{text!r} is not a whole number above zero")
+        if not re.fullmatch(r"\s*[0-9]{1,19}\s*", text, re.ASCII) or not 0 < int(text) <= LARGEST_LONG:
+            raise OptionError(name, f"{text!r} is not a whole number above zero and below 2^63")
         return int(text)
 
-    def number(self, name: str, default: int, *, lowest: int = 1) -> int:
-        """A number of Kafka's type `int`."""
+    def number(self, name: str, default: int, *, lowest: int = 1, highest: int = _LARGEST_INT) -> int:
+        """A number of Kafka's type `int`, or `long`."""
         text = self.get(name)
         if text is None:
             return default
@@ -167,8 +168,8 @@ class Options(Mapping[str, str]):
             number = int(text)
         except ValueError:
             raise OptionError(name, f"{text!r} is not a whole number") from None
-        if not lowest <= number <= _LARGEST_INT:
-            raise OptionError(name, f"{number} is not between {lowest} and {_LARGEST_INT}")
+        if not lowest <= number <= highest:
+            raise OptionError(name, f"{number} is not between {lowest} and {highest}")
         return number
 
     def duration_ms(self, name: str, *, default: str) -> int:

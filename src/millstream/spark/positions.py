@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from millstream.offset import EARLIEST, LATEST
-from millstream.spark.options import OptionError
+from millstream.spark.options import LARGEST_LONG, OptionError
 from millstream.topic_partition import TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
@@ -83,7 +83,7 @@ def parse_numbers(option: str, text: str, *, example: str) -> dict[TopicPartitio
     problem = f"{text!r} is not JSON of topics and partitions like {example}"
     try:
         topics = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OptionError(option, f"{problem} ({error})") from None
     if not isinstance(topics, dict) or not topics:
         raise OptionError(option, problem)
@@ -93,7 +93,7 @@ def parse_numbers(option: str, text: str, *, example: str) -> dict[TopicPartitio
             raise OptionError(option, f"{problem}: {topic!r} has no partitions")
         for partition, number in partitions.items():
             # bool is an int to Python, and "1" is not one to Spark.
-            if not partition.isdecimal() or not partition.isascii() or type(number) is not int:
+            if not partition.isdecimal() or not partition.isascii() or type(number) is not int or number > LARGEST_LONG:
                 raise OptionError(option, f"{problem}: {topic!r} has {json.dumps({partition: number})}")
             numbers[TopicPartition(topic, int(partition))] = number
     return dict(sorted(numbers.items()))
@@ -114,6 +114,6 @@ def read_offsets(offsets: Mapping[str, Mapping[str, int]]) -> dict[TopicPartitio
 
 
 def _timestamp(option: str, text: str) -> int:
-    if not text.isascii() or not text.isdecimal():
+    if not text.isascii() or not text.isdecimal() or len(text) > 19 or int(text) > LARGEST_LONG:
         raise OptionError(option, f"{text!r} is not a time in milliseconds since 1970, as in 1700000000000")
     return int(text)

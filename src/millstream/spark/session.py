@@ -48,7 +48,7 @@ def check_java() -> None:
         raise NoJava(f"Spark needs Java {OLDEST_JAVA} or newer and there is no java command: install one, or set JAVA_HOME to it.")
     major = _java_version(java)
     if major is None:
-        raise NoJava(f"Spark needs Java {OLDEST_JAVA} or newer, and {java} does not tell its version: set JAVA_HOME to one that works.")
+        raise NoJava(f"Spark needs Java {OLDEST_JAVA} or newer, and {java} does not say its version: set JAVA_HOME to one that works.")
     if major < OLDEST_JAVA:
         raise NoJava(f"Spark needs Java {OLDEST_JAVA} or newer, and {java} is {major}: install a newer one, or set JAVA_HOME to it.")
 

@@ -1,10 +1,11 @@
 """The connections and producers of this process: Spark unpickles a fresh reader or writer for each task, but the worker process stays, and
 so do they.
 
-One `Cluster` per set of brokers and client name, closed when the process ends in order, as the driver does. A new producer id for every
-task of every micro-batch would fill the brokers' tables, because Kafka forgets an id only after a day: a producer returns when everything
-it took is written, so nothing is in doubt when the next task continues its sequences; one that failed is thrown away, and the next attempt
-has a new id and no history (ADR 0020). A worker process runs one task at a time, in one thread, so nothing is locked.
+One `Cluster` per set of brokers and client name. All is closed when the process ends in order, as the driver does; a process that was
+forked begins without any, because the sockets are its parent's. A new producer id for every task of every micro-batch would fill the
+brokers' tables, because Kafka forgets an id only after a day: a producer returns when everything it took is written, so nothing is in doubt
+when the next task continues its sequences; one that failed is thrown away, and the next attempt has a new id and no history (ADR 0020). A
+worker process runs one task at a time, in one thread, so nothing is locked.
 """
 
 import atexit
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 _LONGEST_IDLE_S: Final = 600.0
 """A producer that was idle for longer gets a new id: brokers may have forgotten the old one."""
 
-_clusters: dict[tuple[int, str, str, int], Cluster] = {}
+_clusters: dict[tuple[str, str, int], Cluster] = {}
 _idle: "dict[ProducerSettings, RawProducer]" = {}
 
 
@@ -39,8 +40,7 @@ class ConnectionSettings(Protocol):
 
 def cluster_for(settings: ConnectionSettings) -> Cluster:
     """The cluster of these settings, connected already if this process used it before."""
-    # With the process id: after a fork the sockets are the parent's.
-    name = os.getpid(), settings.bootstrap_servers, settings.client_id, settings.request_timeout_ms
+    name = settings.bootstrap_servers, settings.client_id, settings.request_timeout_ms
     cluster = _clusters.get(name)
     if cluster is None:
         timeout_s = settings.request_timeout_ms / 1000
@@ -69,6 +69,15 @@ def borrow_producer(settings: "ProducerSettings") -> "Iterator[RawProducer]":
 
 @atexit.register
 def _close_all() -> None:
-    for (process_id, *_), cluster in _clusters.items():
-        if process_id == os.getpid():
-            cluster.close()
+    for producer in _idle.values():
+        producer.close()
+    for cluster in _clusters.values():
+        cluster.close()
+
+
+def _forget_all() -> None:
+    _clusters.clear()
+    _idle.clear()
+
+
+os.register_at_fork(after_in_child=_forget_all)

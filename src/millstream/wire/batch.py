@@ -37,6 +37,7 @@ HEADER_SIZE: Final = 61
 LENGTH_POSITION: Final = 8
 LENGTH_OVERHEAD: Final = 12
 """Bytes before and including the length field: size of a batch = length + 12."""
+_LENGTH_WITHOUT_RECORDS: Final = HEADER_SIZE - LENGTH_OVERHEAD
 STAMPED_SIZE: Final = 16
 """Base offset, length and leader epoch: the prefix that the broker writes anew."""
 MAGIC_POSITION: Final = 16
@@ -178,14 +179,14 @@ def compute_crc(batch: Buffer) -> int:
 
 def seal(header: BatchHeader, records: Buffer) -> bytes:
     """The batch of these records, which are compressed already if the header says so; its length and CRC are made right."""
-    return sealed_header(header, records) + records
+    return sealed_header(header[_FIRST_COVERED:], records, header.base_offset, header.leader_epoch) + records
 
 
-def sealed_header(header: BatchHeader, records: Buffer) -> bytes:
-    """The bytes that go before these records, for who has them in a buffer with room for a header."""
-    covered = _COVERED.pack(*header[_FIRST_COVERED:])
-    length = len(records) + HEADER_SIZE - LENGTH_OVERHEAD
-    return _NOT_COVERED.pack(header.base_offset, length, header.leader_epoch, MAGIC, crc32c(records, crc32c(covered))) + covered
+def sealed_header(covered_fields: tuple[int, ...], records: Buffer, base_offset: int = 0, leader_epoch: int = -1) -> bytes:
+    """The bytes that go before these records; the fields are those of a `BatchHeader` that the CRC covers, from the attributes on."""
+    covered = _COVERED.pack(*covered_fields)
+    length = len(records) + _LENGTH_WITHOUT_RECORDS
+    return _NOT_COVERED.pack(base_offset, length, leader_epoch, MAGIC, crc32c(records, crc32c(covered))) + covered
 
 
 def stamp(header: BatchHeader, *, base_offset: int, leader_epoch: int) -> bytes:

@@ -133,7 +133,6 @@ class Region(Protocol):
     @property
     def length(self) -> int:
         """Number of bytes."""
-        ...
 
 
 RegionT = TypeVar("RegionT", bound=Region)

@@ -86,12 +86,6 @@ def frame_response(api_key: int, version: int, *, correlation_id: int, body: byt
     return _SIZE_AND_CORRELATION.pack(len(body) + 4, correlation_id) + body
 
 
-def frame_request(api_key: int, version: int, *, correlation_id: int, client_id: str | None, body: bytes) -> bytes:
-    """A whole request: size, header, body."""
-    header = encode_request_header(api_key, version, correlation_id=correlation_id, client_id=client_id)
-    return INT32.pack(len(header) + len(body)) + header + body
-
-
 def read_response_header(frame: Buffer, *, api_key: int, version: int) -> tuple[int, int]:
     """Correlation id and start of the body of the answer in `frame` (without the size)."""
     if len(frame) < 4:

@@ -137,7 +137,7 @@ class _ReaderSource:
             yield from self._value(field, target, is_nullable=field.is_nullable)
 
     def tags(self, fields: list[tuple[BoundField, str]]) -> Lines:
-        """Read the tagged fields; those that nobody here knows are passed over."""
+        """Read the tagged fields; those that are not known here are passed over."""
         for field, target in fields:
             yield f"{target} = {self.name('default', field.default)}"
         yield "if buffer[position] == 0:"

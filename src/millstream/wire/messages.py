@@ -15,7 +15,7 @@ from typing import Any, Final
 from millstream.buffer import Buffer
 from millstream.errors import MalformedFrame
 from millstream.wire.api import API_VERSIONS, ApiKey, is_flexible
-from millstream.wire.frames import frame_request, frame_response
+from millstream.wire.frames import frame_response
 from millstream.wire.message_reader import Budget, Reader, message_reader
 from millstream.wire.message_writer import Writer, message_writer
 from millstream.wire.schema import Schema, schema_at
@@ -39,14 +39,6 @@ def encode_response(api_key: int, version: int, *, correlation_id: int, reply: M
     """The whole answer: size, header and the reply."""
     body = _writer(api_key, version, "response")(reply)
     return frame_response(api_key, version, correlation_id=correlation_id, body=body)
-
-
-def encode_request(
-    api_key: int, version: int, *, correlation_id: int, request: Mapping[str, object], client_id: str | None = None
-) -> bytes:
-    """A whole request: size, header and body."""
-    body = encode_request_body(api_key, version, request=request)
-    return frame_request(api_key, version, correlation_id=correlation_id, client_id=client_id, body=body)
 
 
 def encode_request_body(api_key: int, version: int, *, request: Mapping[str, object]) -> bytes:

@@ -26,6 +26,7 @@ from millstream.wire.batch import (
     BatchHeader,
     checked_header,
     seal,
+    sealed_header,
 )
 from millstream.wire.compression import MAX_DECOMPRESSED_BYTES, Codec, codec_of, compress, decompress
 from millstream.wire.primitives import read_unsigned_varint, read_unsigned_varlong, zigzag_varint
@@ -251,12 +252,8 @@ def encode_key_values(pairs: Sequence[KeyValue], *, timestamp: int, codec: Codec
 
 def batch_of(records: bytes, *, count: int, timestamp: int, codec: Codec = Codec.NONE) -> bytes:
     """One batch of records that are encoded already and all have the same time."""
-    return seal(new_header(count, timestamp=timestamp, codec=codec), records if codec is Codec.NONE else compress(records, codec))
-
-
-def new_header(count: int, *, timestamp: int, codec: Codec = Codec.NONE, producer: ProducerStamp = NO_PRODUCER) -> BatchHeader:
-    """The header, to be sealed, of so many records in a row that all have the same time."""
-    return BatchHeader(0, 0, -1, MAGIC, 0, codec, count - 1, timestamp, timestamp, *producer, count)
+    payload = records if codec is Codec.NONE else compress(records, codec)
+    return sealed_header((codec, count - 1, timestamp, timestamp, NO_PRODUCER_ID, -1, NO_SEQUENCE, count), payload) + payload
 
 
 def recompressed(header: BatchHeader, payload: Buffer, *, codec: Codec, level: int | None = None) -> bytes:

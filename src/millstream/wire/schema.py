@@ -87,7 +87,7 @@ class Schema:
 
     @property
     def name(self) -> str:
-        """What people are told it is."""
+        """What error messages call it."""
         return f"{self.plain.__name__} version {self.version}"
 
     def smallest_size(self) -> int:

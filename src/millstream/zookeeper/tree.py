@@ -17,16 +17,7 @@ from typing import NamedTuple
 
 from millstream.zookeeper import acl
 from millstream.zookeeper.acl import OPEN_TO_ALL, Identity
-from millstream.zookeeper.change import (
-    AclChanged,
-    Change,
-    DataChanged,
-    NodeCreated,
-    NodeDeleted,
-    SessionClosed,
-    SessionOpened,
-    Transaction,
-)
+from millstream.zookeeper.change import AclChanged, Change, DataChanged, NodeCreated, NodeDeleted, SessionClosed, SessionOpened, Transaction
 from millstream.zookeeper.errors import (
     BadArguments,
     BadVersion,

@@ -97,7 +97,7 @@ async def test_a_broker_starts_serves_and_stops_clean(tmp_path: Path) -> None:
         await asyncio.open_connection(*address)
 
 
-async def test_what_the_parts_count_is_read_when_somebody_asks(tmp_path: Path) -> None:
+async def test_what_the_parts_count_is_read_on_demand(tmp_path: Path) -> None:
     async with running(tmp_path) as server:
         before = read(server.metrics)
         await create(server, partitions=3)
@@ -175,12 +175,12 @@ async def test_a_start_that_fails_after_a_crash_does_not_pass_for_a_clean_stop(t
         assert await offsets(server) == (0, 2)
 
 
-async def test_a_damaged_tree_is_told_and_not_hidden_by_the_clean_up(tmp_path: Path) -> None:
+async def test_a_damaged_tree_is_reported_and_not_hidden_by_the_clean_up(tmp_path: Path) -> None:
     (tmp_path / "coordination").write_text("a file where the directory should be")
-    with pytest.raises((StartupError, OSError)) as told:
+    with pytest.raises((StartupError, OSError)) as raised:
         async with running(tmp_path):
             pass
-    assert not isinstance(told.value, AttributeError)
+    assert not isinstance(raised.value, AttributeError)
 
 
 async def test_the_tree_is_found_in_whatever_order_directories_are_given(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ async def test_with_another_directory_left_the_broker_goes_on(tmp_path: Path) ->
     assert (is_clean(one), is_clean(other)) == (dead is other, dead is one)
 
 
-async def test_a_produce_that_waits_for_the_disk_is_told_when_the_disk_fails(tmp_path: Path) -> None:
+async def test_a_produce_that_waits_for_the_disk_is_answered_when_the_disk_fails(tmp_path: Path) -> None:
     files = DyingFiles()
     async with running(tmp_path, files=files) as server:
         await create(server, flush_messages="1")
@@ -300,7 +300,7 @@ async def test_a_disk_that_fails_in_a_thread_ends_the_broker_on_the_loop(tmp_pat
                 await server.stopped()
 
 
-async def test_more_partitions_than_descriptors_are_told_at_the_start(
+async def test_more_partitions_than_descriptors_are_reported_at_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with running(tmp_path) as server:

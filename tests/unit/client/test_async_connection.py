@@ -1,10 +1,12 @@
 import asyncio
 import socket
 import struct
+import threading
 
 import pytest
 
 from millstream.address import Address
+from millstream.broker.network.event_loop import BrokerLoop
 from millstream.client.async_connection import AsyncConnection
 from millstream.client.errors import AnswerTimedOut, BrokerUnavailable
 from millstream.client.metadata import metadata_request
@@ -40,19 +42,23 @@ async def test_no_broker_at_the_address_is_an_error_that_names_it() -> None:
         await AsyncConnection.open(Address("127.0.0.1", port))
 
 
-async def test_several_requests_are_under_way_and_each_gets_its_own_answer() -> None:
+@pytest.mark.parametrize("loop", [asyncio.SelectorEventLoop, BrokerLoop])
+def test_several_requests_are_under_way_and_each_gets_its_own_answer(loop: type[asyncio.AbstractEventLoop]) -> None:
     def answer_together(connection: socket.socket) -> None:
         answer_api_versions(connection, SPOKEN)
         asked = [struct.unpack_from(">i", receive_frame(connection), 4)[0] for _ in range(3)]
         connection.sendall(b"".join(metadata_answer(correlation_id, controller=correlation_id) for correlation_id in asked))
 
-    with peer(answer_together) as address:
+    async def ask(address: Address) -> None:
         async with await AsyncConnection.open(address) as connection:
             answers = [connection.send(METADATA) for _ in range(3)]
             assert connection.unanswered == 3
             controllers = [(await answer).controller_id for answer in reversed(answers)]
             assert controllers == sorted(controllers, reverse=True)
             assert connection.unanswered == 0
+
+    with peer(answer_together) as address, asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(ask(address))
 
 
 async def test_a_broker_of_old_is_asked_again_in_its_own_version() -> None:
@@ -73,7 +79,7 @@ async def test_what_is_under_way_fails_when_the_broker_closes_the_connection() -
     with peer(close_at_the_first_request) as address:
         async with await AsyncConnection.open(address) as connection:
             first, second = connection.send(METADATA), connection.send(METADATA)
-            with pytest.raises(BrokerUnavailable, match="closed the connection"):
+            with pytest.raises(BrokerUnavailable, match=r"closed the connection|broke"):
                 await first
             assert isinstance(second.exception(), BrokerUnavailable)
             assert connection.is_closed
@@ -159,3 +165,26 @@ async def test_whoever_waits_gets_an_error_when_the_connection_is_closed() -> No
         with pytest.raises(BrokerUnavailable, match="is closed"):
             await waiting
         await connection.wait_closed()
+
+
+async def test_nothing_more_is_sent_once_a_send_has_found_the_connection_broken() -> None:
+    def reset(connection: socket.socket) -> None:
+        answer_api_versions(connection, SPOKEN)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+        is_reset.set()
+
+    is_reset = threading.Event()
+    with peer(reset) as address:
+        async with await AsyncConnection.open(address) as connection:
+            is_reset.wait(10)  # asyncio has not seen it: the loop stands still
+            first = connection.send(METADATA)
+            with pytest.raises(BrokerUnavailable, match="is closed"):
+                await connection.send(METADATA)
+            with pytest.raises(BrokerUnavailable, match="broke"):
+                await first
+
+
+async def test_a_host_that_cannot_be_one_is_named_in_the_error() -> None:
+    with pytest.raises(BrokerUnavailable, match=r"no broker answers at a..b:9092"):
+        await AsyncConnection.open(Address("a..b", 9092))

@@ -1,6 +1,9 @@
 import socket
 import struct
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -16,6 +19,12 @@ METADATA = metadata_request([])
 SPOKEN = (ApiKey.METADATA, 0, 12)
 
 
+def stay_silent(connection: socket.socket) -> None:
+    answer_api_versions(connection, SPOKEN)
+    while receive_frame(connection):
+        pass
+
+
 def test_an_address_without_a_broker_is_named_in_the_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
@@ -24,27 +33,68 @@ def test_an_address_without_a_broker_is_named_in_the_error() -> None:
 
 
 def test_a_broker_that_closes_the_connection_is_not_one_that_does_not_answer() -> None:
-    def hang_up(connection: socket.socket) -> None:
+    def close_at_the_first_request(connection: socket.socket) -> None:
         answer_api_versions(connection, SPOKEN)
         receive_frame(connection)
 
-    with peer(hang_up) as address, Connection(address) as connection:
+    with peer(close_at_the_first_request) as address, Connection(address) as connection:
         with pytest.raises(BrokerUnavailable, match="closed the connection"):
             connection.call(METADATA)
         assert connection.is_closed
 
 
 def test_a_connection_is_closed_when_an_answer_is_late() -> None:
-    def stay_silent(connection: socket.socket) -> None:
-        answer_api_versions(connection, SPOKEN)
-        while receive_frame(connection):
-            pass
-
     with peer(stay_silent) as address, Connection(address) as connection:
         with pytest.raises(AnswerTimedOut, match="did not answer in time"):
             connection.call(METADATA, timeout_s=0.05)
         with pytest.raises(BrokerUnavailable, match="is closed"):
             connection.call(METADATA)
+
+
+class Odd(socket.socket):
+    """Behaves, until it is armed."""
+
+    is_armed = False
+
+    def sendmsg(self, *arguments: Any) -> int:
+        sent = super().sendmsg(*arguments)
+        if self.is_armed:
+            raise KeyboardInterrupt
+        return sent
+
+    def recv_into(self, buffer: Any, *arguments: Any) -> int:
+        if not self.is_armed:
+            return super().recv_into(buffer, *arguments)
+        buffer[0] = 1
+        return 1
+
+
+@contextmanager
+def odd_connection() -> Iterator[tuple[Connection, Odd]]:
+    opened = Odd()
+
+    def open_odd(address: Address, timeout_s: float) -> socket.socket:
+        opened.connect(address)
+        return opened
+
+    with peer(stay_silent) as address, Connection(address, open_socket=open_odd) as connection:
+        yield connection, opened
+
+
+def test_an_answer_that_comes_byte_by_byte_does_not_move_the_deadline() -> None:
+    with odd_connection() as (connection, odd):
+        pending = connection.send(METADATA)
+        odd.is_armed = True
+        with pytest.raises(AnswerTimedOut):
+            connection.receive(pending, timeout_s=0.01)
+
+
+def test_an_interrupt_in_the_middle_of_a_request_closes_the_connection() -> None:
+    with odd_connection() as (connection, odd):
+        odd.is_armed = True
+        with pytest.raises(KeyboardInterrupt):
+            connection.send(METADATA)
+        assert connection.is_closed
 
 
 @pytest.mark.parametrize("noise", [b"HTTP/1.1 400 Bad Request\r\n\r\n", struct.pack(">i", 4) + b"none", struct.pack(">i", -1)])
@@ -60,13 +110,13 @@ def test_what_is_no_broker_is_an_error_that_says_so(noise: bytes) -> None:
 def test_whoever_waits_wakes_up_when_another_thread_closes_the_connection() -> None:
     is_asked = threading.Event()
 
-    def stay_silent(connection: socket.socket) -> None:
+    def say_that_it_is_asked(connection: socket.socket) -> None:
         answer_api_versions(connection, SPOKEN)
         receive_frame(connection)
         is_asked.set()
         receive_frame(connection)
 
-    with peer(stay_silent) as address, Connection(address) as connection:
+    with peer(say_that_it_is_asked) as address, Connection(address) as connection:
 
         def close_when_asked() -> None:
             is_asked.wait(10)

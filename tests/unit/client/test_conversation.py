@@ -1,5 +1,6 @@
 import pytest
 
+from millstream.client.api_versions import ApiVersionsRequest
 from millstream.client.conversation import Conversation
 from millstream.client.produce import BatchFor, ProduceRequest
 from millstream.client.request import MessageRequest
@@ -79,3 +80,8 @@ def test_the_body_of_a_flexible_answer_begins_after_the_tags_of_its_header() -> 
     body = b"\x01" + b"\x00\x00\x00\x07" + b"\x00"
     talk.hear(memoryview(frame_response(ApiKey.PRODUCE, 9, correlation_id=pending.correlation_id, body=body))[4:])
     assert pending.answer() == (7, [])
+
+
+def test_a_request_without_a_body_has_no_empty_piece() -> None:
+    _, pieces = conversation().ask(ApiVersionsRequest(), version=0)
+    assert len(pieces) == 1

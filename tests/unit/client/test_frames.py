@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from millstream.client.frames import RECEIVE_BYTES, AnswerFrames
@@ -35,3 +37,14 @@ def test_a_frame_above_the_limit_is_malformed_before_memory_is_taken_for_it() ->
     frames.target()[:4] = INT32.pack(1001)
     with pytest.raises(MalformedFrame, match="limit of 1000"):
         frames.received(4)
+
+
+def test_a_large_frame_takes_memory_only_as_its_bytes_come() -> None:
+    def resident_pages() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1])
+
+    frames, before = AnswerFrames(), resident_pages()
+    frames.target()[:4] = INT32.pack(1 << 30)
+    assert frames.received(4) == []
+    assert len(frames.target()) == 1 << 30
+    assert resident_pages() - before < 10_000, "pages of 4 kB"

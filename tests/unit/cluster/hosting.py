@@ -3,7 +3,6 @@
 from pathlib import Path
 from uuid import UUID
 
-from millstream.clock import ManualClock
 from millstream.cluster.partition import FlushRequest, Partition
 from millstream.coordination.cluster_view import ClusterView, PartitionState, TopicState
 from millstream.files import Files
@@ -11,6 +10,7 @@ from millstream.log.config import LogConfig
 from millstream.log.directories.manager import LogManager
 from millstream.log.log import AppendResult
 from tests.batches import encode_batch
+from tests.manual_clock import ManualClock
 
 NOW_MS = 1_700_000_000_000
 TOPIC_ID = UUID(int=7)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from millstream.broker.cluster.registration import Registration, prepare_tree
-from millstream.clock import ManualClock
 from millstream.cluster.controller import Controller
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import DEFAULT_BROKER, BrokerState, ClusterView, TopicState
@@ -25,6 +24,7 @@ from millstream.errors import (
     UnknownTopicOrPartition,
 )
 from millstream.files import Files
+from tests.manual_clock import ManualClock
 
 LONG_MS = 20_000
 

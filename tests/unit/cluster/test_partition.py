@@ -89,7 +89,7 @@ def test_consumers_see_nothing_that_is_not_committed(logs: LogManager) -> None:
     assert read(partition, 0) > 0
 
 
-def test_below_the_count_of_flush_messages_nobody_waits(logs: LogManager) -> None:
+def test_below_the_count_of_flush_messages_no_request_waits(logs: LogManager) -> None:
     partition = host(logs, flush_messages=3)
     append(partition, b"a", b"b")
     assert partition.high_watermark.value == 2
@@ -127,13 +127,13 @@ def test_the_high_watermark_never_passes_what_is_on_disk_where_a_flush_is_requir
     logs.close()
 
 
-def test_losing_the_lead_tells_everybody_who_waits(logs: LogManager) -> None:
+def test_losing_the_lead_answers_all_who_wait(logs: LogManager) -> None:
     partition = host(logs)
-    told: list[KafkaError | None] = []
-    partition.high_watermark.wait_for(1, told.append, token=1)
-    partition.durable.wait_for(1, told.append, token=2)
+    errors: list[KafkaError | None] = []
+    partition.high_watermark.wait_for(1, errors.append, token=1)
+    partition.durable.wait_for(1, errors.append, token=2)
     partition.apply(LED_BY_2)
-    assert [type(error) for error in told] == [NotLeaderOrFollower, NotLeaderOrFollower]
+    assert [type(error) for error in errors] == [NotLeaderOrFollower, NotLeaderOrFollower]
     assert not partition.is_leader
 
 
@@ -168,7 +168,7 @@ def test_records_are_deleted_up_to_what_is_committed_and_not_beyond(logs: LogMan
     assert partition.delete_records_before(0) == 1
 
 
-def test_a_reader_of_another_history_is_told_where_it_left_ours(logs: LogManager) -> None:
+def test_a_reader_of_another_history_gets_the_offset_where_it_diverged(logs: LogManager) -> None:
     partition = host(logs)
     append(partition, b"a", b"b")
     partition.apply(LED_BY_1._replace(leader_epoch=5))

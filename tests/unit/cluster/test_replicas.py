@@ -37,7 +37,7 @@ async def test_a_topic_is_found_by_its_name_and_by_its_id(replicas: Replicas) ->
     assert replicas.topic("orders") is replicas.topic(TOPIC_ID.bytes)
 
 
-async def test_what_is_unknown_is_told_with_kafkas_codes(replicas: Replicas) -> None:
+async def test_what_is_unknown_is_answered_with_kafkas_codes(replicas: Replicas) -> None:
     await replicas.apply(view_of(topic_state()))
     for key in ("nothing", None):
         with pytest.raises(UnknownTopicOrPartition):
@@ -82,10 +82,10 @@ async def test_a_deleted_topic_lets_its_waiters_and_its_files_go(logs: LogManage
     removed: list[tuple[Path, int]] = []
     replicas = replicas_on(logs, removed=removed)
     await replicas.apply(view_of(topic_state(file_delete_delay_ms="5")))
-    told: list[KafkaError | None] = []
-    replicas.partition("orders", 0).high_watermark.wait_for(1, told.append, token=1)
+    errors: list[KafkaError | None] = []
+    replicas.partition("orders", 0).high_watermark.wait_for(1, errors.append, token=1)
     await replicas.apply(view_of())
-    assert [type(error) for error in told] == [UnknownTopicOrPartition]
+    assert [type(error) for error in errors] == [UnknownTopicOrPartition]
     assert [(path.name.startswith("orders-0."), delay) for path, delay in removed] == [(True, 5)]
     with pytest.raises(UnknownTopicId):
         replicas.partition(TOPIC_ID.bytes, 0)

@@ -8,13 +8,13 @@ from uuid import UUID
 
 import pytest
 
-from millstream.clock import ManualClock
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import DEFAULT_BROKER, BrokerState, ClusterView, PartitionState, TopicState
 from millstream.coordination.cluster_watcher import ClusterWatcher
 from millstream.coordination.embedded import EmbeddedCoordination
 from millstream.coordination.interface import SessionState
 from millstream.files import Files
+from tests.manual_clock import ManualClock
 
 LONG_MS = 20_000
 TOPIC = TopicState("orders", UUID(int=7), (PartitionState.first((1,)),))

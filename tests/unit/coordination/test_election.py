@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from millstream.clock import ManualClock
 from millstream.coordination import paths
 from millstream.coordination.election import ControllerClaim, ControllerElection
 from millstream.coordination.embedded import EmbeddedCoordination
@@ -12,6 +11,7 @@ from millstream.coordination.interface import Create, Operation, OperationResult
 from millstream.files import Files
 from millstream.zookeeper.errors import BadVersion, ConnectionLost
 from millstream.zookeeper.keeper import TreeKeeper
+from tests.manual_clock import ManualClock
 
 
 class Candidate:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from millstream.clock import ManualClock
 from millstream.coordination.embedded import EmbeddedCoordination
 from millstream.coordination.interface import SessionState, WatchEvent
 from millstream.files import Files
 from millstream.zookeeper.errors import TreeOffline
+from tests.manual_clock import ManualClock
 from tests.unit.zookeeper.failing_files import FailingFiles
 
 

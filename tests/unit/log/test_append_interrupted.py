@@ -1,5 +1,6 @@
-"""Whatever is raised at whatever line of an append: nothing half done is used afterwards."""
+"""Whatever is raised at whatever line of an append or a truncation: nothing half done is used afterwards."""
 
+import errno
 import linecache
 import sys
 from collections.abc import Callable
@@ -31,7 +32,7 @@ CONFIG = LogConfig.of({"index.interval.bytes": 1, "segment.bytes": 700})
 class Interruption:
     """Raises when so many lines of the log's own code have been run."""
 
-    def __init__(self, error: type[BaseException], after: int) -> None:
+    def __init__(self, error: Callable[[str], BaseException], after: int) -> None:
         self.error = error
         self.left = after
 
@@ -138,6 +139,30 @@ def test_append_that_is_interrupted_anywhere_leaves_a_log_that_is_right_or_unusa
         after += 1
     assert endings == {True, False}
     assert after > 30
+
+
+@pytest.mark.parametrize("error", [MemoryError, lambda text: OSError(errno.EMFILE, text)], ids=["no memory", "no descriptors"])
+@pytest.mark.parametrize("action", [lambda log: log.truncate_to(3), lambda log: log.truncate_fully_and_start_at(50)], ids=["some", "all"])
+def test_truncation_that_is_interrupted_anywhere_leaves_a_log_that_is_right_or_unusable(
+    tmp_path: Path, action: Callable[[Log], None], error: Callable[[str], BaseException]
+) -> None:
+    after, endings, is_interrupted = 0, set(), True
+    while is_interrupted:
+        log = opened(tmp_path / str(after), is_clean=True)
+        for number in range(6):
+            log.append_as_leader(by_producer(number), leader_epoch=number // 2, now_ms=NOW_MS)
+        log.segments.release()
+        with Interruption(error, after) as interruption, suppress(MemoryError, OSError, StorageError):
+            action(log)
+        is_interrupted = interruption.left < 0
+        endings.add(log.directory.offline is None)
+        if log.directory.offline is None:
+            assert [record.offset for record in read_all(log)] == list(range(log.log_start_offset, log.log_end_offset))
+            producer = log.producers.get(7)
+            assert (producer.last_offset + 1 if producer else log.log_start_offset) == log.log_end_offset
+            assert log.epochs.epoch_of(log.log_end_offset) == log.epochs.latest
+        after += 7
+    assert endings == {True, False}
 
 
 def test_batch_whose_check_fails_in_any_way_is_refused_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

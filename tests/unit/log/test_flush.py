@@ -7,7 +7,7 @@ from millstream.log.flush import Flush
 
 
 class CountingFiles(Files):
-    def __init__(self, *, error: OSError | None = None) -> None:
+    def __init__(self, *, error: Exception | None = None) -> None:
         self.synced: list[str] = []
         self._error = error
 
@@ -40,10 +40,11 @@ def test_flush_runs_once_however_often_it_is_called(tmp_path: Path) -> None:
     assert files.synced.count("a.log") == 1
 
 
-def test_failed_sync_is_never_tried_again(tmp_path: Path) -> None:
-    files = CountingFiles(error=OSError(5, "Input/output error"))
+@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), MemoryError("no room")])
+def test_failed_sync_is_never_tried_again_and_never_passes_for_a_good_one(tmp_path: Path, error: Exception) -> None:
+    files = CountingFiles(error=error)
     flush = make(files, tmp_path)
     for _ in range(2):
-        with pytest.raises(OSError, match="Input/output error"):
+        with pytest.raises(OSError, match=r"Input/output error|MemoryError: no room"):
             flush.run()
     assert files.synced == ["a.log"]

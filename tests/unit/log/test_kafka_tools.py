@@ -52,7 +52,7 @@ def test_indexes_agree_with_their_segments(closed: Log) -> None:
     dump(sorted(closed.path.glob("*.timeindex")))
 
 
-def test_producer_snapshot_tells_the_last_batch(closed: Log) -> None:
+def test_producer_snapshot_holds_the_last_batch(closed: Log) -> None:
     output = dump([closed.path / f"{600:020d}.snapshot"])
     assert "producerId: 7 producerEpoch: 1" in output
     assert "lastSequence: 199 lastOffset: 599" in output

@@ -214,7 +214,7 @@ def test_preallocated_segment_is_cut_to_its_records(open_log: OpenLog) -> None:
 
 @pytest.mark.parametrize("is_clean", [True, False])
 @pytest.mark.parametrize("emptied", ["", ".index", ".timeindex"])
-def test_rotten_header_in_an_old_segment_is_told_to_its_readers_only(open_log: OpenLog, emptied: str, *, is_clean: bool) -> None:
+def test_rotten_header_in_an_old_segment_fails_its_readers_only(open_log: OpenLog, emptied: str, *, is_clean: bool) -> None:
     log = rolled(open_log)
     second, last = log.segment_base_offsets[1], log.segment_base_offsets[-1]
     log.close()

@@ -407,7 +407,7 @@ def test_failed_flush_takes_the_directory_offline_and_the_durable_end_stays(log:
         append(log, b"x")
 
 
-def test_flush_of_a_log_that_was_deleted_meanwhile_harms_nobody(log: Log) -> None:
+def test_flush_of_a_log_that_was_deleted_meanwhile_does_no_harm(log: Log) -> None:
     append_many(log, 3)
     running = log.begin_flush()
     assert running is not None

@@ -15,7 +15,7 @@ from tests.unit.log.directories.test_manager import ID, create, load, started
 from tests.unit.log.partition import append, append_many, values
 
 
-def test_a_partition_that_nobody_writes_to_costs_no_descriptor_and_one_that_was_written_to_costs_one(tmp_path: Path) -> None:
+def test_an_idle_partition_costs_no_descriptor_and_one_that_was_written_to_costs_one(tmp_path: Path) -> None:
     gc.collect()  # What other tests left must not go while this one counts.
     manager = started(tmp_path)
     before = count_open_handles()
@@ -113,7 +113,7 @@ def test_without_a_descriptor_for_what_lies_far_behind_its_end_a_log_stays_as_it
     again.close()
 
 
-def test_sealed_segments_that_somebody_read_are_closed_when_descriptors_run_out(tmp_path: Path) -> None:
+def test_sealed_segments_that_were_read_are_closed_when_descriptors_run_out(tmp_path: Path) -> None:
     files = RationedFiles()
     manager = started(tmp_path, files=files)
     log = manager.create("orders", 0, topic_id=ID, config=LogConfig(segment_bytes=200))

@@ -41,7 +41,7 @@ def test_find_answers_the_batch_that_holds_the_offset(tmp_path: Path, *, is_seal
     assert segment.find(5) == 0
 
 
-def test_sealed_segment_is_not_opened_before_somebody_reads_it(tmp_path: Path) -> None:
+def test_sealed_segment_is_not_opened_before_it_is_read(tmp_path: Path) -> None:
     segment = opened_again(make(tmp_path, batches=3), tmp_path)
     is_open = [segment._handle is not None]
     segment.find(102)

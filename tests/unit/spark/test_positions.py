@@ -44,6 +44,6 @@ def test_topics_are_chosen_by_name_pattern_or_partition() -> None:
     ],
     ids=str,
 )
-def test_a_wrong_selection_is_told(options: dict[str, str], message: str) -> None:
+def test_a_wrong_selection_is_reported(options: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         parse_selection(options)

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from millstream.clock import ManualClock
 from millstream.coordination import paths
 from millstream.coordination.embedded import EmbeddedCoordination
 from millstream.coordination.interface import ZnodeStat
@@ -12,6 +11,7 @@ from millstream.errors import CoordinatorLoadInProgress
 from millstream.files import Files
 from millstream.transactions.producer_ids import BLOCK_SIZE, ProducerIds
 from millstream.zookeeper.errors import BadVersion
+from tests.manual_clock import ManualClock
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ async def test_a_block_that_another_broker_took_meanwhile_is_left_to_it(
 
 
 @pytest.mark.parametrize("nonsense", [b"", b'{"next": "0"}', b'{"next": -1}', b'{"next": 9223372036854775807}'])
-async def test_no_id_is_handed_out_while_nobody_knows_which_are_taken(
+async def test_no_id_is_handed_out_while_it_is_unknown_which_are_taken(
     coordination: EmbeddedCoordination, nonsense: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     await coordination.create(paths.PRODUCER_IDS, nonsense)

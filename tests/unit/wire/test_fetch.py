@@ -3,11 +3,11 @@ from typing import NamedTuple
 import pytest
 
 from millstream.errors import MalformedFrame
-from millstream.wire import messages
 from millstream.wire.api import ApiKey
 from millstream.wire.fetch import MAX_PARTITIONS, FetchRequest, PartitionFetched, TopicFetched, decode_request, encode_response
 from millstream.wire.frames import read_request_header
 from millstream.wire.primitives import tagged_fields, unsigned_varint
+from tests.framed_requests import framed_request
 
 
 class Region(NamedTuple):
@@ -19,7 +19,7 @@ class Region(NamedTuple):
 
 def decode(version: int, request: dict[str, object]) -> FetchRequest:
     full = {"max_wait_ms": 500, "min_bytes": 1, "topics": [], "forgotten_topics_data": []} | request
-    frame = memoryview(messages.encode_request(ApiKey.FETCH, version, correlation_id=1, request=full))[4:]
+    frame = memoryview(framed_request(ApiKey.FETCH, version, correlation_id=1, request=full))[4:]
     return decode_request(frame, version, start=read_request_header(frame).body_start)
 
 

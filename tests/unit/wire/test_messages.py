@@ -5,7 +5,7 @@ import pytest
 from millstream.errors import MalformedFrame
 from millstream.wire import messages
 from millstream.wire.api import ApiKey
-from millstream.wire.frames import read_request_header, read_response_header
+from millstream.wire.frames import encode_request_header, read_request_header, read_response_header
 
 TOPIC_ID = UUID(int=7)
 METADATA = {
@@ -59,8 +59,9 @@ def test_a_null_where_the_version_has_none_is_named() -> None:
 
 
 def test_a_request_is_read_from_where_its_header_ends() -> None:
+    header = encode_request_header(ApiKey.CREATE_TOPICS, 7, correlation_id=1, client_id="me")
     request = {"timeout_ms": 1500, "topics": [], "validate_only": True}
-    frame = messages.encode_request(ApiKey.CREATE_TOPICS, 7, correlation_id=1, client_id="me", request=request)[4:]
+    frame = header + messages.encode_request_body(ApiKey.CREATE_TOPICS, 7, request=request)
     decoded = messages.decode_request(ApiKey.CREATE_TOPICS, 7, body=frame, start=read_request_header(frame).body_start)
     assert decoded.validate_only is True
     assert decoded.timeout_ms == 1500

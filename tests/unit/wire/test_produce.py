@@ -1,17 +1,17 @@
 import pytest
 
 from millstream.errors import MalformedFrame
-from millstream.wire import messages
 from millstream.wire.api import ApiKey
 from millstream.wire.frames import read_request_header
 from millstream.wire.primitives import tagged_fields, unsigned_varint
 from millstream.wire.produce import MAX_PARTITIONS, PartitionProduced, TopicProduced, decode_request, encode_response
+from tests.framed_requests import framed_request
 
 
 def produce_frame(version: int, records: bytes | None = b"R" * 200) -> bytes:
     topic = {"name": "events", "topic_id": bytes(range(16)), "partition_data": [{"index": 3, "records": records}]}
     request = {"acks": -1, "timeout_ms": 30_000, "topic_data": [topic]}
-    return messages.encode_request(ApiKey.PRODUCE, version, correlation_id=1, client_id="me", request=request)[4:]
+    return framed_request(ApiKey.PRODUCE, version, correlation_id=1, client_id="me", request=request)[4:]
 
 
 @pytest.mark.parametrize("version", [3, 8, 9, 12])

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from millstream.clock import ManualClock
 from millstream.zookeeper.errors import NoNode
 from millstream.zookeeper.jute import encode_string
 from millstream.zookeeper.keeper import TreeKeeper
@@ -15,6 +14,7 @@ from millstream.zookeeper.operations import Create
 from millstream.zookeeper.protocol import Opcode
 from millstream.zookeeper.server import CoordinationServer
 from millstream.zookeeper.watches import WatchKind
+from tests.manual_clock import ManualClock
 from tests.unit.zookeeper.failing_files import FailingFiles
 from tests.unit.zookeeper.raw_client import RawClient, create_body, path_body, ping, version_body
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from millstream.clock import ManualClock
 from millstream.files import FileHandle
 from millstream.zookeeper import durability, journal
 from millstream.zookeeper.errors import TreeOffline
 from millstream.zookeeper.keeper import TreeKeeper
 from millstream.zookeeper.operations import Create
+from tests.manual_clock import ManualClock
 from tests.unit.broker.eventually import eventually
 from tests.unit.zookeeper.failing_files import FailingFiles
 

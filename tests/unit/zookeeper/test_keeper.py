@@ -3,13 +3,13 @@ from pathlib import Path
 
 import pytest
 
-from millstream.clock import ManualClock
 from millstream.files import Files
 from millstream.zookeeper import journal as journal_module
 from millstream.zookeeper.change import SessionOpened
 from millstream.zookeeper.keeper import SessionTracker, TreeKeeper
 from millstream.zookeeper.operations import Create, Delete, SetData
 from millstream.zookeeper.tree import Session
+from tests.manual_clock import ManualClock
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from millstream.clock import ManualClock
 from millstream.files import Files
 from millstream.zookeeper.acl import ALL_PERMISSIONS, ANYONE, READ, AclEntry, Identity, digest_identity
 from millstream.zookeeper.change import encode_acl
@@ -18,6 +17,7 @@ from millstream.zookeeper.requests import HANDLERS, KNOWN_BUT_UNIMPLEMENTED
 from millstream.zookeeper.server import CoordinationServer
 from millstream.zookeeper.watches import WatchKind
 from millstream.zookeeper.znode import CONTAINER_OWNER
+from tests.manual_clock import ManualClock
 from tests.unit.zookeeper.raw_client import (
     RawClient,
     create_body,

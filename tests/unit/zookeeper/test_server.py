@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from millstream.clock import ManualClock
 from millstream.files import Files
 from millstream.zookeeper.keeper import TreeKeeper
 from millstream.zookeeper.server import CoordinationServer
+from tests.manual_clock import ManualClock
 from tests.unit.zookeeper.raw_client import RawClient
 
 

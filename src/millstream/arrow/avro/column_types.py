@@ -14,7 +14,7 @@
 For Spark these are the types of its own `from_avro`. A recursive type cannot become columns.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -24,6 +24,8 @@ from millstream.avro.schema import PRIMITIVES, Array, Decimal, Map, Primitive, R
 from millstream.errors import MillstreamError
 
 MAX_DECIMAL_DIGITS: Final = 38
+MAX_COLUMNS: Final = 100_000
+"""A few lines of schema, of records that each hold the next one twice, would be more columns than there is memory for."""
 _MERGED: Final = {frozenset({"int", "long"}): "long", frozenset({"float", "double"}): "double"}
 _MOMENT, _LOCAL_MOMENT = pa.timestamp("us", tz="UTC"), pa.timestamp("us")
 _SIMPLE: Final = {
@@ -65,7 +67,7 @@ def parse_avro(schemas: Sequence[str]) -> Schema:
 def arrow_type(schema: Schema) -> pa.DataType:
     """The type of the column that messages of a schema become."""
     try:
-        return _type_of(schema, inside=())
+        return _type_of(schema, inside=(), places=iter(range(MAX_COLUMNS)))
     except RecursionError:
         raise BadSchema("it is nested too deeply") from None
 
@@ -89,20 +91,22 @@ def column_branches(union: Union) -> Sequence[Schema]:
     return [Primitive(_MERGED[kinds])] if kinds in _MERGED else branches
 
 
-def _type_of(schema: Schema, *, inside: tuple[Record, ...]) -> pa.DataType:
+def _type_of(schema: Schema, *, inside: tuple[Record, ...], places: Iterator[int]) -> pa.DataType:
+    if next(places, None) is None:
+        raise BadSchema(f"it has more than {MAX_COLUMNS} columns, counting those inside of others")
     if isinstance(schema, Record):
         if schema in inside:
             raise BadSchema(f"the record {schema.fullname} contains itself, and Spark has no recursive types")
-        return pa.struct([(field.name, _type_of(field.schema, inside=(*inside, schema))) for field in schema.fields])
+        return pa.struct([(field.name, _type_of(field.schema, inside=(*inside, schema), places=places)) for field in schema.fields])
     if isinstance(schema, Array):
-        return pa.list_(_type_of(schema.items, inside=inside))
+        return pa.list_(_type_of(schema.items, inside=inside, places=places))
     if isinstance(schema, Map):
-        return pa.map_(pa.string(), _type_of(schema.values, inside=inside))
+        return pa.map_(pa.string(), _type_of(schema.values, inside=inside, places=places))
     if isinstance(schema, Union):
         branches = column_branches(schema)
         if len(branches) == 1:
-            return _type_of(branches[0], inside=inside)
-        members = [(f"member{number}", _type_of(branch, inside=inside)) for number, branch in enumerate(branches)]
+            return _type_of(branches[0], inside=inside, places=places)
+        members = [(f"member{number}", _type_of(branch, inside=inside, places=places)) for number, branch in enumerate(branches)]
         return pa.struct(members) if members else pa.null()
     decimal = column_decimal(schema)
     return _SIMPLE[column_kind(schema)] if decimal is None else pa.decimal128(*decimal)

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millstream.arrow.avro.column_types import column_decimal
-from millstream.arrow.binary_columns import binary_column, null_flags
+from millstream.arrow.binary_columns import binary_column, entries_of_maps, is_binary, is_text, list_offsets, null_flags
 from millstream.arrow.kernels.compiled import Bytes, Flags, Ints
 from millstream.arrow.row_bytes import RowBytes, big_endian_decimals, fill, from_column, group, join, only, zigzag_varints
 from millstream.avro.defaults import encode_default
@@ -165,12 +165,11 @@ def _encode_items(schema: Array | Map, column: pa.Array, place: str) -> RowBytes
     """Lists and maps: the number of items and the items as one block, then the end; an empty one is the end alone."""
     if isinstance(schema, Map):
         _expect(pa.types.is_map(column.type), column, "map", place)
-        key = pa.field(column.type.key_field.name, column.type.key_type, nullable=False)
-        column = column.cast(pa.list_(pa.struct([key, column.type.item_field])))
+        column = entries_of_maps(column)
     else:
         _expect(pa.types.is_list(column.type) or pa.types.is_large_list(column.type), column, "array", place)
-    lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-    items = column.flatten()
+    offsets, items = list_offsets(column), column.flatten()
+    lengths = np.diff(offsets)
     nothing_absent = np.zeros(len(items), dtype=np.bool_)
     if isinstance(schema, Map):
         keys, values = items.flatten()
@@ -180,7 +179,7 @@ def _encode_items(schema: Array | Map, column: pa.Array, place: str) -> RowBytes
         ]
     else:
         parts = [_encode(schema.items, items, nothing_absent, f"{place}[]")]
-    blocks = group(join(parts), np.append(0, np.cumsum(lengths)))
+    blocks = group(join(parts), offsets)
     return join([only(zigzag_varints(lengths), lengths > 0), blocks, fill(_END_OF_BLOCKS, len(column))])
 
 
@@ -190,12 +189,12 @@ def _content(schema: Schema, column: pa.Array, place: str) -> RowBytes:
     if decimal is not None:
         return _encode_decimals(decimal, column, place)
     # Binary columns may hold what is not UTF-8: they are no strings.
-    _expect(_is_text(column.type) or (schema.kind == "bytes" and _is_binary(column.type)), column, schema.kind, place)
+    _expect(is_text(column.type) or (schema.kind == "bytes" and is_binary(column.type)), column, schema.kind, place)
     return from_column(binary_column(column))
 
 
 def _encode_fixed(schema: Fixed, column: pa.Array, missing: Flags, place: str) -> RowBytes:
-    _expect(_is_binary(column.type), column, "fixed", place)
+    _expect(is_binary(column.type), column, "fixed", place)
     content = from_column(binary_column(column))
     wrong = (content.ends - content.starts != schema.size) & ~missing
     if wrong.any():
@@ -205,7 +204,7 @@ def _encode_fixed(schema: Fixed, column: pa.Array, missing: Flags, place: str) -
 
 
 def _encode_enum(schema: Enum, column: pa.Array, missing: Flags, place: str) -> RowBytes:
-    _expect(_is_text(column.type), column, "enum", place)
+    _expect(is_text(column.type), column, "enum", place)
     positions = pc.index_in(column, value_set=pa.array(schema.symbols, type=column.type))
     unknown = null_flags(positions) & ~missing
     if unknown.any():
@@ -230,7 +229,7 @@ def _encode_decimals(decimal: Decimal, column: pa.Array, place: str, *, size: in
     except pa.ArrowInvalid as error:
         raise AvroMismatch(place, f"a number does not fit decimal({decimal.precision}, {decimal.scale}): {error}") from None
     words = np.frombuffer(exact.buffers()[1], dtype=np.uint8)[16 * exact.offset : 16 * (exact.offset + len(exact))]
-    encoded = big_endian_decimals(words, len(exact), size or 0)
+    encoded = only(big_endian_decimals(words, len(exact), size or 0), ~null_flags(exact))  # under a null there may be anything
     if size is not None and len(exact) and (encoded.ends - encoded.starts).max() > size:
         raise AvroMismatch(place, f"a number needs more than the {size} bytes of the schema")
     return encoded
@@ -275,11 +274,3 @@ def _fixed_width(content: Bytes, width: int) -> RowBytes:
 def _expect(fits: bool, column: pa.Array, wanted: str, place: str) -> None:
     if not fits:
         raise AvroMismatch(place, f"a column of type {column.type} cannot be written as {wanted}: cast it in Spark")
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _is_binary(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))

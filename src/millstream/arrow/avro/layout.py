@@ -38,6 +38,8 @@ _KINDS: Final = {
     "enum": BYTES,
 }
 
+_WIDTHS: Final = {WORDS: 4, LONGS: 8, DECIMALS: 16}
+
 
 @dataclass(eq=False, slots=True)
 class Node:
@@ -62,9 +64,6 @@ class Layout:
     def __init__(self, schema: Schema) -> None:
         self.nodes: list[Node] = []
         self.root = self._add(schema)
-
-    def __len__(self) -> int:
-        return len(self.nodes)
 
     def count_entries(self) -> Ints:
         """The nodes for a run that only counts."""
@@ -120,19 +119,9 @@ class Layout:
 
 def _main_bytes(kind: int, count: int) -> int:
     """The size of a node's main buffer: values of a fixed width, or offsets."""
-    match kind:
-        case _ if kind == BITS:
-            return -(-count // 8)
-        case _ if kind == WORDS:
-            return 4 * count
-        case _ if kind == LONGS:
-            return 8 * count
-        case _ if kind == DECIMALS:
-            return 16 * count
-        case _ if kind in {BYTES, LIST}:
-            return 4 * (count + 1)
-        case _:
-            return 0
+    if kind == BITS:
+        return -(-count // 8)
+    return 4 * (count + 1) if kind in {BYTES, LIST} else _WIDTHS.get(kind, 0) * count
 
 
 def _to_arrow(node: Node, kind: pa.DataType, nodes: Ints, allocated: list[Buffers]) -> pa.Array:

@@ -22,6 +22,8 @@ from millstream.avro.resolution import field_sources, is_promoted, names_match, 
 from millstream.avro.schema import NO_DEFAULT, Array, Enum, Field, Fixed, Map, Record, Schema, Union, described, short_name
 
 _UNITS: Final = {"millis": kernel.AS_MILLIS, "micros": kernel.AS_LONG, "nanos": kernel.AS_NANOS}
+_MOST_OPERATIONS: Final = 500_000
+"""Of one writer's schema: unions of records that hold unions again would be more than there is memory for."""
 _SIZES: Final = {"boolean": 1, "float": 4, "double": 8}
 
 
@@ -36,6 +38,7 @@ class Compiler:
         self._operations: list[int] = []
         self._tables: list[int] = []
         self._constants = bytearray()
+        self._limit = OPERATION_SIZE * _MOST_OPERATIONS
         # By the objects themselves, which it keeps alive: the address of a schema that is gone may be that of the next one.
         self._skipped: dict[Record, int] = {}
         self._takes_bytes: dict[Record, bool] = {}
@@ -48,6 +51,7 @@ class Compiler:
         before = len(self._operations), len(self._tables), len(self._constants), dict(self._skipped)
         try:
             entry = self._position()
+            self._limit = entry + OPERATION_SIZE * _MOST_OPERATIONS
             self._whole = writer
             self._read(writer, self._reader, self.layout.root)
             self._emit(kernel.END)
@@ -266,6 +270,8 @@ class Compiler:
         self._operations[following + 3] = self._position()
 
     def _emit(self, operation: int, a: int = 0, b: int = 0, c: int = 0) -> int:
+        if self._position() > self._limit:
+            raise BadSchema("it has unions in unions, too many to be read")
         self._operations += (operation, a, b, c)
         return self._position() - OPERATION_SIZE
 

@@ -13,9 +13,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from millstream.arrow.avro.column_types import BadSchema, arrow_type
+from millstream.arrow.avro.column_types import BadSchema, arrow_type, parse_avro
 from millstream.arrow.avro.encoding import AvroMismatch
-from millstream.avro.parser import NAME, SchemaError, parse_schema
+from millstream.arrow.binary_columns import is_binary, is_text
+from millstream.avro.parser import NAME
 from millstream.avro.schema import Schema
 
 _SIMPLE: Final[tuple[tuple[Any, Any], ...]] = (
@@ -24,8 +25,8 @@ _SIMPLE: Final[tuple[tuple[Any, Any], ...]] = (
     (pa.types.is_int64, "long"),
     (pa.types.is_float32, "float"),
     (pa.types.is_float64, "double"),
-    (lambda kind: pa.types.is_string(kind) or pa.types.is_large_string(kind), "string"),
-    (lambda kind: pa.types.is_binary(kind) or pa.types.is_large_binary(kind), "bytes"),
+    (is_text, "string"),
+    (is_binary, "bytes"),
     (pa.types.is_date32, {"type": "int", "logicalType": "date"}),
     (lambda kind: pa.types.is_timestamp(kind) and kind.tz is not None, {"type": "long", "logicalType": "timestamp-micros"}),
     (pa.types.is_timestamp, {"type": "long", "logicalType": "local-timestamp-micros"}),
@@ -44,12 +45,10 @@ def derive_schema(kind: pa.DataType, name: str) -> str:
 def read_schema(text: str, *, referenced: Iterable[str] = (), where: str) -> Schema:
     """A schema from its text; `referenced` are the schemas that it refers to, those that others need first."""
     try:
-        schema = parse_schema(text, references=referenced).root
+        schema = parse_avro([*referenced, text])
         arrow_type(schema)
-    except SchemaError as error:
-        raise AvroMismatch(where, f"this is not a schema of Avro: {error}") from None
     except BadSchema as error:
-        raise AvroMismatch(where, f"this schema cannot be written from columns: {error}") from None
+        raise AvroMismatch(where, f"rows cannot be written by this schema: {error}") from None
     return schema
 
 

@@ -8,7 +8,7 @@ Bytes come from outside and are trusted in nothing: every size is checked agains
 large as the bytes could need (a record has at least seven bytes, a header two). What does not fit ends the call with a code of `PROBLEMS`;
 what was appended by then is thrown away by the caller.
 
-Records below `first_offset` or at or above `end_offset` are walked over: a slice of a partition may begin and end inside a batch.
+Records below `first_offset` or at or above `end_offset` are walked over: a range of offsets may begin and end inside a batch.
 """
 
 from typing import Final, NamedTuple

@@ -3,7 +3,6 @@
 import errno
 import logging
 from collections.abc import Callable
-from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from millstream.broker.server_options import ServerOptions
@@ -58,7 +57,7 @@ class CoordinationTree:
         self.session.add_session_listener(self._session_changed)
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.session.close()
 
     @property

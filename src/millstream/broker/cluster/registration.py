@@ -47,7 +47,7 @@ class Registration:
 
     def __init__(self, coordination: Coordination, broker: BrokerState) -> None:
         self.epoch = -1
-        """Tells two lives of a broker apart."""
+        """Another one in each life of a broker."""
         self._coordination = coordination
         self._broker = broker
         self._wake = asyncio.Event()

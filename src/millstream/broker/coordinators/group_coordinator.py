@@ -14,12 +14,14 @@ from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.topic_creation import TopicCreation
 from millstream.broker.coordinators.context import Answerable, CoordinatorContext
 from millstream.broker.coordinators.reply import CoordinatorReply, Encode, Refusal, Shape
-from millstream.broker.coordinators.runtime import CoordinatorRuntime, Spawn
+from millstream.broker.coordinators.runtime import CoordinatorRuntime
 from millstream.broker.network.api import Request
 from millstream.broker.network.outbox import Chunk
+from millstream.broker.tasks import Spawn
 from millstream.clock import Clock
 from millstream.cluster.replicas import Replicas
 from millstream.coordination.cluster_view import ClusterView, TopicState
+from millstream.coordination.topic_names import OFFSETS_TOPIC
 from millstream.errors import CoordinatorNotAvailable, KafkaError, TopicAlreadyExists, UsageError
 from millstream.groups.commands import ConsumerHeartbeat, GroupCommand
 from millstream.groups.settings import GroupSettings
@@ -30,7 +32,6 @@ from millstream.wire.compression import Codec
 
 logger = logging.getLogger(__name__)
 
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 CREATION_TIMEOUT_MS: Final = 10_000
 MAX_GROUPS = 1_000_000
 """Groups in all. Kafka has no limit; a client that makes up group ids would fill the memory."""

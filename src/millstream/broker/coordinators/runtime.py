@@ -12,14 +12,15 @@ loaded again after a pause, unless its disk is gone.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from functools import lru_cache
-from typing import Any, Final, Generic
+from typing import Final, Generic
 from uuid import UUID
 
 from millstream.broker.coordinators.context import Answerable, CoordinatorContext, ShardT
 from millstream.broker.coordinators.loader import replay
+from millstream.broker.tasks import Spawn
 from millstream.clock import Clock
 from millstream.cluster.replicas import Replicas
 from millstream.coordination.cluster_view import TopicState
@@ -34,8 +35,6 @@ RELOAD_AFTER_SECONDS: Final = 1.0
 REMEMBERED_HASHES: Final = 8_192
 SHORT: Final = 256
 """Hashes of longer keys are not remembered, so that what is remembered is bounded in bytes, too."""
-
-Spawn = Callable[[Coroutine[Any, Any, None]], None]
 
 
 class CoordinatorRuntime(Generic[ShardT]):
@@ -125,19 +124,19 @@ class CoordinatorRuntime(Generic[ShardT]):
         for index in [index for index in self._contexts if index not in led]:
             logger.info("%s-%d is led by another broker: its coordinator here stops", self._topic, index)
             self._contexts.pop(index).unload(NotCoordinator(f"another broker leads {self._topic}-{index}"))
-        added = []
+        filled = []
         for index, partition in sorted(led.items()):
-            if index not in self._contexts and index < self._partition_count:
-                context = CoordinatorContext(partition, clock=self._clock, codec=self._codec, on_failed=self._failed)
-                self._contexts[index] = context
-                added.append(context)
-        for context in added:
-            if not context.has_records:
+            if index in self._contexts or index >= self._partition_count:
+                continue
+            context = CoordinatorContext(partition, clock=self._clock, codec=self._codec, on_failed=self._failed)
+            self._contexts[index] = context
+            if context.has_records:
+                filled.append(context)
+            else:
                 # Nothing to wait for: the first client of a new topic is served at once.
                 self._activate(context, self._new_shard())
-        rest = [context for context in added if context.has_records]
-        if rest:
-            self._spawn(self._load(rest))
+        if filled:
+            self._spawn(self._load(filled))
 
     def _forget_all(self) -> None:
         contexts, self._contexts = self._contexts, {}
@@ -168,6 +167,8 @@ class CoordinatorRuntime(Generic[ShardT]):
         count = 0
         begun_ms = self._clock.monotonic_ms()
         for context in contexts:
+            if not self._is_kept(context):
+                continue
             shard = self._new_shard()
             try:
                 count += await replay(context.partition, shard, executor=self._executor, chunk_bytes=self._load_bytes)
@@ -175,9 +176,13 @@ class CoordinatorRuntime(Generic[ShardT]):
                 logger.error("%r cannot be loaded: %s", context, error)
                 context.fail(error)
                 continue
-            if self._contexts.get(context.partition.index) is context and context.is_in_use:
+            if self._is_kept(context) and context.is_in_use:
                 self._activate(context, shard)
         logger.info("read %d records of %s in %d ms", count, self._topic, self._clock.monotonic_ms() - begun_ms)
+
+    def _is_kept(self, context: CoordinatorContext[ShardT]) -> bool:
+        """Whether the partition is still led here."""
+        return self._contexts.get(context.partition.index) is context
 
     def _activate(self, context: CoordinatorContext[ShardT], shard: ShardT) -> None:
         context.activate(shard)
@@ -186,8 +191,7 @@ class CoordinatorRuntime(Generic[ShardT]):
 
     def _failed(self, context: CoordinatorContext[ShardT]) -> None:
         """Load it again soon, if that can help."""
-        is_present = self._contexts.get(context.partition.index) is context
-        if not is_present or context.partition.log.directory.offline is not None:
+        if not self._is_kept(context) or context.partition.log.directory.offline is not None:
             return
         context.begin_loading()
 
@@ -200,9 +204,9 @@ class CoordinatorRuntime(Generic[ShardT]):
 
 
 def partition_for(key: str, partition_count: int) -> int:
-    """Java's `String.hashCode` without its sign, modulo the number of partitions."""
+    """The absolute value of Java's `String.hashCode`, modulo the number of partitions; that of its smallest number is 0 (`Utils.abs`)."""
     hash_code = _short_hash_code(key) if len(key) <= SHORT else java_hash_code(key)
-    return (hash_code & 0x7FFFFFFF) % partition_count
+    return (min(hash_code, 0x1_0000_0000 - hash_code) & 0x7FFFFFFF) % partition_count
 
 
 def java_hash_code(text: str) -> int:

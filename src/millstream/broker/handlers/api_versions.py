@@ -43,7 +43,7 @@ FINALIZED_EPOCH = 0
 
 
 class ApiVersionsFamily:
-    """Tells clients which APIs they may use."""
+    """Lists the APIs that clients may use."""
 
     def __init__(self, apis: Callable[[], Sequence[Api]]) -> None:
         self._apis = apis

@@ -15,13 +15,7 @@ from millstream.broker.coordinators.group_coordinator import GroupCoordinator
 from millstream.broker.failures import as_kafka_error, error_fields
 from millstream.broker.network.api import Fields, Later, Request, api
 from millstream.coordination.cluster_view import ClusterView
-from millstream.errors import (
-    CoordinatorNotAvailable,
-    InvalidRequest,
-    KafkaError,
-    TransactionalIdAuthorizationFailed,
-    UnsupportedVersion,
-)
+from millstream.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError, TransactionalIdAuthorizationFailed, UnsupportedVersion
 from millstream.wire.api import ApiKey
 
 if TYPE_CHECKING:

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from millstream.wire.requests.list_groups import ListGroupsRequest
 
 _FIRST_WITH_NOT_FOUND = 6
-_DEAD = "Dead"
 _ALL_OPERATIONS = sum(1 << code for code in (3, 6, 8, 10, 11))
 """READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS and ALTER_CONFIGS: without ACLs every client may do all that can be done to a group."""
 

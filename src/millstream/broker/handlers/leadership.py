@@ -10,12 +10,7 @@ reassignment to the present replicas is done at once and any other is refused, a
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from millstream.admin_errors import (
-    ElectionNotNeeded,
-    EligibleLeadersNotAvailable,
-    NoReassignmentInProgress,
-    PreferredLeaderNotAvailable,
-)
+from millstream.admin_errors import ElectionNotNeeded, EligibleLeadersNotAvailable, NoReassignmentInProgress, PreferredLeaderNotAvailable
 from millstream.broker.failures import as_kafka_error, error_fields
 from millstream.broker.network.api import Fields, Request, api
 from millstream.cluster.placement import check_assignment

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from millstream.broker.cluster.topic_creation import TopicCreation
-from millstream.broker.coordinators.group_coordinator import OFFSETS_TOPIC
 from millstream.broker.failures import as_kafka_error, error_fields
 from millstream.broker.network.api import Fields, Later, Request, api
 from millstream.coordination.cluster_view import NO_LEADER, ClusterView, PartitionState, TopicState
-from millstream.coordination.topic_names import INTERNAL_TOPICS, check_name
+from millstream.coordination.topic_names import INTERNAL_TOPICS, OFFSETS_TOPIC, check_name
 from millstream.errors import (
     CoordinatorNotAvailable,
     InvalidRequest,
@@ -178,6 +177,7 @@ def _describe_page(view: ClusterView, names: Sequence[str], first_partition: int
         topic = view.topics.get(name)
         if topic is None:
             topics.append(_describe_missing(name) | _TOPIC_OPERATIONS)
+            first_partition = 0
             continue
         first_partition = min(first_partition, len(topic.partitions))
         end = min(len(topic.partitions), first_partition + limit)

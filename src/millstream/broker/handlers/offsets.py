@@ -187,7 +187,7 @@ class OffsetsFamily:
         try:
             partition = self._replicas.partition_for(client, Operation.DELETE, topic, index)
             partition.check_leader()
-            if not partition.log.config.is_deleted:
+            if partition.log.config.is_compacted and not partition.log.config.is_deleted:
                 raise PolicyViolation(f"{topic} is compacted, not deleted from (cleanup.policy); write tombstones instead")
             return {"partition_index": index, "low_watermark": partition.delete_records_before(offset), "error_code": 0}
         except Exception as error:

@@ -17,15 +17,15 @@ import logging
 from collections.abc import Sequence
 
 from millstream.broker.failures import as_kafka_error
-from millstream.broker.handlers.produce_answer import NO_ACKS, Answering, Appended, Asked, close_on_error, refused, wait
+from millstream.broker.handlers.late_appends import LateAppends
+from millstream.broker.handlers.produce_answer import NO_ACKS, Answering, Appended, Asked, finished, refused
 from millstream.broker.handlers.produce_run import PartitionBatches, ProduceRun, ProduceShape
 from millstream.broker.network.api import Request, api
 from millstream.broker.network.connection import Connection
 from millstream.broker.network.outbox import Chunk
-from millstream.broker.network.router import Spawn
 from millstream.broker.network.session import Session
-from millstream.broker.storage.late_appends import LateAppends
 from millstream.broker.storage.record_turns import RecordTurns
+from millstream.broker.tasks import Spawn
 from millstream.buffer import Buffer
 from millstream.clock import Clock
 from millstream.cluster.partition import Partition
@@ -37,15 +37,7 @@ from millstream.log.records.batch_check import why_not_one_batch
 from millstream.wire.api import ApiKey
 from millstream.wire.batch import CODEC_MASK, HEADER_SIZE, read_header
 from millstream.wire.compression import Codec
-from millstream.wire.produce import (
-    PartitionProduced,
-    ProduceRequest,
-    ProduceTopic,
-    TopicProduced,
-    decode_request,
-    encode_response,
-    plain_answer,
-)
+from millstream.wire.produce import PartitionProduced, ProduceRequest, ProduceTopic, TopicProduced, decode_request, plain_answer
 
 logger = logging.getLogger(__name__)
 
@@ -80,13 +72,8 @@ class ProduceFamily:
         """The answer, if there is one and it need not wait."""
         if answering.late:
             self._late.append_later(connection, asked, answering)
-        elif asked.acks == NO_ACKS:
-            close_on_error(connection, answering.topics)
-        elif answering.waits:
-            wait(connection.defer(), asked, answering)
-        else:
-            return (encode_response(asked.version, asked.correlation_id, topics=answering.topics),)
-        return None
+            return None
+        return finished(connection, asked, answering, connection.defer)
 
     def _refuse_all(self, produce: ProduceRequest, error: KafkaError, client: Session) -> list[TopicProduced]:
         """Refuse the whole request; partitions that are not there, and what is no batch, have their own error, as in Kafka."""
@@ -136,8 +123,9 @@ class ProduceFamily:
     ) -> Sequence[AppendResult | Exception]:
         if asked.version < FIRST_WITH_ZSTD and any(map(_is_zstd, batches)):
             refusal = UnsupportedCompressionType(f"zstd is allowed from Produce version {FIRST_WITH_ZSTD} on, this is {asked.version}")
-            one_by_one = ([batch] for batch in batches)
-            return [refusal if _is_zstd(*one) else self._append_with_a_look(asked, partition, one, now_ms=now_ms)[0] for one in one_by_one]
+            allowed = [batch for batch in batches if not _is_zstd(batch)]
+            results = iter(self._append_with_a_look(asked, partition, allowed, now_ms=now_ms) if allowed else ())
+            return [refusal if _is_zstd(batch) else next(results) for batch in batches]
         if partition.log.looks_into_records:
             return self._late.append_now(partition, batches, acks=asked.acks, now_ms=now_ms)
         return partition.append_run_as_leader(batches, acks=asked.acks, now_ms=now_ms)

@@ -5,13 +5,14 @@ the disk where a flush is due. Nothing runs while it waits for a watermark: it i
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
 from millstream.broker.failures import as_kafka_error
 from millstream.broker.network.connection import Connection, PendingReply
+from millstream.broker.network.outbox import Chunk
 from millstream.broker.network.session import Session
 from millstream.broker.storage.record_turns import TakesLonger
 from millstream.cluster.partition import Partition
@@ -127,7 +128,18 @@ def refused(index: int, error: KafkaError, partition: Partition | None = None) -
     return PartitionProduced(index, error.code, log_start_offset=start, record_errors=error.record_errors, error_message=str(error))
 
 
-def close_on_error(connection: Connection, topics: Sequence[TopicProduced]) -> None:
+def finished(connection: Connection, asked: Asked, answering: Answering, place: Callable[[], PendingReply]) -> Sequence[Chunk] | None:
+    """The answer when nothing is late any more, if there is one and it need not wait; if it has to, in the place that is kept for it."""
+    if asked.acks == NO_ACKS:
+        _close_on_error(connection, answering.topics)
+    elif answering.waits:
+        PendingProduce(place(), asked, answering).start()
+    else:
+        return (encode_response(asked.version, asked.correlation_id, topics=answering.topics),)
+    return None
+
+
+def _close_on_error(connection: Connection, topics: Sequence[TopicProduced]) -> None:
     """Close the connection of a producer that asked for no answer: it learns of an error in no other way."""
     for topic in topics:
         for answer in topic.partitions:
@@ -136,29 +148,21 @@ def close_on_error(connection: Connection, topics: Sequence[TopicProduced]) -> N
                 return
 
 
-def wait(pending: PendingReply, asked: Asked, answering: Answering) -> None:
-    """Answer when all that is waited for has come, or the client's time is up."""
-    PendingProduce(pending, answering.topics, answering.waits, version=asked.version, correlation_id=asked.correlation_id).start(
-        asked.timeout_ms
-    )
-
-
 class PendingProduce:
     """An answer that waits until its batches are committed (acks=all) or on disk (a flush is due), or the client's time is up."""
 
-    __slots__ = ("_correlation_id", "_pending", "_remaining", "_timer", "_topics", "_version")
+    __slots__ = ("_asked", "_pending", "_remaining", "_timer", "_topics")
 
-    def __init__(self, pending: PendingReply, topics: list[TopicProduced], waits: list[Wait], *, version: int, correlation_id: int) -> None:
+    def __init__(self, pending: PendingReply, asked: Asked, answering: Answering) -> None:
         self._pending = pending
-        self._topics = topics
-        self._version = version
-        self._correlation_id = correlation_id
-        self._remaining = dict(enumerate(waits))
+        self._asked = asked
+        self._topics = answering.topics
+        self._remaining = dict(enumerate(answering.waits))
         self._timer: asyncio.TimerHandle | None = None
 
-    def start(self, timeout_ms: int) -> None:
+    def start(self) -> None:
         """Begin to wait."""
-        self._timer = asyncio.get_running_loop().call_later(max(timeout_ms, 0) / 1000, self._time_is_up)
+        self._timer = asyncio.get_running_loop().call_later(max(self._asked.timeout_ms, 0) / 1000, self._time_is_up)
         self._pending.on_abandon = self._abandoned
         for number, wait in list(self._remaining.items()):
             wait.watermark.wait_for(wait.offset, partial(self._reached, number), token=(self, number))
@@ -194,4 +198,4 @@ class PendingProduce:
     def _finish(self) -> None:
         assert self._timer is not None
         self._timer.cancel()
-        self._pending.complete((encode_response(self._version, self._correlation_id, topics=self._topics),))
+        self._pending.complete((encode_response(self._asked.version, self._asked.correlation_id, topics=self._topics),))

@@ -63,7 +63,7 @@ class ProduceShape:
     @classmethod
     def of(cls, request: Request, produce: ProduceRequest, asked: Asked) -> Self | None:
         """The shape of a request that was decoded; None if it is not for one partition, or not written in the usual way."""
-        if len(produce.topics) != 1 or len(produce.topics[0].partitions) != 1 or produce.transactional_id is not None:
+        if len(produce.topics) != 1 or len(produce.topics[0].partitions) != 1:
             return None
         index, records = produce.topics[0].partitions[0]
         if records is None:

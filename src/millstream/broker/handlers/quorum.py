@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from millstream.broker.failures import error_fields
 from millstream.broker.network.api import Fields, Later, Request, api
+from millstream.broker.network.session import PLAINTEXT
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import ClusterView, decode_controller_epoch
 from millstream.coordination.interface import Coordination
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from millstream.wire.requests.describe_quorum import DescribeQuorumRequest
 
 METADATA_TOPIC = "__cluster_metadata"
-LISTENER = "PLAINTEXT"
 UNKNOWN = -1
 
 
@@ -73,7 +73,8 @@ class QuorumFamily:
             "observers": [],
         }
         nodes = [
-            {"node_id": one.node_id, "listeners": [{"name": LISTENER, "host": one.host, "port": one.port}]} for one in view.brokers.values()
+            {"node_id": one.node_id, "listeners": [{"name": PLAINTEXT, "host": one.host, "port": one.port}]}
+            for one in view.brokers.values()
         ]
         return {**_ok(), "topics": [{"topic_name": METADATA_TOPIC, "partitions": [partition]}], "nodes": nodes}
 

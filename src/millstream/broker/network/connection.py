@@ -38,7 +38,6 @@ class FrameHandler(Protocol):
 
     def handle(self, connection: "Connection", frame: memoryview) -> None:
         """Handle one request; the frame is good only until this returns."""
-        ...
 
 
 class Lane(Protocol):
@@ -46,11 +45,9 @@ class Lane(Protocol):
 
     def take(self, frame: memoryview) -> bool:
         """Whether the request was taken; then it is not handled otherwise."""
-        ...
 
     def finish(self) -> None:
         """Answer what was taken: another kind of request comes, or nothing more was received."""
-        ...
 
 
 class PendingReply:

@@ -7,20 +7,19 @@ A request for an API or a version that is not answered closes the connection, as
 """
 
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from inspect import iscoroutine
 from typing import Any
 
 from millstream.broker.network.api import Api, Handler, Reply, Request, api_of
 from millstream.broker.network.connection import Connection, PendingReply
 from millstream.broker.network.session import Session
+from millstream.broker.tasks import Spawn
 from millstream.errors import MalformedFrame
 from millstream.wire.api import ApiKey
 from millstream.wire.frames import read_request_header
 
 logger = logging.getLogger(__name__)
-
-Spawn = Callable[[Coroutine[Any, Any, None]], None]
 
 
 def admit(session: Session, api: Api, version: int) -> None:

@@ -60,12 +60,11 @@ class Flusher:
 
     def _finish(self, partition: Partition, flush: Flush, future: asyncio.Future[None]) -> None:
         error = future.exception()
-        if isinstance(error, OSError):
+        if error is not None:
+            assert isinstance(error, OSError), "a flush fails with nothing else"
             partition.log.fail_flush(flush, error)
             partition.fail_waiters(StorageError(f"fsync of {partition.topic}-{partition.index} failed: {error.strerror or error}"))
             return
-        if error is not None:
-            raise error
         partition.log.complete_flush(flush, now_ms=self._clock.now_ms())
         partition.flushed()
         # What was appended meanwhile may be too little to ask for a flush, and yet a request waits for it to be on disk.

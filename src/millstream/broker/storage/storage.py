@@ -11,7 +11,6 @@ import asyncio
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
 from typing import Self
 from uuid import UUID
 
@@ -83,7 +82,7 @@ class Storage:
         self.logs.start(node_id=options.node_id, cluster_id=None, forgotten=options.forget_directories)
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(self, *_: object) -> None:
         try:
             if self._has_opened_logs:
                 self.logs.close(broker_epoch=self._broker_epoch(), high_watermark_of=self.replicas.high_watermark_of)

@@ -39,7 +39,6 @@ from millstream.groups.classic.records import NO_TIMESTAMP, group_metadata_recor
 from millstream.groups.classic.roster import ClassicRoster
 from millstream.groups.commands import CommitOffsets, Heartbeat, JoinGroup, LeaveGroup, LeavingMember, SyncGroup
 from millstream.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
-from millstream.groups.group import CLASSIC
 from millstream.groups.settings import GroupSettings
 
 _MAX_NAME_IN_MEMBER_ID = 255
@@ -49,6 +48,8 @@ class ClassicGroup:
     """The requests of members, and what the coordinator asks of every group."""
 
     __slots__ = ("_rebalance", "_settings", "generation", "group_id")
+
+    group_type = "classic"
 
     def __init__(self, group_id: str, settings: GroupSettings, *, now_ms: int = NO_TIMESTAMP) -> None:
         self.group_id = group_id
@@ -255,11 +256,6 @@ class ClassicGroup:
         return 0
 
     # --- what every group offers --------------------------------------------------------------------------------------------------------
-
-    @property
-    def group_type(self) -> str:
-        """Classic."""
-        return CLASSIC
 
     @property
     def is_empty(self) -> bool:

@@ -33,17 +33,16 @@ from millstream.groups.consumer.reconciliation import KNOWN_STATES
 from millstream.groups.consumer.records import Assignment, ConsumerKey, ConsumerRecordType, ConsumerValue
 from millstream.groups.consumer.subscriptions import NO_HASH
 from millstream.groups.consumer.topic_patterns import MatchingBudget, topic_pattern
-from millstream.groups.group import CONSUMER
 from millstream.groups.settings import GroupSettings
 from millstream.groups.topic_image import TopicImage
 
 
 class ConsumerGroup:
-    """The machine of one group; implements `group.Group`."""
+    """The machine of one group."""
 
     __slots__ = ("_classic_members", "_rebalance", "_settings", "_state", "group_id")
 
-    group_type = CONSUMER
+    group_type = "consumer"
     protocol_type = "consumer"
 
     def __init__(

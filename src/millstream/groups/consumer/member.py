@@ -11,7 +11,6 @@ from millstream.groups.consumer.reconciliation import MemberState
 from millstream.groups.consumer.records import Assignment, CurrentAssignment, MemberMetadata
 
 JOIN_EPOCH: Final = 0
-LEAVE_EPOCH: Final = -1
 STATIC_LEAVE_EPOCH: Final = -2
 """A static member that comes back within its session and keeps its partitions until then."""
 

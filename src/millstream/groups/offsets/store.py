@@ -100,10 +100,6 @@ class OffsetStore:
         positions = self._groups.get(group_id)
         return None if positions is None else positions.get(topic, {}).get(partition)
 
-    def has_offsets(self, group_id: str) -> bool:
-        """Whether the group has any position."""
-        return group_id in self._groups
-
     def group_ids(self) -> Iterable[str]:
         """The groups that have positions."""
         return self._groups.keys()

@@ -141,16 +141,12 @@ def _rebuilt(header: BatchHeader, records: RecordColumns, kept: list[int], body:
 
 def _with_horizon(header: BatchHeader, payload: bytes, records: RecordColumns, kept: list[int], *, horizon_ms: int) -> CleanedBatch:
     """The batch with its tombstones' last day in the base timestamp, from which the times of its records count now."""
+    deltas = [records.timestamps[number] - horizon_ms for number in kept]
+    if min(deltas) < -LONG_MAX or max(deltas) > LONG_MAX:
+        raise InvalidRecord(f"a record of the batch at offset {header.base_offset} is too old for a delete horizon of {horizon_ms}")
+    starts, ends = [0, *records.ends], records.ends
     body = b"".join(
-        [
-            with_timestamp_delta(
-                payload,
-                records.ends[number - 1] if number else 0,
-                records.ends[number],
-                timestamp_delta=records.timestamps[number] - horizon_ms,
-            )
-            for number in kept
-        ]
+        [with_timestamp_delta(payload, starts[n], ends[n], timestamp_delta=delta) for n, delta in zip(kept, deltas, strict=True)]
     )
     return _rebuilt(header, records, kept, body, horizon_ms=horizon_ms)
 

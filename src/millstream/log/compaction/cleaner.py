@@ -14,7 +14,6 @@ bytes that were read and written.
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
 
 from millstream.errors import CorruptMessage, KafkaError
 from millstream.files import Files
@@ -34,18 +33,6 @@ MAX_REPORTED = 5
 ENTRY_BYTES = 160
 """A short key or a digest as a bytes object, an int, and a place in a dictionary that is two thirds full; measured."""
 _SPENT_AT_ONCE = 256 << 10
-
-
-@dataclass(slots=True)
-class _Counts:
-    key_count: int = 0
-    bytes_read: int = 0
-    bytes_before: int = 0
-    bytes_after: int = 0
-    records_before: int = 0
-    records_after: int = 0
-    broken_count: int = 0
-    broken: list[str] = field(default_factory=list)
 
 
 class LatestOffsets:
@@ -100,7 +87,7 @@ class Cleaner:
         self._order = order
         self._spend = spend
         self._unspent = 0
-        self._counts = _Counts()
+        self._result = CleaningResult(order.first_dirty_offset)
         self._config = LogConfig(
             segment_bytes=order.segment_bytes,
             segment_index_bytes=order.segment_index_bytes,
@@ -110,17 +97,18 @@ class Cleaner:
     def run(self) -> Iterator[CleanedGroup | CleaningResult]:
         """Each group as it is ready, the result last; CorruptMessage where no batch can be found, OSError of the disk."""
         started = time.monotonic()
-        order, counts = self._order, self._counts
+        order, result = self._order, self._result
         latest = self._learn()
-        counts.key_count = len(latest)
-        end_offset = latest.latest_offset + 1
+        result.key_count = len(latest)
+        result.end_offset = latest.latest_offset + 1
         rules = CleaningRules(latest.by_key, latest.latest_offset, order.now_ms, order.delete_retention_ms, dict(order.producers))
-        touched = [segment for segment in self._grouped() if segment.base_offset < end_offset]
+        touched = [segment for segment in self._grouped() if segment.base_offset < result.end_offset]
         for group in group_segments(touched, max_bytes=order.segment_bytes, max_index_bytes=order.segment_index_bytes):
             cleaned = self._clean_group(group, rules)
             if cleaned is not None:
                 yield cleaned
-        yield CleaningResult(end_offset, seconds=round(time.monotonic() - started, 3), **asdict(counts))
+        result.seconds = round(time.monotonic() - started, 3)
+        yield result
 
     # -- first pass
 
@@ -168,8 +156,8 @@ class Cleaner:
             is_changed |= self._clean_segment(segment, cleaned, rules, is_last_segment=one is filled[-1])
         cleaned.finish(modified_ms=modified_ms)
         self._files.fsync_directory(self._order.path)
-        self._counts.bytes_before += size_before
-        self._counts.bytes_after += cleaned.size_bytes
+        self._result.bytes_before += size_before
+        self._result.bytes_after += cleaned.size_bytes
         if not is_changed:
             cleaned.unlink()
             return None
@@ -177,10 +165,10 @@ class Cleaner:
 
     def _clean_segment(self, segment: Segment, cleaned: CleanedSegment, rules: CleaningRules, *, is_last_segment: bool) -> bool:
         """Write what is left of a segment; whether that is anything else than what was there."""
-        counts = self._counts
+        result = self._result
         is_changed = False
         for header, batch, is_last_batch in self._batches(segment):
-            counts.records_before += max(0, header.record_count)
+            result.records_before += max(0, header.record_count)
             try:
                 left = clean_batch(header, batch, rules, is_last=is_last_segment and is_last_batch)
             except KafkaError as error:
@@ -189,7 +177,7 @@ class Cleaner:
             is_changed |= left.content is not batch
             if left.content is not None:
                 cleaned.add(left.content, last_offset=header.last_offset, max_timestamp=left.max_timestamp)
-                counts.records_after += left.record_count
+                result.records_after += left.record_count
                 self._account(len(left.content))
         return is_changed
 
@@ -213,7 +201,7 @@ class Cleaner:
         end = segment.size_bytes
         for start, header, batch in batches(self._files, segment, position=position, chunk_bytes=self._order.io_buffer_bytes):
             position = start + len(batch)
-            self._counts.bytes_read += len(batch)
+            self._result.bytes_read += len(batch)
             self._account(len(batch))
             yield header, batch, position == end
         if position != end:
@@ -226,6 +214,6 @@ class Cleaner:
             self._unspent = 0
 
     def _report(self, header: BatchHeader, error: KafkaError) -> None:
-        self._counts.broken_count += 1
-        if len(self._counts.broken) < MAX_REPORTED:
-            self._counts.broken.append(f"offset {header.base_offset}: {error}")
+        self._result.broken_count += 1
+        if len(self._result.broken) < MAX_REPORTED:
+            self._result.broken.append(f"offset {header.base_offset}: {error}")

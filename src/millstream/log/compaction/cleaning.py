@@ -90,7 +90,7 @@ class Cleaning:
         old = [self._segments[base_offset] for base_offset in group.base_offsets]
         if self.is_void or not self._are_sealed_neighbours(old):
             raise StorageError(f"{log.topic_partition} was cut or deleted while it was compacted")
-        with log.directory.guarded("swapping in a compacted segment"):
+        with log.directory.changing("swapping in a compacted segment"):
             base_offset = group.base_offsets[0]
             commit_swap(files, log.path, base_offset)
             marked = [path for segment in old for path in segment.mark_deleted()]

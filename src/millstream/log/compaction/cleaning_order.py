@@ -68,9 +68,9 @@ class CleanedGroup:
     """Of the new one."""
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class CleaningResult:
-    """How an order ended."""
+    """How an order ended, and what was done on the way."""
 
     end_offset: int
     """Everything below is compacted."""

@@ -236,15 +236,17 @@ class LogDirectory:
             raise self.fail(action, error) from error
 
     @contextmanager
-    def changing(self, action: str) -> Iterator[None]:
-        """Like `guarded`, where files and what memory says of them change together: whatever comes up inside leaves them apart."""
-        with self.guarded(action):
-            try:
-                yield
-            except OSError:
-                raise
-            except BaseException as error:
-                raise self.fail_for_good(action, error) from error
+    def changing(self, action: str, *, is_undone: bool = False) -> Iterator[None]:
+        """Like `guarded`, where files and what memory says of them change together: whatever comes up inside leaves them apart.
+
+        `is_undone`: what lacks a descriptor has changed nothing yet, and may be tried again.
+        """
+        try:
+            yield
+        except BaseException as error:
+            if is_undone and isinstance(error, OSError):
+                raise self.fail(action, error) from error
+            raise self.fail_for_good(action, error) from error
 
     def fail_for_good(self, action: str, error: BaseException) -> StorageError:
         """Go offline whatever the error is; the exception to raise. What ends the process, like an interrupt, goes on itself."""

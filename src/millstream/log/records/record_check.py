@@ -1,7 +1,7 @@
 """Looking into a batch where the topic wants it: keys on compacted topics, another codec, records that must be well formed.
 
 Off the hot path: this is the only place where an append costs time per record. A batch of a megabyte may hold a million records and
-unfold to a hundred megabytes, so the work is cut into steps that its owner takes when there is time (`broker.record_turns`):
+unfold to a hundred megabytes, so the work is cut into steps that its owner takes when there is time (`broker.storage.record_turns`):
 
     unfold    decompress; native code that lets other threads run
     walk      go over some records; a microsecond each, in Python

@@ -10,14 +10,7 @@ from millstream.registry.api.desk import Desk
 from millstream.registry.api.http import answer, body_of, decoded, flag, json_object, page, subject_in_path
 from millstream.registry.forwarding import INSTANCE_HEADER
 from millstream.registry.model.deletion import decide_context_deletion
-from millstream.registry.model.settings import (
-    config_of,
-    decide_config,
-    decide_config_removal,
-    decide_mode,
-    decide_mode_removal,
-    mode_of,
-)
+from millstream.registry.model.settings import config_of, decide_config, decide_config_removal, decide_mode, decide_mode_removal, mode_of
 
 
 class SettingRoutes:

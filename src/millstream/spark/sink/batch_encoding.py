@@ -19,7 +19,7 @@ from millstream.spark.sink.producer_options import Compression
 from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import HEADER_SIZE, sealed_header
 from millstream.wire.compression import Codec, compress
-from millstream.wire.records import ProducerStamp, new_header
+from millstream.wire.records import ProducerStamp
 
 
 class OpenBatch:
@@ -46,8 +46,9 @@ class OpenBatch:
             compressed = bytearray(HEADER_SIZE + len(payload))
             compressed[HEADER_SIZE:] = payload
             view = memoryview(compressed)
-        header = new_header(self.record_count, timestamp=timestamp_ms, codec=compression.codec, producer=producer)
-        view[:HEADER_SIZE] = sealed_header(header, view[HEADER_SIZE:])
+        count = self.record_count
+        fields = (compression.codec, count - 1, timestamp_ms, timestamp_ms, *producer, count)
+        view[:HEADER_SIZE] = sealed_header(fields, view[HEADER_SIZE:])
         return view
 
 

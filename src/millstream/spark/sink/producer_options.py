@@ -8,10 +8,10 @@ are those of `ProducerSettings`.
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from millstream.client.delivery import MOST_IN_FLIGHT
+from millstream.client.partition_queue import MOST_IN_FLIGHT
 from millstream.client.produce import ALL_REPLICAS, LEADER_ONLY, NO_ANSWER
 from millstream.client.raw_producer import ProducerSettings
-from millstream.spark.options import OptionError, Options
+from millstream.spark.options import LARGEST_LONG, OptionError, Options
 from millstream.wire.batch import HEADER_SIZE
 from millstream.wire.compression import Codec
 
@@ -74,15 +74,15 @@ def parse_producer_settings(options: Options) -> ProducerSettings:
         acks=acks,
         is_idempotent=is_idempotent,
         batch_size=min(options.number("kafka.batch.size", default.batch_size, lowest=0), max_request_size),
-        buffer_memory=options.number("kafka.buffer.memory", default.buffer_memory),
+        buffer_memory=options.number("kafka.buffer.memory", default.buffer_memory, highest=LARGEST_LONG),
         max_request_size=max_request_size,
         max_in_flight=options.number("kafka.max.in.flight.requests.per.connection", default.max_in_flight),
         retries=options.number("kafka.retries", default.retries, lowest=0),
         request_timeout_ms=request_timeout_ms,
         delivery_timeout_ms=delivery_timeout_ms,
-        max_block_ms=options.number("kafka.max.block.ms", default.max_block_ms),
-        retry_backoff_ms=options.number("kafka.retry.backoff.ms", default.retry_backoff_ms, lowest=0),
-        retry_backoff_max_ms=options.number("kafka.retry.backoff.max.ms", default.retry_backoff_max_ms, lowest=0),
+        max_block_ms=options.number("kafka.max.block.ms", default.max_block_ms, highest=LARGEST_LONG),
+        retry_backoff_ms=options.number("kafka.retry.backoff.ms", default.retry_backoff_ms, lowest=0, highest=LARGEST_LONG),
+        retry_backoff_max_ms=options.number("kafka.retry.backoff.max.ms", default.retry_backoff_max_ms, lowest=0, highest=LARGEST_LONG),
     )
 
 

@@ -15,7 +15,7 @@ from pyspark.sql.types import DataType, StructType
 from millstream.arrow.binary_columns import HeaderColumn, Offsets, Rows, header_column, no_headers
 from millstream.arrow.columns import FieldColumns
 from millstream.arrow.field_encoding import FieldEncoder, Registration, field_encoder
-from millstream.client.delivery import DeliveryFailed
+from millstream.client.errors import DeliveryFailed
 from millstream.spark.sink.partitioner import NO_PARTITION
 from millstream.spark.sink.write_plan import WritePlan
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from millstream.arrow.binary_columns import Offsets, null_column
 from millstream.arrow.kernels.batch_kernels import first_record_size, row_sizes
 from millstream.arrow.kernels.compiled import warn_if_slow
-from millstream.client.delivery import DeliveryFailed
+from millstream.client.errors import DeliveryFailed
 from millstream.client.metadata import NO_LEADER
 from millstream.client.raw_producer import RawProducer
 from millstream.spark.sink.batch_encoding import BatchPacker, Packed

@@ -101,10 +101,8 @@ def _topic(options: Options, columns: Mapping[str, int], schema: StructType) -> 
 def _plan_field(name: Field, options: Options, columns: Mapping[str, int], schema: StructType) -> FieldColumns:
     field = options.field(name)
     position = columns.get(name)
-    if field.format == "avro":
-        return FieldColumns("avro", *_sources(name, position, columns, schema), field.schema, field.subject)
-    if field.format == "json":
-        return FieldColumns("json", *_sources(name, position, columns, schema))
+    if field.format in {"json", "avro"}:
+        return FieldColumns(field.format, *_sources(name, position, columns, schema), field.schema, field.subject)
     if position is None:
         if name == "value":
             raise SchemaError(

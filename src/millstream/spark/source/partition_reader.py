@@ -23,9 +23,9 @@ from millstream.arrow.columns import Field
 from millstream.arrow.field_decoding import FieldFormat, make_format
 from millstream.arrow.kernels.compiled import warn_if_slow
 from millstream.arrow.kernels.record_kernel import HEADER_SIZE, find_next_offset
+from millstream.arrow.range_decoder import RangeDecoder
 from millstream.arrow.record_buffers import RecordBuffers
 from millstream.arrow.row_builder import RowBuilder
-from millstream.arrow.slice_decoder import SliceDecoder
 from millstream.client.cluster import Cluster
 from millstream.client.connection import Connection
 from millstream.client.conversation import Pending
@@ -80,7 +80,7 @@ class PartitionReader:
         self._cluster = cluster
         self._options = options
         self._place = offsets.place
-        self._decoder = SliceDecoder(offsets.place, start=offsets.start, end=offsets.end, wanted=wanted, check_crcs=options.check_crcs)
+        self._decoder = RangeDecoder(offsets.place, start=offsets.start, end=offsets.end, wanted=wanted, check_crcs=options.check_crcs)
         self._isolation = READ_COMMITTED if options.read_committed else READ_UNCOMMITTED
         self._fetch_bytes = options.fetch_bytes
         self._in_advance: tuple[Connection, Pending[FetchAnswer], int] | None = None

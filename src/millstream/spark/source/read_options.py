@@ -14,14 +14,7 @@ from millstream.errors import MillstreamError
 from millstream.offset import EARLIEST, LATEST
 from millstream.registry.addresses import Addresses
 from millstream.spark.options import READ, FieldOptions, OptionError, Options
-from millstream.spark.positions import (
-    AtEdge,
-    AtOffsets,
-    Position,
-    parse_offsets_option,
-    parse_timestamp_option,
-    parse_timestamps_option,
-)
+from millstream.spark.positions import AtEdge, AtOffsets, Position, parse_offsets_option, parse_timestamp_option, parse_timestamps_option
 from millstream.spark.topic_selection import TopicSelection, parse_selection
 
 logger = logging.getLogger(__name__)
@@ -107,8 +100,8 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
         client_id=options.get("kafka.client.id") or options.get("groupIdPrefix") or "spark-millstream-source",
         read_committed=isolation == "read_committed",
         check_crcs=options.flag("kafka.check.crcs", default=True),
-        fetch_bytes=options.positive("kafka.max.partition.fetch.bytes") or DEFAULT_FETCH_BYTES,
-        request_timeout_ms=options.positive("kafka.request.timeout.ms") or 30_000,
+        fetch_bytes=options.number("kafka.max.partition.fetch.bytes", DEFAULT_FETCH_BYTES),
+        request_timeout_ms=options.number("kafka.request.timeout.ms", 30_000),
         poll_timeout_ms=options.positive("kafkaConsumer.pollTimeoutMs") or 120_000,
         columns=_columns(options, include_headers=include_headers),
         key=_field(options, "key"),

@@ -4,7 +4,7 @@
 
 are the columns of Spark's own connector, in its order. Keys and values are `binary` unless a format gives them another type; with `mode` =
 PERMISSIVE each that has a format also has a column with the bytes that could not be read. Columns that the query does not want, by the
-option `columns` or by a schema of its own, are not built: Spark does not tell a Python source which columns are used.
+option `columns` or by a schema of its own, are not built: Spark does not say to a Python source which columns are used.
 
 The Avro schema that a query reads with is the latest of its subject when the query is made, or the one that its options give. It stays the
 same for the whole query, whatever is registered later: messages of other schemas are brought to it.
@@ -13,17 +13,7 @@ same for the whole query, whatever is registered later: messages of other schema
 from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
 from millstream.arrow.columns import CORRUPT_COLUMNS, Field, Mode
 from millstream.registry.addresses import Addresses

@@ -1,16 +1,15 @@
 """What the driver asks the brokers: which partitions there are, and at which offsets they begin, end, or were at some time."""
 
 from collections.abc import Callable, Iterable, Mapping
-from itertools import chain, repeat
-from time import monotonic, sleep
 from typing import Final, TypeVar
 
 from millstream.client.cluster import Cluster
-from millstream.client.errors import BrokerUnavailable, is_retriable
+from millstream.client.errors import BrokerUnavailable
 from millstream.client.fetch import READ_COMMITTED, READ_UNCOMMITTED
 from millstream.client.metadata import TopicMetadata, metadata_request, read_metadata
+from millstream.client.retry import may_pass, retry
 from millstream.coordination.topic_names import INTERNAL_TOPICS
-from millstream.errors import InvalidTopic, KafkaError, UnknownTopicOrPartition
+from millstream.errors import InvalidTopic, UnknownTopicOrPartition
 from millstream.offset import EARLIEST, LATEST
 from millstream.spark.options import OptionError
 from millstream.spark.positions import AtEdge, AtOffsets, AtTime, AtTimes, Position
@@ -20,7 +19,6 @@ from millstream.topic_partition import TopicPartition
 T = TypeVar("T")
 
 _NOTHING_SO_NEW: Final = -1
-_PAUSES_S: Final = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 _MISSING: Final = {UnknownTopicOrPartition.code, InvalidTopic.code}
 """How a broker says that there is no such topic. Any other error is one of the moment, or a reason to stop."""
 
@@ -90,24 +88,13 @@ class SourceOffsets:
         return existing
 
     def _ask(self, attempt: Callable[[], T]) -> T:
-        """Ask any broker. A connection of long ago may be closed by now, so there is always a second attempt; more of them, while there is
-        time, only where a broker has answered before: a wrong address is an error at once."""
-        deadline = monotonic() + self._options.request_timeout_ms / 1000
-        for pause_s in chain(_PAUSES_S, repeat(_PAUSES_S[-1])):
-            try:
-                answer = attempt()
-            except BrokerUnavailable:
-                is_last = monotonic() + pause_s > deadline if self._has_answered else pause_s != _PAUSES_S[0]
-                if is_last:
-                    raise
-            except KafkaError as error:
-                if not is_retriable(error.code) or monotonic() + pause_s > deadline:
-                    raise
-            else:
-                self._has_answered = True
-                return answer
-            sleep(pause_s)
-        raise AssertionError("the pauses never end")
+        """Ask any broker. One that does not answer is asked again, while there is time, only where a broker has answered before: a wrong
+        address is an error at once."""
+        final = BrokerUnavailable if not self._has_answered else ()
+        timeout_s = self._options.request_timeout_ms / 1000
+        answer = retry(attempt, timeout_s=timeout_s, may_pass=lambda error: may_pass(error) and not isinstance(error, final))
+        self._has_answered = True
+        return answer
 
     def _at(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         if not wanted:

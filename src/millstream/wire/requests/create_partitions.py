@@ -21,7 +21,7 @@ class CreatePartitionsTopic(NamedTuple):
     """A part of it."""
 
     name: str = ""
-    count: int = 0  # type: ignore[assignment]  # hides a method of tuples that nobody calls
+    count: int = 0  # type: ignore[assignment]  # hides a method of tuples that is not called
     assignments: tuple[CreatePartitionsAssignment, ...] | None = ()
 
 

@@ -9,7 +9,7 @@ from millstream.wire.schema import STRUCTURE, Field, Layout
 class PartitionProduceData(NamedTuple):
     """A part of it."""
 
-    index: int = 0  # type: ignore[assignment]  # hides a method of tuples that nobody calls
+    index: int = 0  # type: ignore[assignment]  # hides a method of tuples that is not called
     records: bytes | None = b""
 
 

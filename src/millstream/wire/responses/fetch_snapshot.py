@@ -40,7 +40,7 @@ LEADER_ID_AND_EPOCH: Final = Layout(
 class PartitionSnapshot(NamedTuple):
     """A part of it."""
 
-    index: int = 0  # type: ignore[assignment]  # hides a method of tuples that nobody calls
+    index: int = 0  # type: ignore[assignment]  # hides a method of tuples that is not called
     error_code: int = 0
     snapshot_id: SnapshotId = SnapshotId()
     current_leader: LeaderIdAndEpoch = LeaderIdAndEpoch()

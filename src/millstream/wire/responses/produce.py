@@ -41,7 +41,7 @@ LEADER_ID_AND_EPOCH: Final = Layout(
 class PartitionProduceResponse(NamedTuple):
     """A part of it."""
 
-    index: int = 0  # type: ignore[assignment]  # hides a method of tuples that nobody calls
+    index: int = 0  # type: ignore[assignment]  # hides a method of tuples that is not called
     error_code: int = 0
     base_offset: int = 0
     log_append_time_ms: int | None = -1

@@ -1,6 +1,7 @@
 """Without numba everything is read as with it, only slower, and a warning says so; compiled code finds a folder to be kept in."""
 
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -25,7 +26,7 @@ sys.exit(pytest.main([
 ]))
 """
 
-TOLD = """
+WARNED = """
 import sys
 sys.modules["numba"] = None
 from millstream.arrow.kernels.compiled import warn_if_slow
@@ -40,6 +41,13 @@ assert find_next_offset(np.zeros(0, np.uint8)) == -1
 print(find_next_offset.stats.cache_path)
 """
 
+SIZED = """
+import numpy as np
+from millstream.arrow.{module} import null_column
+from millstream.arrow.kernels.batch_kernels import _field_size
+print(_field_size(null_column(1), 0), sum(_field_size.stats.cache_hits.values()))
+"""
+
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
@@ -49,7 +57,7 @@ def test_without_numba_the_same_is_read() -> None:
 
 
 def test_slowness_is_reported_once() -> None:
-    done = subprocess.run([sys.executable, "-c", TOLD], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", WARNED], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
     assert done.stderr.count("numba is not installed in this Python") == 1
 
 
@@ -68,6 +76,26 @@ def test_a_package_in_a_zip_keeps_its_compiled_code_in_the_users_cache(tmp_path:
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.startswith(str(tmp_path / "cache"))
     assert list((tmp_path / "cache").rglob("*.nbi"))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_code_that_was_kept_for_other_sources_is_compiled_again(tmp_path: Path) -> None:
+    package = tmp_path / "millstream"
+    shutil.copytree(ROOT / "src" / "millstream", package, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def run(module: str) -> str:
+        environment = os.environ | {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+        script = SIZED.format(module=module)
+        done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=140, check=False)
+        assert done.returncode == 0, done.stderr[-3000:]
+        return done.stdout.strip()
+
+    assert [run("binary_columns"), run("binary_columns")] == ["1 0", "1 1"]
+    (package / "arrow" / "binary_columns.py").rename(package / "arrow" / "moved_columns.py")
+    for path in package.rglob("*.py"):
+        path.write_text(path.read_text().replace("arrow.binary_columns", "arrow.moved_columns"))
+    assert run("moved_columns") == "1 0"
 
 
 def test_a_folder_that_others_may_write_to_is_not_loaded_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,28 +22,28 @@ def levels() -> Iterator[LoggerLevels]:
         logging.getLogger(name).setLevel(logging.NOTSET)
 
 
-def told(levels: LoggerLevels) -> dict[str, str | None]:
+def levels_of(levels: LoggerLevels) -> dict[str, str | None]:
     return {row.name: row.value for row in levels.describe("1", [PARENT, CHILD])}
 
 
 @pytest.mark.parametrize("word", LEVELS)
-async def test_every_level_of_kafkas_is_set_and_told(levels: LoggerLevels, word: str) -> None:
+async def test_every_level_of_kafkas_is_set_and_described(levels: LoggerLevels, word: str) -> None:
     await levels.increment("1", [Alteration(CHILD, AlterOperation.SET, word)], validate_only=False)
-    assert told(levels) == {PARENT: "WARN", CHILD: word}
+    assert levels_of(levels) == {PARENT: "WARN", CHILD: word}
     await levels.increment("1", [Alteration(CHILD, AlterOperation.DELETE, None)], validate_only=False)
-    assert told(levels) == {PARENT: "WARN", CHILD: "WARN"}
+    assert levels_of(levels) == {PARENT: "WARN", CHILD: "WARN"}
 
 
 async def test_what_is_only_checked_changes_nothing(levels: LoggerLevels) -> None:
     await levels.increment("1", [Alteration(CHILD, AlterOperation.SET, "DEBUG")], validate_only=True)
-    assert told(levels)[CHILD] == "WARN"
+    assert levels_of(levels)[CHILD] == "WARN"
 
 
 async def test_one_wrong_level_of_a_request_leaves_all_as_they_are(levels: LoggerLevels) -> None:
     wanted = [Alteration(PARENT, AlterOperation.SET, "DEBUG"), Alteration(CHILD, AlterOperation.SET, "LOUD")]
     with pytest.raises(InvalidConfig, match="LOUD"):
         await levels.increment("1", wanted, validate_only=False)
-    assert told(levels) == {PARENT: "WARN", CHILD: "WARN"}
+    assert levels_of(levels) == {PARENT: "WARN", CHILD: "WARN"}
 
 
 async def test_a_logger_that_is_named_twice_is_refused(levels: LoggerLevels) -> None:
@@ -56,7 +56,7 @@ def test_only_the_loggers_that_are_asked_for_are_looked_at(levels: LoggerLevels,
     everything = {row.name for row in levels.describe("1", None)}
     assert {"root", PARENT, CHILD} <= everything
     for name in everything - {"root", CHILD, PARENT}:
-        monkeypatch.setattr(logging.getLogger(name), "getEffectiveLevel", lambda: pytest.fail("nobody asked for it"))
+        monkeypatch.setattr(logging.getLogger(name), "getEffectiveLevel", lambda: pytest.fail("it was not asked for"))
     assert [row.name for row in levels.describe("1", [CHILD, "no logger", "root", CHILD])] == [CHILD, "root"]
 
 

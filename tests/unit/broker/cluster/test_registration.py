@@ -7,7 +7,6 @@ import pytest
 
 from millstream.broker.cluster import registration as module
 from millstream.broker.cluster.registration import Registration, prepare_tree, recall_directories, remember_directories
-from millstream.clock import ManualClock
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import BrokerState
 from millstream.coordination.embedded import EmbeddedCoordination
@@ -16,6 +15,7 @@ from millstream.errors import StartupError
 from millstream.files import Files
 from millstream.log.directories.known_directories import KnownDirectories
 from millstream.zookeeper.errors import ConnectionLost
+from tests.manual_clock import ManualClock
 from tests.unit.broker.eventually import eventually
 
 BROKER = BrokerState(1, "localhost", 9092)
@@ -59,7 +59,7 @@ async def test_a_registration_that_is_interrupted_is_tried_until_it_holds(
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_registration_that_somebody_removed_comes_back(coordination: EmbeddedCoordination) -> None:
+async def test_a_registration_that_was_removed_comes_back(coordination: EmbeddedCoordination) -> None:
     registration = Registration(coordination, BROKER)
     await registration.register()
     running = asyncio.create_task(registration.run())
@@ -76,7 +76,7 @@ async def test_a_number_that_another_broker_has_is_refused_at_the_start_and_wait
 ) -> None:
     monkeypatch.setattr(module, "RETRY_S", 0.001)
     monkeypatch.setattr(module, "FORMER_LIFE_S", 0.003)
-    await coordination.create(paths.broker(1), b"somebody else's")
+    await coordination.create(paths.broker(1), b"another broker's")
     registration = Registration(coordination, BROKER)
     with pytest.raises(StartupError, match="give this one another number with --node-id"):
         await registration.register()
@@ -100,7 +100,7 @@ async def test_the_directories_of_a_broker_are_remembered(coordination: Embedded
 
 
 @pytest.mark.parametrize("nonsense", [b"", b"two\nlines", b"\xff", b"x" * 300])
-async def test_a_cluster_id_that_makes_no_sense_is_told(coordination: EmbeddedCoordination, nonsense: bytes) -> None:
+async def test_a_cluster_id_that_makes_no_sense_is_an_error(coordination: EmbeddedCoordination, nonsense: bytes) -> None:
     await coordination.set(paths.CLUSTER_ID, nonsense)
     with pytest.raises(StartupError, match="/cluster_id makes no sense"):
         await prepare_tree(coordination, cluster_id=None)

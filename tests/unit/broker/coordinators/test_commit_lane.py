@@ -119,7 +119,7 @@ async def test_members_of_another_generation_are_refused_in_the_lane(tmp_path: P
             assert await client.commit({0: number}, member=member, generation=generation) == [0]
         assert taken == [True, True]
         context = server._groups.runtime.context("group")
-        context.shard._groups.existing("group").generation.generation_id += 1  # type: ignore[attr-defined]  # as a rebalance does
+        context.shard._groups.existing("group").generation.generation_id += 1  # type: ignore[union-attr]  # as a rebalance does
         assert await client.commit({0: 9}, member=member, generation=generation) == [IllegalGeneration.code]
         assert await client.commit({0: 9}, member="nobody" + member[6:], generation=generation) == [UnknownMemberId.code]
         assert taken == [True, True, False]

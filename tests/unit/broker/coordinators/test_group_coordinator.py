@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from millstream.broker.coordinators.group_coordinator import OFFSETS_TOPIC, group_settings, offsets_topic_configs
+from millstream.broker.coordinators.group_coordinator import group_settings, offsets_topic_configs
 from millstream.broker.coordinators.runtime import partition_for
 from millstream.broker.server import BrokerServer
+from millstream.coordination.topic_names import OFFSETS_TOPIC
 from millstream.coordinator_shard import Outcome
 from millstream.errors import (
     CoordinatorLoadInProgress,

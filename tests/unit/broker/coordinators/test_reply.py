@@ -13,7 +13,7 @@ from millstream.wire.frames import RequestHeader
 from tests.unit.broker.conftest import Ends
 
 
-class Nobody:
+class NoHandler:
     def handle(self, connection: Connection, frame: memoryview) -> None:
         raise AssertionError("nothing is sent")
 
@@ -22,7 +22,7 @@ def heartbeat(connected: socket.socket) -> Request:
     connection = Connection(
         connected,
         peer="client:1",
-        handler=Nobody(),
+        handler=NoHandler(),
         buffers=ReceiveBuffers(max_held_bytes=1 << 20),
         max_frame_size=1000,
         on_close=lambda _: None,

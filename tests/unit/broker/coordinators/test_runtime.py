@@ -68,6 +68,13 @@ class Sums:
         return outcome
 
 
+class Opening(Sums):
+    """A machine that writes when it is loaded."""
+
+    def loaded(self, now_ms: int) -> Outcome:
+        return self.add("opened", 1, Answers())
+
+
 class Answers(list[Fields]):
     """What a client was answered."""
 
@@ -79,7 +86,7 @@ class Answers(list[Fields]):
 
 
 @asynccontextmanager
-async def runtime_of(partition: Partition) -> AsyncIterator[CoordinatorRuntime[Sums]]:
+async def runtime_of(partition: Partition, machine: type[Sums] = Sums) -> AsyncIterator[CoordinatorRuntime[Sums]]:
     """A runtime that has loaded the only partition of its topic."""
     tasks: list[asyncio.Task[None]] = []
 
@@ -90,7 +97,7 @@ async def runtime_of(partition: Partition) -> AsyncIterator[CoordinatorRuntime[S
         runtime = CoordinatorRuntime(
             TOPIC,
             cast(Replicas, SimpleNamespace(topic=lambda _name: SimpleNamespace(partitions={0: partition}))),
-            new_shard=Sums,
+            new_shard=machine,
             on_active=lambda _context: None,
             codec=Codec.NONE,
             load_bytes=1 << 20,
@@ -141,6 +148,15 @@ async def test_what_is_decided_in_one_turn_shares_a_batch_if_it_may(tmp_path: Pa
     logs.close()
 
 
+async def test_machine_of_an_empty_log_is_not_replayed_even_if_it_writes_when_it_is_loaded(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path)
+    partition = host(logs, topic=TOPIC)
+    async with runtime_of(partition, Opening):
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+        assert partition.log.log_end_offset == 1
+    logs.close()
+
+
 async def test_machine_is_woken_when_something_is_due(tmp_path: Path) -> None:
     logs = started_logs(tmp_path)
     async with runtime_of(host(logs, topic=TOPIC)) as runtime:
@@ -167,6 +183,23 @@ async def test_partition_that_is_led_elsewhere_is_unloaded_and_loaded_when_it_co
     logs.close()
 
 
+async def test_log_that_is_led_elsewhere_by_the_time_it_would_be_replayed_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("millstream.broker.coordinators.runtime.RELOAD_AFTER_SECONDS", 0.0)
+    logs = started_logs(tmp_path)
+    partition = host(logs, topic=TOPIC, flush_messages=1)
+    async with runtime_of(partition) as runtime:
+        answers = add(runtime, 3)
+        read: list[object] = []
+        monkeypatch.setattr(partition.log, "read", lambda *arguments, **_options: read.append(arguments))
+        partition.apply(LED_BY_1._replace(leader=2))  # whoever waits is refused, and the machine given up
+        runtime.apply(topic_state(TOPIC))
+        await asyncio.sleep(0.01)
+        assert (answers, read) == ([{"error_code": NotCoordinator.code}], [])
+    logs.close()
+
+
 async def test_mistake_of_a_machine_when_it_is_woken_makes_it_begin_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("millstream.broker.coordinators.runtime.RELOAD_AFTER_SECONDS", 0.0)
     logs = started_logs(tmp_path)
@@ -190,11 +223,10 @@ def test_hash_is_the_one_of_java(text: str, hash_code: int) -> None:
     assert java_hash_code(text) == hash_code
 
 
-def test_negative_hash_of_java_loses_its_sign_as_in_kafka() -> None:
-    # "polygenelubricants".hashCode() is Integer.MIN_VALUE.
-    assert java_hash_code("polygenelubricants") == 0x80000000
-    assert partition_for("polygenelubricants", 50) == 0
-
-
-def test_long_keys_are_hashed_like_short_ones() -> None:
-    assert partition_for("a" * 1000, 50) == (java_hash_code("a" * 1000) & 0x7FFFFFFF) % 50
+@pytest.mark.parametrize(
+    ("key", "partition"),
+    [("", 0), ("group", 47), ("my-group", 12), ("orders-consumer", 40), ("grupo-ñ", 1), ("polygenelubricants", 0), ("z" * 1000, 26)],
+)
+def test_key_is_kept_in_the_partition_in_which_kafka_keeps_it(key: str, partition: int) -> None:
+    # As Kafka 4.2's GroupCoordinatorService says. The hashes of the third and fourth are negative, of the sixth is Integer.MIN_VALUE.
+    assert partition_for(key, 50) == partition

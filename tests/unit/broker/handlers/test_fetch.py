@@ -5,12 +5,12 @@ import pytest
 from millstream.broker.handlers.fetch import FetchFamily
 from millstream.broker.handlers.fetch_sessions import FetchSessions
 from millstream.broker.network.region_loader import RegionLoader
-from millstream.clock import ManualClock
 from millstream.cluster.partition import Partition
 from millstream.cluster.replicas import Replicas
 from millstream.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from millstream.wire.api import ApiKey
 from tests.batches import decode_records
+from tests.manual_clock import ManualClock
 from tests.unit.broker.handlers.desk import Desk
 from tests.unit.cluster.hosting import append, flush, topic_state, view_of
 

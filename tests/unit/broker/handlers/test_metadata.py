@@ -67,7 +67,7 @@ async def test_a_topic_that_cannot_be_created_for_now_is_not_there_yet(
 
 
 @pytest.mark.parametrize("may_create", [False, True])
-async def test_a_name_that_no_topic_can_have_is_told_apart(desk: Desk, family: MetadataFamily, may_create: bool) -> None:
+async def test_a_name_that_no_topic_can_have_has_an_error_of_its_own(desk: Desk, family: MetadataFamily, may_create: bool) -> None:
     assert (await metadata(desk, family, "or/ders", may_create=may_create)).topics[0].error_code == InvalidTopic.code
 
 
@@ -102,6 +102,16 @@ async def test_a_cursor_beyond_the_end_does_not_lift_the_limit(desk: Desk, famil
         family.describe_topic_partitions, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=[], response_partition_limit=2, cursor=cursor
     )
     assert sum(len(topic.partitions) for topic in page.topics) == 2
+
+
+async def test_a_page_that_goes_on_in_a_topic_that_is_gone_shows_the_next_one_whole(
+    desk: Desk, family: MetadataFamily, cluster: Cluster
+) -> None:
+    await cluster.create("b", partitions=3)
+    asked = {"topics": [{"name": "a"}, {"name": "b"}], "cursor": {"topic_name": "a", "partition_index": 2}}
+    key = ApiKey.DESCRIBE_TOPIC_PARTITIONS
+    page = await desk.ask(family.describe_topic_partitions, key, 0, response_partition_limit=10, **asked)
+    assert [len(topic.partitions) for topic in page.topics] == [0, 3]
 
 
 async def test_too_many_partitions_in_one_request_create_nothing(desk: Desk, cluster: Cluster, creation: TopicCreation) -> None:

@@ -3,7 +3,6 @@ import asyncio
 import pytest
 
 from millstream.broker.handlers.produce import ProduceFamily
-from millstream.clock import ManualClock
 from millstream.cluster.partition import Partition
 from millstream.cluster.replicas import Replicas
 from millstream.errors import (
@@ -18,6 +17,7 @@ from millstream.errors import (
 from millstream.wire.api import ApiKey
 from millstream.wire.compression import Codec, compress
 from tests.batches import encode_batch, encode_block, encode_record
+from tests.manual_clock import ManualClock
 from tests.unit.broker.handlers.desk import Desk
 from tests.unit.broker.produce_family import produce_family
 from tests.unit.cluster.hosting import NOW_MS, flush, topic_state, view_of

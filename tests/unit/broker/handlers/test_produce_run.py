@@ -17,6 +17,7 @@ from millstream.log.directories.manager import LogManager
 from millstream.wire import messages
 from millstream.wire.api import ApiKey
 from tests.batches import encode_batch
+from tests.framed_requests import framed_request
 from tests.unit.broker.conftest import Ends
 from tests.unit.broker.eventually import eventually
 from tests.unit.broker.produce_family import produce_family
@@ -38,7 +39,7 @@ def request(
     """One batch for a partition, and for the others that are named."""
     records = encode_batch([str(correlation_id).encode()]) if batch is None else batch
     partitions = [{"index": index, "records": records} for index in (partition, *others)]
-    return messages.encode_request(
+    return framed_request(
         ApiKey.PRODUCE,
         version,
         correlation_id=correlation_id,

@@ -183,7 +183,7 @@ async def test_half_a_frame_gives_its_buffer_back_when_the_peer_goes(peer: Peer)
     assert peer.buffers.held_bytes == 0
 
 
-async def test_the_sweep_is_told_whether_anything_moved(peer: Peer) -> None:
+async def test_the_sweep_knows_whether_anything_moved(peer: Peer) -> None:
     assert not peer.connection.has_moved()
     await peer.send(b"1234")
     await peer.receive(6)

@@ -58,7 +58,7 @@ def test_socket_is_called_when_there_is_something_to_read_and_no_longer_when_it_
     run(work)
 
 
-def test_reader_and_writer_of_one_socket_are_told_apart(pairs: list[Pair]) -> None:
+def test_reader_and_writer_of_one_socket_are_called_separately(pairs: list[Pair]) -> None:
     (ours, theirs), *_ = pairs
 
     async def work() -> None:
@@ -82,7 +82,7 @@ def test_reader_and_writer_of_one_socket_are_told_apart(pairs: list[Pair]) -> No
     run(work)
 
 
-def test_end_of_the_peer_is_told_to_the_reader(pairs: list[Pair]) -> None:
+def test_end_of_the_peer_calls_the_reader(pairs: list[Pair]) -> None:
     (ours, theirs), *_ = pairs
 
     async def work() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from millstream.broker.network.connection import Connection, PendingReply
 from millstream.broker.network.listener import ConnectionLimits, Listener
-from millstream.clock import ManualClock
 from millstream.errors import StartupError
+from tests.manual_clock import ManualClock
 from tests.unit.broker.eventually import eventually
 from tests.unit.broker.network.test_frame_reader import framed
 

@@ -43,7 +43,7 @@ def test_half_of_it_is_not_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS])
-def test_where_nobody_can_tell_the_end_of_a_file_is_warm_and_the_rest_cold(
+def test_without_reads_from_the_cache_alone_the_end_of_a_file_is_warm_and_the_rest_cold(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     path = tmp_path / "a"
@@ -69,7 +69,7 @@ def test_a_file_that_became_shorter_is_cold_and_never_half_an_answer(tmp_path: P
     warm_up(region)
 
 
-def test_a_disk_error_is_told_when_the_region_is_sent_and_not_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_error_is_raised_when_the_region_is_sent_and_not_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     region = region_of(tmp_path / "a", b"0123456789")
     monkeypatch.setattr(os, "preadv", failing_with(errno.EIO))
     cache = PageCache()

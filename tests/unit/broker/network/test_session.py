@@ -12,9 +12,9 @@ from millstream.broker.network.listener import Listener
 from millstream.broker.network.router import Router
 from millstream.broker.network.session import Session
 from millstream.broker.routes import apis
-from millstream.clock import ManualClock
-from millstream.wire import messages
 from millstream.wire.api import ApiKey
+from tests.framed_requests import framed_request
+from tests.manual_clock import ManualClock
 from tests.unit.broker.network.test_listener import LIMITS
 from tests.unit.broker.network.test_router import handler_of
 
@@ -83,7 +83,7 @@ async def gate() -> AsyncIterator[Gate]:
 async def test_session_knows_what_the_client_has_said(gate: Gate) -> None:
     await gate.fetch(b"me")
     assert gate.session == ("PLAINTEXT", "127.0.0.1", "User:ANONYMOUS", "me", "unknown", "unknown", 0)
-    await gate.send(messages.encode_request(ApiKey.API_VERSIONS, 3, correlation_id=1, client_id="you", request=SOFTWARE))
+    await gate.send(framed_request(ApiKey.API_VERSIONS, 3, correlation_id=1, client_id="you", request=SOFTWARE))
     assert gate.session == ("PLAINTEXT", "127.0.0.1", "User:ANONYMOUS", "you", "kafka-in-a-box", "1.2", 0)
 
 

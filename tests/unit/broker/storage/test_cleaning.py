@@ -14,13 +14,13 @@ import pytest
 from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.storage import cleaning
 from millstream.broker.storage.cleaning import LogCleaning
-from millstream.clock import ManualClock
 from millstream.files import Files
 from millstream.log.compaction.cleaner import ENTRY_BYTES
 from millstream.log.compaction.cleaning import Cleaning, cleaning_extent
 from millstream.log.config import LogConfig
 from millstream.log.directories.manager import LogManager
 from millstream.log.log import Log
+from tests.manual_clock import ManualClock
 from tests.unit.broker.eventually import eventually
 from tests.unit.cluster.hosting import NOW_MS, TOPIC_ID
 from tests.unit.log.compacted import pairs, write

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from millstream.broker.storage.flusher import MOST_AT_ONCE, Flusher
-from millstream.clock import ManualClock
 from millstream.cluster.partition import Partition
 from millstream.errors import KafkaError, StorageError
 from millstream.log.directories.manager import LogManager
 from millstream.log.local_log import LocalLog
+from tests.manual_clock import ManualClock
 from tests.unit.broker.eventually import eventually
 from tests.unit.cluster.hosting import append, host, started_logs
 from tests.unit.zookeeper.failing_files import FailingFiles
@@ -88,7 +88,7 @@ async def test_one_flush_covers_everything_that_came_while_the_one_before_ran(di
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-async def test_nobody_is_left_waiting_when_the_rest_is_too_little_for_another_flush(disk: Disk, acks: int) -> None:
+async def test_no_request_is_left_waiting_when_the_rest_is_too_little_for_another_flush(disk: Disk, acks: int) -> None:
     partition = disk.partition(flush_messages=3)
     disk.files.gate.clear()
     produces = [Produce(partition, acks=acks) for _ in range(4)]
@@ -115,15 +115,15 @@ async def test_a_failed_fsync_fails_the_waiting_takes_the_directory_offline_and_
 
 async def test_a_flush_that_cannot_begin_fails_those_who_wait(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
     partition = disk.partition(flush_messages=2)
-    told: list[KafkaError | None] = []
-    partition.durable.wait_for(1, told.append, token=1)
+    errors: list[KafkaError | None] = []
+    partition.durable.wait_for(1, errors.append, token=1)
 
     def fail(*_arguments: object, **_options: object) -> None:
         raise OSError(errno.EIO, "input/output error")
 
     monkeypatch.setattr(LocalLog, "_collect", fail)
     append(partition, b"a", b"b")
-    assert [type(error) for error in told] == [StorageError]
+    assert [type(error) for error in errors] == [StorageError]
 
 
 async def test_there_is_nothing_to_flush_in_a_log_that_is_on_disk(disk: Disk) -> None:
@@ -132,7 +132,7 @@ async def test_there_is_nothing_to_flush_in_a_log_that_is_on_disk(disk: Disk) ->
     assert disk.flusher._running == set()
 
 
-async def test_a_log_that_is_deleted_while_it_is_flushed_harms_nobody(disk: Disk) -> None:
+async def test_a_log_that_is_deleted_while_it_is_flushed_does_no_harm(disk: Disk) -> None:
     partition = disk.partition(flush_messages=1)
     disk.files.gate.clear()
     produce = Produce(partition, acks=-1)

@@ -8,9 +8,9 @@ import pytest
 from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.storage.flusher import Flusher
 from millstream.broker.storage.housekeeping import Housekeeping
-from millstream.clock import ManualClock
 from millstream.cluster.replicas import Replicas
 from millstream.log.directories.manager import LogManager
+from tests.manual_clock import ManualClock
 from tests.unit.broker.eventually import eventually
 from tests.unit.cluster.hosting import NOW_MS, append, topic_state, view_of
 

@@ -15,7 +15,7 @@ from millstream.wire.batch import read_header
 from millstream.wire.compression import Codec, UnfoldsTooFar, compress, decompress
 from tests.batches import now_ms
 from tests.unit.broker.eventually import eventually
-from tests.unit.broker.storage.test_late_appends import COMPACTED, many
+from tests.unit.broker.handlers.test_late_appends import COMPACTED, many
 
 LARGE = ORDINARY_RECORDS + 1
 

@@ -68,7 +68,7 @@ def test_a_leader_that_did_not_join_is_replaced_by_one_that_did() -> None:
     assert made.leader == "b"
 
 
-def test_somebody_expected_back_keeps_the_barrier_closed() -> None:
+def test_a_member_expected_back_keeps_the_barrier_closed() -> None:
     made = roster(("a", None, ("x",)))
     made.check("a", None).join_waiter = "waiter"
     seen = [made.have_all_joined]

@@ -81,7 +81,7 @@ def test_uniform_with_different_subscriptions_leaves_no_helpful_move() -> None:
 
 
 @pytest.mark.parametrize("name", ["uniform", "range"])
-def test_nobody_gets_nothing_from_nothing(name: str) -> None:
+def test_no_members_and_no_partitions_give_an_empty_assignment(name: str) -> None:
     assert ASSIGNORS[name]({}, {A: 1}) == {}
     assert ASSIGNORS[name]({"m1": member()}, {}) == {"m1": ()}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from millstream.buffer import Buffer
-from millstream.errors import KafkaError
+from millstream.errors import InvalidRecord, KafkaError
 from millstream.log.compaction.batch_cleaning import CleanedBatch, CleaningRules, clean_batch
 from millstream.wire.batch import CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, BatchHeader, read_header
 from millstream.wire.compression import Codec
@@ -124,6 +124,12 @@ def test_a_tombstone_that_is_superseded_goes_at_once() -> None:
     assert left_of(encode_batch([Record(0, 1, b"a", None)]), {b"a": 5}) == []
 
 
+def test_a_tombstone_too_old_for_its_time_to_count_from_the_horizon_is_refused() -> None:
+    batch = encode_batch([Record(0, NOW_MS - (2**63 - 1), b"a", None)])
+    with pytest.raises(InvalidRecord, match="too old"):
+        clean(batch, {})
+
+
 def test_a_tombstone_beyond_what_was_learned_stays_after_its_horizon() -> None:
     batch = encode_batch([Record(10, 500, b"a", None)], base_offset=10, flags=DELETE_HORIZON)
     assert left_of(batch, {}, latest_offset=5) == [Record(10, 500, b"a", None)]
@@ -144,7 +150,7 @@ def test_control_batches_are_not_touched() -> None:
     assert bytes(left.content) == batch
 
 
-def test_a_broken_batch_is_told_apart() -> None:
+def test_a_broken_batch_is_recognised() -> None:
     batch = bytearray(encode_batch(THREE, base_offset=10))
     batch[-3] ^= 0x7F
     with pytest.raises(KafkaError):

@@ -46,7 +46,7 @@ def test_lock_holds_between_processes(tmp_path: Path) -> None:
     assert b"BlockingIOError" in other.stderr
 
 
-def test_error_of_the_disk_is_told_as_it_is(tmp_path: Path) -> None:
+def test_error_of_the_disk_is_reported_as_it_is(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError):
         make(tmp_path / "file" / "data").acquire()

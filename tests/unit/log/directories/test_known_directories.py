@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from millstream.clock import ManualClock
 from millstream.errors import StartupError
 from millstream.log.directories.directory import CLEAN_SHUTDOWN
 from millstream.log.directories.known_directories import FILE_NAME, ZOOKEEPER, FoundDirectories, KnownDirectories, check, newest, renewed
 from millstream.log.directories.manager import LogManager
+from tests.manual_clock import ManualClock
 
 BOTH = KnownDirectories(3, {"A": "/one", "B": "/two"}, "A")
 

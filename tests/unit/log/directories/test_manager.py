@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from millstream.clock import ManualClock
 from millstream.errors import StartupError, StorageError
 from millstream.files import FileHandle, Files
 from millstream.log.config import LogConfig
@@ -14,6 +13,7 @@ from millstream.log.directories.directory import LogDirectory
 from millstream.log.directories.manager import LoadReport, LogManager
 from millstream.log.log import Log
 from millstream.topic_partition import TopicPartition
+from tests.manual_clock import ManualClock
 from tests.unit.log.partition import append, append_many, flush, values
 
 ID = uuid.UUID(int=7)

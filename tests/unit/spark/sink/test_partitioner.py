@@ -54,7 +54,7 @@ def test_the_partition_of_a_row_comes_before_its_key() -> None:
 
 
 @pytest.mark.parametrize("partition", [4, -2, 2**31 - 1])
-def test_a_partition_that_is_not_there_is_told_with_its_row(partition: int) -> None:
+def test_a_partition_that_is_not_there_is_reported_with_its_row(partition: int) -> None:
     with pytest.raises(PartitionOutOfRange) as raised:
         choose(make_partitioner(*[True] * 4), [b"a", b"b", b"c"], [1, partition, 2])
     assert raised.value.row == 1

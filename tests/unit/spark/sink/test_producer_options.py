@@ -70,6 +70,11 @@ def test_a_setting_that_cannot_be_is_refused(kafka: dict[str, str], expected: st
     assert expected in str(raised.value)
 
 
+def test_what_is_a_long_to_kafka_may_be_one() -> None:
+    longest = settings(max_block_ms=str(2**63 - 1), buffer_memory=str(2**32))
+    assert (longest.max_block_ms, longest.buffer_memory) == (2**63 - 1, 2**32)
+
+
 def test_kafkas_options_of_a_consumer_have_no_effect_on_a_write() -> None:
     assert settings(group_id="g", max_poll_records="5", isolation_level="read_committed") == settings()
     with pytest.raises(OptionError, match=r"option kafka.groupid: Kafka's producer has no such option"):

@@ -92,6 +92,10 @@ WRONG = [
     ({"maxOffsetsPerTrigger": "0"}, "option maxOffsetsPerTrigger: '0' is not a whole number above zero"),
     ({"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "6"}, "option minOffsetsPerTrigger: 6 is more than maxOffsetsPerTrigger, 5"),
     ({"maxTriggerDelay": "soon"}, "option maxTriggerDelay: 'soon' is not a duration"),
+    ({"startingTimestamp": str(2**63)}, "option startingTimestamp: '9223372036854775808' is not a time in milliseconds since 1970"),
+    ({"startingOffsets": f'{{"a": {{"0": {2**63}}}}}'}, 'option startingOffsets: .* is not JSON of topics and partitions'),
+    ({"maxOffsetsPerTrigger": "9" * 5000}, "option maxOffsetsPerTrigger: '9+' is not a whole number above zero and below"),
+    ({"kafka__max__partition__fetch__bytes": str(2**31)}, "option kafka.max.partition.fetch.bytes: 2147483648 is not between 1 and"),
     ({"minPartitions": "-1"}, "option minPartitions: '-1' is not a whole number above zero"),
     ({"isolation__level": "serializable"}, "option isolation.level: 'serializable' is none of read_uncommitted, read_committed"),
     ({"columns": "key,nope"}, "option columns: 'key,nope' is not a list of columns: choose from key, value, topic"),
@@ -111,7 +115,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("options", "message"), WRONG, ids=[str(options) for options, _ in WRONG])
-def test_a_wrong_option_is_told_by_name_with_what_it_may_be(options: dict[str, str], message: str) -> None:
+def test_a_wrong_option_is_reported_by_name_with_what_it_may_be(options: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=f"^{message}"):
         parse(**options)
 

@@ -17,14 +17,8 @@ from enum import Enum, auto
 from typing import Final
 
 from millstream.buffer import Buffer
-from millstream.client.errors import ClientError, is_retriable
-from millstream.errors import (
-    CorruptMessage,
-    DuplicateSequenceNumber,
-    MessageTooLarge,
-    OutOfOrderSequenceNumber,
-    RecordListTooLarge,
-)
+from millstream.client.errors import is_retriable
+from millstream.errors import CorruptMessage, DuplicateSequenceNumber, MessageTooLarge, OutOfOrderSequenceNumber, RecordListTooLarge
 from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import NO_PRODUCER_ID, read_header
 from millstream.wire.compression import codec_of
@@ -33,10 +27,6 @@ from millstream.wire.records import ProducerStamp, decode_records, encode_batch
 LAST_SEQUENCE: Final = 0x7FFFFFFF
 MOST_IN_FLIGHT: Final = 5
 """As many batches of a partition as brokers remember of a producer."""
-
-
-class DeliveryFailed(ClientError):
-    """Records could not be written; the message says which, why, and what to do."""
 
 
 class Verdict(Enum):
@@ -86,10 +76,6 @@ class PartitionQueue:
         self._is_recovering = False
         # Those in flight stand before those that are not, except while recovering.
         return self.batches[self._in_flight] if self._in_flight < len(self.batches) else None
-
-    def resting_until(self) -> float:
-        """When the pause after a failure ends."""
-        return self._rest_until
 
     def sent(self, batch: QueuedBatch) -> None:
         """The batch is in flight now."""

@@ -5,7 +5,7 @@ from collections import deque
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from millstream.client.delivery import LAST_SEQUENCE, PartitionQueue, QueuedBatch, Verdict
+from millstream.client.partition_queue import LAST_SEQUENCE, PartitionQueue, QueuedBatch, Verdict
 from millstream.errors import (
     DuplicateSequenceNumber,
     MessageTooLarge,

@@ -11,10 +11,10 @@ from collections.abc import Iterable
 from functools import partial
 
 from millstream.broker.failures import as_kafka_error
-from millstream.broker.handlers.produce_answer import NO_ACKS, Answering, Asked, Late, close_on_error, wait
+from millstream.broker.handlers.produce_answer import NO_ACKS, Answering, Asked, Late, finished
 from millstream.broker.network.connection import Connection, PendingReply
-from millstream.broker.network.router import Spawn
 from millstream.broker.storage.record_turns import RecordTurns, TakesLonger
+from millstream.broker.tasks import Spawn
 from millstream.buffer import Buffer
 from millstream.clock import Clock
 from millstream.cluster.partition import Partition
@@ -22,7 +22,7 @@ from millstream.cluster.replicas import Replicas
 from millstream.cluster.topic_access import Operation
 from millstream.log.log import AppendResult
 from millstream.log.records.record_check import CheckedBatch, RecordCheck
-from millstream.wire.produce import PartitionProduced, encode_response
+from millstream.wire.produce import PartitionProduced
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class LateAppends:
                     raise TakesLonger
                 checked = None if check is None else self._turns.check_now(check)
                 results.append(partition.append_as_leader(batch, acks=acks, now_ms=now_ms, checked=checked))
-            except Exception as error:  # noqa: BLE001 -- handed on: `as_kafka_error` makes an error field of whatever went wrong
+            except Exception as error:
                 is_behind = is_behind or isinstance(error, TakesLonger)
                 results.append(error)
         return results
@@ -64,13 +64,9 @@ class LateAppends:
                 answers = answering.topics[late.topic].partitions
                 assert isinstance(answers, list)
                 answers[late.partition] = await self._append_one(late, asked, answering)
-            if asked.acks == NO_ACKS:
-                close_on_error(connection, answering.topics)
-                pending.complete(())
-            elif answering.waits:
-                wait(pending, asked, answering)
-            else:
-                pending.complete((encode_response(asked.version, asked.correlation_id, topics=answering.topics),))
+            chunks = finished(connection, asked, answering, lambda: pending)
+            if chunks is not None or asked.acks == NO_ACKS:
+                pending.complete(chunks or ())
         except Exception:
             logger.exception("a Produce request from %s failed", connection.peer)
             connection.close("the broker failed on its request")
@@ -92,7 +88,7 @@ class LateAppends:
             while checked is not None and (partition := find()).log.config is not checked.config:
                 checked = await self._looked_into(partition, late.batch, asked)
             result = partition.append_as_leader(late.batch, acks=asked.acks, now_ms=self._clock.now_ms(), checked=checked)
-        except Exception as error:  # noqa: BLE001 -- as in the handlers: `as_kafka_error` makes an error field of whatever went wrong
+        except Exception as error:
             return answering.refused(index, as_kafka_error(error), partition)
         return answering.placed(index, result, partition.watermark_for(asked.acks), place=(late.topic, late.partition))
 

@@ -12,8 +12,7 @@ from millstream.broker.network.frame_reader import ReceiveBuffers
 from millstream.broker.storage.record_turns import REBUILT_BYTES_LIKE_A_RECORD, RECORDS_PER_SLICE, RECORDS_PER_TURN, SMALL_REBUILT_BYTES
 from millstream.broker.storage.unfolding import MAX_IN_WORK
 from millstream.buffer import Buffer
-from millstream.clock import ManualClock
-from millstream.errors import InvalidRecord, InvalidTimestamp
+from millstream.errors import InvalidRecord, InvalidTimestamp, UnsupportedCompressionType
 from millstream.log.config import LogConfig
 from millstream.log.records.record_check import RecordScan
 from millstream.wire import messages
@@ -22,6 +21,8 @@ from millstream.wire.batch import BatchHeader
 from millstream.wire.compression import Codec, compress
 from millstream.wire.records import recompressed
 from tests.batches import encode_batch, encode_block, encode_record, now_ms
+from tests.connection import encode_request
+from tests.manual_clock import ManualClock
 from tests.unit.broker.conftest import Ends
 from tests.unit.broker.eventually import eventually
 from tests.unit.broker.handlers.test_produce_run import answers, request, served
@@ -94,6 +95,16 @@ async def test_a_large_batch_takes_many_turns_and_those_behind_it_come_behind_it
     assert sum(turns.records.values()) == 2 * MANY + 3
     assert max(turns.records.values()) <= RECORDS_PER_TURN
     assert len(turns.records) >= 2 * MANY // RECORDS_PER_SLICE
+
+
+async def test_what_is_behind_a_large_batch_comes_behind_it_also_where_zstd_is_refused_between_them(tmp_path: Path, ends: Ends) -> None:
+    batches = (many(), many(1, codec=Codec.ZSTD), keyed())
+    topics = [{"name": "orders", "partition_data": [{"index": 0, "records": batch} for batch in batches]}]
+    fields = {"transactional_id": None, "acks": 1, "timeout_ms": 30_000, "topic_data": topics}
+    async with served(tmp_path, ends, COMPACTED):
+        await send(ends, encode_request(ApiKey.PRODUCE, 6, fields, correlation_id=0, client_id="me"))
+        found = await one_topic(ends, version=6)
+    assert [(one.error_code, one.base_offset) for one in found] == [(0, 0), (UnsupportedCompressionType.code, -1), (0, MANY)]
 
 
 async def test_many_batches_of_one_receive_do_not_make_a_long_turn(tmp_path: Path, ends: Ends, turns: Turns) -> None:
@@ -256,10 +267,10 @@ async def one_answer(ends: Ends) -> Any:
     return answer
 
 
-async def one_topic(ends: Ends) -> Any:
+async def one_topic(ends: Ends, *, version: int = 9) -> Any:
     """The next answer, for the partitions of its one topic."""
     frame = await receive(ends, int.from_bytes(await receive(ends, 4), "big"))
-    return messages.decode_response(ApiKey.PRODUCE, 9, body=frame, start=5).responses[0].partition_responses
+    return messages.decode_response(ApiKey.PRODUCE, version, body=frame, start=5 if version >= 9 else 4).responses[0].partition_responses
 
 
 async def receive(ends: Ends, size: int) -> bytes:

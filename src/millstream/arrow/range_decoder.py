@@ -1,6 +1,6 @@
-"""Fetched bytes of one partition to gathered records: which batches count, in order, until the end of the slice.
+"""Fetched bytes of one partition to gathered records: which batches count, in order, until the end of a range of offsets.
 
-A batch counts if it has offsets of the slice, is not a marker of the broker's (a control batch), and does not belong to an aborted
+A batch counts if it has offsets of the range, is not a marker of the broker's (a control batch), and does not belong to an aborted
 transaction where only committed records are wanted. Its CRC is checked, it is decompressed if it is compressed, and its records go to
 `RecordBuffers`, which are handed on when they are full.
 
@@ -45,7 +45,7 @@ _MARKER_TYPE: Final = slice(2, 4)
 """Where the key of a marker says what it is: version, then 0 for an abort and 1 for a commit."""
 
 
-class SliceDecoder:
+class RangeDecoder:
     """The records of one partition from `start` up to but not including `end`; `wanted` are the kernel's flags."""
 
     def __init__(self, place: TopicPartition, *, start: int, end: int, wanted: int, check_crcs: bool = True) -> None:
