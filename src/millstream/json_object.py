@@ -69,6 +69,10 @@ class JsonObject:
         called = self._called(name)
         return [JsonObject(_object(value, f"{called}[{number}]"), f"{called}[{number}].") for number, value in enumerate(self._list(name))]
 
+    def items(self, name: str) -> list[object]:
+        """A list of anything."""
+        return self._list(name)
+
     def _take(self, name: str) -> object:
         if name not in self._fields:
             raise ValueError(f"{self._called(name)} is missing")

@@ -1,0 +1,176 @@
+"""What the controller decides when brokers come and go, and when leaders ask for other in-sync sets. Pure: states in, states out.
+
+A broker's life has a number, its *broker epoch*. Two lives of one broker are two brokers that share a disk: what the second knows of what
+the first had depends on whether the first ended well. It did if the second says so (its clean-shutdown marker names the epoch of the first)
+and if the first is the life that was last decided about; otherwise the second has lost, perhaps, what was not flushed: it leaves the
+in-sync and eligible sets before it may lead.
+
+Which life was last decided about is durable (`/brokers/epochs/<id>`): a controller that takes over finds what its predecessor had not done.
+Changes are computed on the states as they were read, and written over exactly these: a state that was changed meanwhile is read and decided
+about again. Only what was written is `take`n over.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from millstream.admin_errors import ElectionNotNeeded, EligibleLeadersNotAvailable, PreferredLeaderNotAvailable
+from millstream.cluster.leader_election import ElectionRules, changed_replicas
+from millstream.coordination.partition_state import NO_LEADER, PartitionState
+from millstream.errors import FencedLeaderEpoch, InvalidRequest, NotController, UnknownTopicOrPartition
+from millstream.replication_errors import IneligibleReplica, InvalidUpdateVersion, NewLeaderElected, StaleBrokerEpoch
+from millstream.topic_partition import TopicPartition
+
+NO_EPOCH = -1
+
+
+class BrokerLife(NamedTuple):
+    """A registered broker, as the controller sees it."""
+
+    epoch: int
+    previous_epoch: int = NO_EPOCH
+    """The life that ended well before this one, by its own account; -1 if none did."""
+    is_stopping: bool = False
+    """Whether it asked to be relieved of its partitions."""
+
+
+class Decision(NamedTuple):
+    """What is to be written: first the partitions, then the lives that have been dealt with by that."""
+
+    partitions: Mapping[TopicPartition, PartitionState]
+    lives: Mapping[int, int]
+
+
+class ControllerMachine:
+    """The states of all partitions and the lives of all brokers, and what follows from a change."""
+
+    def __init__(
+        self,
+        partitions: Mapping[TopicPartition, PartitionState],
+        known_lives: Mapping[int, int],
+        *,
+        rules: Callable[[str], ElectionRules],
+    ) -> None:
+        self.partitions = dict(partitions)
+        self.brokers: dict[int, BrokerLife] = {}
+        """Who is registered, as of the last `brokers_changed` that was written."""
+        self._known_lives = dict(known_lives)
+        self._rules = rules
+
+    # --- brokers ------------------------------------------------------------------------------------------------------------------------
+
+    def brokers_changed(self, registered: Mapping[int, BrokerLife]) -> Decision:
+        """What follows from these brokers being registered, and no others; also the first thing that a new controller asks."""
+        lost = {
+            broker
+            for broker, life in registered.items()
+            if self._known_lives.get(broker, life.epoch) not in (life.epoch, life.previous_epoch)
+        }
+        changed = {}
+        for name, state in self.partitions.items():
+            stays = [replica for replica in state.in_sync_replicas if replica in registered and replica not in lost]
+            is_settled = state.leader in stays and len(stays) == len(state.in_sync_replicas) and lost.isdisjoint(state.eligible_leaders)
+            if not is_settled and (decided := self._decide(name, state, in_sync=stays, brokers=registered, lost=lost)) != state:
+                changed[name] = decided
+        lives = {broker: life.epoch for broker, life in registered.items() if self._known_lives.get(broker) != life.epoch}
+        return Decision(changed, lives)
+
+    def _decide(
+        self,
+        name: TopicPartition,
+        state: PartitionState,
+        *,
+        in_sync: Collection[int],
+        brokers: Mapping[int, BrokerLife],
+        lost: Collection[int] = (),
+    ) -> PartitionState:
+        """The state with these in sync; a broker that is stopping leads only what no other can lead."""
+        rules = self._rules(name.topic)
+        decided = changed_replicas(state, in_sync=in_sync, alive=_able(brokers), rules=rules, lost=lost)
+        if decided.leader == NO_LEADER:
+            return changed_replicas(state, in_sync=in_sync, alive=brokers, rules=rules, lost=lost)
+        return decided
+
+    def take(self, decision: Decision, *, registered: Mapping[int, BrokerLife] | None = None) -> None:
+        """The decision was written: each state now stands in the next version of its znode."""
+        for name, state in decision.partitions.items():
+            self.partitions[name] = state.read_at(state.partition_epoch + 1)
+        self._known_lives.update(decision.lives)
+        if registered is not None:
+            self.brokers = dict(registered)
+
+    # --- leaders ------------------------------------------------------------------------------------------------------------------------
+
+    def in_sync_change(
+        self, name: TopicPartition, *, leader: int, broker_epoch: int, base: PartitionState, in_sync: Mapping[int, int]
+    ) -> PartitionState:
+        """A leader asks for another in-sync set (AlterPartition): replicas with the lives in which it saw them, -1 if it did not say."""
+        state = self.partitions.get(name)
+        life = self.brokers.get(leader)
+        if life is None or life.epoch != broker_epoch:
+            raise StaleBrokerEpoch(f"broker {leader} is not registered with the epoch {broker_epoch}")
+        if state is None:
+            raise UnknownTopicOrPartition(f"{name} does not exist")
+        if base.leader_epoch > state.leader_epoch or base.partition_epoch > state.partition_epoch:
+            raise NotController(f"{name} is in a later epoch than this controller knows of")
+        if base.leader_epoch < state.leader_epoch or state.leader != leader:
+            raise FencedLeaderEpoch(f"{name} is in leader epoch {state.leader_epoch}, led by {state.leader}")
+        if base.partition_epoch != state.partition_epoch:
+            raise InvalidUpdateVersion(f"{name} is in partition epoch {state.partition_epoch}, not {base.partition_epoch}")
+        if leader not in in_sync or not set(in_sync) <= set(state.replicas):
+            raise InvalidRequest(f"{sorted(in_sync)} cannot be in sync: {name} is led by {leader} and kept by {list(state.replicas)}")
+        self._check_can_join(name, state, in_sync)
+        decided = self._decide(name, state, in_sync=in_sync, brokers=self.brokers)
+        if decided.leader != leader:  # it is stopping, and another one can lead
+            raise NewLeaderElected(f"{name} is to be led by {decided.leader}")
+        return decided
+
+    def _check_can_join(self, name: TopicPartition, state: PartitionState, in_sync: Mapping[int, int]) -> None:
+        for replica, epoch in in_sync.items():
+            if replica in state.in_sync_replicas:
+                continue
+            life = self.brokers.get(replica)
+            if life is None or life.is_stopping or epoch not in (NO_EPOCH, life.epoch):
+                raise IneligibleReplica(f"replica {replica} cannot join {name}: it is gone, stopping, or in another life")
+
+    def elect(self, name: TopicPartition, *, is_unclean: bool = False) -> PartitionState:
+        """An operator asks for the preferred leader, or for any leader at all (ElectLeaders)."""
+        state = self.partitions.get(name)
+        if state is None:
+            raise UnknownTopicOrPartition(f"{name} does not exist")
+        alive = _able(self.brokers)
+        rules = self._rules(name.topic)._replace(allows_unclean=is_unclean)
+        if state.leader == state.preferred_leader if not is_unclean else state.leader != NO_LEADER:
+            raise ElectionNotNeeded(f"{name} is led by {state.leader}")
+        decided = changed_replicas(state, in_sync=state.in_sync_replicas, alive=alive, rules=rules, prefers_first=not is_unclean)
+        if is_unclean and decided.leader == NO_LEADER:
+            raise EligibleLeadersNotAvailable(f"no replica of {name} is alive: {list(state.replicas)}")
+        if not is_unclean and decided.leader != state.preferred_leader:
+            raise PreferredLeaderNotAvailable(f"the preferred leader {state.preferred_leader} of {name} is not alive or not in sync")
+        return decided
+
+    def relieve(self, broker: int) -> Decision:
+        """Move the leaders away from a broker that is about to stop, and let it go from the in-sync sets; what only it can lead stays."""
+        stopping = {**self.brokers, broker: self.brokers[broker]._replace(is_stopping=True)}
+        changed = {}
+        for name, state in self.partitions.items():
+            if broker not in state.in_sync_replicas or len(state.in_sync_replicas) == 1:
+                continue
+            stays = [replica for replica in state.in_sync_replicas if replica != broker]
+            decided = self._decide(name, state, in_sync=stays, brokers=stopping)
+            if decided.leader not in (NO_LEADER, broker):
+                changed[name] = decided
+        self.brokers = stopping
+        return Decision(changed, {})
+
+    def imbalanced(self) -> Iterable[TopicPartition]:
+        """Partitions that another than their preferred leader leads, which could."""
+        alive = _able(self.brokers)
+        for name, state in self.partitions.items():
+            preferred = state.preferred_leader
+            if state.leader != preferred and preferred in state.in_sync_replicas and preferred in alive:
+                yield name
+
+
+def _able(brokers: Mapping[int, BrokerLife]) -> frozenset[int]:
+    """Who may lead."""
+    return frozenset(broker for broker, life in brokers.items() if not life.is_stopping)

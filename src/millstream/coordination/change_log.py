@@ -1,0 +1,87 @@
+"""The one watched list of changes: which topics and partitions the controller has written lately.
+
+    /changes   {"last": 7, "changes": [[6, "orders", [0, 3]], [7, "payments", null]]}
+
+Every multi of the controller that writes topics or partitions also writes this znode, so it changes with them and not before. A broker
+watches it alone, instead of each of ten thousand partitions. The list is short: who finds the last number that it knows reads what is named
+behind it, who does not (it was away, or there was more than the list holds) reads everything again. `null` means the topic itself: it
+came, went, or has other options or another number of partitions.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from typing import Final, NamedTuple, Self
+
+from millstream.json_object import MAX_INT, JsonObject
+
+MAX_CHANGES: Final = 500
+MAX_NAMED: Final = 20_000
+"""Partitions in all changes together, so that the znode stays far below ZooKeeper's limit of 1 MB."""
+
+
+class Change(NamedTuple):
+    """What one write of the controller touched."""
+
+    number: int
+    topic: str
+    partitions: tuple[int, ...] | None = None
+    """None: the topic itself."""
+
+
+class ChangeLog(NamedTuple):
+    """The list, oldest first; numbers go up by one."""
+
+    last: int = 0
+    changes: tuple[Change, ...] = ()
+
+    def with_changes(self, touched: Iterable[tuple[str, tuple[int, ...] | None]]) -> "ChangeLog":
+        """The list with further changes; the oldest go when it becomes too long."""
+        number, found = self.last, list(self.changes)
+        for topic, partitions in touched:
+            number += 1
+            found.append(Change(number, topic, partitions))
+        found = found[-MAX_CHANGES:]
+        named = sum(len(change.partitions or ()) for change in found)
+        while found and named > MAX_NAMED:
+            named -= len(found.pop(0).partitions or ())
+        return ChangeLog(number, tuple(found))
+
+    def since(self, number: int) -> Mapping[str, frozenset[int] | None] | None:
+        """What was touched after the change of that number, by topic (None: the topic itself); None if the list does not go back so far."""
+        if number == self.last:
+            return {}
+        if number > self.last or not self.changes or self.changes[0].number > number + 1:
+            return None
+        touched: dict[str, frozenset[int] | None] = {}
+        for change in self.changes:
+            if change.number > number:
+                before = touched.get(change.topic, frozenset())
+                is_whole = change.partitions is None or before is None
+                touched[change.topic] = None if is_whole else (before or frozenset()) | frozenset(change.partitions or ())
+        return touched
+
+    def encode(self) -> bytes:
+        """The content of the znode."""
+        return json.dumps({"last": self.last, "changes": [list(change) for change in self.changes]}).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """The list in a znode; ValueError if that makes no sense: then everything has to be read."""
+        fields = JsonObject.parse(data)
+        last = fields.integer("last", highest=2**53)
+        changes = [_decode_change(item) for item in fields.items("changes")]
+        if any(later.number != sooner.number + 1 for sooner, later in pairwise(changes)):
+            raise ValueError("changes must be numbered one by one")
+        if changes and changes[-1].number != last:
+            raise ValueError(f"the last change must have the number {last}, and has {changes[-1].number}")
+        return cls(last, tuple(changes))
+
+
+def _decode_change(item: object) -> Change:
+    match item:
+        case [int(number), str(topic), None]:
+            return Change(number, topic)
+        case [int(number), str(topic), list(partitions)] if all(type(one) is int and 0 <= one <= MAX_INT for one in partitions):
+            return Change(number, topic, tuple(partitions))
+    raise ValueError(f"a change must be a number, a topic and partitions, and is {str(item)[:80]}")

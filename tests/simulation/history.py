@@ -1,0 +1,57 @@
+"""What a simulated cluster promised, and whether it kept it; checked with every step that could break it."""
+
+from typing import TYPE_CHECKING
+
+from millstream.coordination.partition_state import PartitionState
+from tests.simulation.world import World
+
+if TYPE_CHECKING:
+    from tests.simulation.broker import Broker, Entry
+
+
+class Broken(AssertionError):
+    """A promise was not kept."""
+
+
+class History:
+    """Acknowledged values, the committed log, and who led when."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.acknowledged: set[int] = set()
+        self.log: list[Entry] = []
+        """What was below the high watermark of any replica at any time."""
+        self._leaders: dict[int, tuple[int, int]] = {}
+
+    def leads(self, broker: "Broker", state: PartitionState) -> None:
+        """A broker begins to lead: it has everything that was acknowledged, and no other leads in its epoch."""
+        self._world.note(f"{broker.address} leads in epoch {state.leader_epoch} from {len(broker.disk.entries)}")
+        leader = (broker.number, broker.process.life)
+        if self._leaders.setdefault(state.leader_epoch, leader)[0] != broker.number:
+            raise Broken(f"brokers {self._leaders[state.leader_epoch][0]} and {broker.number} lead in epoch {state.leader_epoch}")
+        missing = self.acknowledged - {value for _, value in broker.disk.entries}
+        if missing:
+            raise Broken(f"broker {broker.number} leads without what was acknowledged: {sorted(missing)[:5]}")
+        if len(broker.disk.entries) < len(self.log):
+            raise Broken(f"broker {broker.number} leads, and its log ends at {len(broker.disk.entries)}; readers have seen {len(self.log)}")
+
+    def committed(self, broker: "Broker") -> None:
+        """The high watermark of a replica moved: below it all logs are equal, for ever."""
+        end = broker.disk.high_watermark
+        entries = broker.disk.entries[:end]
+        shared = min(end, len(self.log))
+        if len(entries) < end:
+            raise Broken(f"broker {broker.number} takes {end} for committed, and its log ends at {len(entries)}")
+        if entries[:shared] != self.log[:shared]:
+            offset = next(number for number in range(shared) if entries[number] != self.log[number])
+            raise Broken(f"at offset {offset} broker {broker.number} has {entries[offset]}, readers were shown {self.log[offset]}")
+        self.log += entries[shared:]
+
+    def acknowledge(self, value: int) -> None:
+        """A client heard that its record is safe."""
+        self.acknowledged.add(value)
+
+    def acknowledged_by_one(self, broker: "Broker") -> None:
+        """A leader acknowledged by itself: nobody else can have been chosen, because its session is not over."""
+        if broker.session not in broker.zookeeper.heard_ms:
+            raise Broken(f"broker {broker.number} acknowledged alone, and its session was over")

@@ -1,0 +1,120 @@
+"""The leader's view of its replicas: the high watermark, and the in-sync set that it asks for."""
+
+import pytest
+
+from millstream.cluster.replica_set import ReplicaSet
+from millstream.coordination.partition_state import PartitionState
+
+STATE = PartitionState((1, 2, 3), leader=1, leader_epoch=5, in_sync_replicas=(1, 2, 3))
+LAG_MS = 1_000
+ALL = frozenset({1, 2, 3})
+
+
+def replicas(state: PartitionState = STATE, *, start: int = 100, high_watermark: int = 90) -> ReplicaSet:
+    return ReplicaSet(1, state, high_watermark=high_watermark, epoch_start_offset=start, lag_ms=LAG_MS, now_ms=0)
+
+
+def fetch(made: ReplicaSet, replica: int, offset: int, *, end: int, now_ms: int = 0, epoch: int = 7) -> bool:
+    return made.fetched(replica, offset, broker_epoch=epoch, log_start_offset=0, leader_end=end, now_ms=now_ms)
+
+
+def advance(made: ReplicaSet, end: int, *, minimum: int = 2, now_ms: int = 0) -> int:
+    return made.advance(end, min_insync_replicas=minimum, now_ms=now_ms)
+
+
+def test_the_high_watermark_is_the_smallest_end_of_the_in_sync_replicas() -> None:
+    made = replicas()
+    assert advance(made, 120) == 90
+    fetch(made, 2, 110, end=120)
+    assert advance(made, 120) == 90
+    fetch(made, 3, 105, end=120)
+    assert advance(made, 120) == 105
+
+
+def test_it_never_goes_back() -> None:
+    made = replicas()
+    fetch(made, 2, 110, end=120)
+    fetch(made, 3, 110, end=120)
+    assert advance(made, 120) == 110
+    fetch(made, 3, 100, end=120)
+    assert advance(made, 120) == 110
+
+
+def test_it_stands_still_while_the_in_sync_set_is_too_small() -> None:
+    made = replicas(STATE._replace(in_sync_replicas=(1,), eligible_leaders=(2, 3)))
+    assert advance(made, 120) == 90
+    assert advance(made, 120, minimum=1) == 120
+
+
+def test_one_replica_alone_commits_what_it_has() -> None:
+    made = replicas(PartitionState((1,), leader=1, leader_epoch=0, in_sync_replicas=(1,)), start=0, high_watermark=0)
+    assert advance(made, 10, minimum=2) == 10
+
+
+def test_those_of_a_set_that_was_asked_for_count_as_well() -> None:
+    made = replicas(STATE._replace(in_sync_replicas=(1, 2)))
+    fetch(made, 2, 120, end=120)
+    fetch(made, 3, 100, end=120)
+    made.asked((1, 2, 3))
+    assert advance(made, 120) == 100
+    made.refused()
+    assert advance(made, 120) == 120
+
+
+def test_a_set_that_was_asked_for_counts_until_a_newer_state_is_known() -> None:
+    made = replicas(STATE._replace(in_sync_replicas=(1, 2)))
+    fetch(made, 2, 120, end=120)
+    fetch(made, 3, 100, end=120)
+    made.asked((1, 2, 3))
+    made.decided(made.state, now_ms=0)
+    assert advance(made, 120) == 100
+    made.decided(STATE._replace(in_sync_replicas=(1, 2), partition_epoch=1), now_ms=LAG_MS * 2)
+    assert advance(made, 120, now_ms=LAG_MS * 2) == 120
+
+
+def test_a_replica_about_to_join_is_waited_for() -> None:
+    made = replicas(STATE._replace(in_sync_replicas=(1, 2)))
+    fetch(made, 2, 120, end=120)
+    fetch(made, 3, 110, end=110, now_ms=10)
+    assert advance(made, 120, now_ms=20) == 110
+    assert advance(made, 120, now_ms=10 + LAG_MS + 1) == 120
+
+
+def test_a_former_life_of_a_follower_says_nothing() -> None:
+    made = replicas()
+    assert fetch(made, 2, 120, end=120, epoch=8)
+    assert not fetch(made, 2, 130, end=130, epoch=7)
+    assert not fetch(made, 9, 130, end=130)
+
+
+def test_who_lags_leaves_and_who_has_caught_up_joins() -> None:
+    made = replicas(STATE._replace(in_sync_replicas=(1, 2)))
+    fetch(made, 2, 110, end=120, now_ms=0)
+    fetch(made, 3, 105, end=120, now_ms=0, epoch=9)
+    assert made.wanted_change(120, able=ALL, now_ms=1) == {1: -1, 2: 7, 3: 9}
+    assert made.wanted_change(120, able={1, 2}, now_ms=1) is None
+    assert made.wanted_change(120, able={1, 2}, now_ms=LAG_MS + 1) == {1: -1}
+
+
+def test_who_has_not_reached_the_leaders_epoch_does_not_join() -> None:
+    made = replicas(STATE._replace(in_sync_replicas=(1, 2)))
+    fetch(made, 3, 99, end=120)
+    assert made.wanted_change(120, able=ALL, now_ms=1) is None
+
+
+def test_one_change_at_a_time() -> None:
+    made = replicas(STATE._replace(in_sync_replicas=(1, 2)))
+    fetch(made, 3, 120, end=120)
+    wanted = made.wanted_change(120, able=ALL, now_ms=1)
+    assert wanted is not None
+    made.asked(wanted)
+    assert made.wanted_change(120, able=ALL, now_ms=1) is None
+
+
+@pytest.mark.parametrize(("offsets", "is_in_sync"), [((100, 110, 120), True), ((100, 101, 102), False)])
+def test_a_follower_that_reaches_the_former_end_was_caught_up_then(offsets: tuple[int, ...], is_in_sync: bool) -> None:
+    """The leader is written to all the time, so that its end is never reached: what counts is the end at the fetch before."""
+    made = replicas(STATE._replace(in_sync_replicas=(1, 2)))
+    for number, offset in enumerate(offsets):
+        fetch(made, 2, offset, end=offset + 10 if is_in_sync else 200, now_ms=number * 800)
+    assert (made.wanted_change(300, able={1, 2}, now_ms=1_700) is None) is is_in_sync

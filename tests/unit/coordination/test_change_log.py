@@ -1,0 +1,56 @@
+"""The watched list of changes."""
+
+import pytest
+
+from millstream.coordination.change_log import MAX_CHANGES, MAX_NAMED, Change, ChangeLog
+
+
+def test_what_came_after_a_number_is_found() -> None:
+    log = ChangeLog().with_changes([("orders", None), ("orders", (0, 3)), ("payments", (1,)), ("orders", (3, 4))])
+    assert log.last == 4
+    assert log.since(1) == {"orders": frozenset({0, 3, 4}), "payments": frozenset({1})}
+    assert log.since(3) == {"orders": frozenset({3, 4})}
+    assert log.since(0) == {"orders": None, "payments": frozenset({1})}
+    assert log.since(4) == {}
+
+
+def test_who_was_away_for_too_long_reads_everything() -> None:
+    log = ChangeLog()
+    for number in range(MAX_CHANGES + 2):
+        log = log.with_changes([(f"topic-{number}", None)])
+    assert len(log.changes) == MAX_CHANGES
+    assert log.since(1) is None
+    assert log.since(2) is not None
+    assert log.since(log.last + 1) is None
+
+
+def test_the_list_stays_small_whatever_is_named() -> None:
+    log = ChangeLog().with_changes([("many", tuple(range(MAX_NAMED - 1))), ("few", (1, 2))])
+    assert [change.topic for change in log.changes] == ["few"]
+    assert log.since(0) is None
+    alone = ChangeLog().with_changes([("too many", tuple(range(MAX_NAMED + 1)))])
+    assert (alone.last, alone.changes, alone.since(0)) == (1, (), None)
+
+
+def test_it_is_read_as_it_was_written() -> None:
+    log = ChangeLog(7, (Change(6, "orders", (0, 3)), Change(7, "payments")))
+    assert ChangeLog.decode(log.encode()) == log
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"[]",
+        b"{}",
+        b'{"last": -1, "changes": []}',
+        b'{"last": 1, "changes": {}}',
+        b'{"last": 1, "changes": [[1, "a"]]}',
+        b'{"last": 1, "changes": [[1, "a", [-1]]]}',
+        b'{"last": 1, "changes": [[1, "a", [true]]]}',
+        b'{"last": 3, "changes": [[1, "a", null], [3, "a", null]]}',
+        b'{"last": 3, "changes": [[1, "a", null], [2, "a", null]]}',
+    ],
+)
+def test_what_we_would_not_have_written_is_refused(content: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        ChangeLog.decode(content)
