@@ -36,7 +36,7 @@ class JsonObject:
 
     def integers(self, name: str) -> tuple[int, ...]:
         """A list of whole numbers from 0 on, none of them twice."""
-        values = self._list(name)
+        values = self.items(name)
         found = tuple(_integer(value, self._called(name), 0, MAX_INT) for value in values)
         if len(set(found)) < len(found):
             raise ValueError(f"{self._called(name)} names a number twice: {list(found)[:20]}")
@@ -67,18 +67,15 @@ class JsonObject:
     def objects(self, name: str) -> "list[JsonObject]":
         """A list of objects."""
         called = self._called(name)
-        return [JsonObject(_object(value, f"{called}[{number}]"), f"{called}[{number}].") for number, value in enumerate(self._list(name))]
-
-    def items(self, name: str) -> list[object]:
-        """A list of anything."""
-        return self._list(name)
+        return [JsonObject(_object(value, f"{called}[{number}]"), f"{called}[{number}].") for number, value in enumerate(self.items(name))]
 
     def _take(self, name: str) -> object:
         if name not in self._fields:
             raise ValueError(f"{self._called(name)} is missing")
         return self._fields[name]
 
-    def _list(self, name: str) -> list[object]:
+    def items(self, name: str) -> list[object]:
+        """A list of anything."""
         value = self._take(name)
         if not isinstance(value, list):
             raise _wrong(self._called(name), "a list", value)

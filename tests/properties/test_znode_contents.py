@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.registration import recall_directories
 from millstream.coordination import paths
-from millstream.coordination.cluster_view import DEFAULT_BROKER, BrokerState, ClusterView, PartitionState, TopicState
+from millstream.coordination.cluster_view import DEFAULT_BROKER, BrokerState, ClusterView, TopicState
 from millstream.coordination.cluster_watcher import ClusterWatcher
 from millstream.coordination.election import ControllerElection
 from millstream.coordination.embedded import EmbeddedCoordination
+from millstream.coordination.partition_state import PartitionState
 from millstream.errors import CoordinatorLoadInProgress
 from millstream.files import Files
 from millstream.log.directories.known_directories import KnownDirectories

@@ -11,10 +11,11 @@ from uuid import uuid4
 
 from millstream.cluster.placement import Assignment, check_assignment, check_replication, place
 from millstream.coordination import paths
-from millstream.coordination.cluster_view import DEFAULT_BROKER, ClusterView, PartitionState, TopicState, decode_configs, encode_configs
+from millstream.coordination.cluster_view import DEFAULT_BROKER, ClusterView, TopicState, decode_configs, encode_configs
 from millstream.coordination.cluster_watcher import ClusterWatcher, Stale
 from millstream.coordination.election import ControllerClaim
 from millstream.coordination.interface import Coordination, Create, Delete, Operation, SetData
+from millstream.coordination.partition_state import PartitionState
 from millstream.coordination.topic_names import check_collision, check_name
 from millstream.errors import (
     InvalidPartitions,

@@ -139,7 +139,8 @@ class ControllerMachine:
             raise UnknownTopicOrPartition(f"{name} does not exist")
         alive = _able(self.brokers)
         rules = self._rules(name.topic)._replace(allows_unclean=is_unclean)
-        if state.leader == state.preferred_leader if not is_unclean else state.leader != NO_LEADER:
+        is_needed = state.leader == NO_LEADER if is_unclean else state.leader != state.preferred_leader
+        if not is_needed:
             raise ElectionNotNeeded(f"{name} is led by {state.leader}")
         decided = changed_replicas(state, in_sync=state.in_sync_replicas, alive=alive, rules=rules, prefers_first=not is_unclean)
         if is_unclean and decided.leader == NO_LEADER:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from millstream.buffer import Buffer
 from millstream.cluster.watermark import Watermark
-from millstream.coordination.cluster_view import PartitionState
+from millstream.coordination.partition_state import PartitionState
 from millstream.errors import FencedLeaderEpoch, KafkaError, NotEnoughReplicas, NotLeaderOrFollower, OffsetOutOfRange, UnknownLeaderEpoch
 from millstream.log.log import AppendResult, Log
 from millstream.log.records.record_check import CheckedBatch, RecordCheck

@@ -21,11 +21,13 @@ from types import MappingProxyType
 from typing import NamedTuple, Self
 from uuid import UUID
 
+from millstream.coordination.partition_state import NO_LEADER, PartitionState
 from millstream.coordination.topic_names import INTERNAL_TOPICS, check_name
 from millstream.errors import InvalidTopic
 from millstream.json_object import MAX_INT, JsonObject
 
-NO_LEADER = -1
+_IN_A_TOPIC = ("replicas", "leader", "leader_epoch", "in_sync_replicas", "eligible_leaders")
+"""What the znode of a topic says of each partition."""
 DEFAULT_BROKER = "<default>"
 """The broker id under which configs for all brokers are kept, as Kafka names it."""
 
@@ -71,44 +73,6 @@ def decode_cluster_id(data: bytes) -> str:
     return text
 
 
-class PartitionState(NamedTuple):
-    """Who keeps a partition and who leads it, as the controller decided."""
-
-    replicas: tuple[int, ...]
-    leader: int
-    leader_epoch: int
-    in_sync_replicas: tuple[int, ...]
-    eligible_leaders: tuple[int, ...] = ()
-
-    @classmethod
-    def first(cls, replicas: tuple[int, ...]) -> Self:
-        """The state of a new partition: its first replica leads, all are in sync with the empty log."""
-        return cls(replicas=replicas, leader=replicas[0], leader_epoch=0, in_sync_replicas=replicas)
-
-    def without_followers(self) -> "PartitionState":
-        """The same with only the leader in sync: what is true while no follower copies anything."""
-        kept = tuple(replica for replica in self.in_sync_replicas if replica == self.leader)
-        return self if kept == self.in_sync_replicas else self._replace(in_sync_replicas=kept)
-
-    def _to_json(self) -> dict[str, object]:
-        return {
-            "replicas": self.replicas,
-            "leader": self.leader,
-            "leader_epoch": self.leader_epoch,
-            "in_sync_replicas": self.in_sync_replicas,
-            "eligible_leaders": self.eligible_leaders,
-        }
-
-    @classmethod
-    def _from_json(cls, fields: JsonObject) -> Self:
-        replicas = fields.integers("replicas")
-        leader = fields.integer("leader", lowest=NO_LEADER)
-        in_sync, eligible = fields.integers("in_sync_replicas"), fields.integers("eligible_leaders")
-        if not replicas or not {leader, *in_sync, *eligible} <= {*replicas, NO_LEADER}:
-            raise ValueError(f"a partition with the replicas {replicas} is led by {leader}, in sync on {in_sync}, eligible on {eligible}")
-        return cls(replicas, leader, fields.integer("leader_epoch"), in_sync, eligible)
-
-
 @dataclass(frozen=True, slots=True)
 class TopicState:
     """A topic: its id, its own configs and its partitions, the index in the tuple being the partition's number."""
@@ -129,7 +93,7 @@ class TopicState:
 
     def encode(self) -> bytes:
         """The content of the topic's znode."""
-        partitions = [partition._to_json() for partition in self.partitions]
+        partitions = [_partition_to_json(partition) for partition in self.partitions]
         return json.dumps({"topic_id": str(self.topic_id), "configs": dict(self.configs), "partitions": partitions}).encode()
 
     @classmethod
@@ -140,7 +104,7 @@ class TopicState:
         except InvalidTopic as error:
             raise ValueError(str(error)) from None
         fields = JsonObject.parse(data)
-        partitions = tuple(PartitionState._from_json(partition) for partition in fields.objects("partitions"))
+        partitions = tuple(_partition_from_json(partition) for partition in fields.objects("partitions"))
         if not partitions:
             raise ValueError("partitions must not be empty")
         configs = MappingProxyType(fields.texts("configs"))
@@ -231,6 +195,19 @@ class ClusterView:
             return self.changed_names
         names = self.topics.keys() | last.topics.keys()
         return {name for name in names if self.topics.get(name) is not last.topics.get(name)}
+
+
+def _partition_to_json(state: PartitionState) -> dict[str, object]:
+    return {name: value for name, value in state._asdict().items() if name in _IN_A_TOPIC}
+
+
+def _partition_from_json(fields: JsonObject) -> PartitionState:
+    replicas = fields.integers("replicas")
+    leader = fields.integer("leader", lowest=NO_LEADER)
+    in_sync, eligible = fields.integers("in_sync_replicas"), fields.integers("eligible_leaders")
+    if not replicas or not {leader, *in_sync, *eligible} <= {*replicas, NO_LEADER}:
+        raise ValueError(f"a partition with the replicas {replicas} is led by {leader}, in sync on {in_sync}, eligible on {eligible}")
+    return PartitionState(replicas, leader, fields.integer("leader_epoch"), in_sync, eligible)
 
 
 def _counted(topic: TopicState) -> int:

@@ -4,7 +4,8 @@ from pathlib import Path
 from uuid import UUID
 
 from millstream.cluster.partition import FlushRequest, Partition
-from millstream.coordination.cluster_view import ClusterView, PartitionState, TopicState
+from millstream.coordination.cluster_view import ClusterView, TopicState
+from millstream.coordination.partition_state import PartitionState
 from millstream.files import Files
 from millstream.log.config import LogConfig
 from millstream.log.directories.manager import LogManager

@@ -4,14 +4,8 @@ from uuid import UUID
 
 import pytest
 
-from millstream.coordination.cluster_view import (
-    BrokerState,
-    ClusterView,
-    PartitionState,
-    TopicState,
-    decode_configs,
-    encode_configs,
-)
+from millstream.coordination.cluster_view import BrokerState, ClusterView, TopicState, decode_configs, encode_configs
+from millstream.coordination.partition_state import PartitionState
 
 PARTITION = PartitionState(replicas=(2, 1), leader=1, leader_epoch=5, in_sync_replicas=(1,), eligible_leaders=(2,))
 TOPIC = TopicState("orders", UUID(int=7), (PARTITION, PartitionState.first((1,))), {"retention.ms": "5"}, version=3)

@@ -9,10 +9,11 @@ from uuid import UUID
 import pytest
 
 from millstream.coordination import paths
-from millstream.coordination.cluster_view import DEFAULT_BROKER, BrokerState, ClusterView, PartitionState, TopicState
+from millstream.coordination.cluster_view import DEFAULT_BROKER, BrokerState, ClusterView, TopicState
 from millstream.coordination.cluster_watcher import ClusterWatcher
 from millstream.coordination.embedded import EmbeddedCoordination
 from millstream.coordination.interface import SessionState
+from millstream.coordination.partition_state import PartitionState
 from millstream.files import Files
 from tests.manual_clock import ManualClock
 

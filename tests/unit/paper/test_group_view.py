@@ -2,8 +2,9 @@ import asyncio
 from uuid import UUID
 
 from millstream.coordination import paths
-from millstream.coordination.cluster_view import BrokerState, PartitionState, TopicState
+from millstream.coordination.cluster_view import BrokerState, TopicState
 from millstream.coordination.embedded import EmbeddedCoordination
+from millstream.coordination.partition_state import PartitionState
 from millstream.paper.assignment import Subscription
 from millstream.paper.group_view import GroupReader
 

@@ -14,7 +14,8 @@ from millstream.admin_errors import ElectionNotNeeded, EligibleLeadersNotAvailab
 from millstream.broker.failures import as_kafka_error, error_fields
 from millstream.broker.network.api import Fields, Request, api
 from millstream.cluster.placement import check_assignment
-from millstream.coordination.cluster_view import NO_LEADER, ClusterView, PartitionState
+from millstream.coordination.cluster_view import ClusterView
+from millstream.coordination.partition_state import NO_LEADER, PartitionState
 from millstream.errors import InvalidReplicaAssignment, InvalidRequest, KafkaError, UnknownTopicOrPartition
 from millstream.wire.api import ApiKey
 

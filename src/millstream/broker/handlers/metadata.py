@@ -15,7 +15,8 @@ from uuid import UUID
 from millstream.broker.cluster.topic_creation import TopicCreation
 from millstream.broker.failures import as_kafka_error, error_fields
 from millstream.broker.network.api import Fields, Later, Request, api
-from millstream.coordination.cluster_view import NO_LEADER, ClusterView, PartitionState, TopicState
+from millstream.coordination.cluster_view import ClusterView, TopicState
+from millstream.coordination.partition_state import NO_LEADER, PartitionState
 from millstream.coordination.topic_names import INTERNAL_TOPICS, OFFSETS_TOPIC, check_name
 from millstream.errors import (
     CoordinatorNotAvailable,

@@ -6,7 +6,8 @@ import pytest
 
 from millstream.admin_errors import ElectionNotNeeded, EligibleLeadersNotAvailable, PreferredLeaderNotAvailable
 from millstream.broker.handlers.leadership import PREFERRED, UNCLEAN, LeadershipFamily
-from millstream.coordination.cluster_view import NO_LEADER, BrokerState, ClusterView, PartitionState, TopicState
+from millstream.coordination.cluster_view import BrokerState, ClusterView, TopicState
+from millstream.coordination.partition_state import NO_LEADER, PartitionState
 from millstream.errors import InvalidReplicaAssignment
 from millstream.wire.api import ApiKey
 from tests.unit.broker.handlers.desk import Desk

@@ -11,7 +11,8 @@ from millstream.broker.network.frame_reader import ReceiveBuffers
 from millstream.broker.network.router import Router
 from millstream.clock import Clock, SystemClock
 from millstream.cluster.replicas import Replicas
-from millstream.coordination.cluster_view import ClusterView, PartitionState, TopicState
+from millstream.coordination.cluster_view import ClusterView, TopicState
+from millstream.coordination.partition_state import PartitionState
 from millstream.log.config import LogConfig
 from millstream.log.directories.manager import LogManager
 from millstream.wire import messages
