@@ -3,7 +3,8 @@
 A broker holds exactly one view at a time and swaps it whole, so whoever reads it within one callback sees one consistent picture. The
 truth is in the znodes; the classes here also know how their state is written there (JSON, one znode per broker and per topic):
 
-    /brokers/ids/<id>         {"host": ..., "port": ..., "rack": ...}
+    /brokers/ids/<id>         {"host": ..., "port": ..., "rack": ..., "previous_epoch": ...}
+    /brokers/epochs/<id>      decimal
     /brokers/topics/<topic>   {"topic_id": ..., "configs": {...}, "partitions": [{"replicas": [...], "leader": ..., "leader_epoch": ...,
                                "in_sync_replicas": [...], "eligible_leaders": [...]}, ...]}
     /config/brokers/<id>      {"option": "value", ...}; the id `<default>` holds for all brokers
@@ -129,10 +130,12 @@ class BrokerState(NamedTuple):
     rack: str | None = None
     epoch: int = -1
     """What two lives of a broker differ in: the transaction that created its znode. Not part of the znode's content."""
+    previous_epoch: int = -1
+    """The life that ended well before this one: nothing that it had is lost. -1 if none did."""
 
     def encode(self) -> bytes:
         """The content of the broker's znode."""
-        return json.dumps({"host": self.host, "port": self.port, "rack": self.rack}).encode()
+        return json.dumps({"host": self.host, "port": self.port, "rack": self.rack, "previous_epoch": self.previous_epoch}).encode()
 
     @classmethod
     def decode(cls, node_id: int, data: bytes, *, epoch: int) -> Self:
@@ -141,7 +144,8 @@ class BrokerState(NamedTuple):
         host = fields.text("host")
         if not host:
             raise ValueError("host must not be empty")
-        return cls(node_id, host, fields.integer("port", highest=65_535), fields.optional_text("rack"), epoch)
+        previous = fields.integer("previous_epoch", lowest=-1, highest=2**63 - 1)
+        return cls(node_id, host, fields.integer("port", highest=65_535), fields.optional_text("rack"), epoch, previous)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +155,8 @@ class ClusterView:
     cluster_id: str = ""
     controller_id: int = -1
     brokers: Mapping[int, BrokerState] = field(default_factory=dict)
+    lives: Mapping[int, int] = field(default_factory=dict)
+    """The life (broker epoch) of each broker that the controller has dealt with: what states say of a broker holds for that life."""
     topics: Mapping[str, TopicState] = field(default_factory=dict)
     broker_configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     unreadable_topics: frozenset[str] = frozenset()

@@ -2,6 +2,7 @@
 
     /brokers/ids/<id>                       ephemeral: host, port, epoch
     /brokers/directories/<id>               persistent: the data directories of a broker, by their ids
+    /brokers/epochs/<id>                    persistent: the life of a broker that the controller has dealt with last, by its broker epoch
     /brokers/topics/<topic>                 topic id, configs; per partition: replicas, leader, leader epoch, ISR, eligible leaders
     /controller                             ephemeral: the broker that leads the cluster
     /controller_epoch                       decimal; its version fences the writes of older controllers
@@ -19,6 +20,7 @@ Only places are named here; what the data means belongs to the code that writes 
 BROKERS = "/brokers"
 BROKER_IDS = "/brokers/ids"
 BROKER_DIRECTORIES = "/brokers/directories"
+BROKER_EPOCHS = "/brokers/epochs"
 TOPICS = "/brokers/topics"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
@@ -29,7 +31,7 @@ PRODUCER_IDS = "/producer_ids"
 CLUSTER_ID = "/cluster_id"
 CONSUMERS = "/consumers"
 
-PERSISTENT_PARENTS = (BROKERS, BROKER_IDS, BROKER_DIRECTORIES, TOPICS, CONFIG, BROKER_CONFIGS, TOPIC_CONFIGS, CONSUMERS)
+PERSISTENT_PARENTS = (BROKERS, BROKER_IDS, BROKER_DIRECTORIES, BROKER_EPOCHS, TOPICS, CONFIG, BROKER_CONFIGS, TOPIC_CONFIGS, CONSUMERS)
 """What the first broker creates, parents first, before anything else is written."""
 
 
@@ -41,6 +43,11 @@ def broker(broker_id: int) -> str:
 def broker_directories(broker_id: int) -> str:
     """What is remembered of the data directories of a broker."""
     return f"{BROKER_DIRECTORIES}/{broker_id}"
+
+
+def broker_epoch(broker_id: int) -> str:
+    """Which life of a broker the controller has dealt with last."""
+    return f"{BROKER_EPOCHS}/{broker_id}"
 
 
 def topic(name: str) -> str:
