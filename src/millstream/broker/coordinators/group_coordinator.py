@@ -102,7 +102,7 @@ class GroupCoordinator:
             topic = self._creation.plan(
                 OFFSETS_TOPIC,
                 partitions=settings.integer("offsets.topic.num.partitions"),
-                replication_factor=settings.integer("offsets.topic.replication.factor"),
+                replication_factor=self._creation.internal_replication_factor(settings.integer("offsets.topic.replication.factor")),
                 configs=offsets_topic_configs(settings),
             )
             await self._creation.create(topic, timeout_ms=CREATION_TIMEOUT_MS)
