@@ -209,7 +209,7 @@ class ClusterWatcher:
         if touched is None:
             wanted |= dict.fromkeys([*await reader.children(paths.TOPICS), *view.topics, *reader.unreadable])
         else:
-            wanted |= {name: one.partitions for name, one in touched.items() if name and name not in wanted}
+            wanted |= {name: one for name, one in touched.items() if name and name not in wanted}
         if wanted:
             view = view.with_topics(await reader.read_topics(wanted, view))
         if view.unreadable_topics != reader.unreadable:
