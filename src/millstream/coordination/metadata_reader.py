@@ -31,7 +31,7 @@ from millstream.zookeeper.errors import NoNode
 AT_ONCE: Final = 250
 """Reads under way at a time: many, so that a ZooKeeper far away costs little, and few enough for one turn of the loop."""
 MOST_TRIES: Final = 5
-"""How often a topic that is written to while it is read is read again; later changes are noticed anyway."""
+"""How often something that is written to while it is read is read again; later changes are noticed anyway."""
 
 _OLD: Final = ValueError("an older release wrote it; a controller of this release converts it")
 
@@ -44,6 +44,15 @@ class Found(NamedTuple):
 
     data: bytes
     stat: ZnodeStat
+
+
+class ListedChanges(NamedTuple):
+    """The list of changes, as it was read."""
+
+    changes: ChangeLog | None
+    """None if it is not there or makes no sense."""
+    created: int
+    """The transaction that created the list."""
 
 
 class _Heading(NamedTuple):
@@ -83,22 +92,22 @@ class MetadataReader:
         self._coordination = coordination
         self._complaints = complaints
 
-    async def read_changes(self, *, watch: WatchCallback | None = None) -> tuple[ChangeLog | None, int]:
-        """The list of changes (None if it makes no sense), and the transaction that created it."""
+    async def read_changes(self, *, watch: WatchCallback | None = None) -> ListedChanges:
+        """The list of changes."""
         try:
             data, stat = await self._coordination.get(paths.CHANGES, watch=watch)
         except NoNode:
             # Reading what is not there sets no watch; asking whether it exists does.
             if watch is not None:
                 await self._coordination.exists(paths.CHANGES, watch=watch)
-            return None, -1
+            return ListedChanges(None, -1)
         try:
             changes = ChangeLog.decode(data)
         except ValueError as error:
             self._complaints.report(paths.CHANGES, stat.mzxid, error)
-            return None, stat.czxid
+            return ListedChanges(None, stat.czxid)
         self._complaints.forget(paths.CHANGES)
-        return changes, stat.czxid
+        return ListedChanges(changes, stat.czxid)
 
     async def read_lives(self, known: Mapping[int, int]) -> dict[int, int]:
         """Which life of each broker the controller has dealt with."""

@@ -100,7 +100,7 @@ async def test_no_view_is_shown_before_the_broker_has_taken_it_up(coordination: 
 
 async def test_waiting_ends_with_the_time_and_leaves_nothing_behind(follower: Follower) -> None:
     assert not await follower.watcher.until(lambda _view: False, timeout_ms=1)
-    assert follower.watcher._waiting == []
+    assert not follower.watcher._waiting
 
 
 async def test_catching_up_waits_for_what_was_written_before(coordination: EmbeddedCoordination, follower: Follower) -> None:
