@@ -269,6 +269,7 @@ _GROUPS = (
         check=one_of_in_any_case("disabled", "downgrade", "upgrade", "bidirectional"),
     ),
     _option("offset.metadata.max.bytes", OptionType.INT, 4096, "Text that may be committed with an offset.", minimum=0),
+    _option("offsets.commit.timeout.ms", OptionType.INT, 5_000, "Time within which a commit has to reach all in-sync replicas.", minimum=1),
     _option("offsets.retention.minutes", OptionType.INT, 10_080, "How long the offsets of an empty group are kept.", minimum=1),
     _option("offsets.retention.check.interval.ms", OptionType.LONG, 600_000, "How often expired offsets are looked for.", minimum=1),
     _option(

@@ -16,7 +16,7 @@ from millstream.clock import SystemClock
 from millstream.cluster.partition import Partition
 from millstream.cluster.replicas import Replicas
 from millstream.coordinator_shard import CoordinatorRecord, Fields, Outcome, Waiter
-from millstream.errors import KafkaError, NotCoordinator
+from millstream.errors import CoordinatorNotAvailable, KafkaError, NotCoordinator
 from millstream.wire.compression import Codec
 from tests.unit.broker.eventually import eventually
 from tests.unit.cluster.hosting import LED_BY_1, flush, host, started_logs, topic_state
@@ -86,7 +86,9 @@ class Answers(list[Fields]):
 
 
 @asynccontextmanager
-async def runtime_of(partition: Partition, machine: type[Sums] = Sums) -> AsyncIterator[CoordinatorRuntime[Sums]]:
+async def runtime_of(
+    partition: Partition, machine: type[Sums] = Sums, *, commit_timeout_ms: int = 60_000
+) -> AsyncIterator[CoordinatorRuntime[Sums]]:
     """A runtime that has loaded the only partition of its topic."""
     tasks: list[asyncio.Task[None]] = []
 
@@ -101,6 +103,7 @@ async def runtime_of(partition: Partition, machine: type[Sums] = Sums) -> AsyncI
             on_active=lambda _context: None,
             codec=Codec.NONE,
             load_bytes=1 << 20,
+            commit_timeout_ms=commit_timeout_ms,
             clock=SystemClock(),
             executor=executor,
             spawn=spawn,
@@ -197,6 +200,61 @@ async def test_log_that_is_led_elsewhere_by_the_time_it_would_be_replayed_is_not
         runtime.apply(topic_state(TOPIC))
         await asyncio.sleep(0.01)
         assert (answers, read) == ([{"error_code": NotCoordinator.code}], [])
+    logs.close()
+
+
+async def test_who_does_not_lead_any_longer_answers_nothing_from_what_it_knew_even_before_it_has_unloaded(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path)
+    partition = host(logs, topic=TOPIC)
+    async with runtime_of(partition) as runtime:
+        add(runtime, 3)
+        partition.apply(LED_BY_1._replace(leader=2, leader_epoch=4))
+        assert ask(runtime) == add(runtime, 1) == [{"error_code": NotCoordinator.code}]
+        assert not runtime.context("a").is_active
+    logs.close()
+
+
+async def test_partition_that_is_led_anew_is_read_again_because_others_may_have_written(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path)
+    partition = host(logs, topic=TOPIC)
+    async with runtime_of(partition) as runtime:
+        add(runtime, 3)
+        former = runtime.context("a")
+        partition.apply(LED_BY_1._replace(leader_epoch=9))
+        assert ask(runtime) == [{"error_code": NotCoordinator.code}]
+        runtime.apply(topic_state(TOPIC))
+        assert runtime.context("a") is not former
+        await eventually(lambda: runtime.context("a").is_active)
+        assert ask(runtime) == [{"sum": 3}]
+    logs.close()
+
+
+async def test_load_of_an_older_epoch_is_dropped(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path)
+    partition = host(logs, topic=TOPIC)
+    async with runtime_of(partition) as runtime:
+        add(runtime, 3)
+        partition.apply(LED_BY_1._replace(leader_epoch=9))
+        runtime.apply(topic_state(TOPIC))
+        loading = runtime.context("a")
+        partition.apply(LED_BY_1._replace(leader_epoch=10))
+        runtime.apply(topic_state(TOPIC))
+        await eventually(lambda: runtime.context("a").is_active)
+        await asyncio.sleep(0)
+        assert (loading.is_active, loading.is_in_use, runtime.context("a").leader_epoch) == (False, False, 10)
+    logs.close()
+
+
+async def test_what_is_not_committed_in_time_is_answered_with_an_error_and_stays_decided(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path)
+    partition = host(logs, topic=TOPIC, flush_messages=1)
+    async with runtime_of(partition, commit_timeout_ms=20) as runtime:
+        first, second = add(runtime, 3), ask(runtime)
+        await eventually(lambda: bool(second))
+        assert first == second == [{"error_code": CoordinatorNotAvailable.code}]
+        assert not partition.high_watermark.is_awaited
+        flush(partition)
+        assert ask(runtime) == [{"sum": 3}]
     logs.close()
 
 
