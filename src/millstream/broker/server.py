@@ -10,7 +10,7 @@ nothing under way, the registration and the tree closed, logs flushed and marked
 the data directories as it found them. There is no other way in which the parts find each other.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from contextlib import AsyncExitStack
 from typing import Self
 
@@ -33,6 +33,7 @@ from millstream.broker.server_options import ServerOptions
 from millstream.broker.storage.storage import Storage
 from millstream.broker.tasks import Tasks
 from millstream.clock import Clock, SystemClock
+from millstream.cluster.partition import Partition
 from millstream.coordination.cluster_view import ClusterView
 from millstream.errors import StorageError
 from millstream.files import Files
@@ -80,6 +81,9 @@ class BrokerServer:
                 clock=self._clock,
                 files=self._files,
                 broker_epoch=lambda: self._cluster.registration.epoch,
+                has_lease=lambda: True,
+                in_sync_change_wanted=lambda _partition: None,
+                on_follow=self._roles_changed,
                 on_directory_failed=self._directory_failed,
             )
         )
@@ -157,6 +161,9 @@ class BrokerServer:
 
     def _carry_out(self, connection: Connection, client: Session, frame: bytes) -> Awaitable[CarriedOut]:
         return self._router.carry_out(connection, client, frame)
+
+    def _roles_changed(self, partitions: Iterable[Partition]) -> None:
+        self._groups.runtime.roles_changed(partitions)
 
     async def _view_changed(self, view: ClusterView) -> None:
         """Every part follows a new view, in this order, before clients see it."""

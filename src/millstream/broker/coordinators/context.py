@@ -25,7 +25,8 @@ from functools import partial
 from typing import Final, Generic, Protocol, TypeVar, cast
 
 from millstream.clock import Clock
-from millstream.cluster.partition import ACKS_ALL, Partition
+from millstream.cluster.leader import ACKS_ALL
+from millstream.cluster.partition import Partition
 from millstream.coordinator_shard import CoordinatorRecord, CoordinatorShard, Fields, Outcome, Waiter
 from millstream.errors import (
     CoordinatorLoadInProgress,
@@ -34,6 +35,7 @@ from millstream.errors import (
     MessageTooLarge,
     NotCoordinator,
     NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
     NotLeaderOrFollower,
     RecordListTooLarge,
     RequestTimedOut,
@@ -47,6 +49,7 @@ from millstream.wire.records import batch_of, encode_key_values
 logger = logging.getLogger(__name__)
 
 SMALLEST_DELAY_MS: Final = 1
+RETRY_DELAY_MS: Final = 1_000
 
 Replies = list[tuple[Waiter, Fields]]
 ShardT = TypeVar("ShardT", bound=CoordinatorShard)
@@ -75,7 +78,7 @@ class CoordinatorContext(Generic[ShardT]):
         on_failed: Callable[["CoordinatorContext[ShardT]"], None],
     ) -> None:
         self.partition = partition
-        self.leader_epoch = partition.state.leader_epoch
+        self.leading = partition.as_leader()
         self.is_in_use = True
         """Whether it is loading or active."""
         self._shard: ShardT | None = None
@@ -111,8 +114,7 @@ class CoordinatorContext(Generic[ShardT]):
     @property
     def is_led(self) -> bool:
         """Whether this broker still leads the partition, in the epoch in which the log was read."""
-        partition = self.partition
-        return partition.is_leader and partition.state.leader_epoch == self.leader_epoch
+        return self.partition.leading is self.leading
 
     @property
     def is_active(self) -> bool:
@@ -130,6 +132,13 @@ class CoordinatorContext(Generic[ShardT]):
         return self._ahead_ms + self._clock.monotonic_ms()
 
     # --- operations
+
+    def check_writable(self) -> None:
+        """Raise if nothing can be written for now. Asked before, because a machine whose records cannot be written has to be given up."""
+        try:
+            self.leading.check_enough_in_sync()
+        except NotEnoughReplicas as error:
+            raise as_coordinator_error(error) from None
 
     def write(self, operation: Callable[[ShardT, int], Outcome], *, batched: bool = False) -> None:
         """Let the machine decide something at the present time; its answers go out now or later."""
@@ -152,7 +161,7 @@ class CoordinatorContext(Generic[ShardT]):
         """
         self.write_batch()
         shard = self._shard
-        if shard is None or not self.is_led or not self.partition.commits_at_once(count):
+        if shard is None or not self.is_led or not self.leading.commits_at_once(count):
             return False
         try:
             records = operation(shard, self.now_ms())
@@ -170,9 +179,17 @@ class CoordinatorContext(Generic[ShardT]):
         return True
 
     def read(self, question: Callable[[ShardT], Mapping[str, object]], reply: Answerable) -> None:
-        """Answer from what the machine knows, as soon as nothing that it may have shown can be lost."""
+        """Answer from what the machine knows, as soon as nothing that it may have shown can be lost.
+
+        Only with the lease: without it another broker may lead, and have taken later commits.
+        """
         outcome = Outcome()
-        outcome.reply(reply, dict(question(self.shard)))
+        shard = self.shard
+        try:
+            self.leading.check_lease()
+        except NotLeaderOrFollower as error:
+            raise as_coordinator_error(error) from None
+        outcome.reply(reply, dict(question(shard)))
         if self._batch is not None:
             self._add_to_batch(outcome)
         else:
@@ -282,7 +299,10 @@ class CoordinatorContext(Generic[ShardT]):
         return self._append(records[half:])
 
     def _append_batch(self, batch: bytes, *, now_ms: int) -> int:
-        result = self.partition.append_as_leader(batch, acks=ACKS_ALL, now_ms=now_ms, is_own=True)
+        if not self.is_led:
+            # What was decided in one epoch is not written in another.
+            raise NotLeaderOrFollower(f"this broker leads {self.partition.topic}-{self.partition.index} no longer")
+        result = self.leading.append(batch, acks=ACKS_ALL, now_ms=now_ms, is_own=True)
         return result.last_offset + 1
 
     def _answer(self, replies: Replies) -> None:
@@ -348,8 +368,15 @@ class CoordinatorContext(Generic[ShardT]):
 
     def _tick(self) -> None:
         self._timer = None
-        if self._shard is not None:
+        if not self.is_active:
+            return
+        try:
+            self.check_writable()
             self.write(lambda shard, now_ms: shard.tick(now_ms))
+        except CoordinatorNotAvailable:
+            # What is due is done when it can be written.
+            self._timer_at_ms = self.now_ms() + RETRY_DELAY_MS
+            self._timer = asyncio.get_running_loop().call_later(RETRY_DELAY_MS / 1000, self._tick)
 
 
 def as_coordinator_error(error: KafkaError) -> KafkaError:
@@ -357,7 +384,7 @@ def as_coordinator_error(error: KafkaError) -> KafkaError:
     match error:
         case StorageError() | NotLeaderOrFollower():
             return NotCoordinator(str(error))
-        case NotEnoughReplicas() | UnknownTopicOrPartition() | RequestTimedOut():
+        case NotEnoughReplicas() | NotEnoughReplicasAfterAppend() | UnknownTopicOrPartition() | RequestTimedOut():
             return CoordinatorNotAvailable(str(error))
         case _:
             return UnknownServerError(str(error))

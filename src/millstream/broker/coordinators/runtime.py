@@ -14,7 +14,7 @@ loaded again after a pause, unless its disk is gone.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from functools import lru_cache
 from typing import Final, Generic
@@ -24,6 +24,7 @@ from millstream.broker.coordinators.context import Answerable, CoordinatorContex
 from millstream.broker.coordinators.loader import replay
 from millstream.broker.tasks import Spawn
 from millstream.clock import Clock
+from millstream.cluster.partition import Partition
 from millstream.cluster.replicas import Replicas
 from millstream.coordination.cluster_view import TopicState
 from millstream.coordinator_shard import Outcome
@@ -89,7 +90,9 @@ class CoordinatorRuntime(Generic[ShardT]):
     def write(self, key: str, operation: Callable[[ShardT, int], Outcome], reply: Answerable, *, batched: bool = False) -> None:
         """Let the machine of the key decide; `reply`, which the operation hands to it, is answered by the machine or fails here."""
         try:
-            self.context(key).write(operation, batched=batched)
+            context = self.context(key)
+            context.check_writable()
+            context.write(operation, batched=batched)
         except KafkaError as error:
             reply.fail(error)
 
@@ -130,7 +133,15 @@ class CoordinatorRuntime(Generic[ShardT]):
                 return
             self._topic_id = topic.topic_id
             self._partition_count = len(topic.partitions)
-        self.unload_lost()
+        self._follow_roles()
+
+    def roles_changed(self, partitions: Iterable[Partition]) -> None:
+        """Some partitions began or ceased to be led here, between two views or while one is being taken over."""
+        if not self._is_closed and self.is_ready and any(partition.topic == self._topic for partition in partitions):
+            self._follow_roles()
+
+    def _follow_roles(self) -> None:
+        self._unload_lost()
         hosted = self._replicas.topic(self._topic)
         led = {} if hosted is None else {index: one for index, one in hosted.partitions.items() if one.is_leader}
         filled = []
@@ -149,7 +160,7 @@ class CoordinatorRuntime(Generic[ShardT]):
         if filled:
             self._spawn(self._load(filled))
 
-    def unload_lost(self) -> None:
+    def _unload_lost(self) -> None:
         """Let go of partitions that this broker leads no longer, or in another epoch by now."""
         for index, context in list(self._contexts.items()):
             if not context.is_led:

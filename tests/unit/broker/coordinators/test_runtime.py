@@ -19,7 +19,7 @@ from millstream.coordinator_shard import CoordinatorRecord, Fields, Outcome, Wai
 from millstream.errors import CoordinatorNotAvailable, KafkaError, NotCoordinator
 from millstream.wire.compression import Codec
 from tests.unit.broker.eventually import eventually
-from tests.unit.cluster.hosting import LED_BY_1, flush, host, started_logs, topic_state
+from tests.unit.cluster.hosting import LED_BY_1, flush, host, local_broker, started_logs, topic_state
 
 TOPIC = "__sums"
 
@@ -241,7 +241,7 @@ async def test_load_of_an_older_epoch_is_dropped(tmp_path: Path) -> None:
         runtime.apply(topic_state(TOPIC))
         await eventually(lambda: runtime.context("a").is_active)
         await asyncio.sleep(0)
-        assert (loading.is_active, loading.is_in_use, runtime.context("a").leader_epoch) == (False, False, 10)
+        assert (loading.is_active, loading.is_in_use, runtime.context("a").leading.leader_epoch) == (False, False, 10)
     logs.close()
 
 
@@ -255,6 +255,72 @@ async def test_what_is_not_committed_in_time_is_answered_with_an_error_and_stays
         assert not partition.high_watermark.is_awaited
         flush(partition)
         assert ask(runtime) == [{"sum": 3}]
+    logs.close()
+
+
+REPLICATED = LED_BY_1._replace(replicas=(1, 2), in_sync_replicas=(1, 2))
+
+
+async def test_what_followers_do_not_have_is_neither_answered_nor_shown(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path)
+    partition = host(logs, topic=TOPIC, state=REPLICATED)
+    async with runtime_of(partition) as runtime:
+        added, asked = add(runtime, 3), ask(runtime)
+        assert (added, asked) == ([], [])
+        partition.as_leader().replica_fetched(2, 1, 1, 0)
+        assert added == asked == [{"sum": 3}]
+    logs.close()
+
+
+async def test_nothing_is_decided_while_too_few_replicas_are_in_sync(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path)
+    partition = host(logs, topic=TOPIC, state=REPLICATED, min_insync_replicas=2)
+    async with runtime_of(partition) as runtime:
+        machine = runtime.context("a").shard
+        partition.apply(REPLICATED._replace(in_sync_replicas=(1,), partition_epoch=1))
+        assert add(runtime, 3) == [{"error_code": CoordinatorNotAvailable.code}]
+        assert (machine.sums["a"], runtime.context("a").shard is machine) == (0, True)
+    logs.close()
+
+
+async def test_what_is_due_waits_until_it_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("millstream.broker.coordinators.context.RETRY_DELAY_MS", 1)
+    logs = started_logs(tmp_path)
+    partition = host(logs, topic=TOPIC, state=REPLICATED, min_insync_replicas=2)
+    async with runtime_of(partition) as runtime:
+        waiting = Answers()
+        runtime.write("a", lambda shard, now_ms: shard.wait(waiting, due_ms=now_ms + 1), waiting)
+        partition.apply(REPLICATED._replace(in_sync_replicas=(1,), partition_epoch=1))
+        await asyncio.sleep(0.02)
+        assert waiting == []
+        partition.apply(REPLICATED._replace(partition_epoch=2))
+        await eventually(lambda: waiting == [{"error_code": 0}])
+    logs.close()
+
+
+async def test_nothing_is_shown_without_the_lease_because_another_may_have_taken_later_commits(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path)
+    has_lease = [True]
+    partition = host(logs, topic=TOPIC, state=REPLICATED, broker=local_broker(has_lease=lambda: has_lease[0]))
+    async with runtime_of(partition) as runtime:
+        assert ask(runtime) == [{"sum": 0}]
+        has_lease[0] = False
+        assert ask(runtime) == [{"error_code": NotCoordinator.code}]
+    logs.close()
+
+
+async def test_machine_comes_and_goes_with_the_role_of_the_broker_between_two_views(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path)
+    partition = host(logs, topic=TOPIC)
+    async with runtime_of(partition) as runtime:
+        waiting = Answers()
+        runtime.write("a", lambda shard, _now_ms: shard.wait(waiting, due_ms=None), waiting)
+        partition.apply(LED_BY_1._replace(leader=2, leader_epoch=4))
+        runtime.roles_changed([partition])
+        assert waiting == [{"error_code": NotCoordinator.code}]
+        partition.apply(LED_BY_1._replace(leader_epoch=5))
+        runtime.roles_changed([partition])
+        assert runtime.context("a").is_active
     logs.close()
 
 
