@@ -118,6 +118,16 @@ _BROKER = (
     ),
 )
 
+_REPLICATION = (
+    _option(
+        "replica.lag.time.max.ms",
+        OptionType.LONG,
+        30_000,
+        "Time after which a follower that has not had everything leaves the in-sync set.",
+        minimum=1,
+    ),
+)
+
 _COMPACTION = (
     _option("log.cleaner.enable", OptionType.BOOLEAN, "true", "Whether compacted topics are compacted."),
     _dynamic(_option("log.cleaner.threads", OptionType.INT, 1, "Processes that compact logs, when there is something to do.", minimum=0)),
@@ -269,6 +279,7 @@ _GROUPS = (
         check=one_of_in_any_case("disabled", "downgrade", "upgrade", "bidirectional"),
     ),
     _option("offset.metadata.max.bytes", OptionType.INT, 4096, "Text that may be committed with an offset.", minimum=0),
+    _option("offsets.commit.timeout.ms", OptionType.INT, 5_000, "Time within which a commit has to reach all in-sync replicas.", minimum=1),
     _option("offsets.retention.minutes", OptionType.INT, 10_080, "How long the offsets of an empty group are kept.", minimum=1),
     _option("offsets.retention.check.interval.ms", OptionType.LONG, 600_000, "How often expired offsets are looked for.", minimum=1),
     _option(
@@ -302,7 +313,18 @@ BROKER_OPTIONS: Mapping[str, Option] = MappingProxyType(
     {
         option.name: option
         for option in sorted(
-            (*_BROKER, *_COMPACTION, *_TOPICS, *_NETWORK, *_LISTENERS, *_KEPT_AS_IT_IS, *_GROUPS, *WITHOUT_EFFECT, *_topic_defaults()),
+            (
+                *_BROKER,
+                *_REPLICATION,
+                *_COMPACTION,
+                *_TOPICS,
+                *_NETWORK,
+                *_LISTENERS,
+                *_KEPT_AS_IT_IS,
+                *_GROUPS,
+                *WITHOUT_EFFECT,
+                *_topic_defaults(),
+            ),
             key=lambda option: option.name,
         )
     }

@@ -59,7 +59,6 @@ _ROWS: Mapping[str, tuple[Row, ...]] = {
     ),
     ONE_REPLICA: (
         ("num.replica.fetchers", _INT, "1", "Connections over which a follower fetches from one leader."),
-        ("replica.lag.time.max.ms", _LONG, "30000", "Time after which a follower that lags leaves the in-sync set."),
         ("replica.fetch.max.bytes", _INT, "1048576", "Bytes a follower asks for per partition."),
         ("replica.fetch.min.bytes", _INT, "1", "Bytes a follower's fetch waits for."),
         ("replica.fetch.response.max.bytes", _INT, "10485760", "Bytes a follower asks for in all."),
@@ -72,7 +71,6 @@ _ROWS: Mapping[str, tuple[Row, ...]] = {
         ("auto.leader.rebalance.enable", _BOOLEAN, "true", "Whether leadership goes back to the preferred replica by itself."),
         ("leader.imbalance.check.interval.seconds", _LONG, "300", "How often it is looked whether leadership should go back."),
         ("controlled.shutdown.enable", _BOOLEAN, "true", "Whether leadership is handed over before a broker stops."),
-        ("offsets.commit.timeout.ms", _INT, "5000", "Time within which a commit has to reach all in-sync replicas."),
         ("leader.replication.throttled.rate", _LONG, None, "Bytes a second that throttled replicas may be read at."),
         ("follower.replication.throttled.rate", _LONG, None, "Bytes a second that throttled replicas may be written at."),
         ("replica.alter.log.dirs.io.max.bytes.per.second", _DOUBLE, None, "Bytes a second at which partitions move between directories."),
