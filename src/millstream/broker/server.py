@@ -74,6 +74,9 @@ class BrokerServer:
                 clock=self._clock,
                 files=self._files,
                 broker_epoch=lambda: self._cluster.registration.epoch,
+                has_lease=lambda: True,
+                in_sync_change_wanted=lambda _partition: None,
+                on_follow=lambda _partitions: None,
                 on_directory_failed=self._directory_failed,
             )
         )

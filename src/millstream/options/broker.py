@@ -118,6 +118,16 @@ _BROKER = (
     ),
 )
 
+_REPLICATION = (
+    _option(
+        "replica.lag.time.max.ms",
+        OptionType.LONG,
+        30_000,
+        "Time after which a follower that has not had everything leaves the in-sync set.",
+        minimum=1,
+    ),
+)
+
 _COMPACTION = (
     _option("log.cleaner.enable", OptionType.BOOLEAN, "true", "Whether compacted topics are compacted."),
     _dynamic(_option("log.cleaner.threads", OptionType.INT, 1, "Processes that compact logs, when there is something to do.", minimum=0)),
@@ -302,7 +312,18 @@ BROKER_OPTIONS: Mapping[str, Option] = MappingProxyType(
     {
         option.name: option
         for option in sorted(
-            (*_BROKER, *_COMPACTION, *_TOPICS, *_NETWORK, *_LISTENERS, *_KEPT_AS_IT_IS, *_GROUPS, *WITHOUT_EFFECT, *_topic_defaults()),
+            (
+                *_BROKER,
+                *_REPLICATION,
+                *_COMPACTION,
+                *_TOPICS,
+                *_NETWORK,
+                *_LISTENERS,
+                *_KEPT_AS_IT_IS,
+                *_GROUPS,
+                *WITHOUT_EFFECT,
+                *_topic_defaults(),
+            ),
             key=lambda option: option.name,
         )
     }

@@ -59,7 +59,6 @@ _ROWS: Mapping[str, tuple[Row, ...]] = {
     ),
     ONE_REPLICA: (
         ("num.replica.fetchers", _INT, "1", "Connections over which a follower fetches from one leader."),
-        ("replica.lag.time.max.ms", _LONG, "30000", "Time after which a follower that lags leaves the in-sync set."),
         ("replica.fetch.max.bytes", _INT, "1048576", "Bytes a follower asks for per partition."),
         ("replica.fetch.min.bytes", _INT, "1", "Bytes a follower's fetch waits for."),
         ("replica.fetch.response.max.bytes", _INT, "10485760", "Bytes a follower asks for in all."),

@@ -21,7 +21,8 @@ from functools import partial
 from typing import Final, Generic, Protocol, TypeVar, cast
 
 from millstream.clock import Clock
-from millstream.cluster.partition import ACKS_ALL, Partition
+from millstream.cluster.leader import ACKS_ALL
+from millstream.cluster.partition import Partition
 from millstream.coordinator_shard import CoordinatorRecord, CoordinatorShard, Fields, Outcome, Waiter
 from millstream.errors import (
     CoordinatorLoadInProgress,
@@ -129,7 +130,8 @@ class CoordinatorContext(Generic[ShardT]):
         """
         self.write_batch()
         shard = self._shard
-        if shard is None or not self.partition.commits_at_once(count):
+        leading = self.partition.leading
+        if shard is None or leading is None or not leading.commits_at_once(count):
             return False
         try:
             records = operation(shard, self.now_ms())
@@ -252,7 +254,7 @@ class CoordinatorContext(Generic[ShardT]):
         return self._append(records[half:])
 
     def _append_batch(self, batch: bytes, *, now_ms: int) -> int:
-        result = self.partition.append_as_leader(batch, acks=ACKS_ALL, now_ms=now_ms, is_own=True)
+        result = self.partition.as_leader().append(batch, acks=ACKS_ALL, now_ms=now_ms, is_own=True)
         return result.last_offset + 1
 
     def _answer(self, replies: Replies) -> None:
