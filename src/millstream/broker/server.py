@@ -1,7 +1,8 @@
 """The composition root: a broker is made here of its parts, in reading order, and taken down in the opposite one.
 
     broker.storage        data directories, logs, partitions
-    broker.cluster        the tree of znodes, and this broker's membership in the cluster
+    broker.cluster        the tree of znodes, this broker's membership in the cluster, and connections to its other brokers
+    broker.replication    what it copies from other leaders
     broker.coordinators   groups
     broker.network        the router over all handlers (`broker.routes`), and the listener
 
@@ -16,12 +17,14 @@ from typing import Self
 from millstream.broker.cluster.coordination_tree import CoordinationTree
 from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.membership import ClusterMembership
+from millstream.broker.cluster.peers import Peers
 from millstream.broker.coordinators.group_coordinator import GroupCoordinator, group_settings
 from millstream.broker.handlers.fetch_sessions import FetchSessions
 from millstream.broker.metrics import metrics_of
 from millstream.broker.network.descriptors import Descriptors, raise_descriptor_limit
 from millstream.broker.network.listener import ConnectionLimits, Listener
 from millstream.broker.network.router import Router
+from millstream.broker.replication.fetchers import Fetchers
 from millstream.broker.routes import make_handlers
 from millstream.broker.server_options import ServerOptions
 from millstream.broker.storage.storage import Storage
@@ -76,7 +79,7 @@ class BrokerServer:
                 broker_epoch=lambda: self._cluster.registration.epoch,
                 has_lease=lambda: True,
                 in_sync_change_wanted=lambda _partition: None,
-                on_follow=lambda _partitions: None,
+                on_follow=lambda partitions: self._fetchers.follow(partitions),  # noqa: PLW0108 -- made below
                 on_directory_failed=self._directory_failed,
             )
         )
@@ -91,6 +94,14 @@ class BrokerServer:
             settings=settings,
             max_partitions=lambda: self._descriptors.max_partitions(len(self._listener.connections)),
             on_change=self._view_changed,
+        )
+        self._peers = Peers(view=self._cluster.view, client_id=f"broker-{self._options.node_id}")
+        self._fetchers = Fetchers(
+            self._peers,
+            node_id=self._options.node_id,
+            broker_epoch=lambda: self._cluster.registration.epoch,
+            settings=settings,
+            spawn=spawn,
         )
         self._groups = GroupCoordinator(
             storage.replicas,
@@ -128,6 +139,8 @@ class BrokerServer:
         at_stop.callback(self._listener.close)
         at_stop.push_async_callback(self._cluster.leave)
         at_stop.push_async_callback(self._tasks.stop)
+        at_stop.callback(self._peers.close)
+        at_stop.callback(self._fetchers.close)
         at_stop.callback(self._storage.housekeeping.forget)
         at_stop.callback(self._groups.runtime.close)
         await self._cluster.join(self._storage.logs, listen=self.address)
@@ -144,6 +157,7 @@ class BrokerServer:
         self._settings.apply(view)
         self._listener.limits = ConnectionLimits.of(self._settings.current)
         await self._storage.apply(view)
+        self._fetchers.settings_changed()
         self._groups.apply(view)
         self._listener.renew_sessions()
 
