@@ -4,7 +4,7 @@ from millstream.errors import KafkaError
 
 
 class StaleBrokerEpoch(KafkaError):
-    """The request comes from a former life of the broker."""
+    """The request comes from a former life of the broker, or from none that is registered."""
 
     code = 77
 
@@ -13,12 +13,6 @@ class InvalidUpdateVersion(KafkaError):
     """The state of the partition was changed meanwhile."""
 
     code = 95
-
-
-class BrokerIdNotRegistered(KafkaError):
-    """No broker of that number is registered."""
-
-    code = 102
 
 
 class IneligibleReplica(KafkaError):

@@ -21,7 +21,7 @@ from millstream.cluster.replica_growth import grown_replicas
 from millstream.coordination.cluster_view import ClusterView, TopicState
 from millstream.coordination.partition_state import PartitionState
 from millstream.errors import KafkaError, NotController, RetriableError
-from millstream.replication_errors import BrokerIdNotRegistered, StaleBrokerEpoch
+from millstream.replication_errors import StaleBrokerEpoch
 from millstream.topic_partition import TopicPartition
 from millstream.zookeeper.errors import BadVersion, NoNode
 
@@ -168,10 +168,8 @@ class ControllerTerm:
 
     def _check_registered(self, broker: int, broker_epoch: int) -> None:
         life = self.machine.brokers.get(broker)
-        if life is None:
-            raise BrokerIdNotRegistered(f"broker {broker} is not registered")
-        if life.epoch != broker_epoch:
-            raise StaleBrokerEpoch(f"broker {broker} is registered with the epoch {life.epoch}, not {broker_epoch}")
+        if life is None or life.epoch != broker_epoch:
+            raise StaleBrokerEpoch(f"broker {broker} is not registered with the epoch {broker_epoch}")
 
     # --- from decision to znode ---------------------------------------------------------------------------------------------------------
 

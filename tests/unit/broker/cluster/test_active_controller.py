@@ -13,7 +13,7 @@ from millstream.coordination.cluster_view import TopicState
 from millstream.coordination.election import ControllerClaim
 from millstream.coordination.partition_state import NO_LEADER, PartitionState
 from millstream.errors import NotController
-from millstream.replication_errors import BrokerIdNotRegistered, InvalidUpdateVersion, StaleBrokerEpoch
+from millstream.replication_errors import InvalidUpdateVersion, StaleBrokerEpoch
 from millstream.topic_partition import TopicPartition
 from millstream.zookeeper.errors import BadVersion, ConnectionLost
 from tests.unit.broker.cluster.metadata_tree import FakeTree
@@ -234,7 +234,7 @@ async def test_a_leader_changes_its_in_sync_set(cluster: Cluster) -> None:
     assert isinstance(again[ORDERS], InvalidUpdateVersion)
     with pytest.raises(StaleBrokerEpoch):
         await cluster.controller.alter_partitions(1, 10, {ORDERS: change})
-    with pytest.raises(BrokerIdNotRegistered):
+    with pytest.raises(StaleBrokerEpoch):
         await cluster.controller.alter_partitions(9, 11, {ORDERS: change})
 
 
