@@ -15,6 +15,12 @@ class InvalidUpdateVersion(KafkaError):
     code = 95
 
 
+class BrokerIdNotRegistered(KafkaError):
+    """No broker of that number is registered."""
+
+    code = 102
+
+
 class IneligibleReplica(KafkaError):
     """The replica may not join the in-sync set."""
 

@@ -5,8 +5,8 @@
     broker.coordinators   groups
     broker.network        the router over all handlers (`broker.routes`), and the listener
 
-Start: lock the data directories, open the tree, take the port, register, read the view, open the logs, listen. Stop: no more clients,
-nothing under way, the registration and the tree closed, logs flushed and marked clean. A start that fails before the logs are open leaves
+Start: lock the data directories, open the tree, take the port, register, read the view, open the logs, wait for the controller, listen. Stop:
+leadership handed over, no more clients, nothing under way, the registration and the tree closed, logs flushed and marked clean. A start that fails before the logs are open leaves
 the data directories as it found them. There is no other way in which the parts find each other.
 """
 
@@ -73,7 +73,7 @@ class BrokerServer:
                 descriptors=self._descriptors,
                 clock=self._clock,
                 files=self._files,
-                broker_epoch=lambda: self._cluster.registration.epoch,
+                broker_epoch=lambda: self._cluster.registration.last_epoch,
                 on_directory_failed=self._directory_failed,
             )
         )
@@ -128,13 +128,13 @@ class BrokerServer:
         at_stop.callback(self._storage.housekeeping.forget)
         at_stop.callback(self._groups.runtime.close)
         await self._cluster.join(self._storage.logs, listen=self.address)
-        spawn(self._cluster.watcher.run())
-        spawn(self._cluster.registration.run())
+        await self._cluster.begin(spawn)
         spawn(self._storage.housekeeping.run())
         self.coordination_address = await self._tree.serve(max_connections=self._descriptors.coordination_clients)
         at_stop.push_async_callback(self._tree.stop_serving)
         self._listener.start()
-        at_stop.callback(self._listener.close)  # the first to stop; above it is for a start that fails
+        at_stop.callback(self._listener.close)  # above it is for a start that fails
+        at_stop.push_async_callback(self._cluster.hand_over)  # the first: clients are served meanwhile
 
     async def _view_changed(self, view: ClusterView) -> None:
         """Every part follows a new view, in this order, before clients see it."""

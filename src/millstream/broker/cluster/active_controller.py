@@ -140,10 +140,10 @@ class ActiveController:
             except Exception as error:
                 self._failed(term, error)
 
-    async def balance_leaders(self, *, interval_s: Callable[[], float]) -> None:
+    async def balance_leaders(self, *, interval_s: float) -> None:
         """Let preferred leaders lead again, from time to time, until cancelled."""
         while True:
-            await asyncio.sleep(interval_s())
+            await asyncio.sleep(interval_s)
             if self._term is not None and not any(one.work is _balance for one in self._asked):
                 answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
                 answer.add_done_callback(_seen)

@@ -91,7 +91,7 @@ def _topic_answer(topic: "TopicData", name: str | None, answers: Answers) -> Map
 
 def _partition_answer(index: int, answer: PartitionState | KafkaError) -> Mapping[str, object]:
     if isinstance(answer, KafkaError):
-        return {"partition_index": index, "error_code": answer.code}
+        return {"partition_index": index, "error_code": answer.code, "leader_id": 0, "leader_epoch": 0, "partition_epoch": 0}
     return {
         "partition_index": index,
         "error_code": 0,

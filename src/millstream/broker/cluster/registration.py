@@ -15,9 +15,11 @@ from millstream.zookeeper.errors import NodeExists, NoNode, ZooKeeperError
 
 logger = logging.getLogger(__name__)
 
-MOST_ATTEMPTS: Final = 5
 FORMER_LIFE_S: Final = 24.0
-"""Longer than the session of a broker in ZooKeeper, which is 18 s."""
+"""Longer than the session of a broker in ZooKeeper, which is 18 s where nothing else was chosen."""
+OWN_FORMER_LIFE_S: Final = 150.0
+"""A broker at this one's own address is certainly a former life of it; its session may be as long as an operator likes."""
+LOOK_S: Final = 5.0
 RETRY_S: Final = 1.0
 NO_EPOCH: Final = -1
 
@@ -64,8 +66,9 @@ class Registration:
 
     async def register(self) -> None:
         """Announce the broker; StartupError if another one has its number for longer than a session lasts."""
-        path = paths.broker(self._broker.node_id)
-        for _ in range(MOST_ATTEMPTS):
+        path, loop = paths.broker(self._broker.node_id), asyncio.get_running_loop()
+        begun = loop.time()
+        while True:
             session_id = self._coordination.session_id
             stat = await self._coordination.exists(path, watch=self._touched)
             if session_id != self._coordination.session_id:
@@ -77,10 +80,20 @@ class Registration:
                 self.epoch = NO_EPOCH
                 announced = self._broker._replace(previous_epoch=await self._life_before())
                 await _create_if_missing(self._coordination, path, announced.encode(), ephemeral=True)
-            else:
-                await _until_gone(self._coordination, path)
-        number = self._broker.node_id
-        raise StartupError(f"another broker is registered as number {number}: give this one another number with --node-id")
+                continue
+            patience_s = OWN_FORMER_LIFE_S if await self._is_at_our_address(path) else FORMER_LIFE_S
+            if (left_s := begun + patience_s - loop.time()) <= 0:
+                number = self._broker.node_id
+                raise StartupError(f"another broker is registered as number {number}: give this one another number with --node-id")
+            await _until_gone(self._coordination, path, timeout_s=min(left_s, LOOK_S))
+
+    async def _is_at_our_address(self, path: str) -> bool:
+        try:
+            data, stat = await self._coordination.get(path)
+            found = BrokerState.decode(self._broker.node_id, data, epoch=stat.czxid)
+        except (NoNode, ValueError):
+            return False
+        return (found.host, found.port) == (self._broker.host, self._broker.port)
 
     def _live(self, epoch: int) -> None:
         self.epoch = self.last_epoch = epoch
@@ -141,13 +154,13 @@ async def remember_directories(coordination: Coordination, node_id: int, known: 
         await coordination.set(path, known.encode())
 
 
-async def _until_gone(coordination: Coordination, path: str) -> None:
-    """Wait until the session of a former life, which was killed, has ended; not longer than such a session lasts."""
+async def _until_gone(coordination: Coordination, path: str, *, timeout_s: float) -> None:
+    """Wait until the session of a former life, which was killed, has ended; at most so long."""
     gone = asyncio.Event()
     if await coordination.exists(path, watch=lambda _event: gone.set()) is None:
         return
     try:
-        async with asyncio.timeout(FORMER_LIFE_S / (MOST_ATTEMPTS - 2)):
+        async with asyncio.timeout(timeout_s):
             await gone.wait()
     except TimeoutError:
         return

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from uuid import UUID
+from uuid import NAMESPACE_DNS, UUID, uuid5
 
 from millstream.coordination.cluster_view import BrokerState, ClusterView, TopicState
 from millstream.coordination.partition_state import PartitionState
@@ -11,7 +11,10 @@ from millstream.errors import NotController
 from millstream.topic_partition import TopicPartition
 from millstream.zookeeper.errors import BadVersion, NoNode
 
-IDS = {name: UUID(int=number) for number, name in enumerate(("orders", "payments", "__consumer_offsets"), 1)}
+
+def topic_id_of(name: str) -> UUID:
+    """The id that the topic has here."""
+    return uuid5(NAMESPACE_DNS, name)
 
 
 class FakeTree:
@@ -61,6 +64,6 @@ class FakeTree:
         """All of it, as a watcher would show it."""
         topics: dict[str, TopicState] = {}
         for name, state in sorted(self.states.items()):
-            topic = topics.get(name.topic) or TopicState(name.topic, IDS[name.topic], (), self.configs.get(name.topic, {}))
+            topic = topics.get(name.topic) or TopicState(name.topic, topic_id_of(name.topic), (), self.configs.get(name.topic, {}))
             topics[name.topic] = replace(topic, partitions=(*topic.partitions, state))
         return ClusterView(brokers=dict(self.brokers), lives=dict(self.lives), topics=topics)

@@ -291,7 +291,7 @@ async def test_preferred_leaders_lead_again_by_themselves(cluster: Cluster) -> N
     cluster.tree.states[ORDERS] = cluster.orders._replace(leader=2)
     cluster.show()
     await cluster.elect()
-    balancing = asyncio.create_task(cluster.controller.balance_leaders(interval_s=lambda: 0.001))
+    balancing = asyncio.create_task(cluster.controller.balance_leaders(interval_s=0.001))
     await eventually(lambda: cluster.orders.leader == 1)
     balancing.cancel()
     await asyncio.gather(balancing, return_exceptions=True)
