@@ -47,6 +47,24 @@ class TreeInThread:
         node = self._nodes.get(path)
         return "" if node is None else (node.data or b"").decode()
 
+    def czxid(self, path: str) -> str:
+        """The transaction that created a znode: the epoch of a broker."""
+        node = self._nodes.get(path)
+        return "" if node is None else str(node.stat().czxid)
+
+    def version(self, path: str) -> int:
+        """The version of a znode."""
+        return int(self._nodes[path].stat().version)
+
+    def children(self, path: str) -> list[str]:
+        """Names of the children."""
+        return sorted(self._nodes[path].children)
+
+    @property
+    def paths(self) -> frozenset[str]:
+        """Where there are znodes."""
+        return frozenset(self._nodes)
+
     def expire(self, path: str) -> None:
         """End the session that owns an ephemeral znode, as after a timeout."""
         owner = self._nodes[path].stat().ephemeral_owner
