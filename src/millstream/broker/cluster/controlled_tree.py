@@ -1,4 +1,4 @@
-"""The znodes as the active controller uses them: A controller's writes, direct reads of partitions, and a view that has caught up."""
+"""The znodes as the active controller uses them: fenced writes, direct reads of partitions, and a view that has caught up."""
 
 import asyncio
 import logging
@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Final
 
 from millstream.cluster.controller import Controller
+from millstream.cluster.layout_conversion import convert_layout
 from millstream.cluster.metadata_writer import MetadataWriter
 from millstream.coordination import paths
 from millstream.coordination.cluster_watcher import BROKERS, CHANGES, ClusterWatcher
@@ -27,6 +28,7 @@ class ControlledTree:
     def __init__(self, coordination: Coordination, watcher: ClusterWatcher, writer: MetadataWriter, controller: Controller) -> None:
         self._coordination = coordination
         self._watcher = watcher
+        self._writer = writer
         self._controller = controller
         self.write_states = writer.write_states
 
@@ -36,7 +38,8 @@ class ControlledTree:
         return all(await asyncio.gather(*caught_up))
 
     async def finish_half_done(self) -> None:
-        """End what another controller began."""
+        """End what another controller began, and take over what an older release left."""
+        await convert_layout(self._coordination, self._writer)
         await self._controller.finish_half_done()
 
     async def read_states(self, known: Mapping[TopicPartition, PartitionState]) -> Mapping[TopicPartition, PartitionState]:
