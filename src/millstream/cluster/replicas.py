@@ -100,13 +100,23 @@ class Replicas:
             raise self._missing(key, index)
         return partition
 
+    def state_of(self, key: TopicKey, index: int) -> PartitionState | None:
+        """What was decided about a partition, whether it is kept here or elsewhere; None if there is none."""
+        hosted = self._topics.get(key)
+        if hosted is not None and index in hosted.partitions:
+            return hosted.partitions[index].state
+        topic = self._known(key)
+        return topic.partitions[index] if topic is not None and 0 <= index < len(topic.partitions) else None
+
+    def _known(self, key: TopicKey | None) -> TopicState | None:
+        return self.view.topics_by_id.get(UUID(bytes=key)) if isinstance(key, bytes) else self.view.topics.get(key or "")
+
     def _missing(self, key: TopicKey | None, index: int) -> KafkaError:
         """Why there is no such partition here."""
         hosted = self._topics.get(key)  # type: ignore[arg-type]
         if hosted is not None and index in hosted.offline:
             return StorageError(f"the log of {hosted.name}-{index} cannot be used; the broker's log says why")
-        view = self.view
-        topic = view.topics_by_id.get(UUID(bytes=key)) if isinstance(key, bytes) else view.topics.get(key or "")
+        topic = self._known(key)
         if topic is not None and 0 <= index < len(topic.partitions):
             # Kafka's word for it: a client that gets it looks again for who leads.
             return NotLeaderOrFollower(f"broker {self._broker.node_id} keeps no replica of {topic.name}-{index}")
