@@ -199,7 +199,10 @@ class Leader:
 
     def decided(self, state: PartitionState) -> None:
         """The controller decided something else for the same epoch: the in-sync set, or the replicas."""
-        self.replica_set.decided(state, now_ms=self._partition.broker.clock.monotonic_ms())
+        partition = self._partition
+        if state.partition_epoch >= partition.state.partition_epoch:
+            partition.state = state
+        self.replica_set.decided(state, now_ms=partition.broker.clock.monotonic_ms())
         self.commit()
 
     def fail_waiters(self, error: KafkaError) -> None:
