@@ -82,9 +82,9 @@ class BrokerServer:
                 descriptors=self._descriptors,
                 clock=self._clock,
                 files=self._files,
-                broker_epoch=lambda: self._cluster.registration.epoch,
-                last_broker_epoch=lambda: self._cluster.registration.last_epoch,
-                has_lease=lambda: self._cluster.has_lease(),  # noqa: PLW0108 -- made below
+                broker_epoch=lambda: self._cluster.registration.last_epoch,
+                life=lambda: self._cluster.registration.epoch,
+                has_lease=lambda: self._tree.session.has_lease,
                 in_sync_change_wanted=lambda partition: self._replication.in_sync_change_wanted(partition),  # noqa: PLW0108 -- made below
                 on_follow=self._roles_changed,
                 on_directory_failed=self._directory_failed,

@@ -48,16 +48,17 @@ class Storage:
         clock: Clock,
         files: Files,
         broker_epoch: Callable[[], int],
-        last_broker_epoch: Callable[[], int],
+        life: Callable[[], int],
         has_lease: Callable[[], bool],
         in_sync_change_wanted: Callable[[Partition], None],
         on_follow: Callable[[Iterable[Partition]], None],
         on_directory_failed: Callable[[LogDirectory, StorageError], None],
     ) -> None:
+        """`broker_epoch` is what the marker of a clean stop names; `life` is that of the present registration, -1 without one."""
         self._options = options
         self._settings = settings
         self._descriptors = descriptors
-        self._last_broker_epoch = last_broker_epoch
+        self._broker_epoch = broker_epoch
         self._on_directory_failed = on_directory_failed
         self._has_opened_logs = False
         self._loop = asyncio.get_running_loop()
@@ -71,13 +72,13 @@ class Storage:
                 options.node_id,
                 clock,
                 request_flush=self.flusher.request,
-                has_lease=has_lease,
+                has_lease=lambda: has_lease() and self.replicas.is_confirmed,
                 lag_ms=lambda: settings.current.integer("replica.lag.time.max.ms"),
                 is_registered=lambda node_id: node_id in self.replicas.view.brokers,
                 in_sync_change_wanted=in_sync_change_wanted,
                 on_follow=on_follow,
             ),
-            broker_epoch=broker_epoch,
+            life=life,
             log_config=settings.log_config,
             remove_later=lambda path, delay_ms: self.housekeeping.remove_later(path, delay_ms),  # noqa: PLW0108 -- made below
         )
@@ -99,7 +100,7 @@ class Storage:
     async def __aexit__(self, *_: object) -> None:
         try:
             if self._has_opened_logs:
-                self.logs.close(broker_epoch=self._last_broker_epoch(), high_watermark_of=self.replicas.high_watermark_of)
+                self.logs.close(broker_epoch=self._broker_epoch(), high_watermark_of=self.replicas.high_watermark_of)
             else:
                 self.logs.leave_as_found()
         finally:
