@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, Message, Producer
 from bench.case import Bar, BenchError, Case, Context, Metric, Values
 from bench.load import VALUE
 from bench.measure import Stopwatch
-from bench.peers.broker import Broker
+from bench.peers.service import Service
 from bench.topics import create_topic, drop_topic
 from bench.warmup import warm_up
 
@@ -53,14 +53,14 @@ class Produce(Case):
         return {"throughput": watch.rate(self.workload.count), "broker CPU": watch.cpu_per_million(self.workload.count)}
 
     def _produce(self, context: Context, topic: str) -> Stopwatch:
-        create_topic(context.broker, topic, config={"file.delete.delay.ms": "0"})
+        create_topic(context.service, topic, config={"file.delete.delay.ms": "0"})
         try:
-            return produce(context.broker, topic, self.workload)
+            return produce(context.service, topic, self.workload)
         finally:
-            drop_topic(context.broker, topic)
+            drop_topic(context.service, topic)
 
 
-def produce(broker: Broker, topic: str, workload: Workload) -> Stopwatch:
+def produce(service: Service, topic: str, workload: Workload) -> Stopwatch:
     """Send the messages to partition 0 and wait for all acknowledgements; the time and CPU this took."""
     failures: list[KafkaError] = []
 
@@ -68,26 +68,26 @@ def produce(broker: Broker, topic: str, workload: Workload) -> Stopwatch:
         if error is not None:
             failures.append(error)
 
-    producer = make_producer(broker, workload, on_delivery=on_delivery)
+    producer = make_producer(service, workload, on_delivery=on_delivery)
     # The first message pays for the connection and the metadata, outside the measured time.
     producer.produce(topic, VALUE, partition=0)
     producer.flush(FLUSH_TIMEOUT_SECONDS)
-    with Stopwatch(broker.pid) as watch:
+    with Stopwatch(*service.pids, beside=service.coordination_pids) as watch:
         for _ in range(workload.count):
             producer.produce(topic, VALUE, partition=0)
         unsent = producer.flush(FLUSH_TIMEOUT_SECONDS)
     if unsent or failures:
         raise BenchError(f"{unsent} messages were not sent, {len(failures)} failed: {failures[:1]}")
-    with broker.connect() as connection:
+    with service.connect_to_leader(topic, 0) as connection:
         if (end := connection.end_offset(topic, 0)) != workload.count + 1:
             raise BenchError(f"{workload.count + 1} messages were acknowledged, but the log ends at {end}")
     return watch
 
 
-def make_producer(broker: Broker, workload: Workload, *, on_delivery: object = None) -> Producer:
+def make_producer(service: Service, workload: Workload, *, on_delivery: object = None) -> Producer:
     """A producer whose queue never fills; it reports failed deliveries only."""
     configuration: dict[str, object] = {
-        "bootstrap.servers": broker.bootstrap_servers,
+        "bootstrap.servers": service.bootstrap_servers,
         "acks": workload.acks,
         "batch.num.messages": workload.batch,
         "linger.ms": 0 if workload.batch == 1 else 50,

@@ -21,16 +21,24 @@ _PROJECT = Path(__file__).parents[2]
 class ServerProcess:
     """Starts, stops, kills and starts again, always on the same port and directory."""
 
-    def __init__(self, kind: str, directory: Path) -> None:
+    def __init__(self, kind: str, directory: Path, *, is_durable: bool = False) -> None:
+        """`is_durable`: a real ZooKeeper syncs its transactions to the disk, as it does unless told otherwise; tests can do without."""
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
         self._directory = directory
-        self._command = _real_command(self.port, directory) if kind == "zookeeper" else _embedded_command(self.port, directory)
+        self._command = (
+            _real_command(self.port, directory, is_durable=is_durable) if kind == "zookeeper" else _embedded_command(self.port, directory)
+        )
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def is_running(self) -> bool:
         return self._process is not None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "it does not run"
+        return self._process.pid
 
     def start(self) -> None:
         """Start, and return when it serves clients."""
@@ -87,13 +95,15 @@ def _embedded_command(port: int, directory: Path) -> list[str]:
     return [sys.executable, "-m", "tests.cluster.embedded_server", str(directory / "data"), str(port)]
 
 
-def _real_command(port: int, directory: Path) -> list[str]:
+def _real_command(port: int, directory: Path, *, is_durable: bool) -> list[str]:
     configuration = directory / "zoo.cfg"
     configuration.write_text(
         f"tickTime=250\ndataDir={directory / 'data'}\nclientPort={port}\nclientPortAddress=127.0.0.1\nmaxClientCnxns=0\n"
         "minSessionTimeout=500\nmaxSessionTimeout=60000\nadmin.enableServer=false\n4lw.commands.whitelist=*\n"
     )
-    options = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8", "-Dzookeeper.forceSync=no"]
+    options = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8"]
+    if not is_durable:
+        options.append("-Dzookeeper.forceSync=no")
     classpath = _classpath()
     assert classpath is not None
     return ["java", *options, "-cp", classpath, "org.apache.zookeeper.server.ZooKeeperServerMain", str(configuration)]
