@@ -89,7 +89,14 @@ class BrokerServer:
                 on_directory_failed=self._directory_failed,
             )
         )
-        tree = CoordinationTree(self._options, self._storage.logs, files=self._files, clock=self._clock, on_lost=self._tasks.fail)
+        tree = CoordinationTree(
+            self._options,
+            self._storage.logs,
+            settings=self._settings.current,
+            files=self._files,
+            clock=self._clock,
+            on_lost=self._tasks.fail,
+        )
         self._tree = await self._exit.enter_async_context(tree)
 
     def _build(self) -> None:

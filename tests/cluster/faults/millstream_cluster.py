@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tests.cluster.faults.cluster import NODE_IDS, Cluster, broker_name, place_of
-from tests.cluster.faults.ensemble import Ensemble, EnsembleMember
 from tests.cluster.faults.network import Link
 from tests.cluster.faults.nodes import MillstreamNode
+from tests.cluster.server_process import Ensemble, ServerProcess
 from tests.connection import METADATA
 
 
@@ -17,7 +17,7 @@ class MillstreamCluster(Cluster):
 
     def __init__(self, directory: Path, *, session_timeout_ms: int, disks: Iterable[int] = (), ensemble_size: int = 3) -> None:
         super().__init__(directory, session_timeout_ms=session_timeout_ms, disks=disks)
-        self._ensemble = Ensemble(directory, ensemble_size)
+        self._ensemble = Ensemble(directory, size=ensemble_size)
 
     def controller(self) -> int:
         return int(self.ask(METADATA, 12, {"topics": []}).controller_id)
@@ -31,9 +31,7 @@ class MillstreamCluster(Cluster):
         return self._start_servers
 
     def kill_coordination_leader(self) -> Callable[[], None]:
-        leader = self._ensemble.leader()
-        if leader is not None:
-            self._kill_server(leader)
+        self._kill_server(self._ensemble.leader)
         return self._start_servers
 
     def _build(self) -> None:
@@ -51,11 +49,15 @@ class MillstreamCluster(Cluster):
             self.proxy_ports[node_id] = node.advertised_port
 
     def _start_servers(self) -> None:
-        self._ensemble.start()
+        """Those that do not run."""
         for member in self._ensemble.members:
-            self.reaper.watch(member.pid)
+            if not member.is_running:
+                member.launch()
+                self.reaper.watch(member.pid)
+        for member in self._ensemble.members:
+            member.await_serving()
 
-    def _kill_server(self, member: EnsembleMember) -> None:
+    def _kill_server(self, member: ServerProcess) -> None:
         if member.is_running:
             pid = member.pid
             member.kill()
@@ -66,7 +68,6 @@ class MillstreamCluster(Cluster):
         return {
             "zookeeper.session.timeout.ms": session_ms,
             "replica.lag.time.max.ms": session_ms,
-            "default.replication.factor": 3,
             "min.insync.replicas": 2,
             "offsets.topic.num.partitions": 3,
         }
