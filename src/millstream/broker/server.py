@@ -6,8 +6,8 @@
     broker.coordinators   groups
     broker.network        the router over all handlers (`broker.routes`), and the listener
 
-Start: lock the data directories, open the tree, take the port, register, read the view, open the logs, listen. Stop: no more clients,
-nothing under way, the registration and the tree closed, logs flushed and marked clean. A start that fails before the logs are open leaves
+Start: lock the data directories, open the tree, take the port, register, read the view, open the logs, wait for the controller, listen. Stop:
+leadership handed over, no more clients, nothing under way, the registration and the tree closed, logs flushed and marked clean. A start that fails before the logs are open leaves
 the data directories as it found them. There is no other way in which the parts find each other.
 """
 
@@ -29,7 +29,7 @@ from millstream.broker.network.descriptors import Descriptors, raise_descriptor_
 from millstream.broker.network.listener import ConnectionLimits, Listener
 from millstream.broker.network.router import CarriedOut, Router
 from millstream.broker.network.session import Session
-from millstream.broker.replication.fetchers import Fetchers
+from millstream.broker.replication.replication import Replication
 from millstream.broker.routes import make_handlers
 from millstream.broker.server_options import ServerOptions
 from millstream.broker.storage.storage import Storage
@@ -83,8 +83,9 @@ class BrokerServer:
                 clock=self._clock,
                 files=self._files,
                 broker_epoch=lambda: self._cluster.registration.epoch,
-                has_lease=lambda: True,
-                in_sync_change_wanted=lambda _partition: None,
+                last_broker_epoch=lambda: self._cluster.registration.last_epoch,
+                has_lease=lambda: self._cluster.has_lease(),  # noqa: PLW0108 -- made below
+                in_sync_change_wanted=lambda partition: self._replication.in_sync_change_wanted(partition),  # noqa: PLW0108 -- made below
                 on_follow=self._roles_changed,
                 on_directory_failed=self._directory_failed,
             )
@@ -114,15 +115,17 @@ class BrokerServer:
             self._asked_peers,
             self._carry_out,
             node_id=self._options.node_id,
-            broker_epoch=lambda: self._cluster.registration.epoch,
+            broker_epoch=self._cluster.broker_epoch,
         )
         on_demand = TopicsOnDemand(forwarding, self._cluster.watcher, settings=settings)
-        self._peers = Peers(view=self._cluster.view, client_id=f"broker-{self._options.node_id}")
-        self._fetchers = Fetchers(
-            self._peers,
+        self._replication = Replication(
+            storage.replicas,
+            self._cluster.channel,
             node_id=self._options.node_id,
-            broker_epoch=lambda: self._cluster.registration.epoch,
+            broker_epoch=self._cluster.broker_epoch,
+            view=self._cluster.view,
             settings=settings,
+            clock=clock,
             spawn=spawn,
         )
         self._groups = GroupCoordinator(
@@ -165,18 +168,18 @@ class BrokerServer:
         at_stop.push_async_callback(self._cluster.leave)
         at_stop.callback(self._asked_peers.close)
         at_stop.push_async_callback(self._tasks.stop)
-        at_stop.callback(self._peers.close)
-        at_stop.callback(self._fetchers.close)
+        at_stop.callback(self._replication.close)
         at_stop.callback(self._storage.housekeeping.forget)
         at_stop.callback(self._groups.runtime.close)
         await self._cluster.join(self._storage.logs, listen=self.address)
-        spawn(self._cluster.watcher.run())
-        spawn(self._cluster.registration.run())
+        await self._cluster.begin(spawn)
         spawn(self._storage.housekeeping.run())
+        self._replication.start()
         self.coordination_address = await self._tree.serve(max_connections=self._descriptors.coordination_clients)
         at_stop.push_async_callback(self._tree.stop_serving)
         self._listener.start()
-        at_stop.callback(self._listener.close)  # the first to stop; above it is for a start that fails
+        at_stop.callback(self._listener.close)  # above it is for a start that fails
+        at_stop.push_async_callback(self._cluster.hand_over)  # the first: clients are served meanwhile
 
     def _carry_out(self, connection: Connection, client: Session, frame: bytes) -> Awaitable[CarriedOut]:
         return self._router.carry_out(connection, client, frame)
@@ -184,14 +187,14 @@ class BrokerServer:
     def _roles_changed(self, partitions: Iterable[Partition]) -> None:
         partitions = list(partitions)
         self._groups.runtime.roles_changed(partitions)
-        self._fetchers.follow(partitions)
+        self._replication.roles_changed(partitions)
 
     async def _view_changed(self, view: ClusterView) -> None:
         """Every part follows a new view, in this order, before clients see it."""
         self._settings.apply(view)
         self._listener.limits = ConnectionLimits.of(self._settings.current)
         await self._storage.apply(view)
-        self._fetchers.settings_changed()
+        self._replication.settings_changed()
         self._groups.apply(view)
         self._listener.renew_sessions()
 

@@ -132,7 +132,7 @@ class Replicas:
     async def apply(self, view: ClusterView) -> None:
         """Make what this broker keeps agree with the view; topics that are as they were in the last one are not looked at."""
         # A life that is not written down is taken for the present one.
-        is_life_known = view.lives.get(self._broker.node_id, self._broker_epoch()) == self._broker_epoch()
+        is_life_known = view.lives.get(self._broker.node_id) == self._broker_epoch()
         names = self._names_to_look_at(view, is_life_known=is_life_known)
         self._is_life_known = is_life_known
         if self._applied is None:

@@ -242,6 +242,18 @@ _ZOOKEEPER = (
     ),
 )
 
+_CONTROLLER = (
+    _option("auto.leader.rebalance.enable", OptionType.BOOLEAN, "true", "Whether leadership goes back to the preferred replica by itself."),
+    _option(
+        "leader.imbalance.check.interval.seconds",
+        OptionType.LONG,
+        300,
+        "How often it is looked whether leadership should go back.",
+        minimum=1,
+    ),
+    _option("controlled.shutdown.enable", OptionType.BOOLEAN, "true", "Whether leadership is handed over before a broker stops."),
+)
+
 _KEPT_AS_IT_IS = (
     _fixed("max.request.partition.size.limit", OptionType.INT, 2000, "The most partitions that one answer describes."),
     _fixed("group.coordinator.rebalance.protocols", OptionType.LIST, "classic,consumer", "The protocols of groups that there are."),
@@ -344,6 +356,7 @@ BROKER_OPTIONS: Mapping[str, Option] = MappingProxyType(
                 *_REPLICATION,
                 *_COMPACTION,
                 *_TOPICS,
+                *_CONTROLLER,
                 *_NETWORK,
                 *_LISTENERS,
                 *_ZOOKEEPER,

@@ -48,6 +48,7 @@ class Storage:
         clock: Clock,
         files: Files,
         broker_epoch: Callable[[], int],
+        last_broker_epoch: Callable[[], int],
         has_lease: Callable[[], bool],
         in_sync_change_wanted: Callable[[Partition], None],
         on_follow: Callable[[Iterable[Partition]], None],
@@ -56,7 +57,7 @@ class Storage:
         self._options = options
         self._settings = settings
         self._descriptors = descriptors
-        self._broker_epoch = broker_epoch
+        self._last_broker_epoch = last_broker_epoch
         self._on_directory_failed = on_directory_failed
         self._has_opened_logs = False
         self._loop = asyncio.get_running_loop()
@@ -98,7 +99,7 @@ class Storage:
     async def __aexit__(self, *_: object) -> None:
         try:
             if self._has_opened_logs:
-                self.logs.close(broker_epoch=self._broker_epoch(), high_watermark_of=self.replicas.high_watermark_of)
+                self.logs.close(broker_epoch=self._last_broker_epoch(), high_watermark_of=self.replicas.high_watermark_of)
             else:
                 self.logs.leave_as_found()
         finally:
