@@ -19,6 +19,8 @@ from bench.raw import ALL_IN_SYNC
 from bench.topics import create_topic, drop_topic
 
 RATE = 500
+LINGER_MS = 5
+"""librdkafka's own default: batches grow while a broker is slow, so what is seen is the wait and no endless queue."""
 RECORDS_PER_BATCH = 4000
 QUIET_SECONDS = 2.0
 
@@ -75,7 +77,9 @@ class Steady:
     """Produces at a steady rate from `with` until its end, and keeps how long each acknowledgement took."""
 
     def __init__(self, cluster: Cluster, topic: str) -> None:
-        self._producer = make_producer(cluster, Workload(0, 1, "all"), reports_all=True, on_delivery=self._on_delivery)
+        self._producer = make_producer(
+            cluster, Workload(0, 10_000, "all", linger_ms=LINGER_MS), reports_all=True, on_delivery=self._on_delivery
+        )
         self._topic = topic
         self._latencies_ms: list[float] = []
         self._failures: list[KafkaError] = []

@@ -28,6 +28,7 @@ class Workload:
     count: int
     batch: int
     acks: str = "1"
+    linger_ms: int = 50
 
 
 class Produce(Case):
@@ -91,7 +92,7 @@ def make_producer(service: Service, workload: Workload, *, on_delivery: object =
         "bootstrap.servers": service.bootstrap_servers,
         "acks": workload.acks,
         "batch.num.messages": workload.batch,
-        "linger.ms": 0 if workload.batch == 1 else 50,
+        "linger.ms": 0 if workload.batch == 1 else workload.linger_ms,
         "queue.buffering.max.messages": 10_000_000,
         "queue.buffering.max.kbytes": 4_000_000,
         "delivery.report.only.error": not reports_all,
