@@ -9,6 +9,7 @@ from bench.latency import Latency
 from bench.measure import resident_bytes
 from bench.memory import Memory
 from bench.produce import Produce, Workload
+from bench.topics import create_topic, drop_topic
 
 CPU_BAR = 0.4
 MEMORY_BAR = 0.1
@@ -48,6 +49,29 @@ class ReplicatedLatency(Latency):
     def prepare(self, context: Context) -> None:
         """Once without measuring: a queue that grew while a JVM was cold would be all that is seen."""
         self.run(context)
+
+
+class LatencyAmongMany(ReplicatedLatency):
+    """The same beside many partitions in which nothing happens: followers ask for all of them in each fetch."""
+
+    max_rounds = 1
+
+    def __init__(self, seconds: int, *, partitions: int) -> None:
+        super().__init__(seconds)
+        self.partitions = partitions
+        self.name = f"latency-among-{partitions}"
+        self.title = f"{self.title}, {partitions} idle partitions"
+
+    def prepare(self, context: Context) -> None:
+        """Everything is warm already."""
+
+    def run(self, context: Context) -> Values:
+        idle = f"{context.topic(self)}-idle"
+        create_topic(context.service, idle, partitions=self.partitions)
+        try:
+            return super().run(context)
+        finally:
+            drop_topic(context.service, idle)
 
 
 class ClusterMemory(Memory):

@@ -10,7 +10,7 @@ from bench.case import Case
 from bench.catch_up import CatchUp
 from bench.client import ClientProducer, ClientStream
 from bench.client_groups import ClientRebalance, ClientWrites
-from bench.cluster import ClusterMemory, ReplicatedLatency, ReplicatedProduce
+from bench.cluster import ClusterMemory, LatencyAmongMany, ReplicatedLatency, ReplicatedProduce
 from bench.compaction import Compaction
 from bench.connections import Connections
 from bench.consume import Consume
@@ -99,6 +99,7 @@ def cluster(sizes: Sizes) -> list[Case]:
         ReplicatedProduce(sizes.messages_single * 2 // 5, batch=1),
         ReplicatedLatency(sizes.latency_seconds),
         ClusterMemory(heap=CLUSTER_HEAP),
+        LatencyAmongMany(sizes.latency_seconds, partitions=sizes.cluster_partitions),
         Failover(session_timeout_ms=sizes.session_timeout_ms),
         ManyLeaders(sizes.cluster_partitions, session_timeout_ms=sizes.session_timeout_ms),
         CatchUp(sizes.missed_megabytes),
