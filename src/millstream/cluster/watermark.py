@@ -34,6 +34,10 @@ class Watermark:
         if self._waiters:
             self._wake_reached()
 
+    def fall_to(self, value: int) -> None:
+        """What it was said of is gone from `value` on: the log was truncated. Only where nothing waits for it."""
+        self.value = min(self.value, value)
+
     def wait_for(self, value: int, waker: Waker, *, token: object) -> None:
         """Call `waker` once when the number is at least `value`; `token` names the wait for `cancel`."""
         if self.value >= value:

@@ -1,5 +1,4 @@
 import errno
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
@@ -12,21 +11,16 @@ from millstream.errors import KafkaError, NotLeaderOrFollower, StorageError, Unk
 from millstream.files import Files
 from millstream.log.config import LogConfig
 from millstream.log.directories.manager import LogManager
-from tests.unit.cluster.hosting import LED_BY_1, TOPIC_ID, append, started_logs, topic_state, view_of
+from tests.unit.cluster.hosting import LED_BY_1, TOPIC_ID, append, replicas_on, started_logs, topic_state, view_of
 
 
 def config_of(topic: TopicState) -> LogConfig:
     return LogConfig.of({name: int(value) for name, value in topic.configs.items()})
 
 
-def replicas_on(logs: LogManager, *, removed: list[tuple[Path, int]] | None = None) -> Replicas:
-    remove: Callable[[Path, int], None] = lambda path, delay: None if removed is None else removed.append((path, delay))  # noqa: E731
-    return Replicas(logs, node_id=1, log_config=config_of, request_flush=lambda _partition: None, remove_later=remove)
-
-
 @pytest.fixture
 def replicas(logs: LogManager) -> Replicas:
-    return replicas_on(logs)
+    return replicas_on(logs, log_config=config_of)
 
 
 async def test_a_topic_is_found_by_its_name_and_by_its_id(replicas: Replicas) -> None:
@@ -75,12 +69,12 @@ async def test_a_partition_that_moved_away_is_no_longer_led_here(replicas: Repli
     moved = LED_BY_1._replace(replicas=(2,), leader=2, leader_epoch=4)
     await replicas.apply(view_of(replace(topic_state(), partitions=(moved,))))
     with pytest.raises(NotLeaderOrFollower):
-        replicas.partition("orders", 0).check_leader()
+        replicas.partition("orders", 0).as_leader()
 
 
 async def test_a_deleted_topic_lets_its_waiters_and_its_files_go(logs: LogManager) -> None:
     removed: list[tuple[Path, int]] = []
-    replicas = replicas_on(logs, removed=removed)
+    replicas = replicas_on(logs, log_config=config_of, remove_later=lambda path, delay: removed.append((path, delay)))
     await replicas.apply(view_of(topic_state(file_delete_delay_ms="5")))
     errors: list[KafkaError | None] = []
     replicas.partition("orders", 0).high_watermark.wait_for(1, errors.append, token=1)
@@ -119,7 +113,7 @@ class FullDisk(Files):
 
 
 async def test_a_partition_whose_log_cannot_be_made_is_a_storage_error_and_not_unknown(tmp_path: Path) -> None:
-    replicas = replicas_on(started_logs(tmp_path, files=FullDisk()))
+    replicas = replicas_on(started_logs(tmp_path, files=FullDisk()), log_config=config_of)
     await replicas.apply(view_of(topic_state(), topic_state("other", topic_id=UUID(int=8))))
     with pytest.raises(StorageError):
         replicas.partition("orders", 0)
@@ -128,7 +122,7 @@ async def test_a_partition_whose_log_cannot_be_made_is_a_storage_error_and_not_u
 async def test_a_log_on_a_disk_that_failed_at_the_start_is_not_begun_anew_on_another(tmp_path: Path) -> None:
     logs = started_logs(tmp_path / "a", tmp_path / "b")
     logs.directories[0].fail("opening logs", OSError(5, "input/output error"))
-    replicas = replicas_on(logs)
+    replicas = replicas_on(logs, log_config=config_of)
     await replicas.apply(view_of(topic_state()))
     with pytest.raises(StorageError):
         replicas.partition("orders", 0)
@@ -143,7 +137,7 @@ async def test_a_log_on_a_disk_that_failed_at_the_start_is_not_begun_anew_on_ano
 async def test_a_topic_that_was_unreadable_at_the_start_is_not_begun_anew_when_a_disk_failed_then(tmp_path: Path) -> None:
     logs = started_logs(tmp_path / "a", tmp_path / "b")
     logs.directories[0].fail("opening logs", OSError(5, "input/output error"))
-    replicas = replicas_on(logs)
+    replicas = replicas_on(logs, log_config=config_of)
     unreadable = replace(view_of(), unreadable_topics=frozenset({"orders"}))
     await replicas.apply(unreadable)
     await replicas.apply(replace(unreadable.with_topics({"orders": topic_state()}), unreadable_topics=frozenset()))
@@ -161,7 +155,7 @@ async def test_a_loaded_log_whose_disk_failed_afterwards_does_not_stop_the_other
     for name in ("orders", "other"):
         logs.create(name, 0, topic_id=TOPIC_ID, config=LogConfig())
     logs.directories[0].fail("opening logs", OSError(5, "input/output error"))
-    replicas = replicas_on(logs)
+    replicas = replicas_on(logs, log_config=config_of)
     await replicas.apply(view_of(topic_state(), topic_state("other", topic_id=UUID(int=8))))
     usable = [one.topic for one in replicas if one.log.directory.offline is None]
     assert len(usable) == 1
@@ -174,7 +168,7 @@ async def test_topics_that_stay_as_they_were_are_not_looked_at(logs: LogManager)
         looked_at.append(topic.name)
         return LogConfig()
 
-    replicas = Replicas(logs, node_id=1, log_config=config, request_flush=lambda _partition: None, remove_later=lambda _path, _delay: None)
+    replicas = replicas_on(logs, log_config=config)
     view = view_of(*(topic_state(f"t{number}", topic_id=UUID(int=100 + number)) for number in range(20)))
     await replicas.apply(view)
     assert len(looked_at) == 20
@@ -194,7 +188,7 @@ async def test_topic_whose_log_could_not_be_opened_is_tried_with_every_view(logs
     def fail(*_arguments: object, **_options: object) -> None:
         raise StorageError("no room")
 
-    replicas = replicas_on(logs)
+    replicas = replicas_on(logs, log_config=config_of)
     view = view_of(topic_state())
     with monkeypatch.context() as broken:
         broken.setattr(logs, "create", fail)

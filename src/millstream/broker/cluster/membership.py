@@ -10,6 +10,8 @@ from millstream.broker.cluster.registration import Registration, prepare_tree, r
 from millstream.broker.cluster.topic_creation import TopicCreation
 from millstream.broker.server_options import ServerOptions
 from millstream.cluster.controller import Controller
+from millstream.cluster.layout_conversion import convert_layout
+from millstream.cluster.metadata_writer import MetadataWriter
 from millstream.coordination.cluster_view import BrokerState, ClusterView
 from millstream.coordination.cluster_watcher import ClusterWatcher, ViewListener
 from millstream.coordination.election import ControllerElection
@@ -41,7 +43,8 @@ class ClusterMembership:
             tree.session, broker_id=options.node_id, on_elected=lambda _claim: None, on_resigned=lambda: None
         )
         self.watcher = ClusterWatcher(tree.session, on_change=on_change)
-        self.controller = Controller(tree.session, self.watcher, claim=lambda: self._election.claim)
+        self.writer = MetadataWriter(tree.session, self.watcher, claim=lambda: self._election.claim)
+        self.controller = Controller(tree.session, self.watcher, self.writer)
         self.creation = TopicCreation(self.controller, settings, max_partitions_in_all=max_partitions)
 
     def view(self) -> ClusterView:
@@ -62,6 +65,8 @@ class ClusterMembership:
         logs.identify(node_id=options.node_id, cluster_id=cluster_id)
         await remember_directories(session, options.node_id, logs.remember(tree=self._tree.holder))
         await self._election.start()
+        if self._election.claim is not None:
+            await convert_layout(session, self.writer)
         await self.watcher.load()
 
     async def leave(self) -> None:

@@ -43,6 +43,7 @@ class Wanted:
         "last_fetched_epoch",
         "last_high_watermark",
         "last_log_start_offset",
+        "log_start_offset",
         "max_bytes",
         "topic",
     )
@@ -54,6 +55,7 @@ class Wanted:
         self.max_bytes = 0
         self.current_leader_epoch = -1
         self.last_fetched_epoch = -1
+        self.log_start_offset = -1
         self.last_high_watermark = -1
         self.last_log_start_offset = -1
         self.last_error = 0
@@ -106,6 +108,7 @@ class FetchSession:
                 entry.max_bytes = partition.max_bytes
                 entry.current_leader_epoch = partition.current_leader_epoch
                 entry.last_fetched_epoch = partition.last_fetched_epoch
+                entry.log_start_offset = partition.log_start_offset
         for name, topic_id, indexes in forgotten:
             for index in indexes:
                 wanted.pop((_key(name, topic_id), index), None)

@@ -94,16 +94,16 @@ class OffsetsFamily:
         if version < _FIRST_VERSION.get(timestamp, 0) or timestamp < EARLIEST_PENDING_UPLOAD:
             raise UnsupportedVersion(f"timestamp {timestamp} is not known in version {version}")
         partition = self._replicas.partition_for(request.session, Operation.DESCRIBE, topic, asked.partition_index)
-        partition.check_leader(asked.current_leader_epoch)
+        leader = partition.as_leader(asked.current_leader_epoch)
         log = partition.log
         if timestamp == LATEST:
-            _answer(answer, (-1, partition.visible_end(isolation_level), partition.state.leader_epoch))
+            _answer(answer, (-1, leader.visible_end(isolation_level), partition.state.leader_epoch))
         elif timestamp in (EARLIEST, EARLIEST_LOCAL):
             _answer(answer, (-1, log.log_start_offset, log.epoch_of(log.log_start_offset)))
         elif timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
             _answer(answer, NOTHING)
         else:
-            end = partition.visible_end(isolation_level)
+            end = leader.visible_end(isolation_level)
             search = log.search_max_timestamp() if timestamp == MAX_TIMESTAMP else log.search_timestamp(timestamp, limit_offset=end)
             return Search(answer, partition, search, end)
         return None
@@ -157,7 +157,7 @@ class OffsetsFamily:
             for asked in topic.partitions:
                 try:
                     partition = self._replicas.partition_for(request.session, Operation.DESCRIBE, topic.topic, asked.partition)
-                    partition.check_leader(asked.current_leader_epoch)
+                    partition.as_leader(asked.current_leader_epoch)
                     epoch, end_offset = partition.log.end_offset_for_epoch(asked.leader_epoch)
                     answer = {"error_code": 0, "leader_epoch": epoch, "end_offset": end_offset}
                 except Exception as error:
@@ -186,10 +186,10 @@ class OffsetsFamily:
     def _delete_before(self, offset: int, topic: str, index: int, *, client: Session) -> Fields:
         try:
             partition = self._replicas.partition_for(client, Operation.DELETE, topic, index)
-            partition.check_leader()
+            leader = partition.as_leader()
             if partition.log.config.is_compacted and not partition.log.config.is_deleted:
                 raise PolicyViolation(f"{topic} is compacted, not deleted from (cleanup.policy); write tombstones instead")
-            return {"partition_index": index, "low_watermark": partition.delete_records_before(offset), "error_code": 0}
+            return {"partition_index": index, "low_watermark": leader.delete_records_before(offset), "error_code": 0}
         except Exception as error:
             return {"partition_index": index, "low_watermark": -1, "error_code": as_kafka_error(error).code}
 

@@ -28,7 +28,7 @@ from millstream.broker.storage.record_turns import RecordTurns
 from millstream.broker.tasks import Spawn
 from millstream.buffer import Buffer
 from millstream.clock import Clock
-from millstream.cluster.partition import Partition
+from millstream.cluster.leader import Leader
 from millstream.cluster.replicas import Replicas, TopicKey
 from millstream.cluster.topic_access import Operation
 from millstream.errors import InvalidRequiredAcks, KafkaError, UnsupportedCompressionType, UnsupportedVersion
@@ -109,26 +109,27 @@ class ProduceFamily:
         partition = None
         try:
             partition = self._replicas.partition_for(asked.client, Operation.WRITE, key, index)
+            leader = partition.as_leader()
             if partition.log.looks_into_records or asked.version < FIRST_WITH_ZSTD:
-                results = self._append_with_a_look(asked, partition, batches, now_ms=now_ms)
+                results = self._append_with_a_look(asked, leader, batches, now_ms=now_ms)
             else:
-                results = partition.append_run_as_leader(batches, acks=asked.acks, now_ms=now_ms)
+                results = leader.append_run(batches, acks=asked.acks, now_ms=now_ms)
+            watermark = leader.watermark_for(asked.acks)
         except Exception as error:
             return [(as_kafka_error(error), partition, None)] * len(batches)
-        watermark = partition.watermark_for(asked.acks)
         return [(result, partition, watermark) for result in results]
 
     def _append_with_a_look(
-        self, asked: Asked, partition: Partition, batches: list[Buffer], *, now_ms: int
+        self, asked: Asked, leader: Leader, batches: list[Buffer], *, now_ms: int
     ) -> Sequence[AppendResult | Exception]:
         if asked.version < FIRST_WITH_ZSTD and any(map(_is_zstd, batches)):
             refusal = UnsupportedCompressionType(f"zstd is allowed from Produce version {FIRST_WITH_ZSTD} on, this is {asked.version}")
             allowed = [batch for batch in batches if not _is_zstd(batch)]
-            results = iter(self._append_with_a_look(asked, partition, allowed, now_ms=now_ms) if allowed else ())
+            results = iter(self._append_with_a_look(asked, leader, allowed, now_ms=now_ms) if allowed else ())
             return [refusal if _is_zstd(batch) else next(results) for batch in batches]
-        if partition.log.looks_into_records:
-            return self._late.append_now(partition, batches, acks=asked.acks, now_ms=now_ms)
-        return partition.append_run_as_leader(batches, acks=asked.acks, now_ms=now_ms)
+        if leader.log.looks_into_records:
+            return self._late.append_now(leader, batches, acks=asked.acks, now_ms=now_ms)
+        return leader.append_run(batches, acks=asked.acks, now_ms=now_ms)
 
     # -- runs of requests that look alike
 

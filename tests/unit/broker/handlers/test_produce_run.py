@@ -22,6 +22,7 @@ from tests.framed_requests import framed_request
 from tests.unit.broker.conftest import Ends
 from tests.unit.broker.eventually import eventually
 from tests.unit.broker.produce_family import produce_family
+from tests.unit.cluster.hosting import replicas_on
 
 TOPIC = TopicState(name="orders", topic_id=uuid4(), partitions=(PartitionState.first((1,)),) * 3)
 VERSIONS = (3, 7, 9, 12, 13)
@@ -67,13 +68,7 @@ async def served(
 ) -> AsyncIterator[tuple[Connection, Replicas]]:
     logs = LogManager([directory], clock=SystemClock())
     logs.start(node_id=1, cluster_id="here")
-    replicas = Replicas(
-        logs,
-        node_id=1,
-        log_config=lambda _topic: config or LogConfig(),
-        request_flush=lambda _partition: None,
-        remove_later=lambda _path, _delay_ms: None,
-    )
+    replicas = replicas_on(logs, log_config=lambda _topic: config or LogConfig())
     await replicas.apply(ClusterView(topics={"orders": TOPIC}))
     family = produce_family(replicas, clock or SystemClock())
     router = Router([family.produce], spawn=lambda _work: None)
