@@ -9,10 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 if TYPE_CHECKING:
     from bench.peers.broker import Broker, Peer
+    from bench.peers.cluster import Cluster
+    from bench.peers.service import Kind, Service
 
 Values = Mapping[str, float]
 
@@ -51,19 +53,34 @@ class Metric:
 
 @dataclass(slots=True)
 class Context:
-    """What a case gets: the peer, its running broker (None for an isolated case), a directory of its own, the round (0 is preparation)."""
+    """What a case gets: the kind of peer, the one that runs (None for isolated cases), its own directory, the round (0: preparation)."""
 
-    peer: "Peer"
-    running: "Broker | None"
+    kind: "Kind"
+    running: "Service | None"
     directory: Path
     round_number: int
     is_warm: bool = False
     """Whether to measure only after the cost of the work holds still."""
 
     @property
-    def broker(self) -> "Broker":
+    def service(self) -> "Service":
         assert self.running is not None, "an isolated case starts brokers of its own"
         return self.running
+
+    @property
+    def broker(self) -> "Broker":
+        """For cases of suites that run on single brokers."""
+        return cast("Broker", self.service)
+
+    @property
+    def cluster(self) -> "Cluster":
+        """For cases of suites that run on clusters."""
+        return cast("Cluster", self.service)
+
+    @property
+    def peer(self) -> "Peer":
+        """For isolated cases of suites that run on single brokers."""
+        return cast("Peer", self.kind)
 
     def topic(self, case: "Case") -> str:
         """A topic name of this case and round."""

@@ -6,7 +6,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from bench.case import Bar, BenchError, Case, Context, Metric, Values
 from bench.measure import Stopwatch
-from bench.peers.broker import Broker
+from bench.peers.service import Service
 from bench.produce import Workload, produce
 from bench.topics import create_topic
 from bench.warmup import warm_up
@@ -27,22 +27,22 @@ class Consume(Case):
         )
 
     def prepare(self, context: Context) -> None:
-        create_topic(context.broker, "consume")
-        produce(context.broker, "consume", Workload(self.count, 10_000))
-        warm_up(lambda number: consume(context.broker, "consume", start=0, count=self.count).cpu, is_thorough=context.is_warm)
+        create_topic(context.service, "consume")
+        produce(context.service, "consume", Workload(self.count, 10_000))
+        warm_up(lambda number: consume(context.service, "consume", start=0, count=self.count).cpu, is_thorough=context.is_warm)
 
     def run(self, context: Context) -> Values:
-        watch = consume(context.broker, "consume", start=0, count=self.count)
+        watch = consume(context.service, "consume", start=0, count=self.count)
         return {"throughput": watch.rate(self.count), "broker CPU": watch.cpu_per_million(self.count)}
 
 
-def consume(broker: Broker, topic: str, *, start: int, count: int) -> Stopwatch:
+def consume(service: Service, topic: str, *, start: int, count: int) -> Stopwatch:
     """Read `count` messages of partition 0 from offset `start`; the time and CPU this took."""
-    consumer = make_consumer(broker)
+    consumer = make_consumer(service)
     try:
         deadline = monotonic() + CONSUME_TIMEOUT_SECONDS
         received = 0
-        with Stopwatch(broker.pid) as watch:
+        with Stopwatch(*service.pids, beside=service.coordination_pids) as watch:
             consumer.assign([TopicPartition(topic, 0, start)])
             while received < count:
                 # Never more than are due: the call would wait its whole second for messages that do not exist.
@@ -60,10 +60,10 @@ def consume(broker: Broker, topic: str, *, start: int, count: int) -> Stopwatch:
         consumer.close()
 
 
-def make_consumer(broker: Broker) -> Consumer:
+def make_consumer(service: Service) -> Consumer:
     """A consumer for `assign`: no commits, big fetches."""
     return Consumer({
-        "bootstrap.servers": broker.bootstrap_servers,
+        "bootstrap.servers": service.bootstrap_servers,
         "group.id": "bench",
         "enable.auto.commit": False,
         "auto.offset.reset": "error",

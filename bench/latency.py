@@ -37,15 +37,15 @@ class Latency(Case):
 
     def run(self, context: Context) -> Values:
         topic = context.topic(self)
-        create_topic(context.broker, topic)
+        create_topic(context.service, topic)
         count = RATE * (self.seconds + 1)
         latencies: list[float] = []
-        consumer = make_consumer(context.broker)
+        consumer = make_consumer(context.service)
         consumer.assign([TopicPartition(topic, 0, 0)])
         reader = Thread(target=_read, args=(consumer, latencies), kwargs={"count": count, "deadline": monotonic() + self.seconds + 30})
         reader.start()
         try:
-            with Stopwatch(context.broker.pid) as watch:
+            with Stopwatch(*context.service.pids, beside=context.service.coordination_pids) as watch:
                 self._send(context, topic, count=count)
         finally:
             # The reader ends by count or by its deadline, whatever became of the producer.
@@ -57,7 +57,7 @@ class Latency(Case):
         return {"p50": percentile(counted, 50), "p99": percentile(counted, 99), "broker CPU": watch.cpu * 1000 / watch.seconds}
 
     def _send(self, context: Context, topic: str, *, count: int) -> None:
-        producer = make_producer(context.broker, Workload(count, 1, self.acks))
+        producer = make_producer(context.service, Workload(count, 1, self.acks))
         started_at = monotonic()
         for number in range(count):
             if (pause := started_at + number / RATE - monotonic()) > 0:

@@ -8,7 +8,6 @@ of them. Memory is the resident set of the same processes.
 import os
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Self
@@ -17,28 +16,34 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-def process_tree(root_pid: int) -> Iterator[int]:
-    """The process and its living descendants."""
+def process_tree(*roots: int) -> Iterator[int]:
+    """The processes and their living descendants."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (fields := _stat_fields(int(entry.name))):
             children.setdefault(int(fields[1]), []).append(int(entry.name))
-    waiting = [root_pid]
+    waiting = list(roots)
     while waiting:
         pid = waiting.pop()
         yield pid
         waiting.extend(children.get(pid, ()))
 
 
-def cpu_seconds(root_pid: int) -> float:
+def cpu_seconds(*roots: int) -> float:
     """User and system time used so far, in seconds."""
     # In the fields after the command name 11 to 14 are utime, stime and the same of waited-for children (proc(5)).
-    return sum(sum(int(field) for field in _stat_fields(pid)[11:15]) for pid in process_tree(root_pid)) / TICKS_PER_SECOND
+    return sum(sum(int(field) for field in _stat_fields(pid)[11:15]) for pid in process_tree(*roots)) / TICKS_PER_SECOND
 
 
-def resident_bytes(root_pid: int) -> int:
+def resident_bytes(*roots: int) -> int:
     """The resident set now."""
-    return sum(int(fields[21]) for pid in process_tree(root_pid) if (fields := _stat_fields(pid))) * PAGE_BYTES
+    return sum(int(fields[21]) for pid in process_tree(*roots) if (fields := _stat_fields(pid))) * PAGE_BYTES
+
+
+def peak_resident_bytes(pid: int) -> int:
+    """The most that this one process ever had resident."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:")) * 1024
 
 
 def bytes_read(root_pid: int) -> int:
@@ -62,22 +67,23 @@ def _stat_fields(pid: int) -> list[str]:
     return text[text.rindex(")") + 2 :].split()
 
 
-@dataclass(slots=True)
 class Stopwatch:
-    """Wall time and broker CPU of one piece of work: `with Stopwatch(pid) as watch: ...`."""
+    """Wall time and CPU of one piece of work: `with Stopwatch(pid, ...) as watch: ...`. Processes `beside` are counted apart."""
 
-    pid: int
-    seconds: float = 0.0
-    cpu: float = 0.0
+    def __init__(self, *pids: int, beside: tuple[int, ...] = ()) -> None:
+        self.pids = pids
+        self.beside = beside
+        self.seconds = self.cpu = self.cpu_beside = 0.0
 
     def __enter__(self) -> Self:
-        self.cpu = -cpu_seconds(self.pid)
+        self.cpu, self.cpu_beside = -cpu_seconds(*self.pids), -cpu_seconds(*self.beside)
         self.seconds = -monotonic()
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.seconds += monotonic()
-        self.cpu += cpu_seconds(self.pid)
+        self.cpu += cpu_seconds(*self.pids)
+        self.cpu_beside += cpu_seconds(*self.beside)
 
     def rate(self, count: int) -> float:
         """Things per second."""

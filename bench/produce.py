@@ -12,8 +12,8 @@ from confluent_kafka import KafkaError, Message, Producer
 from bench.case import Bar, BenchError, Case, Context, Metric, Values
 from bench.load import VALUE
 from bench.measure import Stopwatch
-from bench.peers.broker import Broker
-from bench.topics import create_topic, drop_topic
+from bench.peers.service import Service
+from bench.topics import SILENT, create_topic, drop_topic
 from bench.warmup import warm_up
 
 FLUSH_TIMEOUT_SECONDS = 180.0
@@ -28,6 +28,7 @@ class Workload:
     count: int
     batch: int
     acks: str = "1"
+    linger_ms: int = 50
 
 
 class Produce(Case):
@@ -46,21 +47,22 @@ class Produce(Case):
         )
 
     def prepare(self, context: Context) -> None:
-        warm_up(lambda number: self._produce(context, f"{context.topic(self)}-{number}").cpu, is_thorough=context.is_warm)
+        warm_up(lambda number: self.measure(context, f"{context.topic(self)}-{number}").cpu, is_thorough=context.is_warm)
 
     def run(self, context: Context) -> Values:
-        watch = self._produce(context, context.topic(self))
+        watch = self.measure(context, context.topic(self))
         return {"throughput": watch.rate(self.workload.count), "broker CPU": watch.cpu_per_million(self.workload.count)}
 
-    def _produce(self, context: Context, topic: str) -> Stopwatch:
-        create_topic(context.broker, topic, config={"file.delete.delay.ms": "0"})
+    def measure(self, context: Context, topic: str) -> Stopwatch:
+        """The work, once, on a topic of its own."""
+        create_topic(context.service, topic, config={"file.delete.delay.ms": "0"})
         try:
-            return produce(context.broker, topic, self.workload)
+            return produce(context.service, topic, self.workload)
         finally:
-            drop_topic(context.broker, topic)
+            drop_topic(context.service, topic)
 
 
-def produce(broker: Broker, topic: str, workload: Workload) -> Stopwatch:
+def produce(service: Service, topic: str, workload: Workload) -> Stopwatch:
     """Send the messages to partition 0 and wait for all acknowledgements; the time and CPU this took."""
     failures: list[KafkaError] = []
 
@@ -68,34 +70,36 @@ def produce(broker: Broker, topic: str, workload: Workload) -> Stopwatch:
         if error is not None:
             failures.append(error)
 
-    producer = make_producer(broker, workload, on_delivery=on_delivery)
+    producer = make_producer(service, workload, on_delivery=on_delivery)
     # The first message pays for the connection and the metadata, outside the measured time.
     producer.produce(topic, VALUE, partition=0)
     producer.flush(FLUSH_TIMEOUT_SECONDS)
-    with Stopwatch(broker.pid) as watch:
+    with Stopwatch(*service.pids, beside=service.coordination_pids) as watch:
         for _ in range(workload.count):
             producer.produce(topic, VALUE, partition=0)
         unsent = producer.flush(FLUSH_TIMEOUT_SECONDS)
     if unsent or failures:
         raise BenchError(f"{unsent} messages were not sent, {len(failures)} failed: {failures[:1]}")
-    with broker.connect() as connection:
+    with service.connect_to_leader(topic, 0) as connection:
         if (end := connection.end_offset(topic, 0)) != workload.count + 1:
             raise BenchError(f"{workload.count + 1} messages were acknowledged, but the log ends at {end}")
     return watch
 
 
-def make_producer(broker: Broker, workload: Workload, *, on_delivery: object = None) -> Producer:
-    """A producer whose queue never fills; it reports failed deliveries only."""
+def make_producer(service: Service, workload: Workload, *, on_delivery: object = None, reports_all: bool = False) -> Producer:
+    """A producer whose queue never fills; unless asked for all, it reports failed deliveries only."""
     configuration: dict[str, object] = {
-        "bootstrap.servers": broker.bootstrap_servers,
+        "bootstrap.servers": service.bootstrap_servers,
         "acks": workload.acks,
         "batch.num.messages": workload.batch,
-        "linger.ms": 0 if workload.batch == 1 else 50,
+        "linger.ms": 0 if workload.batch == 1 else workload.linger_ms,
         "queue.buffering.max.messages": 10_000_000,
         "queue.buffering.max.kbytes": 4_000_000,
-        "delivery.report.only.error": True,
+        "delivery.report.only.error": not reports_all,
         "message.timeout.ms": int(FLUSH_TIMEOUT_SECONDS * 1000),
         "socket.nagle.disable": True,
+        # What it has to say about connections is no news where brokers are killed on purpose; failed messages are reported.
+        "log_level": SILENT,
     }
     if on_delivery is not None:
         configuration["on_delivery"] = on_delivery

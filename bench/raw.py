@@ -1,13 +1,14 @@
 """A Kafka connection of a few plain requests, blocking, over one socket: for what a full client hides or would dominate.
 
 Old, non-flexible versions that every Kafka 4 broker still answers: Metadata 1, ListOffsets 1, Produce 3, Fetch 4, ApiVersions
-0. Record batches are uncompressed and from no producer id, so one prebuilt batch may be sent any number of times: offsets are
-the broker's to give.
+0 (and DescribeQuorum 0, which is flexible from the first). Record batches are uncompressed and from no producer id, so one
+prebuilt batch may be sent any number of times: offsets are the broker's to give.
 """
 
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -15,9 +16,19 @@ from crc32c import crc32c
 
 from bench.case import BenchError
 
-PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS = 0, 1, 2, 3, 18
+PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, DESCRIBE_QUORUM = 0, 1, 2, 3, 18, 55
 LATEST = -1
+ALL_IN_SYNC = -1
 GZIP_CODEC = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """A partition as Metadata shows it; the leader is -1 if there is none."""
+
+    leader: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
 
 
 class RawConnection:
@@ -49,6 +60,40 @@ class RawConnection:
         """How many brokers a Metadata answer names."""
         (count,) = struct.unpack_from(">i", self.call(request(METADATA, 1, struct.pack(">i", 0))), 4)
         return int(count)
+
+    def partitions(self, topic: str) -> dict[int, PartitionView]:
+        """The topic's partitions, by their numbers; none while the broker does not know the topic."""
+        answer = self.call(request(METADATA, 1, struct.pack(">i", 1) + _string(topic)))
+        (brokers,) = struct.unpack_from(">i", answer, 4)
+        position = 8
+        for _ in range(brokers):
+            position = _after_string(answer, position + 4) + 4
+            position = _after_string(answer, position)
+        # The controller, one topic, its error, its name, whether it is internal.
+        position = _after_string(answer, position + 4 + 4 + 2) + 1
+        (count,) = struct.unpack_from(">i", answer, position)
+        position += 4
+        views = {}
+        for _ in range(count):
+            _, partition, leader = struct.unpack_from(">hii", answer, position)
+            replicas, position = _node_ids(answer, position + 10)
+            in_sync, position = _node_ids(answer, position)
+            views[partition] = PartitionView(leader, replicas, in_sync)
+        return views
+
+    def quorum_leader(self) -> int:
+        """The node that is the active controller, by DescribeQuorum."""
+        topic = b"__cluster_metadata"
+        # Flexible: counts and lengths are one more than they say, tagged fields are one zero.
+        body = b"\x00\x02" + bytes([len(topic) + 1]) + topic + b"\x02" + struct.pack(">i", 0) + b"\x00\x00\x00"
+        answer = self.call(request(DESCRIBE_QUORUM, 0, body))
+        (error,) = struct.unpack_from(">h", answer, 5)
+        if error:
+            raise BenchError(f"DescribeQuorum answered error {error}")
+        _, partition_error, leader = struct.unpack_from(">ihi", answer, 5 + 2 + 1 + 1 + len(topic) + 1)
+        if partition_error:
+            raise BenchError(f"DescribeQuorum answered error {partition_error} for its partition")
+        return int(leader)
 
     def end_offset(self, topic: str, partition: int) -> int:
         """The partition's end by ListOffsets; BenchError while the broker cannot say."""
@@ -85,22 +130,33 @@ class RawConnection:
 
 
 def request(api_key: int, version: int, body: bytes) -> bytes:
-    """A whole frame with header version 1."""
+    """A whole frame with header version 1; a flexible body begins with the one byte that header version 2 has more."""
     message = struct.pack(">hhi", api_key, version, 1) + _string("bench") + body
     return struct.pack(">i", len(message)) + message
 
 
 def produce_request(topic: str, partition: int, *, batch: bytes, acks: int = 1) -> bytes:
     """A whole Produce frame with one batch for one partition."""
-    body = struct.pack(">hhii", -1, acks, 30_000, 1) + _string(topic) + struct.pack(">iii", 1, partition, len(batch))
-    return request(PRODUCE, 3, body + batch)
+    return produce_many_request(topic, [partition], batch=batch, acks=acks)
+
+
+def produce_many_request(topic: str, partitions: Sequence[int], *, batch: bytes, acks: int = 1, timeout_ms: int = 30_000) -> bytes:
+    """A whole Produce frame with the same batch for several partitions."""
+    body = struct.pack(">hhii", -1, acks, timeout_ms, 1) + _string(topic) + struct.pack(">i", len(partitions))
+    return request(PRODUCE, 3, body + b"".join(struct.pack(">ii", partition, len(batch)) + batch for partition in partitions))
 
 
 def produce_error(answer: bytes) -> int:
     """The error code of the only partition in a Produce answer."""
-    (name_length,) = struct.unpack_from(">h", answer, 8)
-    (error,) = struct.unpack_from(">h", answer, 8 + 2 + name_length + 4 + 4)
-    return int(error)
+    [error] = produce_errors(answer).values()
+    return error
+
+
+def produce_errors(answer: bytes) -> dict[int, int]:
+    """The error codes of the partitions of the only topic in a Produce answer."""
+    position = _after_string(answer, 8)
+    (count,) = struct.unpack_from(">i", answer, position)
+    return dict(struct.unpack_from(">ih", answer, position + 4 + 22 * number) for number in range(count))
 
 
 def record_batch(count: int, *, value: bytes, timestamp_ms: int) -> bytes:
@@ -123,6 +179,17 @@ def _record(offset_delta: int, key: bytes | None, value: bytes) -> bytes:
     key_part = _varint(-1) if key is None else _varint(len(key)) + key
     body = b"\x00\x00" + _varint(offset_delta) + key_part + _varint(len(value)) + value + _varint(0)
     return _varint(len(body)) + body
+
+
+def _node_ids(answer: bytes, position: int) -> tuple[tuple[int, ...], int]:
+    """An array of node ids, and where it ends."""
+    (count,) = struct.unpack_from(">i", answer, position)
+    return struct.unpack_from(f">{count}i", answer, position + 4), position + 4 + 4 * count
+
+
+def _after_string(answer: bytes, position: int) -> int:
+    (length,) = struct.unpack_from(">h", answer, position)
+    return position + 2 + max(int(length), 0)
 
 
 def _varint(number: int) -> bytes:

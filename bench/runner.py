@@ -12,7 +12,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 
 from bench.case import BenchError, Case, Context
-from bench.peers.broker import Broker, Peer
+from bench.peers.service import Kind, Service
 
 
 @dataclass(slots=True)
@@ -22,27 +22,27 @@ class Results:
     values: dict[str, dict[str, dict[str, list[float]]]] = field(default_factory=dict)
     failures: dict[str, dict[str, str]] = field(default_factory=dict)
 
-    def add(self, case: Case, peer: Peer, *, metric: str, value: float) -> None:
+    def add(self, case: Case, peer: Kind, *, metric: str, value: float) -> None:
         self.values.setdefault(case.name, {}).setdefault(metric, {}).setdefault(peer.name, []).append(value)
 
-    def fail(self, case: Case, peer: Peer, reason: str) -> None:
+    def fail(self, case: Case, peer: Kind, reason: str) -> None:
         self.failures.setdefault(case.name, {})[peer.name] = reason
 
-    def has_failed(self, case: Case, peer: Peer) -> bool:
+    def has_failed(self, case: Case, peer: Kind) -> bool:
         return peer.name in self.failures.get(case.name, {})
 
 
 class Runner:
     """One run of some cases on some peers in one scratch directory."""
 
-    def __init__(self, peers: Sequence[Peer], *, directory: Path, rounds: int, is_warm: bool = False, say: Callable[[str], None]) -> None:
+    def __init__(self, peers: Sequence[Kind], *, directory: Path, rounds: int, is_warm: bool = False, say: Callable[[str], None]) -> None:
         self.peers = peers
         self.directory = directory
         self.rounds = rounds
         self.is_warm = is_warm
         self.say = say
         self.results = Results()
-        self._shared: dict[str, Broker] = {}
+        self._shared: dict[str, Service] = {}
         self._starts = 0
 
     def run(self, cases: Sequence[Case]) -> Results:
@@ -62,7 +62,7 @@ class Runner:
             for peer in self.peers if round_number % 2 else reversed(self.peers):
                 self._attempt(case, peer, round_number=round_number)
 
-    def _attempt(self, case: Case, peer: Peer, *, round_number: int) -> None:
+    def _attempt(self, case: Case, peer: Kind, *, round_number: int) -> None:
         if self.results.has_failed(case, peer):
             return
         try:
@@ -84,9 +84,11 @@ class Runner:
         figures = ", ".join(f"{metric.name} {values[metric.name]:,.4g} {metric.unit}" for metric in case.metrics)
         self.say(f"{case.name} round {round_number}: {peer.name}: {figures}")
 
-    def _shared_broker(self, peer: Peer) -> Broker:
+    def _shared_broker(self, peer: Kind) -> Service:
         broker = self._shared.get(peer.name)
-        if broker is None or broker.process.poll() is not None:
+        if broker is None or not broker.is_running:
+            if broker is not None:
+                broker.kill()
             self._starts += 1
             broker = self._shared[peer.name] = peer.start(self.directory / f"{peer.name}-shared-{self._starts}")
         return broker

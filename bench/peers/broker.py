@@ -8,13 +8,13 @@ import os
 import signal
 import socket
 import subprocess
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from time import monotonic, sleep
 
 from bench.case import BenchError
-from bench.measure import cpu_seconds, resident_bytes
+from bench.peers.service import Kind, Service
 from bench.raw import RawConnection
 
 START_TIMEOUT_SECONDS = 120.0
@@ -22,7 +22,7 @@ STOP_TIMEOUT_SECONDS = 60.0
 POLL_SECONDS = 0.002
 
 
-class Broker:
+class Broker(Service):
     """One running broker process."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", port: int, *, name: str, output: Path, started_at: float) -> None:
@@ -31,7 +31,7 @@ class Broker:
         self.name = name
         self.output = output
         self.start_seconds = self._await_metadata(started_at)
-        self.resident_bytes_after_start = resident_bytes(process.pid)
+        self.resident_bytes_after_start = self.resident_bytes()
 
     @property
     def pid(self) -> int:
@@ -41,14 +41,27 @@ class Broker:
     def bootstrap_servers(self) -> str:
         return f"127.0.0.1:{self.port}"
 
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return (self.process.pid,)
+
+    @property
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
     def connect(self) -> RawConnection:
         return RawConnection(self.port)
 
-    def cpu_seconds(self) -> float:
-        return cpu_seconds(self.pid)
+    def connect_to_leader(self, topic: str, partition: int) -> RawConnection:
+        return self.connect()
 
-    def resident_bytes(self) -> int:
-        return resident_bytes(self.pid)
+    def is_settled(self, topic: str, *, partitions: int) -> bool:
+        """Whether the end of every partition is known."""
+        with self.connect() as connection:
+            try:
+                return all(connection.end_offset(topic, partition) >= 0 for partition in range(partitions))
+            except BenchError:
+                return False
 
     def stop(self) -> float:
         """Stop cleanly; the seconds it took. A broker that does not go is killed, and that is an error."""
@@ -86,10 +99,8 @@ class Broker:
         return "\n".join(self.output.read_text(errors="replace").splitlines()[-15:])
 
 
-class Peer(ABC):
-    """One kind of broker. `format` makes an empty directory ready, `command` is what to exec."""
-
-    name: str
+class Peer(Kind):
+    """One kind of single broker. `format` makes an empty directory ready, `command` is what to exec."""
 
     def format(self, directory: Path, port: int) -> None:
         """Whatever has to be done once before the first start; not part of the start-up time."""

@@ -1,4 +1,4 @@
-"""Apache Kafka 4.2: KRaft, broker and controller in one process, with the heap and collector flags of Kafka's own start script.
+"""Apache Kafka 4.2: KRaft, broker and controller in one process, with the collector flags of Kafka's own start script; one node or three.
 
 The jars come from Maven once, into a git-ignored cache. Without Java, or without Maven and a filled cache, there is no Kafka to
 compare with, and the benchmark says so instead of failing.
@@ -6,12 +6,13 @@ compare with, and the benchmark says so instead of failing.
 
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.case import BenchError
 from bench.maven import fetch_jars
 from bench.peers.broker import Peer, free_port
+from bench.peers.cluster import MIN_IN_SYNC, NODE_IDS, SESSION_TIMEOUT_MS, Cluster, ClusterKind
 
 VERSION = "4.2.0"
 CACHE = Path(__file__).parents[2] / ".cache" / f"kafka-{VERSION}"
@@ -28,25 +29,7 @@ POM = f"""\
 </project>
 """
 
-PROPERTIES = """\
-process.roles=broker,controller
-node.id=1
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
-controller.listener.names=CONTROLLER
-controller.quorum.voters=1@127.0.0.1:{controller_port}
-log.dirs={directory}
-offsets.topic.replication.factor=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
-group.initial.rebalance.delay.ms=0
-"""
-
 JVM_FLAGS = (
-    "-Xmx1G",
-    "-Xms1G",
     "-server",
     "-XX:+UseG1GC",
     "-XX:MaxGCPauseMillis=20",
@@ -54,20 +37,37 @@ JVM_FLAGS = (
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
 )
+HEAP = "1G"
+"""What Kafka's own start script gives a broker."""
+CLUSTER_HEAP = "512m"
+"""What each of three brokers gets that share one small machine."""
 
 
 class Kafka(Peer):
-    """Kafka from a directory of jars."""
+    """One node of Kafka from a directory of jars. `voters`: the controller ports of all nodes by id; by default this node is alone."""
 
     name = "kafka"
 
-    def __init__(self, jars: Path) -> None:
+    def __init__(
+        self,
+        jars: Path,
+        *,
+        node_id: int = 1,
+        voters: Mapping[int, int] | None = None,
+        heap: str = HEAP,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
         self.jars = jars
+        self.node_id = node_id
+        self.voters = voters
+        self.heap = heap
+        self.properties = properties or {}
 
     def format(self, directory: Path, port: int) -> None:
         super().format(directory, port)
-        properties = PROPERTIES.format(port=port, controller_port=free_port(), directory=directory)
-        _properties_of(directory).write_text(properties)
+        voters = self.voters or {self.node_id: free_port()}
+        properties = {**_base_properties(self.node_id, port, directory=directory, voters=voters), **self.properties}
+        _properties_of(directory).write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
         tool = self._java("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(_properties_of(directory)))
         finished = subprocess.run(tool, check=False, capture_output=True, text=True, timeout=120)
         if finished.returncode != 0:
@@ -83,7 +83,67 @@ class Kafka(Peer):
         return f"PLAINTEXT://127.0.0.1:{port},{lines['listeners'].split(',')[1]}"
 
     def _java(self, main_class: str, *arguments: str) -> list[str]:
-        return ["java", *JVM_FLAGS, "-cp", f"{self.jars}/*", main_class, *arguments]
+        return ["java", f"-Xmx{self.heap}", f"-Xms{self.heap}", *JVM_FLAGS, "-cp", f"{self.jars}/*", main_class, *arguments]
+
+
+class KafkaCluster(ClusterKind):
+    """Three nodes, each broker and controller: the smallest Kafka that survives the loss of any one process."""
+
+    name = "kafka"
+
+    def __init__(
+        self,
+        jars: Path,
+        *,
+        node_ids: Sequence[int] = NODE_IDS,
+        session_timeout_ms: int = SESSION_TIMEOUT_MS,
+        heap: str = CLUSTER_HEAP,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(node_ids=node_ids, session_timeout_ms=session_timeout_ms)
+        self.jars = jars
+        self.heap = heap
+        self.properties = properties or {}
+
+    def build(self, directory: Path) -> Cluster:
+        voters = {node_id: free_port() for node_id in self.node_ids}
+        properties = {**_replication_properties(len(voters), session_timeout_ms=self.session_timeout_ms), **self.properties}
+        peers = {
+            node_id: Kafka(self.jars, node_id=node_id, voters=voters, heap=self.heap, properties=properties) for node_id in self.node_ids
+        }
+        return Cluster(self.name, self.make_nodes(directory, peers))
+
+
+def _base_properties(node_id: int, port: int, *, directory: Path, voters: Mapping[int, int]) -> dict[str, str]:
+    return {
+        "process.roles": "broker,controller",
+        "node.id": str(node_id),
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{voters[node_id]}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": ",".join(f"{voter}@127.0.0.1:{voter_port}" for voter, voter_port in voters.items()),
+        "log.dirs": str(directory),
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        "group.initial.rebalance.delay.ms": "0",
+    }
+
+
+def _replication_properties(nodes: int, *, session_timeout_ms: int) -> dict[str, str]:
+    return {
+        "offsets.topic.replication.factor": str(nodes),
+        "transaction.state.log.replication.factor": str(nodes),
+        "transaction.state.log.min.isr": str(MIN_IN_SYNC),
+        "share.coordinator.state.topic.replication.factor": str(nodes),
+        "share.coordinator.state.topic.min.isr": str(MIN_IN_SYNC),
+        "default.replication.factor": str(nodes),
+        "min.insync.replicas": str(MIN_IN_SYNC),
+        "broker.session.timeout.ms": str(session_timeout_ms),
+        "broker.heartbeat.interval.ms": str(min(2000, session_timeout_ms // 3)),
+    }
 
 
 def _properties_of(directory: Path) -> Path:

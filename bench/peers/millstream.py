@@ -1,4 +1,4 @@
-"""Millstream, through its command line."""
+"""Millstream, through its command line: one broker with its coordination inside, or three on a real ZooKeeper."""
 
 import sys
 from collections.abc import Sequence
@@ -6,6 +6,8 @@ from pathlib import Path
 
 from bench.case import BenchError
 from bench.peers.broker import Broker, Peer
+from bench.peers.cluster import NODE_IDS, SESSION_TIMEOUT_MS, Cluster, ClusterKind
+from tests.cluster.server_process import ServerProcess, missing_zookeeper
 
 
 class Millstream(Peer):
@@ -13,8 +15,12 @@ class Millstream(Peer):
 
     name = "millstream"
 
-    def __init__(self, options: Sequence[str] = (), *, zookeeper: str | None = None) -> None:
+    def __init__(
+        self, options: Sequence[str] = (), *, zookeeper: str | None = None, node_id: int = 1, arguments: Sequence[str] = ()
+    ) -> None:
         self.options = tuple(options)
+        self.node_id = node_id
+        self.arguments = tuple(arguments)
         self.coordination = ("--coordination", "127.0.0.1:0") if zookeeper is None else ("--zookeeper", zookeeper)
 
     def command(self, directory: Path, port: int) -> Sequence[str]:
@@ -25,11 +31,39 @@ class Millstream(Peer):
             "serve",
             "--listen",
             f"127.0.0.1:{port}",
+            "--node-id",
+            str(self.node_id),
             *self.coordination,
             "--data",
             str(directory),
+            *self.arguments,
             *extra,
         ]
+
+
+class MillstreamCluster(ClusterKind):
+    """Three brokers and a real ZooKeeper, which keeps its promises to the disk (one server: an ensemble would only take CPU from all)."""
+
+    name = "millstream"
+
+    def __init__(
+        self, options: Sequence[str] = (), *, node_ids: Sequence[int] = NODE_IDS, session_timeout_ms: int = SESSION_TIMEOUT_MS
+    ) -> None:
+        super().__init__(node_ids=node_ids, session_timeout_ms=session_timeout_ms)
+        self.options = tuple(options)
+
+    def build(self, directory: Path) -> Cluster:
+        if (reason := missing_zookeeper()) is not None:
+            raise BenchError(reason)
+        zookeeper = ServerProcess("zookeeper", directory, is_durable=True)
+        zookeeper.start()
+        options = (f"zookeeper.session.timeout.ms={self.session_timeout_ms}", *self.options)
+        # Kafka brings no registry either.
+        peers = {
+            node_id: Millstream(options, zookeeper=zookeeper.address, node_id=node_id, arguments=["--no-registry"])
+            for node_id in self.node_ids
+        }
+        return Cluster(self.name, self.make_nodes(directory, peers), zookeeper=zookeeper)
 
 
 def coordination_of(broker: Broker) -> str:

@@ -276,6 +276,13 @@ async def test_writes_that_check_the_version_lose_no_update(open_session: OpenSe
     assert (await sessions[0].get("/counter"))[0] == b"30"
 
 
+async def test_a_session_has_a_lease_until_it_is_closed(open_session: OpenSession) -> None:
+    session = await open_session()
+    assert session.has_lease
+    await session.close()
+    assert not session.has_lease
+
+
 async def test_a_closed_session_answers_nothing(open_session: OpenSession) -> None:
     session = await open_session()
     await session.close()

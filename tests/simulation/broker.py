@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from millstream.cluster.controller_machine import NO_EPOCH, BrokerLife, ControllerMachine, Decision
 from millstream.cluster.leader_election import ElectionRules
-from millstream.cluster.lease import Lease
 from millstream.cluster.replica_set import ReplicaSet
 from millstream.cluster.truncation import truncation_offset
+from millstream.coordination.lease import Lease
 from millstream.coordination.partition_state import PartitionState
 from millstream.errors import KafkaError
 from millstream.log.leader_epochs import EpochEnd, LeaderEpochs

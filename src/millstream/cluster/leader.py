@@ -95,9 +95,18 @@ class Leader:
 
     def _check_can_append(self, acks: int) -> None:
         if acks == ACKS_ALL:
-            if self._has_too_few_in_sync:
-                raise NotEnoughReplicas(self._too_few_in_sync())
-        elif self.replica_set.has_followers and not self._partition.broker.has_lease():
+            self.check_enough_in_sync()
+        else:
+            self.check_lease()
+
+    def check_enough_in_sync(self) -> None:
+        """Raise if nothing can be appended with acks=all: too few replicas are in sync."""
+        if self._has_too_few_in_sync:
+            raise NotEnoughReplicas(self._too_few_in_sync())
+
+    def check_lease(self) -> None:
+        """Raise if another broker may have been made the leader by now; with one replica none can be."""
+        if self.replica_set.has_followers and not self._partition.broker.has_lease():
             partition = self._partition
             raise NotLeaderOrFollower(
                 f"broker {partition.broker.node_id} has not heard from ZooKeeper for a session timeout: "
@@ -162,7 +171,7 @@ class Leader:
         return self._partition.high_watermark.value >= self.replica_set.epoch_start_offset
 
     def delete_records_before(self, offset: int) -> int:
-        """Move the log start to `offset` (-1: the high watermark); returns the new log start."""
+        """Move the log start to `offset` (-1: the high watermark) and return that: `low_watermark` gets there when all replicas have."""
         partition = self._partition
         target = partition.high_watermark.value if offset == -1 else offset
         if target < 0 or target > partition.high_watermark.value:
@@ -171,7 +180,7 @@ class Leader:
             )
         self.log.delete_records_before(target)
         self.low_watermark.advance(self._low_watermark())
-        return self.log.log_start_offset
+        return target
 
     def _low_watermark(self) -> int:
         return self.replica_set.low_watermark(self.log.log_start_offset, is_counted=self._partition.broker.is_registered)
@@ -199,7 +208,10 @@ class Leader:
 
     def decided(self, state: PartitionState) -> None:
         """The controller decided something else for the same epoch: the in-sync set, or the replicas."""
-        self.replica_set.decided(state, now_ms=self._partition.broker.clock.monotonic_ms())
+        partition = self._partition
+        if state.partition_epoch >= partition.state.partition_epoch:
+            partition.state = state
+        self.replica_set.decided(state, now_ms=partition.broker.clock.monotonic_ms())
         self.commit()
 
     def fail_waiters(self, error: KafkaError) -> None:

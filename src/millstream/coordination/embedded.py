@@ -62,6 +62,10 @@ class EmbeddedCoordination:
     def session_id(self) -> int:
         return self._session.session_id
 
+    @property
+    def has_lease(self) -> bool:
+        return not self._is_closed and self.keeper.durability.failure is None
+
     async def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False, make_parents: bool = False
     ) -> str:

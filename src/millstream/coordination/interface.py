@@ -9,6 +9,8 @@ Two implementations, one contract (`tests/cluster/test_contract.py` runs on all)
   that is not there yet. Each registration is called by itself, also when the same function is registered twice.
 - Watches do not outlive a lost connection: whoever watches also listens to the session, and reads everything again on `CONNECTED`.
 - `LOST` means the session is over and its ephemeral znodes are gone; a following `CONNECTED` is a new session with a new `session_id`.
+- `has_lease` is about the session of now, whose id is `session_id`. What was decided about the znodes of a former session (who leads what)
+  is not covered by the lease of the next one, until it has been read again.
 
 Recursive watches, access lists and quotas are not part of it.
 """
@@ -58,6 +60,10 @@ class Coordination(Protocol):
     @property
     def session_id(self) -> int:
         """The session that owns the ephemeral znodes created here."""
+
+    @property
+    def has_lease(self) -> bool:
+        """Whether the session is certainly alive at this moment; to be looked at at every use (`coordination.lease`)."""
 
     async def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False, make_parents: bool = False

@@ -9,12 +9,14 @@ import pytest
 
 from millstream.clock import SystemClock
 from millstream.coordination.interface import SessionState, WatchEvent
-from millstream.coordination.kazoo_adapter import KazooCoordination
+from millstream.coordination.kazoo_adapter import MOST_UNDER_WAY, KazooCoordination
 from millstream.errors import StartupError
 from millstream.files import Files
 from millstream.zookeeper.errors import ConnectionLost, SessionExpired
 from millstream.zookeeper.keeper import TreeKeeper
 from millstream.zookeeper.server import CoordinationServer
+from tests.manual_clock import ManualClock
+from tests.waiting import wait_on_loop
 
 # kazoo leaves the sockets of failed connections to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -24,6 +26,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 def _collect_what_kazoo_left() -> Iterator[None]:
     yield
     gc.collect()
+
+
+def has_lease(coordination: KazooCoordination) -> bool:
+    """mypy would take it for as constant as an attribute."""
+    return coordination.has_lease
 
 
 class States:
@@ -98,6 +105,95 @@ async def test_requests_under_way_fail_when_the_server_goes(keeper: TreeKeeper) 
     results = await asyncio.gather(*writes, return_exceptions=True)
     assert all(isinstance(result, str | ConnectionLost | SessionExpired) for result in results)
     await coordination.close()
+
+
+async def test_thousands_of_reads_at_once_let_the_loop_go_on(keeper: TreeKeeper) -> None:
+    server = CoordinationServer(keeper)
+    coordination = await KazooCoordination.connect(f"127.0.0.1:{await server.start()}")
+    await coordination.create("/a", b"data")
+    reads = [asyncio.create_task(coordination.get("/a")) for _ in range(2_000)]
+    turns = 0
+    async with asyncio.timeout(30):
+        while not all(read.done() for read in reads):
+            await asyncio.sleep(0.001)
+            turns += 1
+    assert {read.result()[0] for read in reads} == {b"data"}
+    # kazoo would take them all at once, and the loop would stand until it has sent them.
+    assert turns > 20
+    await coordination.close()
+    await server.close()
+
+
+async def test_reads_that_wait_for_their_turn_fail_when_the_server_goes(keeper: TreeKeeper) -> None:
+    server = CoordinationServer(keeper)
+    coordination = await KazooCoordination.connect(f"127.0.0.1:{await server.start()}")
+    reads = [asyncio.create_task(coordination.exists("/a")) for _ in range(5 * MOST_UNDER_WAY)]
+    await asyncio.sleep(0)
+    await server.close()
+    async with asyncio.timeout(30):
+        results = await asyncio.gather(*reads, return_exceptions=True)
+    assert ConnectionLost in {type(result) for result in results}
+    await coordination.close()
+
+
+async def test_a_lease_outlives_the_connection_until_it_runs_out(keeper: TreeKeeper, clock: ManualClock) -> None:
+    server = CoordinationServer(keeper)
+    port = await server.start()
+    coordination = await KazooCoordination.connect(f"127.0.0.1:{port}", session_timeout_ms=8_000, clock=clock)
+    states = States(coordination)
+    assert has_lease(coordination)
+    await server.close()
+    await states.until(SessionState.SUSPENDED)
+    clock.advance(4_999)
+    assert has_lease(coordination)
+    clock.advance(1)
+    assert not has_lease(coordination)
+    again = CoordinationServer(keeper)
+    await again.start("127.0.0.1", port)
+    await states.until(SessionState.CONNECTED)
+    await wait_on_loop(lambda: coordination.has_lease, "it has a lease")
+    await coordination.close()
+    assert not has_lease(coordination)
+    await again.close()
+
+
+async def test_a_process_that_was_stopped_has_no_lease_at_its_first_look(keeper: TreeKeeper, clock: ManualClock) -> None:
+    server = CoordinationServer(keeper)
+    coordination = await KazooCoordination.connect(f"127.0.0.1:{await server.start()}", session_timeout_ms=8_000, clock=clock)
+    assert has_lease(coordination)
+    clock.advance(8_000)
+    assert not has_lease(coordination)
+    await coordination.close()
+    await server.close()
+
+
+async def test_a_lease_ends_with_its_session_and_begins_with_the_next(keeper: TreeKeeper) -> None:
+    server = CoordinationServer(keeper)
+    port = await server.start()
+    coordination = await KazooCoordination.connect(f"127.0.0.1:{port}", session_timeout_ms=4_000)
+    states = States(coordination)
+    held: list[tuple[SessionState, bool]] = []
+    coordination.add_session_listener(lambda state: held.append((state, coordination.has_lease)))
+    await server.close()
+    await states.until(SessionState.SUSPENDED)
+    keeper.close_session(next(iter(keeper.tree.sessions)))
+    again = CoordinationServer(keeper)
+    await again.start("127.0.0.1", port)
+    await states.until(SessionState.CONNECTED)
+    assert held == [(SessionState.SUSPENDED, True), (SessionState.LOST, False), (SessionState.CONNECTED, False)]
+    await wait_on_loop(lambda: coordination.has_lease, "it has a lease")
+    await coordination.close()
+    await again.close()
+
+
+async def test_the_lease_is_as_long_as_what_was_negotiated(keeper: TreeKeeper, caplog: pytest.LogCaptureFixture) -> None:
+    server = CoordinationServer(keeper)
+    port = await server.start()
+    coordination = await KazooCoordination.connect(f"127.0.0.1:{port}", session_timeout_ms=100_000_000)
+    await wait_on_loop(lambda: coordination.session_timeout_ms < 100_000_000, "a shorter timeout is negotiated")
+    assert "not of 100000000 ms (zookeeper.session.timeout.ms)" in caplog.text
+    await coordination.close()
+    await server.close()
 
 
 async def test_a_server_that_is_not_there_is_a_clear_sentence() -> None:

@@ -96,7 +96,7 @@ async def test_coordinator_is_not_available_while_its_topic_cannot_be_created(tm
             def refuse(_added: int) -> None:
                 raise PolicyViolation("no descriptors left")
 
-            patch.setattr(server._groups._creation, "check_request", refuse)
+            patch.setattr(server._cluster.creation, "check_request", refuse)
             assert await find(server) == CoordinatorNotAvailable.code
         assert await find(server) == 0
 
