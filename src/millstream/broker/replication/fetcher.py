@@ -12,11 +12,12 @@ Nothing is done per record, and a large answer is appended in turns, so that cli
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, Final
 
 from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.peers import Peer
+from millstream.broker.replication.fetch_limits import fetch_limits
 from millstream.broker.replication.fetch_session import FetchSession
 from millstream.broker.replication.leader_offsets import LeaderOffsets
 from millstream.broker.tasks import Spawn
@@ -25,11 +26,15 @@ from millstream.client.replica_fetch import ReplicaFetched, ReplicaFetchRequest,
 from millstream.cluster.follower import Follower
 from millstream.errors import KafkaError, MillstreamError, OffsetOutOfRange, StorageError
 from millstream.log.leader_epochs import EpochEnd
+from millstream.wire.batch import end_of_batches
 
 logger = logging.getLogger(__name__)
 
-TURN_BYTES: Final = 2 << 20
-"""Appended before others have a turn: some 2 ms."""
+TURN_S: Final = 0.004
+"""How long answers are appended before others have a turn."""
+PIECE_BYTES: Final = 64 << 10
+PIECE_BATCHES: Final = 500
+"""What is larger than so many bytes is appended in pieces of so many batches, each well below a turn."""
 WAIT_WHILE_BUSY_MS: Final = 20
 """How long a fetch may wait while partitions are about to come back."""
 _FIRST_PAUSE_S: Final = 0.02
@@ -48,6 +53,12 @@ class _Followed:
         self.failures = 0
         self.not_before = 0.0
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether an answer is about the present role of the partition."""
+        follower = self.follower
+        return self.asked_as is follower and follower.is_current
+
 
 class Fetcher:
     """The follower's conversation with one leader."""
@@ -65,7 +76,7 @@ class Fetcher:
         self._peer = peer
         self._node_id = node_id
         self._broker_epoch = broker_epoch
-        self._settings = settings
+        self._limits = fetch_limits(settings)
         self._leader_offsets = leader_offsets
         self._spawn = spawn
         self._loop = asyncio.get_running_loop()
@@ -107,14 +118,14 @@ class Fetcher:
             await self._until_there_is_work()
             try:
                 connection = await self._peer.connected()
-                answer = await connection.send(self._next_request(), timeout_s=self._option_s("replica.socket.timeout.ms"))
+                answer = await connection.send(self._next_request(), timeout_s=self._limits().timeout_s)
                 if answer.error_code:
                     raise kafka_error(answer.error_code)
             except MillstreamError as error:
                 self._session.reset()
                 logger.debug("nothing was fetched from broker %d: %s", self._peer.node_id, error)
                 await self._pause(pause_s)
-                pause_s = min(2 * pause_s, self._option_s("replica.fetch.backoff.ms"))
+                pause_s = min(2 * pause_s, self._limits().backoff_s)
             else:
                 self._session.answered(answer.session_id)
                 pause_s = _FIRST_PAUSE_S
@@ -149,10 +160,9 @@ class Fetcher:
                 self._session.add(key)
 
     def _next_request(self) -> ReplicaFetchRequest:
-        current = self._settings.current
-        max_bytes = current.integer("replica.fetch.max.bytes")
+        limits = self._limits()
         session_id, session_epoch, named, forgotten = self._session.next_request()
-        wanted = [self._position(self._followed[key], max_bytes) for key in named]
+        wanted = [self._position(self._followed[key], limits.max_bytes) for key in named]
         return ReplicaFetchRequest(
             self._node_id,
             self._broker_epoch(),
@@ -160,9 +170,9 @@ class Fetcher:
             session_epoch,
             wanted,
             forgotten,
-            max_wait_ms=self._max_wait_ms(current.integer("replica.fetch.wait.max.ms")),
-            min_bytes=current.integer("replica.fetch.min.bytes"),
-            max_bytes=current.integer("replica.fetch.response.max.bytes"),
+            max_wait_ms=self._max_wait_ms(limits.wait_ms),
+            min_bytes=limits.min_bytes,
+            max_bytes=limits.response_bytes,
         )
 
     def _position(self, followed: _Followed, max_bytes: int) -> ReplicaWanted:
@@ -179,51 +189,54 @@ class Fetcher:
             return max(0, min(wait_ms, int(due_s * 1000) + 1))
         return wait_ms
 
-    def _option_s(self, name: str) -> float:
-        return self._settings.current.integer(name) / 1000
-
     # --- taking answers
 
     async def _take(self, partitions: Sequence[ReplicaFetched]) -> None:
-        appended_bytes = 0
         unflushed: list[_Followed] = []
+        turn_ends = self._loop.time() + TURN_S
         for fetched in partitions:
             followed = self._followed.get(fetched.key)
-            if followed is None or followed.asked_as is not followed.follower or not followed.follower.is_current:
+            if followed is None or not followed.is_asked:
                 continue
-            self._take_partition(followed, fetched)
+            for piece in _pieces(fetched.records):
+                if self._loop.time() > turn_ends:
+                    await asyncio.sleep(0)
+                    turn_ends = self._loop.time() + TURN_S
+                    if self._followed.get(fetched.key) is not followed or not followed.is_asked:
+                        break
+                if not self._take_partition(followed, fetched, piece):
+                    break
             if followed.follower.awaits_flush:
                 unflushed.append(followed)
-            appended_bytes += len(fetched.records)
-            if appended_bytes >= TURN_BYTES:
-                appended_bytes = 0
-                await asyncio.sleep(0)
         for followed in unflushed:
             await self._await_flush(followed)
 
-    def _take_partition(self, followed: _Followed, fetched: ReplicaFetched) -> None:
+    def _take_partition(self, followed: _Followed, fetched: ReplicaFetched, records: memoryview) -> bool:
+        """Take a piece of the answer for a partition; whether the next piece may follow."""
         follower = followed.follower
         if fetched.error_code:
             self._take_error(followed, fetched.error_code)
-            return
+            return False
         if fetched.diverging_epoch is not None:
             self._work(followed, self._truncate(follower, EpochEnd(*fetched.diverging_epoch)))
-            return
-        start = follower.start_before(fetched.records)
+            return False
+        start = follower.start_before(records)
         if start is not None:
             self._work(followed, self._begin_inside_a_batch(follower, start, fetched))
-            return
+            return False
         position = follower.fetch_offset, follower.log_start_offset
         try:
-            _append(follower, fetched)
+            _append(follower, fetched, records)
         except StorageError as error:
             self._give_up(followed, error)
+            return False
         except KafkaError as error:
             self._try_later(followed, error)
-        else:
-            followed.failures = 0
-            if (follower.fetch_offset, follower.log_start_offset) != position:
-                self._session.add(followed.key)
+            return False
+        followed.failures = 0
+        if (follower.fetch_offset, follower.log_start_offset) != position:
+            self._session.add(followed.key)
+        return True
 
     def _take_error(self, followed: _Followed, error_code: int) -> None:
         if error_code == OffsetOutOfRange.code:
@@ -235,7 +248,7 @@ class Fetcher:
         """Leave the partition out for a while."""
         if followed.failures == 1:  # once is nothing: the leader may not have heard of its election yet
             logger.info("%r cannot be fetched and is tried again: %s: %s", followed.follower, type(error).__name__, error)
-        pause_s = min(_FIRST_PAUSE_S * 2 ** min(followed.failures, 20), self._option_s("replica.fetch.backoff.ms"))
+        pause_s = min(_FIRST_PAUSE_S * 2 ** min(followed.failures, 20), self._limits().backoff_s)
         followed.failures += 1
         followed.not_before = self._loop.time() + pause_s
         self._session.remove(followed.key)
@@ -291,7 +304,7 @@ class Fetcher:
         """The leader's log begins inside its first batch, which comes whole."""
         await follower.restart_at(start)
         if follower.is_current:
-            _append(follower, fetched)
+            _append(follower, fetched, fetched.records[: end_of_batches(fetched.records, 0, most=1)])
 
     async def _find_the_way_back(self, follower: Follower) -> None:
         """What comes next here is not in the leader's log: go on where that ends, or begin anew where it begins."""
@@ -312,5 +325,17 @@ class Fetcher:
             await follower.restart_at(start)
 
 
-def _append(follower: Follower, fetched: ReplicaFetched) -> None:
-    follower.append(fetched.records, high_watermark=fetched.high_watermark, leader_log_start=fetched.log_start_offset)
+def _append(follower: Follower, fetched: ReplicaFetched, records: memoryview) -> None:
+    follower.append(records, high_watermark=fetched.high_watermark, leader_log_start=fetched.log_start_offset)
+
+
+def _pieces(records: memoryview) -> Iterator[memoryview]:
+    """The records in pieces that take a few milliseconds each; at least one, which may be empty."""
+    position, size = 0, len(records)
+    while size - position > PIECE_BYTES:
+        end = end_of_batches(records, position, most=PIECE_BATCHES)
+        if end == position:
+            break  # a batch that is cut off, or makes no sense: the log says what is wrong with it
+        yield records[position:end]
+        position = end
+    yield records[position:]

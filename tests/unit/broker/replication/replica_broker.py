@@ -5,7 +5,6 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -128,9 +127,8 @@ class ReplicaCluster:
 
     def __init__(self, *brokers: ReplicaBroker) -> None:
         self.brokers = {broker.node_id: broker for broker in brokers}
-        self.view = ClusterView(
-            brokers={broker.node_id: broker.registration for broker in brokers}, lives={broker.node_id: broker.epoch for broker in brokers}
-        )
+        lives = {broker.node_id: broker.epoch for broker in brokers}
+        self.view = ClusterView(brokers={broker.node_id: broker.registration for broker in brokers}, lives=lives)
 
     async def lead(
         self, leader: int, *, epoch: int, partitions: int = 1, in_sync: Sequence[int] = (), only: Sequence[int] = (), **configs: str
@@ -139,7 +137,7 @@ class ReplicaCluster:
         ids = tuple(sorted(self.brokers))
         state = PartitionState(ids, leader, epoch, tuple(in_sync) or ids, partition_epoch=epoch)
         topic = TopicState(TOPIC, TOPIC_ID, (state,) * partitions, {name.replace("_", "."): value for name, value in configs.items()})
-        self.view = replace(self.view.with_topics({TOPIC: topic}), brokers=self.view.brokers)
+        self.view = self.view.with_topics({TOPIC: topic})
         await self.announce(*only)
 
     async def announce(self, *only: int) -> None:

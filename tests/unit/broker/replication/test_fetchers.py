@@ -1,6 +1,7 @@
 import asyncio
 import errno
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -135,7 +136,7 @@ async def test_a_leader_that_restarted_elsewhere_is_found(tmp_path: Path) -> Non
         leader.listener.start()
         leader.append(b"b")
         leader.address = address
-        cluster.view = type(cluster.view)(brokers={**cluster.view.brokers, 1: leader.registration}, topics=cluster.view.topics)
+        cluster.view = replace(cluster.view, brokers={**cluster.view.brokers, 1: leader.registration})
         await cluster.announce()
         await cluster.until_equal()
 
