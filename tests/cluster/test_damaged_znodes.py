@@ -37,14 +37,16 @@ def tree(broker: MillstreamBroker) -> Iterator[KazooClient]:
         yield client
 
 
-def test_a_topic_with_a_wrong_type_in_its_znode_goes_on_and_is_not_lost_by_a_restart(broker: MillstreamBroker, tree: KazooClient) -> None:
+@pytest.mark.parametrize(("below", "field"), [("", "partitions"), ("/partitions/0", "leader_epoch")])
+def test_a_topic_with_a_wrong_type_in_its_znode_goes_on_and_is_not_lost_by_a_restart(
+    broker: MillstreamBroker, tree: KazooClient, below: str, field: str
+) -> None:
     topic = create_topic(broker)
     produce_values(broker, topic, [b"kept"])
-    path = f"/brokers/topics/{topic}"
+    path = f"/brokers/topics/{topic}{below}"
     content, _ = tree.get(path)
-    damaged = json.loads(content)
-    damaged["partitions"][0]["leader_epoch"] = "0"
-    tree.set(path, json.dumps(damaged).encode())
+    tree.set(path, json.dumps({**json.loads(content), field: "0"}).encode())
+    tree.set("/changes", b"")  # so that everything is read again
     wait_until(lambda: f"the znode {path} makes no sense" in broker.output, "it is told which znode is wrong")
     produce_values(broker, topic, [b"as before"])
     # After a restart nothing is known of the topic: it cannot be used, but its log stays where it is.
@@ -57,6 +59,7 @@ def test_a_topic_with_a_wrong_type_in_its_znode_goes_on_and_is_not_lost_by_a_res
     other = create_topic(broker)
     produce_values(broker, other, [b"others go on"])
     tree.set(path, content)
+    tree.set("/changes", tree.get("/changes")[0])
     with broker.connect() as connection:
         wait_until(lambda: list_offset(connection, topic, LATEST).error_code == 0, "the topic is back")
     assert [record.value for record in read_all(broker, topic)] == [b"kept", b"as before"]
@@ -78,6 +81,8 @@ def test_whatever_is_in_the_other_znodes_the_broker_serves(broker: MillstreamBro
         tree.set(path, nonsense)
     for path in ("/config/brokers/1", "/config/brokers/<default>", "/config/brokers/nobody", "/brokers/ids/-1", "/brokers/topics/no"):
         tree.create(path, nonsense)
+    for path in ("/changes", "/brokers/topics"):
+        tree.set(path, nonsense)
     wait_until(lambda: "/config/brokers/nobody makes no sense" in broker.output, "it was read")
     produce_values(broker, topic, [b"one"])
     with broker.connect() as connection:

@@ -14,13 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from millstream.broker.cluster.live_settings import LiveSettings
-from millstream.broker.cluster.registration import recall_directories
+from millstream.broker.cluster.registration import prepare_tree, recall_directories
 from millstream.coordination import paths
+from millstream.coordination.change_log import ChangeLog
 from millstream.coordination.cluster_view import DEFAULT_BROKER, BrokerState, ClusterView, TopicState
 from millstream.coordination.cluster_watcher import ClusterWatcher
 from millstream.coordination.election import ControllerElection
 from millstream.coordination.embedded import EmbeddedCoordination
 from millstream.coordination.partition_state import PartitionState
+from millstream.coordination.topic_header import TopicHeader
 from millstream.errors import CoordinatorLoadInProgress
 from millstream.files import Files
 from millstream.log.directories.known_directories import KnownDirectories
@@ -31,8 +33,14 @@ from tests.manual_clock import ManualClock
 
 TOPIC = TopicState("orders", UUID(int=7), (PartitionState.first((1,)), PartitionState.first((2, 1))), {"retention.ms": "5"})
 SOUND = {
-    paths.topic("orders"): json.loads(TOPIC.encode()),
-    paths.topic("events"): json.loads(replace(TOPIC, topic_id=UUID(int=8)).encode()),
+    paths.topic("orders"): json.loads(TOPIC.header.encode()),
+    paths.partition("orders", 0): json.loads(TOPIC.partitions[0].encode()),
+    paths.partition("orders", 1): json.loads(TOPIC.partitions[1].encode()),
+    paths.topic("events"): json.loads(replace(TOPIC, topic_id=UUID(int=8)).header.encode()),
+    paths.partition("events", 0): json.loads(TOPIC.partitions[0].encode()),
+    paths.partition("events", 1): json.loads(TOPIC.partitions[1].encode()),
+    paths.CHANGES: json.loads(ChangeLog().with_changes([("orders", (0,)), ("events", None), ("", None)]).encode()),
+    paths.broker_epoch(1): 17,
     paths.broker(1): json.loads(BrokerState(1, "host", 9092, "rack").encode()),
     paths.broker_config(1): {"log.retention.ms": "5"},
     paths.broker_config(None): {"max.connections": "9"},
@@ -80,7 +88,9 @@ trees = st.fixed_dictionaries({path: contents(path) for path in SOUND})
 def assert_sound(view: ClusterView) -> None:
     """Whatever is in the view can be written, kept and sent to clients."""
     for topic in view.topics.values():
-        assert TopicState.decode(topic.name, topic.encode(), version=topic.version) == topic
+        assert TopicHeader.decode(topic.name, topic.header.encode()) == topic.header
+        for state in topic.partitions:
+            assert PartitionState.decode(state.encode(), partition_epoch=state.partition_epoch) == state
         assert "\ud800" not in repr(topic)
     for broker in view.brokers.values():
         assert BrokerState.decode(broker.node_id, broker.encode(), epoch=broker.epoch) == broker
@@ -96,11 +106,12 @@ def assert_sound(view: ClusterView) -> None:
 async def follow(directory: Path, first: dict[str, bytes], second: dict[str, bytes]) -> None:
     """Read one tree, then what it was changed to, and stand for election and take an id in it."""
     coordination = await EmbeddedCoordination.open(directory, files=Files(), clock=ManualClock(), broker_session_name="b", is_synced=False)
-    for path in paths.PERSISTENT_PARENTS:
-        await coordination.create(path)
-    await coordination.create(paths.CLUSTER_ID, b"cluster")
-    for path, data in first.items():
-        await coordination.create(path, data)
+    await prepare_tree(coordination, cluster_id="cluster")
+    for path, data in sorted(first.items()):
+        if path == paths.CHANGES:
+            await coordination.set(path, data)
+        else:
+            await coordination.create(path, data, make_parents=True)
 
     async def take_up(view: ClusterView) -> None:
         assert_sound(view)
@@ -111,6 +122,7 @@ async def follow(directory: Path, first: dict[str, bytes], second: dict[str, byt
     running = asyncio.create_task(watcher.run())
     for path, data in second.items():
         await coordination.set(path, data)
+    assert await watcher.catch_up(timeout_ms=20_000)
     assert await watcher.catch_up(("controller", ""), timeout_ms=20_000)
     assert set(before.topics) <= set(watcher.view.topics), "what made sense before stays"
     assert {*watcher.view.topics, *watcher.view.unreadable_topics} == {"orders", "events"}

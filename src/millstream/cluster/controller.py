@@ -1,26 +1,27 @@
-"""The controller: the only one who writes topics, partitions and their configs.
+"""The controller's decisions about topics: creation, growth, deletion, options.
 
-Every write is a multi that also checks the controller epoch: a controller that was replaced without knowing it cannot write any more.
-Decisions are made on the `ClusterView` and then written; the version of the topic's znode is part of the write, so a decision made on an
-old picture fails and is made again. Nothing here touches a log: brokers follow the znodes.
+Decisions are made on the `ClusterView` and then written (`metadata_writer`, which also makes sure that this broker is the controller); the
+version of the topic's znode is part of the write, so a decision made on an old picture fails and is made again. Nothing here touches a log:
+brokers follow the znodes.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from uuid import uuid4
 
+from millstream.cluster.layout_conversion import convert_layout
+from millstream.cluster.metadata_writer import MetadataWriter
 from millstream.cluster.placement import Assignment, check_assignment, check_replication, place
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import DEFAULT_BROKER, ClusterView, TopicState, decode_configs, encode_configs
-from millstream.coordination.cluster_watcher import ClusterWatcher, Stale
-from millstream.coordination.election import ControllerClaim
-from millstream.coordination.interface import Coordination, Create, Delete, Operation, SetData
+from millstream.coordination.cluster_watcher import CHANGES, ClusterWatcher, Stale
+from millstream.coordination.interface import Coordination, Create, SetData
 from millstream.coordination.partition_state import PartitionState
+from millstream.coordination.topic_header import CREATING, TopicHeader
 from millstream.coordination.topic_names import check_collision, check_name
 from millstream.errors import (
     InvalidPartitions,
     InvalidReplicaAssignment,
-    NotController,
     RequestTimedOut,
     TopicAlreadyExists,
     UnknownTopicOrPartition,
@@ -33,10 +34,10 @@ MAX_TRIES = 5
 class Controller:
     """Creates, changes and deletes topics."""
 
-    def __init__(self, coordination: Coordination, watcher: ClusterWatcher, *, claim: Callable[[], ControllerClaim | None]) -> None:
+    def __init__(self, coordination: Coordination, watcher: ClusterWatcher, writer: MetadataWriter) -> None:
         self._coordination = coordination
         self._watcher = watcher
-        self._claim = claim
+        self._writer = writer
 
     @property
     def view(self) -> ClusterView:
@@ -64,7 +65,7 @@ class Controller:
     async def create_topic(self, topic: TopicState, *, timeout_ms: int) -> None:
         """Write a planned topic and wait until this broker has taken it up."""
         try:
-            await self._write([Create(paths.topic(topic.name), topic.encode())])
+            await self._writer.create_topic(topic)
         except NodeExists:
             raise TopicAlreadyExists(f"topic {topic.name!r} already exists") from None
         await self._settle(lambda view: topic.topic_id in view.topics_by_id, timeout_ms, f"topic {topic.name!r} was created")
@@ -77,10 +78,10 @@ class Controller:
         """Remove a topic, and not another one that has its name by now, and wait until this broker has let go of it."""
 
         async def write() -> None:
-            current = await self._read_topic(topic.name)
-            if current.topic_id != topic.topic_id:
+            header, version = await self._read_header(topic.name)
+            if header.topic_id != topic.topic_id:
                 raise UnknownTopicOrPartition(f"topic {topic.name!r} was deleted and created again")
-            await self._write([Delete(paths.topic(topic.name), current.version)])
+            await self._writer.delete_topic(topic.name, header, version=version)
 
         await self._retry_on_conflict(write)
         await self._settle(lambda view: topic.topic_id not in view.topics_by_id, timeout_ms, f"topic {topic.name!r} was deleted")
@@ -103,7 +104,7 @@ class Controller:
     async def create_partitions(self, topic: TopicState, *, timeout_ms: int) -> None:
         """Write a planned growth and wait until this broker has taken it up."""
         try:
-            await self._write([SetData(paths.topic(topic.name), topic.encode(), topic.version)])
+            await self._writer.grow_topic(topic)
         except (BadVersion, NoNode):
             raise InvalidPartitions(f"topic {topic.name!r} was changed by another request at the same time; try again") from None
         count = len(topic.partitions)
@@ -113,12 +114,17 @@ class Controller:
         """Replace a topic's own configs by `change(configs)`, on whatever they are at the moment of writing."""
 
         async def write() -> None:
-            topic = await self._read_topic(name)
-            changed = replace(topic, configs=dict(change(topic.configs)))
-            await self._write([SetData(paths.topic(name), changed.encode(), topic.version)])
+            header, version = await self._read_header(name)
+            await self._writer.set_header(name, header._replace(configs=dict(change(header.configs))), version=version)
 
         await self._retry_on_conflict(write)
-        await self._catch_up(("topic", name), timeout_ms, f"configs of topic {name!r} were changed")
+        await self._catch_up(CHANGES, timeout_ms, f"configs of topic {name!r} were changed")
+
+    async def finish_half_done(self) -> None:
+        """What a newly elected controller does first, on a view that is caught up: end what was left half done, by whatever release."""
+        await convert_layout(self._coordination, self._writer)
+        for name in sorted(self._watcher.unfinished_topics):
+            await self._writer.finish(name)
 
     async def alter_broker_configs(self, broker: str, change: Callable[[Mapping[str, str]], Mapping[str, str]], *, timeout_ms: int) -> None:
         """Replace the dynamic configs of one broker (or of all, `<default>`) by `change(configs)`, as above."""
@@ -128,9 +134,9 @@ class Controller:
             try:
                 data, stat = await self._coordination.get(path)
             except NoNode:
-                await self._write([Create(path, encode_configs(change({})))])
+                await self._writer.write([Create(path, encode_configs(change({})))])
             else:
-                await self._write([SetData(path, encode_configs(change(self._configs_in(data, broker))), stat.version)])
+                await self._writer.write([SetData(path, encode_configs(change(self._configs_in(data, broker))), stat.version)])
 
         await self._retry_on_conflict(write)
         await self._catch_up(("config", broker), timeout_ms, f"configs of broker {broker} were changed")
@@ -154,18 +160,6 @@ class Controller:
             raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
         return topic
 
-    async def _write(self, operations: Sequence[Operation]) -> None:
-        claim = self._claim()
-        if claim is None:
-            raise NotController("this broker is not the controller")
-        try:
-            await self._coordination.multi([claim.fence(), *operations])
-        except BadVersion:
-            stat = await self._coordination.exists(paths.CONTROLLER_EPOCH)
-            if stat is None or stat.version != claim.epoch_version:
-                raise NotController("another broker is the controller by now") from None
-            raise
-
     async def _settle(self, predicate: Callable[[ClusterView], bool], timeout_ms: int, what: str) -> None:
         if not await self._watcher.until(predicate, timeout_ms=max(timeout_ms, 1)):
             raise RequestTimedOut(f"{what}, but this broker had not taken it up within {timeout_ms} ms")
@@ -175,17 +169,20 @@ class Controller:
         if not await self._watcher.catch_up(stale, timeout_ms=max(timeout_ms, 1)):
             raise RequestTimedOut(f"{what}, but this broker had not taken it up within {timeout_ms} ms")
 
-    async def _read_topic(self, name: str) -> TopicState:
-        """The topic as it is in the tree, which may be ahead of the view."""
+    async def _read_header(self, name: str) -> tuple[TopicHeader, int]:
+        """What the topic's znode says in the tree, which may be ahead of the view, and its version."""
         try:
             data, stat = await self._coordination.get(paths.topic(name))
         except NoNode:
             raise UnknownTopicOrPartition(f"topic {name!r} does not exist") from None
         try:
-            return TopicState.decode(name, data, version=stat.version)
+            header = TopicHeader.decode(name, data)
         except ValueError:
             # The watcher has logged it. What was known before stays true, and is what is changed.
-            return replace(self._topic(name), version=stat.version)
+            header = self._topic(name).header
+        if header.phase == CREATING:
+            raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
+        return header, stat.version
 
     def _configs_in(self, data: bytes, broker: str) -> Mapping[str, str]:
         try:

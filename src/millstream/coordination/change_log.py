@@ -5,7 +5,7 @@
 Every multi of the controller that writes topics or partitions also writes this znode, so it changes with them and not before. A broker
 watches it alone, instead of each of ten thousand partitions. The list is short: who finds the last number that it knows reads what is named
 behind it, who does not (it was away, or there was more than the list holds) reads everything again. `null` means the topic itself: it
-came, went, or has other options or another number of partitions.
+came, went, or has other options or another number of partitions; the empty name means the lives of brokers (`/brokers/epochs`).
 """
 
 import json
@@ -29,6 +29,14 @@ class Change(NamedTuple):
     """None: the topic itself."""
 
 
+class Touched(NamedTuple):
+    """What several changes together touched of one topic."""
+
+    is_topic: bool
+    """Whether the topic itself was written, and not only partitions that it had before."""
+    partitions: frozenset[int] = frozenset()
+
+
 class ChangeLog(NamedTuple):
     """The list, oldest first; numbers go up by one."""
 
@@ -47,18 +55,18 @@ class ChangeLog(NamedTuple):
             named -= len(found.pop(0).partitions or ())
         return ChangeLog(number, tuple(found))
 
-    def since(self, number: int) -> Mapping[str, frozenset[int] | None] | None:
-        """What was touched after the change of that number, by topic (None: the topic itself); None if the list does not go back so far."""
+    def since(self, number: int) -> Mapping[str, Touched] | None:
+        """What was touched after the change of that number, by topic; None if the list does not go back so far."""
         if number == self.last:
             return {}
         if number > self.last or not self.changes or self.changes[0].number > number + 1:
             return None
-        touched: dict[str, frozenset[int] | None] = {}
+        touched: dict[str, Touched] = {}
         for change in self.changes:
             if change.number > number:
-                before = touched.get(change.topic, frozenset())
-                is_whole = change.partitions is None or before is None
-                touched[change.topic] = None if is_whole else (before or frozenset()) | frozenset(change.partitions or ())
+                before = touched.get(change.topic, Touched(is_topic=False))
+                is_topic = before.is_topic or change.partitions is None
+                touched[change.topic] = Touched(is_topic, before.partitions.union(change.partitions or ()))
         return touched
 
     def encode(self) -> bytes:
@@ -67,7 +75,9 @@ class ChangeLog(NamedTuple):
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """The list in a znode; ValueError if that makes no sense: then everything has to be read."""
+        """The list in a znode, none in a new one; ValueError if it makes no sense: then everything has to be read."""
+        if not data:
+            return cls()
         fields = JsonObject.parse(data)
         last = fields.integer("last", highest=2**53)
         changes = [_decode_change(item) for item in fields.items("changes")]

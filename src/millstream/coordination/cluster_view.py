@@ -1,12 +1,10 @@
 """What the cluster looks like, as one immutable value: `ClusterView`.
 
 A broker holds exactly one view at a time and swaps it whole, so whoever reads it within one callback sees one consistent picture. The
-truth is in the znodes; the classes here also know how their state is written there (JSON, one znode per broker and per topic):
+truth is in the znodes; the classes here also know how their state is written there (JSON; topics: `topic_header`, `partition_state`):
 
     /brokers/ids/<id>         {"host": ..., "port": ..., "rack": ..., "previous_epoch": ...}
     /brokers/epochs/<id>      decimal
-    /brokers/topics/<topic>   {"topic_id": ..., "configs": {...}, "partitions": [{"replicas": [...], "leader": ..., "leader_epoch": ...,
-                               "in_sync_replicas": [...], "eligible_leaders": [...]}, ...]}
     /config/brokers/<id>      {"option": "value", ...}; the id `<default>` holds for all brokers
 
 Any program can write to the tree, so `decode` is strict: it raises ValueError, naming the field, for all that we would not have written.
@@ -18,22 +16,20 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import NamedTuple, Self
 from uuid import UUID
 
-from millstream.coordination.partition_state import NO_LEADER, PartitionState
-from millstream.coordination.topic_names import INTERNAL_TOPICS, check_name
-from millstream.errors import InvalidTopic
+from millstream.coordination.partition_state import PartitionState
+from millstream.coordination.topic_header import TopicHeader
+from millstream.coordination.topic_names import INTERNAL_TOPICS
 from millstream.json_object import MAX_INT, JsonObject
 
-_IN_A_TOPIC = ("replicas", "leader", "leader_epoch", "in_sync_replicas", "eligible_leaders")
-"""What the znode of a topic says of each partition."""
 DEFAULT_BROKER = "<default>"
 """The broker id under which configs for all brokers are kept, as Kafka names it."""
 
 _DECIMAL = re.compile(r"0|[1-9][0-9]{0,9}")
 _EPOCH = re.compile(rb"[0-9]{1,10}")
+_LIFE = re.compile(rb"0|[1-9][0-9]{0,18}")
 _CLUSTER_ID = re.compile(r"[!-~]{1,249}")
 
 
@@ -66,6 +62,13 @@ def decode_controller_epoch(data: bytes) -> int:
     return int(data)
 
 
+def decode_life(data: bytes) -> int:
+    """The broker epoch that the controller has dealt with; ValueError if it is none."""
+    if not _LIFE.fullmatch(data) or int(data) >= 2**63:
+        raise ValueError(f"it must be the epoch of a broker, and is {data[:80]!r}")
+    return int(data)
+
+
 def decode_cluster_id(data: bytes) -> str:
     """The cluster id; ValueError if it is none: it becomes a line of a file and is sent to every client."""
     text = data.decode()
@@ -92,24 +95,10 @@ class TopicState:
         """Whether the topic belongs to the broker itself."""
         return self.name in INTERNAL_TOPICS
 
-    def encode(self) -> bytes:
+    @property
+    def header(self) -> TopicHeader:
         """The content of the topic's znode."""
-        partitions = [_partition_to_json(partition) for partition in self.partitions]
-        return json.dumps({"topic_id": str(self.topic_id), "configs": dict(self.configs), "partitions": partitions}).encode()
-
-    @classmethod
-    def decode(cls, name: str, data: bytes, *, version: int, created: int = -1) -> Self:
-        """The topic whose znode holds `data`; ValueError if that makes no sense."""
-        try:
-            check_name(name)
-        except InvalidTopic as error:
-            raise ValueError(str(error)) from None
-        fields = JsonObject.parse(data)
-        partitions = tuple(_partition_from_json(partition) for partition in fields.objects("partitions"))
-        if not partitions:
-            raise ValueError("partitions must not be empty")
-        configs = MappingProxyType(fields.texts("configs"))
-        return cls(name, _decode_topic_id(fields.text("topic_id")), partitions, configs, version, created)
+        return TopicHeader(self.topic_id, self.configs, len(self.partitions))
 
     def check_follows(self, last: "TopicState | None") -> None:
         """Raise ValueError unless this may be what became of `last`: a topic keeps its id, and loses no partition."""
@@ -203,25 +192,5 @@ class ClusterView:
         return {name for name in names if self.topics.get(name) is not last.topics.get(name)}
 
 
-def _partition_to_json(state: PartitionState) -> dict[str, object]:
-    return {name: value for name, value in state._asdict().items() if name in _IN_A_TOPIC}
-
-
-def _partition_from_json(fields: JsonObject) -> PartitionState:
-    replicas = fields.integers("replicas")
-    leader = fields.integer("leader", lowest=NO_LEADER)
-    in_sync, eligible = fields.integers("in_sync_replicas"), fields.integers("eligible_leaders")
-    if not replicas or not {leader, *in_sync, *eligible} <= {*replicas, NO_LEADER}:
-        raise ValueError(f"a partition with the replicas {replicas} is led by {leader}, in sync on {in_sync}, eligible on {eligible}")
-    return PartitionState(replicas, leader, fields.integer("leader_epoch"), in_sync, eligible)
-
-
 def _counted(topic: TopicState) -> int:
     return 0 if topic.is_internal else len(topic.partitions)
-
-
-def _decode_topic_id(text: str) -> UUID:
-    topic_id = UUID(text)
-    if str(topic_id) != text or not topic_id.int:
-        raise ValueError(f"topic_id must be an id such as {UUID(int=7)}, and is {text[:80]!r}")
-    return topic_id

@@ -1,27 +1,32 @@
 """Keeps a broker's `ClusterView` true: watches the znodes, reads again what changed, swaps the view.
 
-One data watch per topic and per config, one children watch per list (ZooKeeper's watches fire once and are set again by the next read). A
-watch only marks what is stale and wakes `run`, which reads it and makes a new view. Before the new view is shown, `on_change`
-has been awaited with it: a topic that clients can see has its logs open.
+Watched are the list of changes (`/changes`, see `change_log`), the lists of brokers and of their options, each of these options, and the
+controller; not topics and partitions, of which there are thousands. Watches fire once and are set again by the next read. A watch only
+marks what is stale and wakes `run`, which reads it and makes a new view. Before the new view is shown, `on_change` has been awaited with
+it: a topic that clients can see has its logs open.
 
-Other programs can write to the tree. A znode that makes no sense is logged, once, and what it said before stays true; it does not
-end the broker. A topic that never made sense is `unreadable`, which is not the same as missing: its logs are left alone. Of options that
-make no sense, those that do are used. Of another tree than that of the start nothing is taken over: a ZooKeeper that lost its data knows no
-topics, and that does not mean that they were all deleted.
+The watcher knows the number of the last change that is in its view. It reads what the list names behind that number, also after a lost
+connection; everything at the start, when the list does not go back so far, and when it is another list or makes no sense. The list is read
+first and then what it names, so what is changed meanwhile is named in a later round. The lives of brokers are read before the list: a view
+never has a life in it without the partitions that were written before it.
+
+What makes no sense is logged, and what was known stays (`metadata_reader`). Of options that make no sense, those that do are used. Of
+another tree than that of the start nothing is taken over: a ZooKeeper that lost its data knows no topics, and that does not mean that they
+were all deleted.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from uuid import UUID
+from typing import Final, NamedTuple
 
 from millstream.coordination import paths
+from millstream.coordination.change_log import ChangeLog, Touched
 from millstream.coordination.cluster_view import (
     DEFAULT_BROKER,
     BrokerState,
     ClusterView,
-    TopicState,
     decode_broker_id,
     decode_cluster_id,
     decode_configs,
@@ -29,20 +34,36 @@ from millstream.coordination.cluster_view import (
 )
 from millstream.coordination.complaints import Complaints
 from millstream.coordination.interface import Coordination, SessionState, WatchEvent
+from millstream.coordination.metadata_reader import MetadataReader, Wanted
+from millstream.coordination.sound_options import sound_options
 from millstream.errors import InvalidConfig
-from millstream.options.validation import validate_dynamic_broker_values, validate_topic_overrides
+from millstream.options.validation import validate_dynamic_broker_values
 from millstream.zookeeper.errors import NoNode, ZooKeeperError
 
 Stale = tuple[str, str]
 """What to read again: the kind of thing, and which one of the kind ('' for the list)."""
+CHANGES: Final[Stale] = ("changes", "")
+BROKERS: Final[Stale] = ("brokers", "")
+CONFIGS: Final[Stale] = ("configs", "")
+CONTROLLER: Final[Stale] = ("controller", "")
 
 logger = logging.getLogger(__name__)
 
-_LISTS: frozenset[Stale] = frozenset({("brokers", ""), ("topics", ""), ("configs", ""), ("controller", "")})
+_LISTS = frozenset({CHANGES, BROKERS, CONFIGS, CONTROLLER})
 
 ViewListener = Callable[[ClusterView], Awaitable[None]]
 ViewPredicate = Callable[[ClusterView], bool]
-OptionCheck = Callable[[Mapping[str, str]], None]
+
+
+class _Position(NamedTuple):
+    """How far a list of changes was followed."""
+
+    number: int
+    created: int
+    """The transaction that created the list: another list has other numbers."""
+
+
+_UNKNOWN = _Position(-1, -1)
 
 
 class ClusterWatcher:
@@ -58,10 +79,22 @@ class ClusterWatcher:
         self._rounds_begun = 0
         self._rounds_done = 0
         self._complaints = Complaints()
-        self._unreadable_topics: set[str] = set()
+        self._reader = MetadataReader(coordination, self._complaints)
         self._unreadable_configs: set[str] = set()
         self._tree = -1
         """The transaction that created the cluster id: another tree of znodes has another."""
+        self._position = _UNKNOWN
+        """How far the list of changes is in the view."""
+
+    @property
+    def last_change(self) -> int:
+        """The number of the last change that is in the view; -1 if that is not known."""
+        return self._position.number
+
+    @property
+    def unfinished_topics(self) -> frozenset[str]:
+        """Topics that are being created or deleted, or were left so; clients do not see them."""
+        return frozenset(self._reader.unfinished)
 
     async def load(self) -> None:
         """Read everything for the first time."""
@@ -98,7 +131,7 @@ class ClusterWatcher:
                 self._waiting.remove(entry)
         return True
 
-    async def catch_up(self, stale: Stale, *, timeout_ms: int) -> bool:
+    async def catch_up(self, stale: Stale = CHANGES, *, timeout_ms: int) -> bool:
         """Wait until the view has in it what was written to this before the call; False when the time ran out first."""
         begun = self._rounds_begun
         self._stale.add(stale)
@@ -106,12 +139,12 @@ class ClusterWatcher:
         return await self.until(lambda _view: self._rounds_done > begun, timeout_ms=timeout_ms)
 
     def _session_changed(self, state: SessionState) -> None:
-        # Watches do not outlive a connection: whatever happened meanwhile fired none, so everything is read again.
+        # Watches do not outlive a connection: whatever happened meanwhile fired none.
         if state is SessionState.CONNECTED:
             self._mark_everything()
 
     def _mark_everything(self) -> None:
-        self._stale |= _LISTS | {("topic", name) for name in self._watched_topics} | {("config", name) for name in self._watched_configs}
+        self._stale |= _LISTS | {("config", name) for name in self._watched_configs}
         self._wake.set()
 
     def _mark(self, stale: Stale) -> Callable[[WatchEvent], None]:
@@ -127,55 +160,65 @@ class ClusterWatcher:
             stale, self._stale = self._stale, set()
             self._rounds_begun += 1
             try:
-                view = await self._read(stale)
+                view, position = await self._read(stale)
             except BaseException:
                 self._stale |= stale
                 raise
             if view != self.view:
                 await self._on_change(view)
                 self.view = view
+            self._position = position
             self._rounds_done = self._rounds_begun
             for predicate, future in self._waiting:
                 if not future.done() and predicate(view):
                     future.set_result(None)
 
     @property
-    def _watched_topics(self) -> set[str]:
-        return set(self.view.topics) | self._unreadable_topics
-
-    @property
     def _watched_configs(self) -> set[str]:
         return set(self.view.broker_configs) | self._unreadable_configs
 
-    async def _read(self, stale: set[Stale]) -> ClusterView:
-        view = self.view
+    async def _read(self, stale: set[Stale]) -> tuple[ClusterView, _Position]:
+        view, position = self.view, self._position
         if not await self._is_same_tree():
-            return view
-        if ("controller", "") in stale:
+            return view, position
+        if CONTROLLER in stale:
             view = replace(view, controller_id=await self._read_controller())
-        if ("brokers", "") in stale:
+        if BROKERS in stale:
             view = replace(view, brokers=await self._read_brokers())
-        topics = {name for kind, name in stale if kind == "topic"}
-        if ("topics", "") in stale:
-            topics |= self._came_or_went(await self._children(paths.TOPICS, ("topics", "")))
-        if topics:
-            read_topics = {name: await self._read_topic(name) for name in sorted(topics)}
-            view = view.with_topics(self._without_borrowed_ids(read_topics))
+        if CHANGES in stale:
+            view, position = await self._read_changes(view)
         configs = {name for kind, name in stale if kind == "config"}
-        if ("configs", "") in stale:
-            configs |= set(await self._children(paths.BROKER_CONFIGS, ("configs", ""))) ^ self._watched_configs
+        if CONFIGS in stale:
+            configs |= set(await self._children(paths.BROKER_CONFIGS, CONFIGS)) ^ self._watched_configs
         if configs:
             read = {name: await self._read_config(name) for name in sorted(configs)}
             merged = {**view.broker_configs, **read}
             view = replace(view, broker_configs={name: values for name, values in merged.items() if values is not None})
-        return replace(view, unreadable_topics=frozenset(self._unreadable_topics))
+        return view, position
 
-    def _came_or_went(self, listed: list[str]) -> set[str]:
-        """Which topics the list has and we do not, or the other way round. Mostly one came, among thousands."""
-        known, unreadable = self.view.topics, self._unreadable_topics
-        came = {name for name in listed if name not in known and name not in unreadable}
-        has_lost_any = len(listed) - len(came) < len(known) + len(unreadable - known.keys())
-        return came | (self._watched_topics.difference(listed) if has_lost_any else set())
+    async def _read_changes(self, view: ClusterView) -> tuple[ClusterView, _Position]:
+        """The view with everything that the list of changes names behind the last one that is known."""
+        reader = self._reader
+        changes, created = await reader.read_changes(watch=self._mark(CHANGES))
+        touched = self._touched(changes, created)
+        if touched is None or "" in touched:
+            view = replace(view, lives=await reader.read_lives(view.lives))
+            changes, created = await reader.read_changes()
+            touched = self._touched(changes, created)
+        wanted: dict[str, Wanted] = dict.fromkeys(reader.doubtful)
+        if touched is None:
+            wanted |= dict.fromkeys([*await reader.children(paths.TOPICS), *view.topics, *reader.unreadable])
+        else:
+            wanted |= {name: one.partitions for name, one in touched.items() if name and name not in wanted}
+        if wanted:
+            view = view.with_topics(await reader.read_topics(wanted, view))
+        if view.unreadable_topics != reader.unreadable:
+            view = replace(view, unreadable_topics=frozenset(reader.unreadable))
+        return view, _UNKNOWN if changes is None else _Position(changes.last, created)
+
+    def _touched(self, changes: ChangeLog | None, created: int) -> Mapping[str, Touched] | None:
+        """What has to be read; None: everything."""
+        return None if changes is None or created != self._position.created else changes.since(self._position.number)
 
     async def _is_same_tree(self) -> bool:
         stat = await self._coordination.exists(paths.CLUSTER_ID)
@@ -199,7 +242,7 @@ class ClusterWatcher:
             return []
 
     async def _read_controller(self) -> int:
-        watch = self._mark(("controller", ""))
+        watch = self._mark(CONTROLLER)
         if await self._coordination.exists(paths.CONTROLLER, watch=watch) is None:
             return -1
         try:
@@ -214,72 +257,21 @@ class ClusterWatcher:
 
     async def _read_brokers(self) -> dict[int, BrokerState]:
         brokers: dict[int, BrokerState] = {}
-        for child in await self._children(paths.BROKER_IDS, ("brokers", "")):
-            # No data watch: a registration is written once, and a new life of the broker is a new child.
-            path = f"{paths.BROKER_IDS}/{child}"
-            try:
-                data, stat = await self._coordination.get(path)
-            except NoNode:
+        children = await self._children(paths.BROKER_IDS, BROKERS)
+        # No data watch: a registration is written once, and a new life of the broker is a new child.
+        for child, found in zip(children, await self._reader.get_all(f"{paths.BROKER_IDS}/{child}" for child in children), strict=True):
+            if found is None:
                 continue
+            stat = found.stat
             try:
                 node_id = decode_broker_id(child)
-                brokers[node_id] = BrokerState.decode(node_id, data, epoch=stat.czxid)
+                brokers[node_id] = BrokerState.decode(node_id, found.data, epoch=stat.czxid)
             except ValueError as error:
-                self._complaints.report(path, stat.mzxid, error)
+                self._complaints.report(f"{paths.BROKER_IDS}/{child}", stat.mzxid, error)
                 last = next((one for one in self.view.brokers.values() if str(one.node_id) == child and one.epoch == stat.czxid), None)
                 if last is not None:
                     brokers[last.node_id] = last
         return dict(sorted(brokers.items()))
-
-    async def _read_topic(self, name: str) -> TopicState | None:
-        path = paths.topic(name)
-        self._unreadable_topics.discard(name)
-        try:
-            data, stat = await self._coordination.get(path, watch=self._mark(("topic", name)))
-        except NoNode:
-            self._complaints.forget(path)
-            return None
-        last = self.view.topics.get(name)
-        try:
-            topic = TopicState.decode(name, data, version=stat.version, created=stat.czxid)
-            topic.check_follows(last)
-            # An older version took more than one replica, and nothing copies records to the others.
-            topic = replace(topic, partitions=tuple(partition.without_followers() for partition in topic.partitions))
-        except ValueError as error:
-            return self._keep_topic(name, stat.mzxid, error)
-        try:
-            validate_topic_overrides(topic.configs)
-        except InvalidConfig as error:
-            self._complaints.report(path, stat.mzxid, error)
-            return replace(topic, configs=last.configs if last is not None else _sound(topic.configs, validate_topic_overrides))
-        self._complaints.forget(path)
-        return topic
-
-    def _keep_topic(self, name: str, revision: int, error: Exception) -> TopicState | None:
-        """The topic as it was; one of which nothing is known is unreadable."""
-        self._complaints.report(paths.topic(name), revision, error)
-        last = self.view.topics.get(name)
-        if last is None:
-            self._unreadable_topics.add(name)
-        return last
-
-    def _without_borrowed_ids(self, read: Mapping[str, TopicState | None]) -> dict[str, TopicState | None]:
-        """Topics by name, less those whose id another topic has: who had it first keeps it."""
-        found = dict(read)
-        owners: dict[UUID, str] = {}
-
-        def owner(topic_id: UUID, name: str) -> str:
-            """Who has the id; the topics that were not read are not gone through: there may be thousands."""
-            known = self.view.topics_by_id.get(topic_id)
-            return known.name if known is not None and known.name not in read else owners.setdefault(topic_id, name)
-
-        known_first = sorted(read.items(), key=lambda item: (item[0] not in self.view.topics, item[0]))
-        for name, topic in known_first:
-            if topic is not None and (other := owner(topic.topic_id, name)) != name:
-                error = ValueError(f"topic_id is that of the topic {other!r}")
-                last = self._keep_topic(name, topic.version, error)
-                found[name] = last if last is not None and owner(last.topic_id, name) == name else None
-        return found
 
     async def _read_config(self, name: str) -> dict[str, str] | None:
         path = f"{paths.BROKER_CONFIGS}/{name}"
@@ -303,20 +295,6 @@ class ClusterWatcher:
             validate_dynamic_broker_values(configs)
         except InvalidConfig as error:
             self._complaints.report(path, stat.mzxid, error)
-            return dict(last) if last is not None else _sound(configs, validate_dynamic_broker_values)
+            return dict(last) if last is not None else sound_options(configs, validate_dynamic_broker_values)
         self._complaints.forget(path)
         return configs
-
-
-def _sound(configs: Mapping[str, str], check: OptionCheck) -> dict[str, str]:
-    """Those of the options that can be used; none, if they do not fit together."""
-    found = {name: text for name, text in configs.items() if _passes(check, {name: text})}
-    return found if _passes(check, found) else {}
-
-
-def _passes(check: OptionCheck, configs: Mapping[str, str]) -> bool:
-    try:
-        check(configs)
-    except InvalidConfig:
-        return False
-    return True

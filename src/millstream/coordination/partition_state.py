@@ -1,8 +1,8 @@
 """The state of one partition: who keeps it, who leads it, who has everything that is committed.
 
-Written by the controller alone. Today it stands in the znode of its topic (`cluster_view`). `encode` is the znode of its own that comes
-with the cluster (`/brokers/topics/<topic>/partitions/<number>`, JSON): a change of the in-sync set then neither rewrites nor re-reads the
-topic. The version of that znode is the *partition epoch*, by which a decision made on an old state is refused.
+Written by the controller alone, to a znode of its own (`/brokers/topics/<topic>/partitions/<number>`, JSON): a change of the in-sync set
+neither rewrites nor re-reads the topic. The version of that znode is the *partition epoch*, by which a decision made on an old state is
+refused.
 
     in_sync_replicas    have everything below the high watermark, and the leader waits for them
     eligible_leaders    (KIP-966) left the in-sync set when it was below `min.insync.replicas`. While it is, the high watermark stands
@@ -38,11 +38,6 @@ class PartitionState(NamedTuple):
         """A new partition: those of its replicas that are alive are in sync with the empty log, and the first of them leads."""
         in_sync = tuple(replica for replica in replicas if alive is None or replica in alive)
         return cls(replicas=replicas, leader=in_sync[0], leader_epoch=0, in_sync_replicas=in_sync)
-
-    def without_followers(self) -> "PartitionState":
-        """The same with only the leader in sync: what is true while no follower copies anything."""
-        kept = tuple(replica for replica in self.in_sync_replicas if replica == self.leader)
-        return self if kept == self.in_sync_replicas else self._replace(in_sync_replicas=kept)
 
     @property
     def preferred_leader(self) -> int:

@@ -3,7 +3,10 @@
     /brokers/ids/<id>                       ephemeral: host, port, epoch
     /brokers/directories/<id>               persistent: the data directories of a broker, by their ids
     /brokers/epochs/<id>                    persistent: the life of a broker that the controller has dealt with last, by its broker epoch
-    /brokers/topics/<topic>                 topic id, configs; per partition: replicas, leader, leader epoch, ISR, eligible leaders
+    /brokers/topics                         which layout the topics below have (decimal)
+    /brokers/topics/<topic>                 topic id, configs, number of partitions, phase
+    /brokers/topics/<topic>/partitions/<p>  replicas, leader, leader epoch, ISR, eligible leaders; its version is the partition epoch
+    /changes                                which topics and partitions the controller has written lately: the one list that brokers watch
     /controller                             ephemeral: the broker that leads the cluster
     /controller_epoch                       decimal; its version fences the writes of older controllers
     /config/brokers/<id>                    configs of one broker; `<default>` for all
@@ -22,6 +25,7 @@ BROKER_IDS = "/brokers/ids"
 BROKER_DIRECTORIES = "/brokers/directories"
 BROKER_EPOCHS = "/brokers/epochs"
 TOPICS = "/brokers/topics"
+CHANGES = "/changes"
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
 CONFIG = "/config"
@@ -31,7 +35,18 @@ PRODUCER_IDS = "/producer_ids"
 CLUSTER_ID = "/cluster_id"
 CONSUMERS = "/consumers"
 
-PERSISTENT_PARENTS = (BROKERS, BROKER_IDS, BROKER_DIRECTORIES, BROKER_EPOCHS, TOPICS, CONFIG, BROKER_CONFIGS, TOPIC_CONFIGS, CONSUMERS)
+PERSISTENT_PARENTS = (
+    BROKERS,
+    BROKER_IDS,
+    BROKER_DIRECTORIES,
+    BROKER_EPOCHS,
+    TOPICS,
+    CHANGES,
+    CONFIG,
+    BROKER_CONFIGS,
+    TOPIC_CONFIGS,
+    CONSUMERS,
+)
 """What the first broker creates, parents first, before anything else is written."""
 
 
@@ -51,8 +66,18 @@ def broker_epoch(broker_id: int) -> str:
 
 
 def topic(name: str) -> str:
-    """The state of a topic and its partitions."""
+    """What all partitions of a topic have in common."""
     return f"{TOPICS}/{name}"
+
+
+def partitions(topic_name: str) -> str:
+    """The parent of the partitions of a topic."""
+    return f"{TOPICS}/{topic_name}/partitions"
+
+
+def partition(topic_name: str, number: int) -> str:
+    """The state of one partition."""
+    return f"{TOPICS}/{topic_name}/partitions/{number}"
 
 
 def broker_config(broker_id: int | None) -> str:

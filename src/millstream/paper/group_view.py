@@ -5,13 +5,15 @@ As in the paper, the partitions of a broker that is gone vanish: a partition cou
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from millstream.address import Address
 from millstream.coordination import paths
-from millstream.coordination.cluster_view import BrokerState, TopicState
+from millstream.coordination.cluster_view import BrokerState
 from millstream.coordination.interface import Coordination, WatchEvent
+from millstream.coordination.partition_state import NO_LEADER, PartitionState
+from millstream.coordination.topic_header import COMPLETE, TopicHeader
 from millstream.paper.assignment import Subscription, read_subscription
 from millstream.zookeeper.errors import NoNode
 
@@ -51,13 +53,13 @@ class GroupReader:
 
     async def read(self) -> GroupView:
         """Read everything, all at once."""
-        (brokers, subscriptions), topics = await asyncio.gather(
-            asyncio.gather(self._brokers(), self._subscriptions()), asyncio.gather(*(self._topic(name) for name in self._topics))
+        (brokers, subscriptions), counts = await asyncio.gather(
+            asyncio.gather(self._brokers(), self._subscriptions()), asyncio.gather(*(self._partition_count(name) for name in self._topics))
         )
         partitions = {
-            topic.name: [number for number, state in enumerate(topic.partitions) if state.leader in brokers]
-            for topic in topics
-            if topic is not None
+            topic: [number for number in range(count) if await self._is_led(topic, number, brokers)]
+            for topic, count in zip(self._topics, counts, strict=True)
+            if count is not None
         }
         return GroupView(brokers, partitions, subscriptions)
 
@@ -79,11 +81,12 @@ class GroupReader:
         subscriptions = {name: read_subscription(data) for name, data in zip(names, found, strict=True) if data is not None}
         return {name: subscription for name, subscription in subscriptions.items() if subscription is not None}
 
-    async def _topic(self, name: str) -> TopicState | None:
+    async def _partition_count(self, name: str) -> int | None:
         path = paths.topic(name)
         try:
-            data, stat = await self._coordination.get(path, watch=self._watch(path))
-            return TopicState.decode(name, data, version=stat.version)
+            data, _ = await self._coordination.get(path, watch=self._watch(path))
+            header = TopicHeader.decode(name, data)
+            return header.partitions if header.phase == COMPLETE else None
         except NoNode:
             # Reading what is not there sets no watch; asking whether it exists does.
             self._watched.discard(path)
@@ -91,6 +94,25 @@ class GroupReader:
             return None
         except _NONSENSE:
             return None
+
+    async def _is_led(self, topic: str, number: int, brokers: Collection[int]) -> bool:
+        """Whether the leader of the partition is alive. If not, its next leader is waited for; who leads otherwise makes no difference."""
+        path = paths.partition(topic, number)
+        leader = await self._leader(path)
+        if leader in brokers:
+            return True
+        if path not in self._watched:
+            # Once more, because it may have changed before it is watched.
+            await self._coordination.exists(path, watch=self._watch(path))
+            leader = await self._leader(path)
+        return leader in brokers
+
+    async def _leader(self, path: str) -> int:
+        data = await self._get(path)
+        try:
+            return NO_LEADER if data is None else PartitionState.decode(data, partition_epoch=0).leader
+        except _NONSENSE:
+            return NO_LEADER
 
     async def _children(self, path: str) -> list[str]:
         try:

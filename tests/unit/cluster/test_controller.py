@@ -8,11 +8,13 @@ import pytest
 
 from millstream.broker.cluster.registration import Registration, prepare_tree
 from millstream.cluster.controller import Controller
+from millstream.cluster.metadata_writer import MetadataWriter
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import DEFAULT_BROKER, BrokerState, ClusterView, TopicState
 from millstream.coordination.cluster_watcher import ClusterWatcher
 from millstream.coordination.election import ControllerClaim
 from millstream.coordination.embedded import EmbeddedCoordination
+from millstream.coordination.topic_header import TopicHeader
 from millstream.errors import (
     InvalidPartitions,
     InvalidReplicaAssignment,
@@ -35,6 +37,7 @@ class Cluster:
 
     coordination: EmbeddedCoordination
     watcher: ClusterWatcher
+    writer: MetadataWriter
     controller: Controller
     claim: ControllerClaim | None
     held_back: asyncio.Event
@@ -61,8 +64,9 @@ async def running(path: Path) -> AsyncIterator[Cluster]:
 
     watcher = ClusterWatcher(coordination, on_change=take_up)
     await watcher.load()
-    controller = Controller(coordination, watcher, claim=lambda: made.claim)
-    made = Cluster(coordination, watcher, controller, ControllerClaim(1, 1, 0), held_back)
+    writer = MetadataWriter(coordination, watcher, claim=lambda: made.claim)
+    controller = Controller(coordination, watcher, writer)
+    made = Cluster(coordination, watcher, writer, controller, ControllerClaim(1, 1, 0), held_back)
     following = asyncio.create_task(watcher.run())
     try:
         yield made
@@ -84,7 +88,8 @@ async def test_a_created_topic_is_in_the_view_and_in_the_tree(cluster: Cluster) 
     assert topic.topic_id == planned.topic_id
     assert [partition.leader for partition in topic.partitions] == [1, 1, 1]
     data, _ = await cluster.coordination.get(paths.topic("orders"))
-    assert TopicState.decode("orders", data, version=0) == topic
+    assert TopicHeader.decode("orders", data) == topic.header
+    assert await cluster.coordination.children(paths.partitions("orders")) == ["0", "1", "2"]
 
 
 async def test_a_topic_exists_once(cluster: Cluster) -> None:

@@ -2,15 +2,15 @@
 
 import pytest
 
-from millstream.coordination.change_log import MAX_CHANGES, MAX_NAMED, Change, ChangeLog
+from millstream.coordination.change_log import MAX_CHANGES, MAX_NAMED, Change, ChangeLog, Touched
 
 
 def test_what_came_after_a_number_is_found() -> None:
     log = ChangeLog().with_changes([("orders", None), ("orders", (0, 3)), ("payments", (1,)), ("orders", (3, 4))])
     assert log.last == 4
-    assert log.since(1) == {"orders": frozenset({0, 3, 4}), "payments": frozenset({1})}
-    assert log.since(3) == {"orders": frozenset({3, 4})}
-    assert log.since(0) == {"orders": None, "payments": frozenset({1})}
+    assert log.since(1) == {"orders": Touched(False, frozenset({0, 3, 4})), "payments": Touched(False, frozenset({1}))}
+    assert log.since(3) == {"orders": Touched(False, frozenset({3, 4}))}
+    assert log.since(0) == {"orders": Touched(True, frozenset({0, 3, 4})), "payments": Touched(False, frozenset({1}))}
     assert log.since(4) == {}
 
 
@@ -35,6 +35,7 @@ def test_the_list_stays_small_whatever_is_named() -> None:
 def test_it_is_read_as_it_was_written() -> None:
     log = ChangeLog(7, (Change(6, "orders", (0, 3)), Change(7, "payments")))
     assert ChangeLog.decode(log.encode()) == log
+    assert ChangeLog.decode(b"") == ChangeLog(), "a new znode"
 
 
 @pytest.mark.parametrize(

@@ -1,31 +1,25 @@
-import json
 from dataclasses import replace
 from uuid import UUID
 
 import pytest
 
-from millstream.coordination.cluster_view import BrokerState, ClusterView, TopicState, decode_configs, encode_configs
+from millstream.coordination.cluster_view import BrokerState, ClusterView, TopicState, decode_configs, decode_life, encode_configs
 from millstream.coordination.partition_state import PartitionState
+from millstream.coordination.topic_header import TopicHeader
 
 PARTITION = PartitionState(replicas=(2, 1), leader=1, leader_epoch=5, in_sync_replicas=(1,), eligible_leaders=(2,))
 TOPIC = TopicState("orders", UUID(int=7), (PARTITION, PartitionState.first((1,))), {"retention.ms": "5"}, version=3)
 
 
-def test_a_topic_comes_back_from_its_znode() -> None:
-    assert TopicState.decode("orders", TOPIC.encode(), version=3) == TOPIC
+def test_the_znode_of_a_topic_says_how_many_partitions_there_are() -> None:
+    assert TOPIC.header == TopicHeader(UUID(int=7), {"retention.ms": "5"}, 2)
 
 
-def test_a_topics_znode_is_as_documented() -> None:
-    content = json.loads(TOPIC.encode())
-    assert content["topic_id"] == "00000000-0000-0000-0000-000000000007"
-    assert content["configs"] == {"retention.ms": "5"}
-    assert content["partitions"][0] == {
-        "replicas": [2, 1],
-        "leader": 1,
-        "leader_epoch": 5,
-        "in_sync_replicas": [1],
-        "eligible_leaders": [2],
-    }
+def test_the_life_of_a_broker_is_a_number() -> None:
+    assert decode_life(b"17") == 17
+    for nonsense in (b"", b"-1", b"07", b"1.0", b"x", b"9" * 19):
+        with pytest.raises(ValueError, match="epoch of a broker"):
+            decode_life(nonsense)
 
 
 def test_a_broker_comes_back_from_its_znode_with_the_epoch_of_its_life() -> None:
@@ -35,13 +29,6 @@ def test_a_broker_comes_back_from_its_znode_with_the_epoch_of_its_life() -> None
 
 def test_a_new_partition_is_led_by_its_first_replica_and_all_are_in_sync() -> None:
     assert PartitionState.first((3, 1)) == PartitionState((3, 1), leader=3, leader_epoch=0, in_sync_replicas=(3, 1))
-
-
-def test_while_nothing_is_copied_only_the_leader_is_in_sync() -> None:
-    assert PartitionState.first((3, 1)).without_followers() == PartitionState((3, 1), leader=3, leader_epoch=0, in_sync_replicas=(3,))
-    assert PartitionState((3, 1), -1, 4, (3, 1)).without_followers().in_sync_replicas == ()
-    alone = PartitionState.first((1,))
-    assert alone.without_followers() is alone
 
 
 def test_topics_are_found_by_id_also_after_changes() -> None:

@@ -13,6 +13,8 @@ def test_every_path_is_one_that_zookeeper_takes() -> None:
     for path in (
         paths.broker(1),
         paths.topic("orders"),
+        paths.partition("orders", 3),
+        paths.broker_epoch(1),
         paths.broker_config(1),
         paths.broker_config(None),
         paths.consumer("group", "consumer-1"),

@@ -1,0 +1,265 @@
+"""Writes topics, partitions and the lives of brokers, as the controller: the only one who does.
+
+Every write is a multi that checks the controller epoch (`claim.fence`): a controller that was replaced without knowing it cannot write any
+more. What brokers have to notice is named in the list of changes (`/changes`), which the same multi sets. No other broker can write that
+list meanwhile, so this writer keeps it in memory, and several writes may be under way: they arrive in the order in which they were sent. A
+write that failed leaves its change in the list; then something is read that did not change.
+
+What is too large for one transaction is written in several. Of a topic, the last one makes it visible:
+
+    creation   topic in phase "creating", partitions in chunks, then the phase becomes ""
+    growth     partitions in chunks, then their number
+    deletion   phase "deleting" (from here on the topic is gone for everybody), partitions in chunks, then the topic
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from millstream.coordination import paths
+from millstream.coordination.change_log import MAX_CHANGES, ChangeLog
+from millstream.coordination.cluster_view import TopicState
+from millstream.coordination.cluster_watcher import ClusterWatcher
+from millstream.coordination.election import ControllerClaim
+from millstream.coordination.interface import Check, Coordination, Create, Delete, Operation, SetData
+from millstream.coordination.partition_state import PartitionState
+from millstream.coordination.topic_header import COMPLETE, CREATING, DELETING, TopicHeader
+from millstream.errors import NotController
+from millstream.topic_partition import TopicPartition
+from millstream.zookeeper.errors import BadVersion, NodeExists, NoNode
+
+logger = logging.getLogger(__name__)
+
+MAX_OPERATIONS: Final = 500
+"""In one transaction: the embedded tree makes it in one turn of the loop."""
+MAX_BYTES: Final = 400_000
+"""Of paths and data in one transaction; ZooKeeper takes 1 MB, and the list of changes comes on top."""
+_OPERATION_BYTES: Final = 40
+
+Touched = Sequence[tuple[str, tuple[int, ...] | None]]
+Write = Create | SetData | Delete
+LIVES: Final[Touched] = (("", None),)
+NOTHING: Final[Touched] = ()
+
+
+class MetadataWriter:
+    """Writes; decisions are made by others."""
+
+    def __init__(self, coordination: Coordination, watcher: ClusterWatcher, *, claim: Callable[[], ControllerClaim | None]) -> None:
+        self._coordination = coordination
+        self._watcher = watcher
+        self._claim = claim
+        self._changes = ChangeLog()
+        self._changes_of: ControllerClaim | None = None
+        """The claim under which the list of changes was read: before it, others wrote the list."""
+        self._reading = asyncio.Lock()
+        self._under_way: set[str] = set()
+        """Topics that are being created."""
+
+    async def write_states(self, states: Mapping[TopicPartition, PartitionState], lives: Mapping[int, int] | None = None) -> None:
+        """Replace partitions, each in the version that its `partition_epoch` says; then the lives that have been dealt with by that.
+
+        BadVersion (NoNode) if a partition was changed (removed) meanwhile; what was written before, in other chunks, stays.
+        """
+        named = sorted(states)
+        written = [SetData(paths.partition(*name), states[name].encode(), states[name].partition_epoch) for name in named]
+        last = [await self._life(broker, epoch) for broker, epoch in (lives or {}).items()]
+        start = 0
+        for chunk in chunks_of(written):
+            touched = _touched(named[start : start + len(chunk)])
+            start += len(chunk)
+            is_last = start == len(written)
+            await self.write([*chunk, *(last if is_last else ())], [*touched, *(LIVES if last and is_last else ())])
+        if last and not written:
+            await self.write(last, LIVES)
+
+    async def create_topic(self, topic: TopicState) -> None:
+        """Write a topic that is not there; NodeExists if it is. One that was left half created or half deleted is removed first."""
+        name = topic.name
+        if name in self._under_way:
+            raise NodeExists(paths.topic(name))
+        self._under_way.add(name)
+        try:
+            await self._create_topic(topic)
+        except NodeExists:
+            if not await self._remove_unfinished(name):
+                raise
+            await self._create_topic(topic)
+        finally:
+            self._under_way.discard(name)
+
+    async def _create_topic(self, topic: TopicState) -> None:
+        path, header = paths.topic(topic.name), topic.header
+        chunks = list(chunks_of(_creations(topic.name, topic.partitions, first=0), room=len(header.encode())))
+        whole = [(topic.name, None)]
+        if len(chunks) == 1:
+            await self.write([Create(path, header.encode()), Create(paths.partitions(topic.name)), *chunks[0]], whole)
+            return
+        begun = header._replace(phase=CREATING)
+        await self.write([Create(path, begun.encode()), Create(paths.partitions(topic.name))], whole)
+        for chunk in chunks:
+            await self.write([Check(path, 0), *chunk], NOTHING)
+        await self.write([SetData(path, header.encode(), 0)], whole)
+
+    async def grow_topic(self, topic: TopicState) -> None:
+        """Add the partitions that the topic has more than in the tree, where its znode has `topic.version`; else BadVersion or NoNode."""
+        try:
+            await self._grow_topic(topic)
+        except NodeExists:
+            await self._remove_partitions_beyond(topic)
+            await self._grow_topic(topic)
+
+    async def _grow_topic(self, topic: TopicState) -> None:
+        path, header = paths.topic(topic.name), topic.header
+        try:
+            present, version = await self.read_header(topic.name)
+        except ValueError as error:
+            raise BadVersion(f"{path} makes no sense: {error}") from None
+        if version != topic.version:
+            raise BadVersion(path)
+        creations = _creations(topic.name, topic.partitions, first=present.partitions)
+        chunks = list(chunks_of(creations, room=len(header.encode())))
+        for chunk in chunks[:-1]:
+            await self.write([Check(path, topic.version), *chunk], NOTHING)
+        await self.write([SetData(path, header.encode(), topic.version), *chunks[-1]], [(topic.name, None)])
+
+    async def set_header(self, name: str, header: TopicHeader, *, version: int) -> None:
+        """Replace what a topic's own znode says, in this version."""
+        await self.write([SetData(paths.topic(name), header.encode(), version)], [(name, None)])
+
+    async def delete_topic(self, name: str, header: TopicHeader, *, version: int) -> None:
+        """Remove a topic whose znode has this version; else BadVersion or NoNode."""
+        path, whole = paths.topic(name), [(name, None)]
+        chunks = list(chunks_of([Delete(f"{paths.partitions(name)}/{child}") for child in await self._children(paths.partitions(name))]))
+        parent = [Delete(paths.partitions(name))] if await self._coordination.exists(paths.partitions(name)) is not None else []
+        if len(chunks) > 1 and header.phase != DELETING:
+            await self.set_header(name, header._replace(phase=DELETING), version=version)
+            version += 1
+        for chunk in chunks[:-1]:
+            await self.write([Check(path, version), *chunk], NOTHING)
+        await self.write([*(chunks[-1] if chunks else ()), *parent, Delete(path, version)], whole)
+
+    async def finish(self, name: str) -> None:
+        """Remove the topic if it was left half created or half deleted."""
+        if name in self._under_way:
+            return
+        try:
+            await self._remove_unfinished(name)
+        except (BadVersion, NoNode, NodeExists) as error:
+            logger.warning("topic %s was left unfinished, and is written to by others: %r", name, error)
+
+    async def read_header(self, name: str) -> tuple[TopicHeader, int]:
+        """A topic's header as it is in the tree, and its version; NoNode if there is none, ValueError if it makes no sense."""
+        data, stat = await self._coordination.get(paths.topic(name))
+        return TopicHeader.decode(name, data), stat.version
+
+    async def write(self, operations: Sequence[Operation], touched: Touched = NOTHING) -> None:
+        """One fenced multi; with `touched`, it also sets the list of changes. NotController if there is another controller by now."""
+        claim = self._claim()
+        if claim is None:
+            raise NotController("this broker is not the controller")
+        for is_again in (False, True):
+            if self._changes_of != claim:
+                await self._read_changes(claim)
+            try:
+                await self._send(claim, operations, touched)
+                return
+            except BadVersion:
+                await self._require_fence(claim)
+                raise
+            except NoNode:
+                await self._require_fence(claim)
+                if is_again or await self._coordination.exists(paths.CHANGES) is not None:
+                    raise
+                self._changes_of = None  # the list was removed: it is made again
+
+    async def _send(self, claim: ControllerClaim, operations: Sequence[Operation], touched: Touched) -> None:
+        # Nothing may wait before the sending: the lists have to arrive in the order in which they were made.
+        announced: list[Operation] = []
+        if touched:
+            self._changes = self._changes.with_changes(touched)
+            announced = [SetData(paths.CHANGES, self._changes.encode())]
+        await self._coordination.multi([claim.fence(), *operations, *announced])
+
+    async def _require_fence(self, claim: ControllerClaim) -> None:
+        stat = await self._coordination.exists(paths.CONTROLLER_EPOCH)
+        if stat is None or stat.version != claim.epoch_version:
+            raise NotController("another broker is the controller by now") from None
+
+    async def _read_changes(self, claim: ControllerClaim) -> None:
+        """Take over the list that the last controller left. After one that makes no sense nobody's number may be found in ours."""
+        async with self._reading:
+            if self._changes_of == claim:
+                return
+            highest = max(self._changes.last, self._watcher.last_change)
+            try:
+                changes = ChangeLog.decode((await self._coordination.get(paths.CHANGES))[0])
+            except NoNode:
+                with suppress(NodeExists):
+                    await self._coordination.create(paths.CHANGES)
+                changes = ChangeLog(-1)
+            except ValueError:
+                changes = ChangeLog(-1)
+            self._changes = changes if changes.last >= highest else ChangeLog(highest + MAX_CHANGES)
+            self._changes_of = claim
+
+    async def _life(self, broker: int, epoch: int) -> Operation:
+        path, data = paths.broker_epoch(broker), str(epoch).encode()
+        return Create(path, data) if await self._coordination.exists(path) is None else SetData(path, data)
+
+    async def _remove_unfinished(self, name: str) -> bool:
+        """Whether there was such a topic, which was left half created or half deleted and is gone now."""
+        try:
+            header, version = await self.read_header(name)
+        except (NoNode, ValueError):
+            return False
+        if header.phase == COMPLETE:
+            return False
+        await self.delete_topic(name, header, version=version)
+        return True
+
+    async def _remove_partitions_beyond(self, topic: TopicState) -> None:
+        """Remove what a growth left behind that was not finished."""
+        header, version = await self.read_header(topic.name)
+        numbers = [child for child in await self._children(paths.partitions(topic.name)) if not _is_one_of(child, header.partitions)]
+        for chunk in chunks_of([Delete(f"{paths.partitions(topic.name)}/{child}") for child in numbers]):
+            await self.write([Check(paths.topic(topic.name), version), *chunk], NOTHING)
+
+    async def _children(self, path: str) -> list[str]:
+        try:
+            return await self._coordination.children(path)
+        except NoNode:
+            return []
+
+
+def _creations(name: str, partitions: Sequence[PartitionState], *, first: int) -> list[Write]:
+    return [Create(paths.partition(name, number), partitions[number].encode()) for number in range(first, len(partitions))]
+
+
+def _touched(names: Iterable[TopicPartition]) -> list[tuple[str, tuple[int, ...]]]:
+    """The partitions of each topic together."""
+    found: dict[str, list[int]] = {}
+    for topic, partition in names:
+        found.setdefault(topic, []).append(partition)
+    return [(topic, tuple(partitions)) for topic, partitions in found.items()]
+
+
+def _is_one_of(child: str, count: int) -> bool:
+    return child.isdecimal() and int(child) < count
+
+
+def chunks_of(operations: Sequence[Write], *, room: int = 0) -> Iterator[list[Write]]:
+    """The operations in portions that fit into one transaction each, with `room` bytes for something else."""
+    chunk: list[Write] = []
+    size = room
+    for operation in operations:
+        needed = len(operation.path) + _OPERATION_BYTES + (0 if isinstance(operation, Delete) else len(operation.data or b""))
+        if chunk and (len(chunk) == MAX_OPERATIONS or size + needed > MAX_BYTES):
+            yield chunk
+            chunk, size = [], room
+        chunk.append(operation)
+        size += needed
+    if chunk:
+        yield chunk

@@ -1,0 +1,286 @@
+"""Reads what the controller has written: the list of changes, the lives of brokers, topics and their partitions. Many reads at a time.
+
+Other programs can write to the tree. A znode that makes no sense, or cannot be what became of what was known, is logged, once, and what is
+known stays; it does not end the broker. A topic of which nothing is known is then `unreadable`, which is not the same as missing: its logs
+are left alone. All that was in doubt is read again whenever something else has changed.
+
+A topic is several znodes, which are not read at one moment. Its znode is written last (see `metadata_writer`), so a partition that was
+created after it may belong to a later topic of the same name: then the topic's znode is looked at again, and if it was written meanwhile,
+all of it is read again.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+from millstream.coordination import paths
+from millstream.coordination.change_log import ChangeLog
+from millstream.coordination.cluster_view import ClusterView, TopicState, decode_broker_id, decode_life
+from millstream.coordination.complaints import Complaints
+from millstream.coordination.interface import Coordination, WatchCallback, ZnodeStat
+from millstream.coordination.old_layout import is_in_old_layout
+from millstream.coordination.partition_state import PartitionState
+from millstream.coordination.sound_options import sound_options
+from millstream.coordination.topic_header import COMPLETE, CREATING, TopicHeader
+from millstream.coordination.topic_identities import borrowed_ids
+from millstream.errors import InvalidConfig
+from millstream.options.validation import validate_topic_overrides
+from millstream.zookeeper.errors import NoNode
+
+AT_ONCE: Final = 250
+"""Reads under way at a time: many, so that a ZooKeeper far away costs little, and few enough for one turn of the loop."""
+MOST_TRIES: Final = 5
+"""How often a topic that is written to while it is read is read again; later changes are noticed anyway."""
+
+_OLD: Final = ValueError("an older release wrote it; a controller of this release converts it")
+
+Wanted = frozenset[int] | None
+"""Which partitions of a topic have changed; None: all may have."""
+
+
+class Found(NamedTuple):
+    """A znode."""
+
+    data: bytes
+    stat: ZnodeStat
+
+
+class _Heading(NamedTuple):
+    """A topic whose partitions are to be read."""
+
+    header: TopicHeader
+    stat: ZnodeStat
+    last: TopicState | None
+    """The same topic, as it was known."""
+    kept: TopicState | None
+    """What is known under this name."""
+    numbers: Sequence[int]
+    """The partitions to be read."""
+
+
+class MetadataReader:
+    """Reads; what is known is given to it, and it gives back what is new."""
+
+    def __init__(self, coordination: Coordination, complaints: Complaints) -> None:
+        self.unreadable: set[str] = set()
+        """Topics that are there, and of which nothing is known."""
+        self.doubtful: set[str] = set()
+        """Topics to be read again: `unreadable` ones, and those with a znode that made no sense."""
+        self.unfinished: set[str] = set()
+        """Topics that are being created or deleted, or were left so."""
+        self._coordination = coordination
+        self._complaints = complaints
+
+    async def read_changes(self, *, watch: WatchCallback | None = None) -> tuple[ChangeLog | None, int]:
+        """The list of changes (None if it makes no sense), and the transaction that created it."""
+        try:
+            data, stat = await self._coordination.get(paths.CHANGES, watch=watch)
+        except NoNode:
+            # Reading what is not there sets no watch; asking whether it exists does.
+            if watch is not None:
+                await self._coordination.exists(paths.CHANGES, watch=watch)
+            return None, -1
+        try:
+            changes = ChangeLog.decode(data)
+        except ValueError as error:
+            self._complaints.report(paths.CHANGES, stat.mzxid, error)
+            return None, stat.czxid
+        self._complaints.forget(paths.CHANGES)
+        return changes, stat.czxid
+
+    async def read_lives(self, known: Mapping[int, int]) -> dict[int, int]:
+        """Which life of each broker the controller has dealt with."""
+        children = await self.children(paths.BROKER_EPOCHS)
+        lives = {}
+        for child, found in zip(children, await self.get_all(f"{paths.BROKER_EPOCHS}/{child}" for child in children), strict=True):
+            if found is None:
+                continue
+            path = f"{paths.BROKER_EPOCHS}/{child}"
+            try:
+                lives[decode_broker_id(child)] = decode_life(found.data)
+            except ValueError as error:
+                self._complaints.report(path, found.stat.mzxid, error)
+                lives |= {broker: life for broker, life in known.items() if str(broker) == child}
+            else:
+                self._complaints.forget(path)
+        return lives
+
+    async def children(self, path: str) -> list[str]:
+        """Names of the children; none of a znode that is not there."""
+        try:
+            return await self._coordination.children(path)
+        except NoNode:
+            return []
+
+    async def get_all(self, wanted: Iterable[str]) -> list[Found | None]:
+        """The znodes at these paths, many reads under way at a time."""
+        found: list[Found | None] = []
+        remaining = iter(wanted)
+        while some := list(islice(remaining, AT_ONCE)):
+            found += await asyncio.gather(*map(self._get, some))
+        return found
+
+    async def _get(self, path: str) -> Found | None:
+        try:
+            return Found(*await self._coordination.get(path))
+        except NoNode:
+            return None
+
+    # --- topics -------------------------------------------------------------------------------------------------------------------------
+
+    async def read_topics(self, wanted: Mapping[str, Wanted], known: ClusterView) -> dict[str, TopicState | None]:
+        """The topics of these names that are others than known; None for those that are not there (or not complete)."""
+        before = set(self.unreadable), set(self.doubtful), set(self.unfinished)
+        try:
+            return await self._read_topics(wanted, known)
+        except BaseException:
+            self.unreadable, self.doubtful, self.unfinished = before
+            raise
+
+    async def _read_topics(self, wanted: Mapping[str, Wanted], known: ClusterView) -> dict[str, TopicState | None]:
+        read: dict[str, TopicState | None] = {}
+        pending = sorted(wanted)
+        for _ in range(MOST_TRIES):
+            headings = await self._read_headings(pending, wanted, known, read)
+            pending = await self._read_partitions(headings, read)
+            if not pending:
+                break
+        for name in pending:
+            read[name] = self._keep(name, known.topics.get(name))
+        for name, (last, error) in borrowed_ids(read, known).items():
+            read[name] = self._refuse(name, -1, error, last)
+        return {name: topic for name, topic in read.items() if topic is not known.topics.get(name)}
+
+    async def _read_headings(
+        self, names: Sequence[str], wanted: Mapping[str, Wanted], known: ClusterView, read: dict[str, TopicState | None]
+    ) -> dict[str, _Heading]:
+        """The topics among these whose partitions are to be read; the others are `read` by that."""
+        headings = {}
+        for name, found in zip(names, await self.get_all(map(paths.topic, names)), strict=True):
+            for names_in_question in (self.unreadable, self.doubtful, self.unfinished):
+                names_in_question.discard(name)
+            last = known.topics.get(name)
+            if found is None:
+                self._complaints.forget(paths.topic(name))
+                read[name] = None
+                continue
+            last_here = last if last is not None and last.created == found.stat.czxid else None
+            try:
+                header = TopicHeader.decode(name, found.data)
+                _check_header(header, last_here)
+            except ValueError as error:
+                if last is None and is_in_old_layout(found.data):
+                    # Unreadable until the controller has converted it, which it says in the list of changes.
+                    self._complaints.report(
+                        paths.topic(name), found.stat.mzxid, ValueError("an older release wrote it; a controller of this one converts it")
+                    )
+                    self.unreadable.add(name)
+                    read[name] = None
+                else:
+                    read[name] = self._refuse(name, found.stat.mzxid, error, last)
+                continue
+            if header.phase == COMPLETE:
+                headings[name] = _Heading(header, found.stat, last_here, last, _numbers(header, last_here, wanted[name]))
+                continue
+            self.unfinished.add(name)
+            if header.phase == CREATING:
+                self.unreadable.add(name)
+            read[name] = None
+        return headings | await self._probe({name: heading for name, heading in headings.items() if len(heading.numbers) > AT_ONCE})
+
+    async def _probe(self, headings: Mapping[str, _Heading]) -> dict[str, _Heading]:
+        """Large topics, to be read as far as their last partitions are there: any number may stand in a znode."""
+        found = await self.get_all(paths.partition(name, heading.numbers[-1]) for name, heading in headings.items())
+        return {
+            name: heading if last is not None else heading._replace(numbers=heading.numbers[-1:])
+            for (name, heading), last in zip(headings.items(), found, strict=True)
+        }
+
+    async def _read_partitions(self, headings: Mapping[str, _Heading], read: dict[str, TopicState | None]) -> list[str]:
+        """Add the topics to what is `read`, and return those that were written to meanwhile."""
+        flat = [(name, number) for name, heading in headings.items() for number in heading.numbers]
+        states: dict[str, dict[int, Found | None]] = {name: {} for name in headings}
+        for (name, number), found in zip(flat, await self.get_all(paths.partition(*one) for one in flat), strict=True):
+            states[name][number] = found
+        odd = [name for name, heading in headings.items() if _is_odd(heading, states[name].values())]
+        later = await self.get_all(map(paths.topic, odd))
+        moved = {name for name, found in zip(odd, later, strict=True) if found is None or found.stat.mzxid != headings[name].stat.mzxid}
+        for name, heading in headings.items():
+            if name not in moved:
+                read[name] = self._topic(name, heading, states[name])
+        return sorted(moved)
+
+    def _topic(self, name: str, heading: _Heading, states: Mapping[int, Found | None]) -> TopicState | None:
+        header, stat, last = heading.header, heading.stat, heading.last
+        partitions: list[PartitionState] = list(last.partitions) if last is not None else []
+        for number in sorted(states):
+            known = partitions[number] if number < len(partitions) else None
+            state = self._partition(name, number, states[number], known)
+            if state is None:
+                return self._keep(name, heading.kept)
+            partitions[number : number + 1] = [state]
+        configs = self._configs(name, header, stat, last)
+        topic = TopicState(name, header.topic_id, tuple(partitions), configs, stat.version, stat.czxid)
+        return last if topic == last else topic
+
+    def _partition(self, name: str, number: int, found: Found | None, known: PartitionState | None) -> PartitionState | None:
+        """The state. If it makes no sense: the known one, as if it stood there, so that the controller's next decision replaces it."""
+        path = paths.partition(name, number)
+        try:
+            if found is None:
+                raise ValueError("it is not there")
+            state = PartitionState.decode(found.data, partition_epoch=found.stat.version)
+            if known is not None:
+                state.check_follows(known)
+        except ValueError as error:
+            self._complaints.report(path, -1 if found is None else found.stat.mzxid, error)
+            self.doubtful.add(name)
+            return known if known is None or found is None else known.read_at(found.stat.version)
+        self._complaints.forget(path)
+        return state
+
+    def _configs(self, name: str, header: TopicHeader, stat: ZnodeStat, last: TopicState | None) -> Mapping[str, str]:
+        try:
+            validate_topic_overrides(header.configs)
+        except InvalidConfig as error:
+            self._complaints.report(paths.topic(name), stat.mzxid, error)
+            return last.configs if last is not None else sound_options(header.configs, validate_topic_overrides)
+        self._complaints.forget(paths.topic(name))
+        return header.configs
+
+    def _refuse(self, name: str, revision: int, error: Exception, last: TopicState | None) -> TopicState | None:
+        self._complaints.report(paths.topic(name), revision, error)
+        return self._keep(name, last)
+
+    def _keep(self, name: str, last: TopicState | None) -> TopicState | None:
+        """The topic as it was; one of which nothing is known is unreadable."""
+        self.doubtful.add(name)
+        if last is None:
+            self.unreadable.add(name)
+        return last
+
+
+def _check_header(header: TopicHeader, last: TopicState | None) -> None:
+    """Raise ValueError unless it can be what became of `last`: a topic keeps its id, and loses no partition."""
+    if last is None:
+        return
+    if last.topic_id != header.topic_id:
+        raise ValueError(f"topic_id must stay {last.topic_id}, and is {header.topic_id}")
+    if header.partitions < len(last.partitions):
+        raise ValueError(f"partitions are never taken away: there were {len(last.partitions)}, and are {header.partitions}")
+    if header.phase == CREATING:
+        raise ValueError(f"phase must not become {CREATING!r} again")
+
+
+def _numbers(header: TopicHeader, last: TopicState | None, wanted: Wanted) -> Sequence[int]:
+    """Which partitions have to be read: all of an unknown topic; of a known one those that changed, and those that came."""
+    count = len(last.partitions) if last is not None else 0
+    if wanted is None or header.partitions - count > AT_ONCE or not count:
+        return range(header.partitions)
+    return [*sorted(number for number in wanted if number < count), *range(count, header.partitions)]
+
+
+def _is_odd(heading: _Heading, states: Iterable[Found | None]) -> bool:
+    """Whether partitions may belong to a later topic of the same name, or are not there."""
+    return any(found is None or found.stat.czxid > heading.stat.mzxid for found in states)
