@@ -84,9 +84,14 @@ def _min_in_sync(admin: "AdminClient", topics: list[str]) -> dict[str, int]:
 
 
 def _print(found: ClusterStatus) -> None:
-    brokers = f"{len(found.brokers)} broker{'s' if len(found.brokers) != 1 else ''}"
     controller = f"controller {found.controller}" if found.controller >= 0 else "no controller"
-    print(f"cluster {found.cluster_id}: {brokers}, {controller}, {found.topic_count} topics, {found.partition_count} partitions\n")
+    parts = [
+        _count(len(found.brokers), "broker"),
+        controller,
+        _count(found.topic_count, "topic"),
+        _count(found.partition_count, "partition"),
+    ]
+    print(f"cluster {found.cluster_id}: {', '.join(parts)}\n")
     columns = ["broker", "address", "rack", "leads", "replicas", "in sync"]
     rows: list[list[object]] = [
         [
@@ -113,6 +118,10 @@ def _print(found: ClusterStatus) -> None:
         print(f"Not well: start broker {' and '.join(map(str, found.missing_brokers))} again, or replace it (docs/operations.md).")
     else:
         print("Not well: replicas that came back are catching up; ask again. If the numbers stand still, see the log of that broker.")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _print_partitions(title: str, partitions: list[PartitionStatus]) -> None:
