@@ -4,7 +4,7 @@ from millstream.errors import KafkaError
 
 
 class StaleBrokerEpoch(KafkaError):
-    """The request comes from a former life of the broker."""
+    """The request comes from a former life of the broker, or from none that is registered."""
 
     code = 77
 
@@ -13,6 +13,12 @@ class InvalidUpdateVersion(KafkaError):
     """The state of the partition was changed meanwhile."""
 
     code = 95
+
+
+class PrincipalDeserializationFailure(KafkaError):
+    """An envelope does not say who sends it, and for whom."""
+
+    code = 97
 
 
 class BrokerIdNotRegistered(KafkaError):

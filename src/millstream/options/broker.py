@@ -113,6 +113,25 @@ _BROKER = (
     ),
 )
 
+_REPLICATION = (
+    _dynamic(
+        _option("num.replica.fetchers", OptionType.INT, 1, "Connections over which a follower fetches from one leader.", minimum=1),
+    ),
+    _option("replica.fetch.backoff.ms", OptionType.INT, 1000, "Longest pause of a follower after a fetch that failed.", minimum=0),
+    _option("replica.fetch.max.bytes", OptionType.INT, 1_048_576, "Bytes a follower asks for per partition.", minimum=0),
+    _option("replica.fetch.min.bytes", OptionType.INT, 1, "Bytes that the leader waits for before it answers a follower.", minimum=0),
+    _option("replica.fetch.response.max.bytes", OptionType.INT, 10_485_760, "Bytes a follower asks for in one fetch.", minimum=0),
+    _option("replica.fetch.wait.max.ms", OptionType.INT, 500, "How long the leader waits for `replica.fetch.min.bytes`.", minimum=0),
+    _option(
+        "replica.lag.time.max.ms",
+        OptionType.LONG,
+        30_000,
+        "Time after which a follower that has not had everything leaves the in-sync set.",
+        minimum=1,
+    ),
+    _option("replica.socket.timeout.ms", OptionType.INT, 30_000, "How long a follower waits for an answer of its leader.", minimum=1),
+)
+
 _COMPACTION = (
     _option("log.cleaner.enable", OptionType.BOOLEAN, "true", "Whether compacted topics are compacted."),
     _dynamic(_option("log.cleaner.threads", OptionType.INT, 1, "Processes that compact logs, when there is something to do.", minimum=0)),
@@ -201,6 +220,35 @@ _LISTENERS = (
     _option("broker.id", OptionType.INT, -1, "The older name of `node.id`.", minimum=-1),
 )
 
+_CONTROLLER = (
+    _option("auto.leader.rebalance.enable", OptionType.BOOLEAN, "true", "Whether leadership goes back to the preferred replica by itself."),
+    _option(
+        "leader.imbalance.check.interval.seconds",
+        OptionType.LONG,
+        300,
+        "How often it is looked whether leadership should go back.",
+        minimum=1,
+    ),
+    _option("controlled.shutdown.enable", OptionType.BOOLEAN, "true", "Whether leadership is handed over before a broker stops."),
+)
+
+_ZOOKEEPER = (
+    _option(
+        "zookeeper.session.timeout.ms",
+        OptionType.INT,
+        18_000,
+        "Silence after which ZooKeeper takes this broker for dead and others lead its partitions. ZooKeeper has limits of its own for it.",
+        minimum=1000,
+    ),
+    _option(
+        "zookeeper.connection.timeout.ms",
+        OptionType.INT,
+        30_000,
+        "How long a start waits for ZooKeeper to answer. Later there is no such limit: a broker tries again for ever.",
+        minimum=1,
+    ),
+)
+
 _KEPT_AS_IT_IS = (
     _fixed("max.request.partition.size.limit", OptionType.INT, 2000, "The most partitions that one answer describes."),
     _fixed("group.coordinator.rebalance.protocols", OptionType.LIST, "classic,consumer", "The protocols of groups that there are."),
@@ -264,6 +312,7 @@ _GROUPS = (
         check=one_of_in_any_case("disabled", "downgrade", "upgrade", "bidirectional"),
     ),
     _option("offset.metadata.max.bytes", OptionType.INT, 4096, "Text that may be committed with an offset.", minimum=0),
+    _option("offsets.commit.timeout.ms", OptionType.INT, 5_000, "Time within which a commit has to reach all in-sync replicas.", minimum=1),
     _option("offsets.retention.minutes", OptionType.INT, 10_080, "How long the offsets of an empty group are kept.", minimum=1),
     _option("offsets.retention.check.interval.ms", OptionType.LONG, 600_000, "How often expired offsets are looked for.", minimum=1),
     _option(
@@ -301,7 +350,20 @@ BROKER_OPTIONS: Mapping[str, Option] = MappingProxyType(
     {
         option.name: option
         for option in sorted(
-            (*_BROKER, *_COMPACTION, *_TOPICS, *_NETWORK, *_LISTENERS, *_KEPT_AS_IT_IS, *_GROUPS, *WITHOUT_EFFECT, *_topic_defaults()),
+            (
+                *_BROKER,
+                *_REPLICATION,
+                *_COMPACTION,
+                *_TOPICS,
+                *_CONTROLLER,
+                *_NETWORK,
+                *_LISTENERS,
+                *_ZOOKEEPER,
+                *_KEPT_AS_IT_IS,
+                *_GROUPS,
+                *WITHOUT_EFFECT,
+                *_topic_defaults(),
+            ),
             key=lambda option: option.name,
         )
     }

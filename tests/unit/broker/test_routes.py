@@ -54,6 +54,11 @@ KAFKA_4_2 = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
 }
 """What Apache Kafka answers to ApiVersions, for the APIs that this broker has."""
+BETWEEN_BROKERS = {
+    ApiKey.ENVELOPE: (0, 0),
+}
+"""What only brokers ask each other for: Kafka offers it on the listener of its controllers."""
+OFFERED = KAFKA_4_2 | BETWEEN_BROKERS
 
 ROUTED = [function for functions in ROUTES.values() for function in functions]
 
@@ -61,7 +66,7 @@ ROUTED = [function for functions in ROUTES.values() for function in functions]
 @pytest.mark.parametrize("function", ROUTED, ids=lambda function: function.__name__)
 def test_every_api_is_offered_in_the_versions_that_kafka_offers(function: object) -> None:
     answered = api_of(function)  # type: ignore[arg-type]
-    assert (answered.advertised_lowest, answered.highest) == KAFKA_4_2[answered.key]
+    assert (answered.advertised_lowest, answered.highest) == OFFERED[answered.key]
 
 
 @pytest.mark.parametrize("function", ROUTED, ids=lambda function: function.__name__)
@@ -72,7 +77,7 @@ def test_every_version_that_is_answered_has_a_codec(function: object) -> None:
 
 
 def test_every_key_is_answered_by_one_function() -> None:
-    assert [answered.key for answered in apis()] == sorted(KAFKA_4_2)
+    assert [answered.key for answered in apis()] == sorted(OFFERED)
 
 
 def test_every_handler_that_is_written_is_routed() -> None:

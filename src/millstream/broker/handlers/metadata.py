@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from millstream.broker.cluster.topic_creation import TopicCreation
+from millstream.broker.cluster.topics_on_demand import TopicsOnDemand, WantedTopic
 from millstream.broker.failures import as_kafka_error, error_fields
 from millstream.broker.network.api import Fields, Later, Request, api
 from millstream.coordination.cluster_view import ClusterView, TopicState
@@ -53,10 +53,10 @@ class MetadataFamily:
     """Answers from the current view."""
 
     def __init__(
-        self, view: Callable[[], ClusterView], creation: TopicCreation, *, create_offsets_topic: Callable[[], Awaitable[None]]
+        self, view: Callable[[], ClusterView], on_demand: TopicsOnDemand, *, create_offsets_topic: Callable[[Request], Awaitable[None]]
     ) -> None:
         self._view = view
-        self._creation = creation
+        self._on_demand = on_demand
         self._create_offsets_topic = create_offsets_topic
 
     @api(ApiKey.METADATA, 0, 13)
@@ -74,25 +74,32 @@ class MetadataFamily:
             topics = [refused | {"name": topic.name or "", "topic_id": topic.topic_id} for topic in asked]
             return {"brokers": [], "cluster_id": None, "controller_id": -1, "topics": topics}
         names = [name for name in map(_asked_name, asked) if name is not None and name not in self._view().topics]
-        if names and message.allow_auto_topic_creation and self._creation.is_automatic:
-            return self._create_and_describe(message, asked, names)
+        if names and message.allow_auto_topic_creation and self._on_demand.is_automatic:
+            return self._create_and_describe(request, message, asked, names)
         return self._reply([self._look_up(topic) for topic in asked], message)
 
     async def _create_and_describe(
-        self, message: "MetadataRequest", asked: "Sequence[MetadataRequestTopic]", names: Iterable[str]
+        self, request: Request, message: "MetadataRequest", asked: "Sequence[MetadataRequestTopic]", names: Iterable[str]
     ) -> Fields:
+        wanted = dict.fromkeys(names)
         errors: dict[str, KafkaError] = {}
-        for name in dict.fromkeys(names):
+        if OFFSETS_TOPIC in wanted:
             try:
-                if name == OFFSETS_TOPIC:
-                    await self._create_offsets_topic()
-                else:
-                    await self._creation.create_automatically(name, timeout_ms=CREATION_TIMEOUT_MS)
+                await self._create_offsets_topic(request)
             except Exception as error:
-                failure = as_kafka_error(error)
-                # What may pass is answered as a topic that is not there yet: that is what clients come back for.
-                errors[name] = UnknownTopicOrPartition(str(failure)) if isinstance(failure, _PASSING) else failure
+                errors[OFFSETS_TOPIC] = as_kafka_error(error)
+        creatable = [name for name in wanted if name not in INTERNAL_TOPICS]
+        if creatable:
+            errors |= await self._create(request, creatable)
+        # What may pass is answered as a topic that is not there yet: that is what clients come back for.
+        errors = {name: UnknownTopicOrPartition(str(error)) if isinstance(error, _PASSING) else error for name, error in errors.items()}
         return self._reply([self._look_up(topic, errors.get(topic.name or "")) for topic in asked], message)
+
+    async def _create(self, request: Request, names: Sequence[str]) -> dict[str, KafkaError]:
+        try:
+            return await self._on_demand.create(request, [WantedTopic(name) for name in names], timeout_ms=CREATION_TIMEOUT_MS)
+        except Exception as error:
+            return dict.fromkeys(names, as_kafka_error(error))
 
     def _look_up(self, asked: "MetadataRequestTopic", error: KafkaError | None = None) -> dict[str, object]:
         view = self._view()

@@ -4,10 +4,16 @@ from typing import Any
 
 import pytest
 
+from millstream.broker.cluster.forwarding import RequestForwarding
 from millstream.broker.cluster.live_settings import LiveSettings
+from millstream.broker.cluster.peers import Peers
 from millstream.broker.cluster.topic_creation import TopicCreation
+from millstream.broker.cluster.topics_on_demand import TopicsOnDemand
 from millstream.broker.handlers.metadata import MetadataFamily
 from millstream.broker.handlers.topics import TopicsFamily
+from millstream.broker.network.api import Request
+from millstream.broker.network.router import Router
+from millstream.coordination import paths
 from millstream.errors import (
     CoordinatorNotAvailable,
     InvalidRequest,
@@ -19,7 +25,7 @@ from millstream.errors import (
 from millstream.wire.api import ApiKey
 from millstream.zookeeper.errors import ConnectionLost
 from tests.unit.broker.handlers.desk import Desk
-from tests.unit.cluster.test_controller import Cluster, running
+from tests.unit.cluster.test_controller import LONG_MS, Cluster, running
 
 
 @pytest.fixture
@@ -33,13 +39,21 @@ def creation(cluster: Cluster) -> TopicCreation:
     return TopicCreation(cluster.controller, LiveSettings({}, node_id=1), max_partitions_in_all=lambda: 100_000)
 
 
-async def no_offsets_topic() -> None:
+async def no_offsets_topic(_request: Request) -> None:
     raise CoordinatorNotAvailable("no room for the topic of offsets")
 
 
 @pytest.fixture
-def family(cluster: Cluster, creation: TopicCreation) -> MetadataFamily:
-    return MetadataFamily(lambda: cluster.watcher.view, creation, create_offsets_topic=no_offsets_topic)
+async def family(cluster: Cluster, creation: TopicCreation) -> MetadataFamily:
+    """Of the broker that is the controller."""
+    settings = LiveSettings({}, node_id=1)
+    router = Router([TopicsFamily(cluster.controller, creation, settings).create_topics], spawn=lambda work: work.close())
+    peers = Peers(view=lambda: cluster.watcher.view, client_id="tests")
+    forwarding = RequestForwarding(cluster.watcher, peers, router.carry_out, node_id=1, broker_epoch=lambda: 1)
+    await cluster.coordination.create(paths.CONTROLLER, b'{"broker_id": 1}')
+    assert await cluster.watcher.until(lambda view: view.controller_id == 1, timeout_ms=LONG_MS)
+    on_demand = TopicsOnDemand(forwarding, cluster.watcher, settings=settings)
+    return MetadataFamily(lambda: cluster.watcher.view, on_demand, create_offsets_topic=no_offsets_topic)
 
 
 async def metadata(desk: Desk, family: MetadataFamily, *names: str, may_create: bool = False) -> Any:
