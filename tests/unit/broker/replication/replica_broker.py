@@ -76,9 +76,10 @@ class ReplicaBroker:
         self.address = self.listener.bind("127.0.0.1", 0)
 
     def _handlers(self) -> list[Handler]:
+        self.sessions = FetchSessions(max_sessions=100)
         fetch = FetchFamily(
             self.replicas,
-            sessions=FetchSessions(max_sessions=100),
+            sessions=self.sessions,
             loader=RegionLoader(self._threads),
             clock=self._clock,
             max_bytes=1 << 30,
