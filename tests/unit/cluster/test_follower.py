@@ -139,7 +139,7 @@ async def test_of_an_epoch_that_it_has_not_it_keeps_what_came_before(logs: LogMa
 async def test_an_epoch_of_the_leaders_that_cannot_be_is_refused(logs: LogManager) -> None:
     _, follower = following(logs)
     append(follower, 0)
-    with pytest.raises(ValueError, match="parts in epoch 7, and the last one here is 3"):
+    with pytest.raises(ValueError, match="parts in epoch 7 at 1, and the last one here is 3"):
         await follower.truncate(EpochEnd(7, 1))
     assert not follower.is_truncating
 

@@ -88,6 +88,11 @@ class ReplicaBroker:
         spoken = [api_of(each) for each in (FetchFamily.fetch, OffsetsFamily.list_offsets, ApiVersionsFamily.api_versions)]
         return [fetch.fetch, offsets.list_offsets, ApiVersionsFamily(lambda: spoken).api_versions]
 
+    def configure(self, options: Mapping[str, str]) -> None:
+        """Set options of this broker while it runs."""
+        self._settings.apply(ClusterView(broker_configs={str(self.node_id): options}))
+        self.fetchers.settings_changed()
+
     def start(self) -> None:
         self.logs.start(node_id=self.node_id, cluster_id="tests")
         self.logs.load(lambda _topic: LogConfig(), topic_ids={TOPIC: TOPIC_ID})

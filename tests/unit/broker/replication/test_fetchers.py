@@ -48,6 +48,36 @@ async def test_a_new_partition_is_fetched_without_a_new_session(tmp_path: Path) 
             await cluster.until_equal(index)
 
 
+async def test_a_partition_that_comes_while_a_fetch_waits_is_not_kept_waiting(tmp_path: Path) -> None:
+    """Or else a produce with acks=all after a change of leaders would wait for half a second."""
+    async with replica_cluster(tmp_path, options={"replica.fetch.wait.max.ms": "15000"}) as cluster:
+        await cluster.lead(1, epoch=0)
+        cluster.brokers[1].append(b"a")
+        await cluster.until_equal()
+        await cluster.lead(1, epoch=1, partitions=2)
+        cluster.brokers[1].append(b"b", index=1)
+        async with asyncio.timeout(5):
+            await cluster.until_equal(1)
+            cluster.brokers[1].append(b"c")
+            await cluster.until_equal()
+
+
+async def test_the_number_of_fetchers_can_be_changed(tmp_path: Path) -> None:
+    async with replica_cluster(tmp_path) as cluster:
+        await cluster.lead(1, epoch=0, partitions=4)
+        follower = cluster.brokers[2]
+        follower.configure({"num.replica.fetchers": "3"})
+        assert len(follower.fetchers._fetchers) == 3
+        for index in range(4):
+            cluster.brokers[1].append(b"x", index=index)
+        for index in range(4):
+            await cluster.until_equal(index)
+        follower.configure({"num.replica.fetchers": "1"})
+        assert len(follower.fetchers._fetchers) == 1
+        cluster.brokers[1].append(b"y")
+        await cluster.until_equal()
+
+
 async def test_leaders_change_and_what_diverged_is_cut_off(tmp_path: Path) -> None:
     async with replica_cluster(tmp_path) as cluster:
         first, second = cluster.brokers.values()
