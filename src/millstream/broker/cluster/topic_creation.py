@@ -60,6 +60,10 @@ class TopicCreation:
         factor = settings.integer("default.replication.factor") if replication_factor == UNSET else replication_factor
         return self._controller.plan_topic(name, partitions=count, replication_factor=factor, configs=configs, assignment=replicas or None)
 
+    def internal_replication_factor(self, wanted: int) -> int:
+        """How many replicas a topic of the broker's own gets: as many as wanted, or as there are brokers. Kafka would refuse to make it."""
+        return max(1, min(wanted, len(self._controller.view.brokers)))
+
     def check_new(self, name: str) -> None:
         """Raise if no topic can have the name, or one has it."""
         check_name(name)
