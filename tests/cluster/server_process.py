@@ -22,10 +22,10 @@ _PROJECT = Path(__file__).parents[2]
 class ServerProcess:
     """Starts, stops, kills and starts again, always on the same port and directory."""
 
-    def __init__(self, kind: str, directory: Path, *, is_durable: bool = False, settings: str = "") -> None:
+    def __init__(self, kind: str, directory: Path, *, is_durable: bool = False, settings: str = "", in_own_group: bool = False) -> None:
         """`is_durable`: a real ZooKeeper syncs its transactions to the disk, as it does by default; tests can do without.
 
-        `settings` are further lines of its configuration.
+        `settings` are further lines of its configuration. `in_own_group`: Ctrl-C in the terminal does not reach it.
         """
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
@@ -35,7 +35,13 @@ class ServerProcess:
             if kind == "zookeeper"
             else _embedded_command(self.port, directory)
         )
+        self._group = 0 if in_own_group else None
         self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it was started, and has ended by itself."""
+        return self._process is not None and self._process.poll() is not None
 
     @property
     def is_running(self) -> bool:
@@ -66,7 +72,9 @@ class ServerProcess:
     def launch(self) -> None:
         """Start it, and do not wait: a member of an ensemble serves nobody before the others are there."""
         with (self._directory / "server.out").open("ab") as output:
-            self._process = subprocess.Popen(self._command, cwd=_PROJECT, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+            self._process = subprocess.Popen(
+                self._command, cwd=_PROJECT, stdin=subprocess.DEVNULL, stdout=output, stderr=output, process_group=self._group
+            )
 
     def await_serving(self) -> None:
         """Return when it serves clients."""
