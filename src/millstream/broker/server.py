@@ -1,7 +1,8 @@
 """The composition root: a broker is made here of its parts, in reading order, and taken down in the opposite one.
 
     broker.storage        data directories, logs, partitions
-    broker.cluster        the tree of znodes, and this broker's membership in the cluster
+    broker.cluster        the tree of znodes, this broker's membership in the cluster, and connections to its other brokers
+    broker.replication    what it copies from other leaders
     broker.coordinators   groups
     broker.network        the router over all handlers (`broker.routes`), and the listener
 
@@ -28,6 +29,7 @@ from millstream.broker.network.descriptors import Descriptors, raise_descriptor_
 from millstream.broker.network.listener import ConnectionLimits, Listener
 from millstream.broker.network.router import CarriedOut, Router
 from millstream.broker.network.session import Session
+from millstream.broker.replication.fetchers import Fetchers
 from millstream.broker.routes import make_handlers
 from millstream.broker.server_options import ServerOptions
 from millstream.broker.storage.storage import Storage
@@ -99,6 +101,14 @@ class BrokerServer:
             max_partitions=lambda: self._descriptors.max_partitions(len(self._listener.connections)),
             on_change=self._view_changed,
         )
+        self._peers = Peers(view=self._cluster.view, client_id=f"broker-{self._options.node_id}")
+        self._fetchers = Fetchers(
+            self._peers,
+            node_id=self._options.node_id,
+            broker_epoch=lambda: self._cluster.registration.epoch,
+            settings=settings,
+            spawn=spawn,
+        )
         self._asked_peers = Peers(view=self._cluster.view, client_id=f"broker-{self._options.node_id}-forwarding")
         forwarding = RequestForwarding(
             self._cluster.watcher,
@@ -148,6 +158,8 @@ class BrokerServer:
         at_stop.push_async_callback(self._cluster.leave)
         at_stop.callback(self._asked_peers.close)
         at_stop.push_async_callback(self._tasks.stop)
+        at_stop.callback(self._peers.close)
+        at_stop.callback(self._fetchers.close)
         at_stop.callback(self._storage.housekeeping.forget)
         at_stop.callback(self._groups.runtime.close)
         await self._cluster.join(self._storage.logs, listen=self.address)
@@ -163,6 +175,7 @@ class BrokerServer:
         return self._router.carry_out(connection, client, frame)
 
     def _roles_changed(self, partitions: Iterable[Partition]) -> None:
+        self._fetchers.follow(partitions)
         self._groups.runtime.roles_changed(partitions)
 
     async def _view_changed(self, view: ClusterView) -> None:
@@ -170,6 +183,7 @@ class BrokerServer:
         self._settings.apply(view)
         self._listener.limits = ConnectionLimits.of(self._settings.current)
         await self._storage.apply(view)
+        self._fetchers.settings_changed()
         self._groups.apply(view)
         self._listener.renew_sessions()
 

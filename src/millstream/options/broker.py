@@ -119,6 +119,14 @@ _BROKER = (
 )
 
 _REPLICATION = (
+    _dynamic(
+        _option("num.replica.fetchers", OptionType.INT, 1, "Connections over which a follower fetches from one leader.", minimum=1),
+    ),
+    _option("replica.fetch.backoff.ms", OptionType.INT, 1000, "Longest pause of a follower after a fetch that failed.", minimum=0),
+    _option("replica.fetch.max.bytes", OptionType.INT, 1_048_576, "Bytes a follower asks for per partition.", minimum=0),
+    _option("replica.fetch.min.bytes", OptionType.INT, 1, "Bytes that the leader waits for before it answers a follower.", minimum=0),
+    _option("replica.fetch.response.max.bytes", OptionType.INT, 10_485_760, "Bytes a follower asks for in one fetch.", minimum=0),
+    _option("replica.fetch.wait.max.ms", OptionType.INT, 500, "How long the leader waits for `replica.fetch.min.bytes`.", minimum=0),
     _option(
         "replica.lag.time.max.ms",
         OptionType.LONG,
@@ -126,6 +134,7 @@ _REPLICATION = (
         "Time after which a follower that has not had everything leaves the in-sync set.",
         minimum=1,
     ),
+    _option("replica.socket.timeout.ms", OptionType.INT, 30_000, "How long a follower waits for an answer of its leader.", minimum=1),
 )
 
 _COMPACTION = (

@@ -58,14 +58,6 @@ _ROWS: Mapping[str, tuple[Row, ...]] = {
         ("share.coordinator.state.topic.segment.bytes", _INT, "104857600", "Segment size of the topic of share groups."),
     ),
     ONE_REPLICA: (
-        ("num.replica.fetchers", _INT, "1", "Connections over which a follower fetches from one leader."),
-        ("replica.fetch.max.bytes", _INT, "1048576", "Bytes a follower asks for per partition."),
-        ("replica.fetch.min.bytes", _INT, "1", "Bytes a follower's fetch waits for."),
-        ("replica.fetch.response.max.bytes", _INT, "10485760", "Bytes a follower asks for in all."),
-        ("replica.fetch.wait.max.ms", _INT, "500", "How long a follower's fetch may wait."),
-        ("replica.fetch.backoff.ms", _INT, "1000", "Pause of a follower after a failed fetch."),
-        ("replica.socket.timeout.ms", _INT, "30000", "How long a follower waits for an answer."),
-        ("replica.socket.receive.buffer.bytes", _INT, "65536", "Receive buffer of a follower's connection."),
         ("replica.high.watermark.checkpoint.interval.ms", _LONG, "5000", "How often the high watermarks are written."),
         ("replica.selector.class", _STRING, None, "Which replica a consumer is sent to read from."),
         ("auto.leader.rebalance.enable", _BOOLEAN, "true", "Whether leadership goes back to the preferred replica by itself."),
@@ -94,6 +86,7 @@ _ROWS: Mapping[str, tuple[Row, ...]] = {
         ("log.initial.task.delay.ms", _LONG, "30000", "Pause before the first housekeeping."),
     ),
     _KERNEL: (
+        ("replica.socket.receive.buffer.bytes", _INT, "65536", "Receive buffer of a follower's connection."),
         ("socket.send.buffer.bytes", _INT, "102400", "Send buffer of a connection."),
         ("socket.receive.buffer.bytes", _INT, "102400", "Receive buffer of a connection."),
         ("socket.listen.backlog.size", _INT, "50", "Connections that may wait to be accepted."),
@@ -148,7 +141,6 @@ _DYNAMIC = frozenset(
         "num.io.threads",
         "num.network.threads",
         "num.recovery.threads.per.data.dir",
-        "num.replica.fetchers",
         "replica.alter.log.dirs.io.max.bytes.per.second",
         "transaction.partition.verification.enable",
     }

@@ -9,7 +9,7 @@ When the answer is there, this broker has seen what was done: a topic that was c
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from millstream.broker.cluster.controller_channel import ControllerChannel
@@ -21,7 +21,7 @@ from millstream.broker.network.router import CarriedOut
 from millstream.broker.network.session import Session
 from millstream.client.errors import BrokerUnavailable, kafka_error
 from millstream.client.request import Request as AnyRequest
-from millstream.coordination.cluster_watcher import ClusterWatcher
+from millstream.coordination.cluster_watcher import CHANGES, ClusterWatcher, Stale
 from millstream.errors import NotController
 from millstream.replication_errors import BrokerIdNotRegistered, StaleBrokerEpoch
 from millstream.wire import messages
@@ -73,15 +73,27 @@ class RequestForwarding:
         data = await self._ask(request, frame, timeout_ms=timeout_ms)
         return (INT32.pack(len(data)), data)
 
-    async def ask(self, request: Request, api_key: ApiKey, version: int, *, fields: Mapping[str, object], timeout_ms: int) -> Any:
-        """Have the controller carry out another request for the client of this one; its answer (`wire.responses`)."""
+    async def ask(
+        self,
+        request: Request,
+        api_key: ApiKey,
+        version: int,
+        *,
+        fields: Mapping[str, object],
+        timeout_ms: int,
+        touched: Sequence[Stale] = (),
+    ) -> Any:
+        """Have the controller carry out another request for the client of this one; its answer (`wire.responses`).
+
+        `touched`: what it changes beside topics, which this broker is to have seen then.
+        """
         header = encode_request_header(api_key, version, correlation_id=request.correlation_id, client_id=request.client_id)
         frame = header + messages.encode_request_body(api_key, version, request=fields)
-        data = await self._ask(request, frame, timeout_ms=timeout_ms)
+        data = await self._ask(request, frame, timeout_ms=timeout_ms, touched=touched)
         _, start = read_response_header(data, api_key=api_key, version=version)
         return messages.decode_response(api_key, version, body=data, start=start)
 
-    async def _ask(self, request: Request, frame: bytes, *, timeout_ms: int) -> bytes:
+    async def _ask(self, request: Request, frame: bytes, *, timeout_ms: int, touched: Sequence[Stale] = ()) -> bytes:
         """The answer to the request in the frame: header and body."""
         envelope = Envelope(
             frame, client=request.session, connection=request.connection, broker_id=self._node_id, broker_epoch=self._broker_epoch
@@ -94,7 +106,8 @@ class RequestForwarding:
         if answer.error_code:
             raise kafka_error(answer.error_code, "the controller refused a request that was passed on to it")
         if self._watcher.view.controller_id != self._node_id:
-            await self._watcher.catch_up(("topics", ""), timeout_ms=_CATCH_UP_MS)
+            for stale in (CHANGES, *touched):
+                await self._watcher.catch_up(stale, timeout_ms=_CATCH_UP_MS)
         return answer.data
 
     async def _until_known(self, envelope: Envelope, *, timeout_s: float) -> EnvelopeAnswer:

@@ -15,6 +15,7 @@ from uuid import UUID
 from millstream.broker.cluster.topics_on_demand import TopicsOnDemand, WantedTopic
 from millstream.broker.failures import as_kafka_error, error_fields
 from millstream.broker.network.api import Fields, Later, Request, api
+from millstream.cluster.topic_access import check_creation_on_demand
 from millstream.coordination.cluster_view import ClusterView, TopicState
 from millstream.coordination.partition_state import NO_LEADER, PartitionState
 from millstream.coordination.topic_names import INTERNAL_TOPICS, OFFSETS_TOPIC, check_name
@@ -81,14 +82,17 @@ class MetadataFamily:
     async def _create_and_describe(
         self, request: Request, message: "MetadataRequest", asked: "Sequence[MetadataRequestTopic]", names: Iterable[str]
     ) -> Fields:
-        wanted = dict.fromkeys(names)
         errors: dict[str, KafkaError] = {}
-        if OFFSETS_TOPIC in wanted:
+        creatable = []
+        for name in dict.fromkeys(names):
             try:
-                await self._create_offsets_topic(request)
+                if name == OFFSETS_TOPIC:
+                    await self._create_offsets_topic(request)
+                else:
+                    check_creation_on_demand(name)
+                    creatable.append(name)
             except Exception as error:
-                errors[OFFSETS_TOPIC] = as_kafka_error(error)
-        creatable = [name for name in wanted if name not in INTERNAL_TOPICS]
+                errors[name] = as_kafka_error(error)
         if creatable:
             errors |= await self._create(request, creatable)
         # What may pass is answered as a topic that is not there yet: that is what clients come back for.

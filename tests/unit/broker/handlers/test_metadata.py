@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -146,3 +147,10 @@ async def test_a_topic_to_delete_is_named_in_one_way(desk: Desk, cluster: Cluste
     for code in (0, UnknownTopicId.code):
         answer = await desk.ask(family.delete_topics, ApiKey.DELETE_TOPICS, 6, topics=asked, timeout_ms=20_000)
         assert answer.responses[0].error_code == code
+
+
+async def test_all_who_ask_for_a_new_topic_at_the_same_time_find_it(desk: Desk, family: MetadataFamily) -> None:
+    answers = await asyncio.gather(*(metadata(Desk(), family, "orders", may_create=True) for _ in range(5)))
+    assert [answer.topics[0].error_code for answer in answers] == [0] * 5
+    refused = await metadata(desk, family, "__transaction_state", may_create=True)
+    assert refused.topics[0].error_code == UnknownTopicOrPartition.code
