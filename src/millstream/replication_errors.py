@@ -4,7 +4,7 @@ from millstream.errors import KafkaError
 
 
 class StaleBrokerEpoch(KafkaError):
-    """The request comes from a former life of the broker."""
+    """The request comes from a former life of the broker, or from none that is registered."""
 
     code = 77
 

@@ -12,6 +12,7 @@ from millstream.broker.cluster.topics_on_demand import TopicsOnDemand
 from millstream.broker.coordinators.group_coordinator import GroupCoordinator
 from millstream.broker.handlers.api_versions import ApiVersionsFamily
 from millstream.broker.handlers.configs import ConfigsFamily
+from millstream.broker.handlers.controller import ControllerFamily
 from millstream.broker.handlers.coordinators import CoordinatorsFamily
 from millstream.broker.handlers.envelope import EnvelopeFamily
 from millstream.broker.handlers.fetch import FetchFamily
@@ -71,6 +72,7 @@ ROUTES: dict[type, tuple[Callable[..., Any], ...]] = {
         LeadershipFamily.alter_partition_reassignments,
         LeadershipFamily.list_partition_reassignments,
     ),
+    ControllerFamily: (ControllerFamily.alter_partition, ControllerFamily.broker_heartbeat),
     SecurityFamily: (
         SecurityFamily.describe_acls,
         SecurityFamily.create_acls,
@@ -131,7 +133,8 @@ def make_handlers(
             loggers=LoggerLevels(view, node_id=node_id),
             groups=GroupConfigs(settings),
         ),
-        LeadershipFamily(view),
+        LeadershipFamily(view, cluster.active),
+        ControllerFamily(cluster.requests),
         SecurityFamily(),
         QuorumFamily(view, coordination),
         LogDirectoriesFamily(storage.logs, replicas),

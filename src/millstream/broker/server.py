@@ -6,8 +6,8 @@
     broker.coordinators   groups
     broker.network        the router over all handlers (`broker.routes`), and the listener
 
-Start: lock the data directories, open the tree, take the port, register, read the view, open the logs, listen. Stop: no more clients,
-nothing under way, the registration and the tree closed, logs flushed and marked clean. A start that fails before the logs are open leaves
+Start: lock the data directories, open the tree, take the port, register, read the view, open the logs, wait for the controller, listen. Stop:
+leadership handed over, no more clients, nothing under way, the registration and the tree closed, logs flushed and marked clean. A start that fails before the logs are open leaves
 the data directories as it found them. There is no other way in which the parts find each other.
 """
 
@@ -29,7 +29,7 @@ from millstream.broker.network.descriptors import Descriptors, raise_descriptor_
 from millstream.broker.network.listener import ConnectionLimits, Listener
 from millstream.broker.network.router import CarriedOut, Router
 from millstream.broker.network.session import Session
-from millstream.broker.replication.fetchers import Fetchers
+from millstream.broker.replication.replication import Replication
 from millstream.broker.routes import make_handlers
 from millstream.broker.server_options import ServerOptions
 from millstream.broker.storage.storage import Storage
@@ -82,14 +82,22 @@ class BrokerServer:
                 descriptors=self._descriptors,
                 clock=self._clock,
                 files=self._files,
-                broker_epoch=lambda: self._cluster.registration.epoch,
-                has_lease=lambda: True,
-                in_sync_change_wanted=lambda _partition: None,
+                broker_epoch=lambda: self._cluster.registration.last_epoch,
+                life=lambda: self._cluster.registration.epoch,
+                has_lease=lambda: self._tree.session.has_lease,
+                in_sync_change_wanted=lambda partition: self._replication.in_sync_change_wanted(partition),  # noqa: PLW0108 -- made below
                 on_follow=self._roles_changed,
                 on_directory_failed=self._directory_failed,
             )
         )
-        tree = CoordinationTree(self._options, self._storage.logs, files=self._files, clock=self._clock, on_lost=self._tasks.fail)
+        tree = CoordinationTree(
+            self._options,
+            self._storage.logs,
+            settings=self._settings.current,
+            files=self._files,
+            clock=self._clock,
+            on_lost=self._tasks.fail,
+        )
         self._tree = await self._exit.enter_async_context(tree)
 
     def _build(self) -> None:
@@ -101,23 +109,25 @@ class BrokerServer:
             max_partitions=lambda: self._descriptors.max_partitions(len(self._listener.connections)),
             on_change=self._view_changed,
         )
-        self._peers = Peers(view=self._cluster.view, client_id=f"broker-{self._options.node_id}")
-        self._fetchers = Fetchers(
-            self._peers,
-            node_id=self._options.node_id,
-            broker_epoch=lambda: self._cluster.registration.epoch,
-            settings=settings,
-            spawn=spawn,
-        )
         self._asked_peers = Peers(view=self._cluster.view, client_id=f"broker-{self._options.node_id}-forwarding")
         forwarding = RequestForwarding(
             self._cluster.watcher,
             self._asked_peers,
             self._carry_out,
             node_id=self._options.node_id,
-            broker_epoch=lambda: self._cluster.registration.epoch,
+            broker_epoch=self._cluster.broker_epoch,
         )
         on_demand = TopicsOnDemand(forwarding, self._cluster.watcher, settings=settings)
+        self._replication = Replication(
+            storage.replicas,
+            self._cluster.channel,
+            node_id=self._options.node_id,
+            broker_epoch=self._cluster.broker_epoch,
+            view=self._cluster.view,
+            settings=settings,
+            clock=clock,
+            spawn=spawn,
+        )
         self._groups = GroupCoordinator(
             storage.replicas,
             on_demand,
@@ -158,32 +168,33 @@ class BrokerServer:
         at_stop.push_async_callback(self._cluster.leave)
         at_stop.callback(self._asked_peers.close)
         at_stop.push_async_callback(self._tasks.stop)
-        at_stop.callback(self._peers.close)
-        at_stop.callback(self._fetchers.close)
+        at_stop.callback(self._replication.close)
         at_stop.callback(self._storage.housekeeping.forget)
         at_stop.callback(self._groups.runtime.close)
         await self._cluster.join(self._storage.logs, listen=self.address)
-        spawn(self._cluster.watcher.run())
-        spawn(self._cluster.registration.run())
+        await self._cluster.begin(spawn)
         spawn(self._storage.housekeeping.run())
+        self._replication.start()
         self.coordination_address = await self._tree.serve(max_connections=self._descriptors.coordination_clients)
         at_stop.push_async_callback(self._tree.stop_serving)
         self._listener.start()
-        at_stop.callback(self._listener.close)  # the first to stop; above it is for a start that fails
+        at_stop.callback(self._listener.close)  # above it is for a start that fails
+        at_stop.push_async_callback(self._cluster.hand_over)  # the first: clients are served meanwhile
 
     def _carry_out(self, connection: Connection, client: Session, frame: bytes) -> Awaitable[CarriedOut]:
         return self._router.carry_out(connection, client, frame)
 
     def _roles_changed(self, partitions: Iterable[Partition]) -> None:
-        self._fetchers.follow(partitions)
+        partitions = list(partitions)
         self._groups.runtime.roles_changed(partitions)
+        self._replication.roles_changed(partitions)
 
     async def _view_changed(self, view: ClusterView) -> None:
         """Every part follows a new view, in this order, before clients see it."""
         self._settings.apply(view)
         self._listener.limits = ConnectionLimits.of(self._settings.current)
         await self._storage.apply(view)
-        self._fetchers.settings_changed()
+        self._replication.settings_changed()
         self._groups.apply(view)
         self._listener.renew_sessions()
 

@@ -58,21 +58,33 @@ class ControllerMachine:
 
     # --- brokers ------------------------------------------------------------------------------------------------------------------------
 
-    def brokers_changed(self, registered: Mapping[int, BrokerLife]) -> Decision:
-        """What follows from these brokers being registered, and no others; also the first thing that a new controller asks."""
+    def brokers_changed(self, registered: Mapping[int, BrokerLife], names: Iterable[TopicPartition] | None = None) -> Decision:
+        """What follows from these brokers being registered, and no others; also the first thing that a new controller asks.
+
+        `names` are the partitions to look at, for a caller that does not look at thousands in one go; all if None, and what is gone is passed
+        over. The lives may be written when all partitions have been looked at.
+        """
         lost = {
             broker
             for broker, life in registered.items()
             if self._known_lives.get(broker, life.epoch) not in (life.epoch, life.previous_epoch)
         }
         changed = {}
-        for name, state in self.partitions.items():
+        for name in self.partitions if names is None else names:
+            state = self.partitions.get(name)
+            if state is None:
+                continue
             stays = [replica for replica in state.in_sync_replicas if replica in registered and replica not in lost]
-            is_settled = state.leader in stays and len(stays) == len(state.in_sync_replicas) and lost.isdisjoint(state.eligible_leaders)
-            if not is_settled and (decided := self._decide(name, state, in_sync=stays, brokers=registered, lost=lost)) != state:
+            is_settled = state.leader in stays and len(stays) == len(state.in_sync_replicas)
+            # Whoever is eligible may have lost what made it so, or the options of the topic may have become others.
+            if is_settled and not state.eligible_leaders:
+                continue
+            if (decided := self._decide(name, state, in_sync=stays, brokers=registered, lost=lost)) != state:
                 changed[name] = decided
-        lives = {broker: life.epoch for broker, life in registered.items() if self._known_lives.get(broker) != life.epoch}
-        return Decision(changed, lives)
+        return Decision(changed, self._new_lives(registered))
+
+    def _new_lives(self, registered: Mapping[int, BrokerLife]) -> dict[int, int]:
+        return {broker: life.epoch for broker, life in registered.items() if self._known_lives.get(broker) != life.epoch}
 
     def _decide(
         self,
@@ -149,12 +161,16 @@ class ControllerMachine:
             raise PreferredLeaderNotAvailable(f"the preferred leader {state.preferred_leader} of {name} is not alive or not in sync")
         return decided
 
-    def relieve(self, broker: int) -> Decision:
-        """Move the leaders away from a broker that is about to stop, and let it go from the in-sync sets; what only it can lead stays."""
+    def relieve(self, broker: int, names: Iterable[TopicPartition] | None = None) -> Decision:
+        """Move the leaders away from a broker that is about to stop, and let it go from the in-sync sets; what only it can lead stays.
+
+        `names` are the partitions to look at, as above.
+        """
         stopping = {**self.brokers, broker: self.brokers[broker]._replace(is_stopping=True)}
         changed = {}
-        for name, state in self.partitions.items():
-            if broker not in state.in_sync_replicas or len(state.in_sync_replicas) == 1:
+        for name in self.partitions if names is None else names:
+            state = self.partitions.get(name)
+            if state is None or broker not in state.in_sync_replicas or len(state.in_sync_replicas) == 1:
                 continue
             stays = [replica for replica in state.in_sync_replicas if replica != broker]
             decided = self._decide(name, state, in_sync=stays, brokers=stopping)
@@ -163,13 +179,14 @@ class ControllerMachine:
         self.brokers = stopping
         return Decision(changed, {})
 
-    def imbalanced(self) -> Iterable[TopicPartition]:
+    def imbalanced(self) -> list[TopicPartition]:
         """Partitions that another than their preferred leader leads, which could."""
         alive = _able(self.brokers)
-        for name, state in self.partitions.items():
-            preferred = state.preferred_leader
-            if state.leader != preferred and preferred in state.in_sync_replicas and preferred in alive:
-                yield name
+        return [
+            name
+            for name, state in self.partitions.items()
+            if state.leader != (preferred := state.replicas[0]) and preferred in state.in_sync_replicas and preferred in alive
+        ]
 
 
 def _able(brokers: Mapping[int, BrokerLife]) -> frozenset[int]:

@@ -171,7 +171,7 @@ class Leader:
         return self._partition.high_watermark.value >= self.replica_set.epoch_start_offset
 
     def delete_records_before(self, offset: int) -> int:
-        """Move the log start to `offset` (-1: the high watermark); returns the new log start."""
+        """Move the log start to `offset` (-1: the high watermark) and return that: `low_watermark` gets there when all replicas have."""
         partition = self._partition
         target = partition.high_watermark.value if offset == -1 else offset
         if target < 0 or target > partition.high_watermark.value:
@@ -180,7 +180,7 @@ class Leader:
             )
         self.log.delete_records_before(target)
         self.low_watermark.advance(self._low_watermark())
-        return self.log.log_start_offset
+        return target
 
     def _low_watermark(self) -> int:
         return self.replica_set.low_watermark(self.log.log_start_offset, is_counted=self._partition.broker.is_registered)
@@ -208,7 +208,10 @@ class Leader:
 
     def decided(self, state: PartitionState) -> None:
         """The controller decided something else for the same epoch: the in-sync set, or the replicas."""
-        self.replica_set.decided(state, now_ms=self._partition.broker.clock.monotonic_ms())
+        partition = self._partition
+        if state.partition_epoch >= partition.state.partition_epoch:
+            partition.state = state
+        self.replica_set.decided(state, now_ms=partition.broker.clock.monotonic_ms())
         self.commit()
 
     def fail_waiters(self, error: KafkaError) -> None:

@@ -28,6 +28,7 @@ from millstream.log.log import Log
 
 logger = logging.getLogger(__name__)
 
+NO_LIFE = -1
 PARTITIONS_PER_TURN = 256
 """How many take over their state before others have a turn: some milliseconds."""
 TRUNCATION_CHECK_S = 0.005
@@ -59,13 +60,14 @@ class Replicas:
         logs: LogManager,
         *,
         broker: LocalBroker,
-        broker_epoch: Callable[[], int],
+        life: Callable[[], int],
         log_config: Callable[[TopicState], LogConfig],
         remove_later: Callable[[Path, int], None],
     ) -> None:
+        """`life` is the broker epoch of the present registration; -1 without one."""
         self._logs = logs
         self._broker = broker
-        self._broker_epoch = broker_epoch
+        self._life = life
         self._log_config = log_config
         self._remove_later = remove_later
         self._topics: dict[TopicKey, HostedTopic] = {}
@@ -74,6 +76,8 @@ class Replicas:
         self._applied: ClusterView | None = None
         self._is_life_known = False
         """Whether the last view was about the present life of this broker."""
+        self._applied_life = NO_LIFE
+        """The life for which roles were taken last."""
         self._unread: set[str] = set()
         """Topics that could not be read at the start: they are older than it, so their logs are looked for as if they had been."""
 
@@ -100,13 +104,23 @@ class Replicas:
             raise self._missing(key, index)
         return partition
 
+    def state_of(self, key: TopicKey, index: int) -> PartitionState | None:
+        """What was decided about a partition, whether it is kept here or elsewhere; None if there is none."""
+        hosted = self._topics.get(key)
+        if hosted is not None and index in hosted.partitions:
+            return hosted.partitions[index].state
+        topic = self._known(key)
+        return topic.partitions[index] if topic is not None and 0 <= index < len(topic.partitions) else None
+
+    def _known(self, key: TopicKey | None) -> TopicState | None:
+        return self.view.topics_by_id.get(UUID(bytes=key)) if isinstance(key, bytes) else self.view.topics.get(key or "")
+
     def _missing(self, key: TopicKey | None, index: int) -> KafkaError:
         """Why there is no such partition here."""
         hosted = self._topics.get(key)  # type: ignore[arg-type]
         if hosted is not None and index in hosted.offline:
             return StorageError(f"the log of {hosted.name}-{index} cannot be used; the broker's log says why")
-        view = self.view
-        topic = view.topics_by_id.get(UUID(bytes=key)) if isinstance(key, bytes) else view.topics.get(key or "")
+        topic = self._known(key)
         if topic is not None and 0 <= index < len(topic.partitions):
             # Kafka's word for it: a client that gets it looks again for who leads.
             return NotLeaderOrFollower(f"broker {self._broker.node_id} keeps no replica of {topic.name}-{index}")
@@ -121,6 +135,11 @@ class Replicas:
         """The view that all of this agrees with."""
         return self._applied or ClusterView()
 
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether the roles are those of the present registration: after another one nothing is known until a view has spoken of it."""
+        return self._applied_life != NO_LIFE and self._applied_life == self._life()
+
     def high_watermark_of(self, log: Log) -> int:
         """How far the log is committed; of a log without a partition, how far it was when that was last written down."""
         topic = self._topics.get(log.topic)
@@ -131,8 +150,8 @@ class Replicas:
 
     async def apply(self, view: ClusterView) -> None:
         """Make what this broker keeps agree with the view; topics that are as they were in the last one are not looked at."""
-        # A life that is not written down is taken for the present one.
-        is_life_known = view.lives.get(self._broker.node_id, self._broker_epoch()) == self._broker_epoch()
+        life = self._life()
+        is_life_known = view.lives.get(self._broker.node_id) == life
         names = self._names_to_look_at(view, is_life_known=is_life_known)
         self._is_life_known = is_life_known
         if self._applied is None:
@@ -142,6 +161,8 @@ class Replicas:
             if topic is not None and (current is None or current.topic_id != topic.topic_id):
                 await self._let_go(topic)
         await self._move([view.topics[name] for name in names if name in view.topics])
+        if is_life_known:
+            self._applied_life = life
         for name in names:
             state = view.topics.get(name)
             if state is not None:

@@ -80,6 +80,10 @@ class ControllerElection:
             except (ConnectionLost, SessionExpired) as error:
                 _log.info("the controller's znode goes with its session: %r", error)
 
+    def doubt(self) -> None:
+        """A write was refused as that of a former controller: look whether the claim still holds, and resign if not."""
+        self._wake.set()
+
     async def _run(self) -> None:
         while True:
             await self._wake.wait()

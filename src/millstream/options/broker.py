@@ -225,6 +225,35 @@ _LISTENERS = (
     _option("broker.id", OptionType.INT, -1, "The older name of `node.id`.", minimum=-1),
 )
 
+_CONTROLLER = (
+    _option("auto.leader.rebalance.enable", OptionType.BOOLEAN, "true", "Whether leadership goes back to the preferred replica by itself."),
+    _option(
+        "leader.imbalance.check.interval.seconds",
+        OptionType.LONG,
+        300,
+        "How often it is looked whether leadership should go back.",
+        minimum=1,
+    ),
+    _option("controlled.shutdown.enable", OptionType.BOOLEAN, "true", "Whether leadership is handed over before a broker stops."),
+)
+
+_ZOOKEEPER = (
+    _option(
+        "zookeeper.session.timeout.ms",
+        OptionType.INT,
+        18_000,
+        "Silence after which ZooKeeper takes this broker for dead and others lead its partitions. ZooKeeper has limits of its own for it.",
+        minimum=1000,
+    ),
+    _option(
+        "zookeeper.connection.timeout.ms",
+        OptionType.INT,
+        30_000,
+        "How long a start waits for ZooKeeper to answer. Later there is no such limit: a broker tries again for ever.",
+        minimum=1,
+    ),
+)
+
 _KEPT_AS_IT_IS = (
     _fixed("max.request.partition.size.limit", OptionType.INT, 2000, "The most partitions that one answer describes."),
     _fixed("group.coordinator.rebalance.protocols", OptionType.LIST, "classic,consumer", "The protocols of groups that there are."),
@@ -327,8 +356,10 @@ BROKER_OPTIONS: Mapping[str, Option] = MappingProxyType(
                 *_REPLICATION,
                 *_COMPACTION,
                 *_TOPICS,
+                *_CONTROLLER,
                 *_NETWORK,
                 *_LISTENERS,
+                *_ZOOKEEPER,
                 *_KEPT_AS_IT_IS,
                 *_GROUPS,
                 *WITHOUT_EFFECT,

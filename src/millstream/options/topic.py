@@ -261,7 +261,6 @@ _DURABILITY = (
         "false",
         "Whether a replica that is not in sync may become leader when no other is left, which can lose records.",
         synonyms=("unclean.leader.election.enable",),
-        without_effect=ONE_REPLICA,
     ),
 )
 

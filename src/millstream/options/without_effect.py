@@ -60,9 +60,6 @@ _ROWS: Mapping[str, tuple[Row, ...]] = {
     ONE_REPLICA: (
         ("replica.high.watermark.checkpoint.interval.ms", _LONG, "5000", "How often the high watermarks are written."),
         ("replica.selector.class", _STRING, None, "Which replica a consumer is sent to read from."),
-        ("auto.leader.rebalance.enable", _BOOLEAN, "true", "Whether leadership goes back to the preferred replica by itself."),
-        ("leader.imbalance.check.interval.seconds", _LONG, "300", "How often it is looked whether leadership should go back."),
-        ("controlled.shutdown.enable", _BOOLEAN, "true", "Whether leadership is handed over before a broker stops."),
         ("leader.replication.throttled.rate", _LONG, None, "Bytes a second that throttled replicas may be read at."),
         ("follower.replication.throttled.rate", _LONG, None, "Bytes a second that throttled replicas may be written at."),
         ("replica.alter.log.dirs.io.max.bytes.per.second", _DOUBLE, None, "Bytes a second at which partitions move between directories."),

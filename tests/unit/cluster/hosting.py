@@ -54,14 +54,14 @@ def replicas_on(
     *,
     log_config: Callable[[TopicState], LogConfig],
     broker: LocalBroker | None = None,
-    broker_epoch: Callable[[], int] = lambda: 7,
+    life: Callable[[], int] = lambda: 7,
     remove_later: Callable[[Path, int], None] = lambda _path, _delay_ms: None,
 ) -> Replicas:
     """The partitions of broker 1."""
     return Replicas(
         logs,
         broker=broker or local_broker(),
-        broker_epoch=broker_epoch,
+        life=life,
         log_config=log_config,
         remove_later=remove_later,
     )
@@ -107,4 +107,4 @@ def topic_state(name: str = "orders", *, partitions: int = 1, topic_id: UUID = T
 
 def view_of(*topics: TopicState) -> ClusterView:
     """A view with these topics."""
-    return ClusterView(topics={topic.name: topic for topic in topics})
+    return ClusterView(topics={topic.name: topic for topic in topics}, lives={1: 7})

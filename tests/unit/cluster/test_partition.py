@@ -167,7 +167,8 @@ def test_records_are_deleted_up_to_what_is_committed_and_not_beyond(logs: LogMan
     with pytest.raises(OffsetOutOfRange):
         partition.as_leader().delete_records_before(-2)
     assert partition.as_leader().delete_records_before(-1) == 1
-    assert partition.as_leader().delete_records_before(0) == 1
+    assert partition.as_leader().delete_records_before(0) == 0
+    assert partition.log.log_start_offset == partition.as_leader().low_watermark.value == 1
 
 
 def test_a_reader_of_another_history_gets_the_offset_where_it_diverged(logs: LogManager) -> None:

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping
 
+from millstream.cluster.leader_election import ElectionRules
 from millstream.coordination.cluster_view import DEFAULT_BROKER, ClusterView, TopicState
 from millstream.errors import InvalidConfig
 from millstream.log.config import LogConfig
@@ -51,6 +52,11 @@ class LiveSettings:
                 self._log_configs.clear()
             config = self._log_configs[own] = self._work_out(topic)
         return config
+
+    def election_rules(self, topic: TopicState) -> ElectionRules:
+        """What the options of a topic say about elections of its leaders."""
+        config = self.log_config(topic)
+        return ElectionRules(config.min_insync_replicas, allows_unclean=config.unclean_leader_election_enable)
 
     def _work_out(self, topic: TopicState) -> LogConfig:
         try:

@@ -2,24 +2,39 @@
 
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Final
 
+from millstream.broker.cluster.active_controller import ActiveController
+from millstream.broker.cluster.controlled_shutdown import hand_over_leadership
+from millstream.broker.cluster.controlled_tree import ControlledTree
+from millstream.broker.cluster.controller_channel import ControllerChannel
+from millstream.broker.cluster.controller_requests import ControllerRequests
 from millstream.broker.cluster.coordination_tree import CoordinationTree
 from millstream.broker.cluster.live_settings import LiveSettings
+from millstream.broker.cluster.peers import Peers
 from millstream.broker.cluster.registration import Registration, prepare_tree, recall_directories, remember_directories
 from millstream.broker.cluster.topic_creation import TopicCreation
 from millstream.broker.server_options import ServerOptions
+from millstream.broker.tasks import Spawn
 from millstream.cluster.controller import Controller
 from millstream.cluster.layout_conversion import convert_layout
 from millstream.cluster.metadata_writer import MetadataWriter
 from millstream.coordination.cluster_view import BrokerState, ClusterView
 from millstream.coordination.cluster_watcher import ClusterWatcher, ViewListener
 from millstream.coordination.election import ControllerElection
+from millstream.coordination.interface import SessionState
+from millstream.coordination.topic_names import OFFSETS_TOPIC
 from millstream.log.directories.manager import LogManager
 
 logger = logging.getLogger(__name__)
 
 WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 -- to recognise them, not to listen on them
+WELCOME_MS: Final = 5_000
+"""How long a broker that starts waits for the controller to deal with it before it serves clients all the same."""
+SCHEMAS_TOPIC: Final = "_schemas"
+OWN_REPLICATION: Final = 3
+"""Replicas of topics that the cluster itself lives by, where no option says how many."""
 
 
 class ClusterMembership:
@@ -36,20 +51,38 @@ class ClusterMembership:
         max_partitions: Callable[[], int],
         on_change: ViewListener,
     ) -> None:
+        session = tree.session
         self._options = options
         self._tree = tree
         self._settings = settings
-        self._election = ControllerElection(
-            tree.session, broker_id=options.node_id, on_elected=lambda _claim: None, on_resigned=lambda: None
-        )
-        self.watcher = ClusterWatcher(tree.session, on_change=on_change)
-        self.writer = MetadataWriter(tree.session, self.watcher, claim=lambda: self._election.claim)
-        self.controller = Controller(tree.session, self.watcher, self.writer)
+        self._on_change = on_change
+        self.watcher = ClusterWatcher(session, on_change=self._view_changed)
+        self.writer = MetadataWriter(session, self.watcher, claim=lambda: self._election.claim)
+        self.controller = Controller(session, self.watcher, self.writer)
         self.creation = TopicCreation(self.controller, settings, max_partitions_in_all=max_partitions)
+        self.active = ActiveController(
+            ControlledTree(session, self.watcher, self.writer, self.controller),
+            rules=settings.election_rules,
+            own_topics=self._own_topics,
+            doubt=lambda: self._election.doubt(),  # noqa: PLW0108 -- made below
+        )
+        self._election = ControllerElection(
+            session, broker_id=options.node_id, on_elected=self.active.elected, on_resigned=self.active.resigned
+        )
+        self.requests = ControllerRequests(self.active, view=self.view)
+        self._peers = Peers(view=self.view, client_id=f"broker-{options.node_id}")
+        self.channel = ControllerChannel(
+            self._peers, node_id=options.node_id, view=self.view, until=self.watcher.until, local=self.requests.carry_out
+        )
+        session.add_session_listener(self._session_changed)
 
     def view(self) -> ClusterView:
         """The cluster as this broker sees it now."""
         return self.watcher.view
+
+    def broker_epoch(self) -> int:
+        """The number of the broker's present life; -1 while it is not registered."""
+        return self.registration.epoch
 
     async def join(self, logs: LogManager, *, listen: tuple[str, int]) -> None:
         """Announce the broker at the address it listens on, make sure of its data directories, and take over the first view."""
@@ -58,7 +91,7 @@ class ClusterMembership:
         advertised = options.advertise or (_advertised_host(listen[0]), listen[1])
         self._settings.know(options.facts(listen=listen, advertise=advertised))
         announced = BrokerState(options.node_id, *advertised, self._settings.current.text("broker.rack"))
-        self.registration = Registration(session, announced)
+        self.registration = Registration(session, announced, clean_epoch=logs.previous_broker_epoch)
         await self.registration.register()
         # Before that it would be another broker of our number whose directories are missing here.
         logs.recall(await recall_directories(session, options.node_id))
@@ -69,9 +102,44 @@ class ClusterMembership:
             await convert_layout(session, self.writer)
         await self.watcher.load()
 
+    async def begin(self, spawn: Spawn) -> None:
+        """Follow the cluster from here on; returns when the controller has dealt with this broker, so that it leads what it should."""
+        spawn(self.watcher.run())
+        spawn(self.registration.run())
+        spawn(self.active.run())
+        if self._settings.current.boolean("auto.leader.rebalance.enable"):
+            interval_s = self._settings.current.integer("leader.imbalance.check.interval.seconds")
+            spawn(self.active.balance_leaders(interval_s=interval_s))
+        if not await self.watcher.until(self._is_dealt_with, timeout_ms=WELCOME_MS):
+            logger.warning("the controller, broker %d, has not dealt with this broker yet: it leads nothing", self.view().controller_id)
+
+    def _is_dealt_with(self, view: ClusterView) -> bool:
+        return view.lives.get(self._options.node_id) == self.registration.epoch
+
+    async def hand_over(self) -> None:
+        """Let others lead what this broker leads, while it goes on serving."""
+        if self._settings.current.boolean("controlled.shutdown.enable"):
+            await hand_over_leadership(
+                self.channel, node_id=self._options.node_id, broker_epoch=self.broker_epoch, view=self.view, until=self.watcher.until
+            )
+
     async def leave(self) -> None:
         """Stand for election no longer; the registration goes with the session."""
+        self._peers.close()
         await self._election.stop()
+
+    async def _view_changed(self, view: ClusterView) -> None:
+        # The controller first: it does not wait until logs are open.
+        self.active.view_changed(view)
+        await self._on_change(view)
+
+    def _session_changed(self, state: SessionState) -> None:
+        if state is SessionState.CONNECTED:
+            self.active.connection_is_back()
+
+    def _own_topics(self) -> Mapping[str, int]:
+        settings = self._settings.current
+        return {OFFSETS_TOPIC: settings.integer("offsets.topic.replication.factor"), SCHEMAS_TOPIC: OWN_REPLICATION}
 
 
 def _advertised_host(listen_host: str) -> str:

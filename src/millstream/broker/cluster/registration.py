@@ -15,10 +15,13 @@ from millstream.zookeeper.errors import NodeExists, NoNode, ZooKeeperError
 
 logger = logging.getLogger(__name__)
 
-MOST_ATTEMPTS: Final = 5
 FORMER_LIFE_S: Final = 24.0
-"""Longer than the session of a broker in ZooKeeper, which is 18 s."""
+"""Longer than the session of a broker in ZooKeeper, which is 18 s where nothing else was chosen."""
+OWN_FORMER_LIFE_S: Final = 150.0
+"""A broker at this one's own address is certainly a former life of it; its session may be as long as an operator likes."""
+LOOK_S: Final = 5.0
 RETRY_S: Final = 1.0
+NO_EPOCH: Final = -1
 
 
 async def prepare_tree(coordination: Coordination, *, cluster_id: str | None) -> str:
@@ -41,32 +44,68 @@ async def prepare_tree(coordination: Coordination, *, cluster_id: str | None) ->
 class Registration:
     """A broker's znode, held for as long as the broker runs: a session that ends takes it away, the next one brings it back.
 
+    Each znode is a life of its own, with the transaction that created it as its number (the broker epoch). It says which life before it lost
+    nothing, so that the broker stays in the in-sync sets: one that this process itself lived, or the one that the marker of the last clean
+    stop names. Of these it is the one that the controller has dealt with last (`/brokers/epochs/<id>`): another would say nothing to it.
+
     After the start no failure of it ends the broker: it serves what it has, and tries again when the connection is back, or after a while.
     A znode that was removed by hand comes back too: without it clients find no broker.
     """
 
-    def __init__(self, coordination: Coordination, broker: BrokerState) -> None:
-        self.epoch = -1
-        """Another one in each life of a broker."""
+    def __init__(self, coordination: Coordination, broker: BrokerState, *, clean_epoch: int = NO_EPOCH) -> None:
+        self.epoch = NO_EPOCH
+        """The number of the present life; -1 while the broker is not registered in its present session."""
+        self.last_epoch = NO_EPOCH
+        """The number of the present or last life: what the marker of a clean stop names."""
         self._coordination = coordination
         self._broker = broker
+        self._survived = {clean_epoch} - {NO_EPOCH}
+        """Lives of which nothing is lost."""
         self._wake = asyncio.Event()
         coordination.add_session_listener(self._session_changed)
 
     async def register(self) -> None:
         """Announce the broker; StartupError if another one has its number for longer than a session lasts."""
-        path = paths.broker(self._broker.node_id)
-        for _ in range(MOST_ATTEMPTS):
+        path, loop = paths.broker(self._broker.node_id), asyncio.get_running_loop()
+        begun = loop.time()
+        while True:
+            session_id = self._coordination.session_id
             stat = await self._coordination.exists(path, watch=self._touched)
-            if stat is not None and stat.ephemeral_owner == self._coordination.session_id:
-                self.epoch = stat.czxid
+            if session_id != self._coordination.session_id:
+                continue
+            if stat is not None and stat.ephemeral_owner == session_id:
+                self._live(stat.czxid)
                 return
             if stat is None:
-                await _create_if_missing(self._coordination, path, self._broker.encode(), ephemeral=True)
-            else:
-                await _until_gone(self._coordination, path)
-        number = self._broker.node_id
-        raise StartupError(f"another broker is registered as number {number}: give this one another number with --node-id")
+                self.epoch = NO_EPOCH
+                announced = self._broker._replace(previous_epoch=await self._life_before())
+                await _create_if_missing(self._coordination, path, announced.encode(), ephemeral=True)
+                continue
+            patience_s = OWN_FORMER_LIFE_S if await self._is_at_our_address(path) else FORMER_LIFE_S
+            if (left_s := begun + patience_s - loop.time()) <= 0:
+                number = self._broker.node_id
+                raise StartupError(f"another broker is registered as number {number}: give this one another number with --node-id")
+            await _until_gone(self._coordination, path, timeout_s=min(left_s, LOOK_S))
+
+    async def _is_at_our_address(self, path: str) -> bool:
+        try:
+            data, stat = await self._coordination.get(path)
+            found = BrokerState.decode(self._broker.node_id, data, epoch=stat.czxid)
+        except (NoNode, ValueError):
+            return False
+        return (found.host, found.port) == (self._broker.host, self._broker.port)
+
+    def _live(self, epoch: int) -> None:
+        self.epoch = self.last_epoch = epoch
+        self._survived.add(epoch)
+
+    async def _life_before(self) -> int:
+        """The life that the controller has dealt with last, if nothing of it is lost; -1 otherwise."""
+        try:
+            data, _ = await self._coordination.get(paths.broker_epoch(self._broker.node_id))
+        except NoNode:
+            return NO_EPOCH
+        return int(data) if data.isdigit() and int(data) in self._survived else NO_EPOCH
 
     async def run(self) -> None:
         """Register again whenever a connection is back or the znode was touched, until cancelled."""
@@ -87,6 +126,8 @@ class Registration:
         self._wake.set()
 
     def _session_changed(self, state: SessionState) -> None:
+        if state is SessionState.LOST:
+            self.epoch = NO_EPOCH
         if state is SessionState.CONNECTED:
             self._wake.set()
 
@@ -113,13 +154,13 @@ async def remember_directories(coordination: Coordination, node_id: int, known: 
         await coordination.set(path, known.encode())
 
 
-async def _until_gone(coordination: Coordination, path: str) -> None:
-    """Wait until the session of a former life, which was killed, has ended; not longer than such a session lasts."""
+async def _until_gone(coordination: Coordination, path: str, *, timeout_s: float) -> None:
+    """Wait until the session of a former life, which was killed, has ended; at most so long."""
     gone = asyncio.Event()
     if await coordination.exists(path, watch=lambda _event: gone.set()) is None:
         return
     try:
-        async with asyncio.timeout(FORMER_LIFE_S / (MOST_ATTEMPTS - 2)):
+        async with asyncio.timeout(timeout_s):
             await gone.wait()
     except TimeoutError:
         return

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from millstream.broker.failures import as_kafka_error
 from millstream.broker.handlers.fetch_sessions import FetchSession, FetchSessions, Wanted
+from millstream.broker.handlers.leader_hints import LeaderHints
 from millstream.broker.network.api import Request, api
 from millstream.broker.network.connection import PendingReply
 from millstream.broker.network.outbox import Chunk
@@ -34,6 +35,7 @@ from millstream.cluster.replicas import Replicas
 from millstream.cluster.topic_access import Operation
 from millstream.cluster.watermark import Watermark
 from millstream.errors import (
+    FencedLeaderEpoch,
     InvalidRequest,
     KafkaError,
     NotLeaderOrFollower,
@@ -43,7 +45,9 @@ from millstream.errors import (
 )
 from millstream.log.region import FileRegion
 from millstream.wire.api import ApiKey
-from millstream.wire.fetch import FetchRequest, PartitionFetched, TopicFetched, decode_request, encode_response
+from millstream.wire.fetch import FIRST_WITH_ENDPOINTS, FetchRequest, PartitionFetched, TopicFetched, decode_request, encode_response
+
+_LED_ELSEWHERE = (NotLeaderOrFollower.code, FencedLeaderEpoch.code)
 
 
 class FetchRound(NamedTuple):
@@ -63,6 +67,7 @@ class FetchFamily:
         self._loader = loader
         self._clock = clock
         self._max_bytes = max_bytes
+        self.hints = LeaderHints(replicas)
 
     @api(ApiKey.FETCH, 4, 18)
     def fetch(self, request: Request) -> Sequence[Chunk] | None:
@@ -198,10 +203,15 @@ class FetchAttempt:
         with_data: list[Wanted] = []
         answers: list[PartitionFetched[FileRegion]] = []
         current: object = None
+        leaders: list[int] = []
         for wanted, answer in found.found:
             is_news = wanted.is_news(answer)
             if is_incremental and not is_news:
                 continue
+            if answer.error_code in _LED_ELSEWHERE and self._version >= FIRST_WITH_ENDPOINTS:
+                leader = self._family.hints.leader_of(wanted.topic, wanted.index)
+                answer = answer._replace(leader=leader)  # noqa: PLW2901 -- the same answer, completed
+                leaders += leader[:1] if leader is not None else ()
             if wanted.topic != current:
                 current = wanted.topic
                 answers = []
@@ -211,7 +221,10 @@ class FetchAttempt:
                 with_data.append(wanted)
         if with_data and len(self._session) > 1:
             self._session.move_to_back(with_data)
-        return encode_response(self._version, self._correlation_id, topics=topics, session_id=self._session.session_id)
+        endpoints = self._family.hints.endpoints(leaders)
+        return encode_response(
+            self._version, self._correlation_id, topics=topics, session_id=self._session.session_id, node_endpoints=endpoints
+        )
 
     def wait(self, pending: PendingReply) -> None:
         """Answer when a watermark moves and there is enough, or when the client's time is up."""

@@ -92,7 +92,7 @@ class LateAppends:
             result = leader.append(late.batch, acks=asked.acks, now_ms=self._clock.now_ms(), checked=checked)
         except Exception as error:
             return answering.refused(index, as_kafka_error(error), partition)
-        return answering.placed(index, result, leader.watermark_for(asked.acks), place=(late.topic, late.partition))
+        return answering.placed(index, result, partition, leader.watermark_for(asked.acks), place=(late.topic, late.partition))
 
     async def _looked_into(self, partition: Partition, batch: bytes, asked: Asked) -> CheckedBatch | None:
         """The batch as it is to be stored by the present options of the topic; None, at once, if it need not be looked into."""

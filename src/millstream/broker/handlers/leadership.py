@@ -3,20 +3,23 @@
 ElectLeaders 0-2. 1: kind of election (KIP-460), an error of its own for the whole. AlterPartitionReassignments 0-1 (KIP-455). 1: whether
 the number of replicas may change. ListPartitionReassignments 0.
 
-A partition stays on the broker that it was created on: there is no replication yet. So the preferred replica leads wherever it lives, a
-reassignment to the present replicas is done at once and any other is refused, and none is ever under way.
+Leaders are elected by the controller; another broker refuses (requests are forwarded before they come here). A partition stays on the
+brokers that it was created on: a reassignment to the present replicas is done at once and any other is refused, and none is ever under way.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from millstream.admin_errors import ElectionNotNeeded, EligibleLeadersNotAvailable, NoReassignmentInProgress, PreferredLeaderNotAvailable
+from millstream.admin_errors import NoReassignmentInProgress
+from millstream.broker.cluster.active_controller import ActiveController
 from millstream.broker.failures import as_kafka_error, error_fields
-from millstream.broker.network.api import Fields, Request, api
+from millstream.broker.network.api import Fields, Later, Request, api
 from millstream.cluster.placement import check_assignment
 from millstream.coordination.cluster_view import ClusterView
 from millstream.coordination.partition_state import NO_LEADER, PartitionState
-from millstream.errors import InvalidReplicaAssignment, InvalidRequest, KafkaError, UnknownTopicOrPartition
+from millstream.errors import InvalidReplicaAssignment, InvalidRequest, KafkaError, RequestTimedOut, UnknownTopicOrPartition
+from millstream.topic_partition import TopicPartition
 from millstream.wire.api import ApiKey
 
 if TYPE_CHECKING:
@@ -28,42 +31,47 @@ UNCLEAN = 1
 
 
 class LeadershipFamily:
-    """Answers from the current view."""
+    """Asks the controller of this broker for leaders; what is about replicas is answered from the current view."""
 
-    def __init__(self, view: Callable[[], ClusterView]) -> None:
+    def __init__(self, view: Callable[[], ClusterView], active: ActiveController) -> None:
         self._view = view
+        self._active = active
 
     @api(ApiKey.ELECT_LEADERS, 0, 2)
-    def elect_leaders(self, request: Request) -> Fields:
-        """Say of each partition why no other leader is elected."""
-        message: ElectLeadersRequest = request.decode()
+    def elect_leaders(self, request: Request) -> Later:
+        """Elect the preferred leader of each partition, or any at all; or say why not."""
+        return self._elect_leaders(request.decode())
+
+    async def _elect_leaders(self, message: "ElectLeadersRequest") -> Fields:
         kind = message.election_type
         if kind not in (PREFERRED, UNCLEAN):
             return {"error_code": InvalidRequest.code, "replica_election_results": []}
-        if message.topic_partitions is None:
-            # All partitions: Kafka names every topic, and of its partitions only those for which there was something to do.
-            results = [
-                self._election(name, (index for index, state in enumerate(topic.partitions) if not _is_led(state, kind)), kind)
-                for name, topic in self._view().topics.items()
-            ]
-        else:
-            results = [self._election(topic.topic, topic.partitions, kind) for topic in message.topic_partitions]
+        asked = self._asked_for(message)
+        names = {TopicPartition(topic, index) for topic, indexes in asked for index in indexes}
+        try:
+            async with asyncio.timeout(max(message.timeout_ms, 1) / 1000):
+                answers = await self._active.elect_leaders(names, is_unclean=kind == UNCLEAN)
+        except TimeoutError:
+            return {"error_code": RequestTimedOut.code, "replica_election_results": []}
+        except Exception as error:
+            return {"error_code": as_kafka_error(error).code, "replica_election_results": []}
+        results = [
+            {
+                "topic": topic,
+                "partition_result": [{"partition_id": index, **_outcome(answers[TopicPartition(topic, index)])} for index in indexes],
+            }
+            for topic, indexes in asked
+        ]
         return {"error_code": 0, "replica_election_results": results}
 
-    def _election(self, topic: str, partitions: Iterable[int], kind: int) -> Fields:
-        outcomes = [{"partition_id": index, **error_fields(self._why_not_elected(topic, index, kind))} for index in partitions]
-        return {"topic": topic, "partition_result": outcomes}
-
-    def _why_not_elected(self, topic: str, index: int, kind: int) -> KafkaError:
-        try:
-            state = self._partition(topic, index)
-        except UnknownTopicOrPartition as error:
-            return error
-        if _is_led(state, kind):
-            return ElectionNotNeeded(f"{topic}-{index} is led by broker {state.leader} already")
-        if kind == UNCLEAN:
-            return EligibleLeadersNotAvailable(f"no replica of {topic}-{index} is alive: {list(state.replicas)}")
-        return PreferredLeaderNotAvailable(f"broker {state.replicas[0]}, which {topic}-{index} is on, is not alive")
+    def _asked_for(self, message: "ElectLeadersRequest") -> list[tuple[str, list[int]]]:
+        if message.topic_partitions is not None:
+            return [(topic.topic, list(topic.partitions)) for topic in message.topic_partitions]
+        # All partitions: Kafka names every topic, and of its partitions only those for which there was something to do.
+        return [
+            (name, [index for index, state in enumerate(topic.partitions) if not _is_led(state, message.election_type)])
+            for name, topic in self._view().topics.items()
+        ]
 
     @api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1)
     def alter_partition_reassignments(self, request: Request) -> Fields:
@@ -86,7 +94,7 @@ class LeadershipFamily:
                 raise NoReassignmentInProgress(f"{topic}-{index} is not being moved")
             check_assignment({index: replicas}, list(self._view().brokers), first_partition=index)
             if tuple(replicas) != state.replicas:
-                raise InvalidReplicaAssignment(f"{topic}-{index} stays on {list(state.replicas)}: partitions cannot be moved or copied yet")
+                raise InvalidReplicaAssignment(f"{topic}-{index} stays on {list(state.replicas)}: partitions cannot be moved yet")
         except Exception as error:
             return error_fields(as_kafka_error(error))
         return error_fields(None)
@@ -104,6 +112,10 @@ class LeadershipFamily:
         if not 0 <= index < len(found.partitions):
             raise UnknownTopicOrPartition(f"topic {topic!r} has no partition {index}")
         return found.partitions[index]
+
+
+def _outcome(answer: PartitionState | KafkaError) -> dict[str, object]:
+    return error_fields(answer if isinstance(answer, KafkaError) else None)
 
 
 def _is_led(state: PartitionState, kind: int) -> bool:

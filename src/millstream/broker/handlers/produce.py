@@ -18,8 +18,10 @@ from collections.abc import Sequence
 
 from millstream.broker.failures import as_kafka_error
 from millstream.broker.handlers.late_appends import LateAppends
+from millstream.broker.handlers.leader_hints import LeaderHints
 from millstream.broker.handlers.produce_answer import NO_ACKS, Answering, Appended, Asked, finished, refused
 from millstream.broker.handlers.produce_run import PartitionBatches, ProduceRun, ProduceShape
+from millstream.broker.handlers.run_answers import RunAnswers
 from millstream.broker.network.api import Request, api
 from millstream.broker.network.connection import Connection
 from millstream.broker.network.outbox import Chunk
@@ -51,6 +53,7 @@ class ProduceFamily:
     def __init__(self, replicas: Replicas, clock: Clock, *, turns: RecordTurns, spawn: Spawn) -> None:
         self._replicas = replicas
         self._clock = clock
+        self._hints = LeaderHints(replicas)
         self._late = LateAppends(replicas, clock, turns=turns, spawn=spawn)
 
     @api(ApiKey.PRODUCE, 3, 13, advertised_lowest=0)
@@ -61,8 +64,8 @@ class ProduceFamily:
         asked = Asked(version, request.correlation_id, produce.acks, produce.timeout_ms, request.session)
         refusal = _refusal(produce)
         if refusal is not None:
-            return self._answer(request.connection, asked, Answering(self._refuse_all(produce, refusal, asked.client)))
-        answering = Answering()
+            return self._answer(request.connection, asked, Answering(self._hints, self._refuse_all(produce, refusal, asked.client)))
+        answering = Answering(self._hints)
         for topic in produce.topics:
             answering.add(asked, topic, self._append_to_topic(asked, topic.key, topic.partitions))
         self._open_lane(request, produce, asked)
@@ -158,26 +161,29 @@ class ProduceFamily:
         """Append the batches of a run and answer its requests in their order; all that need not wait with one `send`."""
         asked, topic = shape.asked, shape.topic
         encode = plain_answer(asked.version, topic.name, topic.topic_id).encode
-        ready: list[bytes] = []
+        answers = RunAnswers(asked, topic, self._hints)
         appended = self._append_to_topic(asked, shape.key, batches)
         for correlation_id, batch, (result, partition, watermark) in zip(correlation_ids, batches, appended, strict=True):
-            if type(result) is AppendResult and (watermark is None or watermark.value > result.last_offset):
+            if type(result) is AppendResult:
                 if asked.acks != NO_ACKS:
-                    ready.append(encode(correlation_id, batch[0], result.base_offset, result.log_append_time_ms, result.log_start_offset))
+                    if watermark is not None and watermark.value <= result.last_offset:
+                        assert partition is not None
+                        answers.wait(correlation_id, batch[0], result, partition, watermark)
+                    answers.encoded.append(
+                        encode(correlation_id, batch[0], result.base_offset, result.log_append_time_ms, result.log_start_offset)
+                    )
                 continue
             own = asked._replace(correlation_id=correlation_id)
-            answering = Answering()
+            answering = Answering(self._hints)
             answering.add(own, topic._replace(partitions=[batch]), [(result, partition, watermark)])
-            if ready:
-                connection.reply((b"".join(ready),))
-                ready = []
+            answers.send(connection)
+            answers = RunAnswers(asked, topic, self._hints)
             chunks = self._answer(connection, own, answering)
             if connection.is_closed:
                 return
             if chunks is not None:
                 connection.reply(chunks)
-        if ready:
-            connection.reply((b"".join(ready),))
+        answers.send(connection)
 
 
 def _refusal(produce: ProduceRequest) -> KafkaError | None:

@@ -48,11 +48,13 @@ class Storage:
         clock: Clock,
         files: Files,
         broker_epoch: Callable[[], int],
+        life: Callable[[], int],
         has_lease: Callable[[], bool],
         in_sync_change_wanted: Callable[[Partition], None],
         on_follow: Callable[[Iterable[Partition]], None],
         on_directory_failed: Callable[[LogDirectory, StorageError], None],
     ) -> None:
+        """`broker_epoch` is what the marker of a clean stop names; `life` is that of the present registration, -1 without one."""
         self._options = options
         self._settings = settings
         self._descriptors = descriptors
@@ -70,13 +72,13 @@ class Storage:
                 options.node_id,
                 clock,
                 request_flush=self.flusher.request,
-                has_lease=has_lease,
+                has_lease=lambda: has_lease() and self.replicas.is_confirmed,
                 lag_ms=lambda: settings.current.integer("replica.lag.time.max.ms"),
                 is_registered=lambda node_id: node_id in self.replicas.view.brokers,
                 in_sync_change_wanted=in_sync_change_wanted,
                 on_follow=on_follow,
             ),
-            broker_epoch=broker_epoch,
+            life=life,
             log_config=settings.log_config,
             remove_later=lambda path, delay_ms: self.housekeeping.remove_later(path, delay_ms),  # noqa: PLW0108 -- made below
         )

@@ -125,3 +125,61 @@ class _Interleaved(EmbeddedCoordination):
         found = await super().exists(path, watch=watch)
         await asyncio.sleep(0)
         return found
+
+
+async def previous_epoch(coordination: EmbeddedCoordination) -> int:
+    data, stat = await coordination.get(paths.broker(1))
+    return BrokerState.decode(1, data, epoch=stat.czxid).previous_epoch
+
+
+async def test_a_registration_names_the_clean_stop_before_it_if_the_controller_knows_that_life(coordination: EmbeddedCoordination) -> None:
+    await Registration(coordination, BROKER, clean_epoch=7).register()
+    assert await previous_epoch(coordination) == -1
+    for known, expected in ((b"7", 7), (b"8", -1), (b"nonsense", -1)):
+        await coordination.delete(paths.broker(1))
+        await set_or_create(coordination, paths.broker_epoch(1), known)
+        await Registration(coordination, BROKER, clean_epoch=7).register()
+        assert await previous_epoch(coordination) == expected
+
+
+async def test_a_process_that_registers_again_has_lost_nothing(coordination: EmbeddedCoordination) -> None:
+    registration = Registration(coordination, BROKER)
+    await registration.register()
+    first = registration.epoch
+    await set_or_create(coordination, paths.broker_epoch(1), str(first).encode())
+    for _ in range(3):  # the controller does not get to deal with the lives in between
+        await coordination.delete(paths.broker(1))
+        await registration.register()
+    assert registration.epoch > first
+    assert await previous_epoch(coordination) == first
+
+
+async def test_a_broker_whose_session_is_lost_has_no_epoch_until_it_is_registered_again(coordination: EmbeddedCoordination) -> None:
+    registration = Registration(coordination, BROKER)
+    await registration.register()
+    first = registration.epoch
+    for listener in coordination._listeners:
+        listener(SessionState.LOST)
+    assert (registration.epoch, registration.last_epoch) == (-1, first)
+
+
+async def set_or_create(coordination: EmbeddedCoordination, path: str, data: bytes) -> None:
+    if await coordination.exists(path) is None:
+        await coordination.create(path, data)
+    else:
+        await coordination.set(path, data)
+
+
+async def test_a_broker_waits_longer_for_the_session_of_its_own_former_life(
+    coordination: EmbeddedCoordination, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FORMER_LIFE_S", 0.001)
+    monkeypatch.setattr(module, "LOOK_S", 0.005)
+    await coordination.create(paths.broker(1), BROKER.encode())  # of a session that is not over
+    registration = Registration(coordination, BROKER)
+    registering = asyncio.create_task(registration.register())
+    await asyncio.sleep(0.03)
+    assert not registering.done()
+    await coordination.delete(paths.broker(1))
+    await registering
+    assert registration.epoch > 0

@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -149,6 +150,41 @@ async def test_failure_with_acks_0_closes_the_connection(tmp_path: Path, ends: E
         ends.client.sendall(b"".join(request(number, acks=0, partition=partition) for number, partition in enumerate((0, 0, 7))))
         ends.client.setblocking(False)
         assert await asyncio.wait_for(asyncio.get_running_loop().sock_recv(ends.client, 1), 10) == b""
+
+
+REPLICATED = replace(TOPIC, partitions=tuple(PartitionState((1, 2), 1, 0, (1, 2)) for _ in TOPIC.partitions))
+
+
+async def test_run_waits_as_a_whole_for_the_followers_of_its_partitions(tmp_path: Path, ends: Ends) -> None:
+    async with served(tmp_path, ends) as (_, replicas):
+        await replicas.apply(ClusterView(topics={"orders": REPLICATED}))
+        leaders = [replicas.partition("orders", index).as_leader() for index in range(2)]
+        ends.client.sendall(b"".join(request(number, partition=number % 2, acks=-1) for number in range(10)))
+        await eventually(lambda: all(leader.log.log_end_offset == 5 for leader in leaders))
+        ends.client.setblocking(False)
+        leaders[0].replica_fetched(2, 1, 5, 0)
+        leaders[1].replica_fetched(2, 1, 4, 0)
+        await asyncio.sleep(0)
+        assert [leader.log.log_end_offset for leader in leaders] == [5, 5]
+        ends.client.sendall(request(10, partition=0, acks=-1))
+        await eventually(lambda: leaders[0].log.log_end_offset == 6)
+        leaders[0].replica_fetched(2, 1, 6, 0)
+        leaders[1].replica_fetched(2, 1, 5, 0)
+        expected = [(number, number % 2, 0, number // 2) for number in range(10)]
+        assert await answers(ends, 9, 11) == [*expected, (10, 0, 0, 5)]
+
+
+async def test_what_a_run_has_committed_is_acknowledged_when_the_leader_loses_the_rest(tmp_path: Path, ends: Ends) -> None:
+    async with served(tmp_path, ends) as (_, replicas):
+        await replicas.apply(ClusterView(topics={"orders": REPLICATED}))
+        leader = replicas.partition("orders", 0).as_leader()
+        ends.client.sendall(b"".join(request(number, acks=-1) for number in range(4)))
+        await eventually(lambda: leader.log.log_end_offset == 4)
+        leader.replica_fetched(2, 1, 2, 0)
+        moved = replace(REPLICATED, partitions=tuple(PartitionState((1, 2), 2, 1, (1, 2)) for _ in TOPIC.partitions))
+        await replicas.apply(ClusterView(topics={"orders": moved}))
+        assert [(answer[0], answer[2]) for answer in await answers(ends, 9, 4)] == [(0, 0), (1, 0), (2, 6), (3, 6)]
+        assert not leader.log_end.is_awaited
 
 
 async def test_answers_wait_for_the_flush_in_their_order(tmp_path: Path, ends: Ends) -> None:

@@ -1,0 +1,246 @@
+"""Three brokers as processes on one tree of znodes: who leads when they are killed, stopped and come back.
+
+What is looked at are states, as clients (Metadata) and znodes show them. A broker that is killed loses its session when the test says so.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import ElectionType, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from tests.brokers import IS_KAFKA, Broker
+from tests.cluster.tree_in_thread import TreeInThread
+from tests.connection import CREATE_TOPICS, FIND_COORDINATOR, INCREMENTAL_ALTER_CONFIGS, METADATA, Connection
+from tests.topics import fresh_name, topic_id
+from tests.waiting import wait_until
+from tests.zookeeper_broker import ZooKeeperBroker
+
+pytestmark = pytest.mark.skipif(IS_KAFKA, reason="about Millstream's own znodes")
+
+ALTER_PARTITION, BROKER_HEARTBEAT = 56, 63
+
+
+class Cluster:
+    """The tree and the brokers 1 to 3."""
+
+    def __init__(self, tree: TreeInThread, brokers: dict[int, ZooKeeperBroker]) -> None:
+        self.tree = tree
+        self.brokers = brokers
+
+    def broker(self, node_id: int) -> ZooKeeperBroker:
+        return self.brokers[node_id]
+
+    def kill(self, *node_ids: int) -> None:
+        """kill -9, and the end of the sessions."""
+        for node_id in node_ids:
+            self.broker(node_id).kill()
+        for node_id in node_ids:
+            self.tree.expire(f"/cluster/brokers/ids/{node_id}")
+
+    def start(self, *node_ids: int) -> None:
+        for node_id in node_ids:
+            self.broker(node_id).start()
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until every broker knows all that run, and the controller has dealt with them."""
+        running = {node_id for node_id, broker in self.brokers.items() if broker.is_running}
+        for node_id in running:
+            with self.broker(node_id).connect() as connection:
+                wait_until(
+                    lambda connection=connection: {one.node_id for one in connection.ask(METADATA, 12, {"topics": []}).brokers} == running,  # type: ignore[misc]
+                    f"broker {node_id} knows {running}",
+                )
+        wait_until(lambda: all(self.life(node_id) == self.epoch(node_id) for node_id in running), "all are dealt with")
+
+    def life(self, node_id: int) -> str:
+        return self.tree.text(f"/cluster/brokers/epochs/{node_id}")
+
+    def epoch(self, node_id: int) -> str:
+        return self.tree.czxid(f"/cluster/brokers/ids/{node_id}")
+
+    @property
+    def controller(self) -> int:
+        return int(str(self.tree.content("/cluster/controller")["broker_id"]))
+
+    def state(self, topic: str, partition: int = 0) -> dict[str, Any]:
+        return self.tree.content(f"/cluster/brokers/topics/{topic}/partitions/{partition}")
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        return int(self.state(topic, partition)["leader"])
+
+    def create(self, *assignment: list[int], **configs: str) -> str:
+        name = fresh_name()
+        entry = {
+            "name": name,
+            "num_partitions": -1,
+            "replication_factor": -1,
+            "assignments": [{"partition_index": number, "broker_ids": replicas} for number, replicas in enumerate(assignment)],
+            "configs": [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()],
+        }
+        with self.broker(self.controller).connect() as connection:
+            created = connection.ask(CREATE_TOPICS, 7, {"topics": [entry], "timeout_ms": 30_000}).topics[0]
+        assert created.error_code == 0, created
+        return name
+
+    def let_join(self, topic: str, in_sync: dict[int, str], partition: int = 0) -> Any:
+        """What the leader asks for when followers have caught up."""
+        state = self.state(topic, partition)
+        change = {
+            "partition_index": partition,
+            "leader_epoch": state["leader_epoch"],
+            "partition_epoch": self.tree.version(f"/cluster/brokers/topics/{topic}/partitions/{partition}"),
+            "new_isr_with_epochs": [{"broker_id": one, "broker_epoch": int(epoch)} for one, epoch in in_sync.items()],
+        }
+        leader = state["leader"]
+        fields = {
+            "broker_id": leader,
+            "broker_epoch": int(self.epoch(leader)),
+            "topics": [{"topic_id": topic_id(self.broker(leader), topic), "partitions": [change]}],
+        }
+        with self.broker(self.controller).connect() as connection:
+            answer = connection.ask(ALTER_PARTITION, 3, fields)
+        assert answer.error_code == 0, answer
+        return answer.topics[0].partitions[0]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    tree = TreeInThread(tmp_path_factory.mktemp("tree"))
+    tree.start()
+    brokers = {number: ZooKeeperBroker(tmp_path_factory.mktemp("broker"), tree.address, node_id=number) for number in (1, 2, 3)}
+    for broker in brokers.values():
+        broker.coordination = f"{tree.address}/cluster"
+    made = Cluster(tree, brokers)
+    try:
+        made.start(1, 2, 3)
+        yield made
+    finally:
+        for broker in brokers.values():
+            broker.kill()
+        tree.stop()
+
+
+@pytest.fixture(autouse=True)
+def all_run(cluster: Cluster) -> Iterator[None]:
+    yield
+    cluster.start(*(node_id for node_id in cluster.brokers if not cluster.broker(node_id).is_running))
+
+
+def leaders_seen_by(broker: Broker, topic: str) -> list[int]:
+    with broker.connect() as connection:
+        answer = connection.ask(METADATA, 12, {"topics": [{"name": topic, "topic_id": None}], "allow_auto_topic_creation": False})
+        return [one.leader_id for one in answer.topics[0].partitions]
+
+
+def others(cluster: Cluster, *node_ids: int) -> list[int]:
+    return [node_id for node_id in cluster.brokers if node_id not in node_ids]
+
+
+def test_another_broker_leads_after_a_kill(cluster: Cluster) -> None:
+    victim = others(cluster, cluster.controller)[0]
+    heir = others(cluster, victim)[0]
+    topic = cluster.create([victim, heir], [heir, victim])
+    cluster.kill(victim)
+    wait_until(lambda: cluster.leader(topic) == heir, "another leads")
+    state = cluster.state(topic)
+    assert (state["leader_epoch"], state["in_sync_replicas"], state["replicas"]) == (1, [heir], [victim, heir])
+    wait_until(lambda: cluster.state(topic, 1)["in_sync_replicas"] == [heir], "the dead one is in sync nowhere")
+    wait_until(lambda: leaders_seen_by(cluster.broker(heir), topic) == [heir, heir], "clients see it")
+    cluster.start(victim)
+    assert cluster.state(topic)["in_sync_replicas"] == [heir], "it comes back without its marker, and has to catch up first"
+
+
+def test_a_broker_that_was_killed_leaves_the_sets_before_it_leads_again(cluster: Cluster) -> None:
+    victim = others(cluster, cluster.controller)[0]
+    topic = cluster.create([victim])
+    cluster.kill(victim)
+    wait_until(lambda: cluster.leader(topic) == -1, "nobody leads")
+    assert cluster.state(topic)["last_leader"] == victim
+    cluster.start(victim)
+    wait_until(lambda: cluster.leader(topic) == victim, "the last leader leads again")
+    wait_until(lambda: leaders_seen_by(cluster.broker(victim), topic) == [victim], "clients see it")
+
+
+def test_the_controller_and_a_leader_die_at_once(cluster: Cluster) -> None:
+    first = cluster.controller
+    victim, survivor = others(cluster, first)
+    topic = cluster.create([victim, survivor, first], [first, survivor, victim])
+    cluster.kill(first, victim)
+    wait_until(lambda: [cluster.leader(topic, number) for number in (0, 1)] == [survivor, survivor], "the successor decides about both")
+    assert cluster.controller == survivor
+    assert cluster.state(topic)["in_sync_replicas"] == [survivor]
+
+
+def test_a_stop_moves_leaders_first(cluster: Cluster) -> None:
+    for node_id in (others(cluster, cluster.controller)[0], cluster.controller):
+        heir = others(cluster, node_id)[0]
+        topic, alone = cluster.create([node_id, heir]), cluster.create([node_id])
+        assert cluster.broker(node_id).stop() == 0
+        state = cluster.state(topic)
+        assert (state["leader"], state["leader_epoch"], state["in_sync_replicas"]) == (heir, 1, [heir]), "before its session ended"
+        assert "not handed over" not in cluster.broker(node_id).output
+        wait_until(lambda alone=alone: cluster.leader(alone) == -1, "what only it can lead has no leader")  # type: ignore[misc]
+        cluster.start(node_id)
+        assert (cluster.leader(alone), cluster.state(alone)["in_sync_replicas"]) == (node_id, [node_id]), "it leads that again"
+        cluster.let_join(topic, {heir: "-1", node_id: cluster.epoch(node_id)})
+
+
+def test_preferred_leaders_are_elected_by_an_admin_client(cluster: Cluster) -> None:
+    victim = others(cluster, cluster.controller)[0]
+    heir = others(cluster, victim)[0]
+    topic = cluster.create([victim, heir])
+    cluster.kill(victim)
+    wait_until(lambda: cluster.leader(topic) == heir, "another leads")
+    cluster.start(victim)
+    admin = AdminClient({"bootstrap.servers": cluster.broker(cluster.controller).bootstrap_servers})
+    partition = TopicPartition(topic, 0)
+    (refused,) = admin.elect_leaders(ElectionType.PREFERRED, [partition]).result(20).values()
+    assert refused is not None
+    assert refused.code() == 80, "not in sync"
+    answer = cluster.let_join(topic, {heir: "-1", victim: cluster.epoch(victim)})
+    assert (answer.error_code, list(answer.isr)) == (0, [heir, victim])
+    (elected,) = admin.elect_leaders(ElectionType.PREFERRED, [partition]).result(20).values()
+    assert elected is None
+    assert (cluster.leader(topic), cluster.state(topic)["leader_epoch"]) == (victim, 2)
+
+
+def test_unclean_elections_when_they_are_allowed(cluster: Cluster) -> None:
+    victim, other = others(cluster, cluster.controller)
+    topic = cluster.create([victim, other])
+    cluster.kill(other)
+    wait_until(lambda: cluster.state(topic)["in_sync_replicas"] == [victim], "one is in sync")
+    cluster.start(other)
+    cluster.kill(victim)
+    wait_until(lambda: cluster.leader(topic) == -1, "nobody leads")
+    with cluster.broker(cluster.controller).connect() as connection:
+        switch_on(connection, topic)
+    wait_until(lambda: cluster.leader(topic) == other, "the one that is left leads, with what it has")
+
+
+def switch_on(connection: Connection, topic: str) -> None:
+    config = {"name": "unclean.leader.election.enable", "config_operation": 0, "value": "true"}
+    resource = {"resource_type": 2, "resource_name": topic, "configs": [config]}
+    answer = connection.ask(INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [resource], "validate_only": False})
+    assert answer.responses[0].error_code == 0, answer
+
+
+def test_a_client_that_pretends_to_be_a_broker_is_refused(cluster: Cluster) -> None:
+    with cluster.broker(cluster.controller).connect() as connection:
+        answer = connection.ask(BROKER_HEARTBEAT, 1, {"broker_id": 1, "broker_epoch": 1, "want_shut_down": True})
+        assert (answer.error_code, answer.should_shut_down) == (77, False)
+
+
+def test_the_topic_of_offsets_grows_with_the_cluster(cluster: Cluster) -> None:
+    two = others(cluster, cluster.controller)
+    cluster.kill(*two)
+    wait_until(lambda: cluster.tree.children("/cluster/brokers/ids") == [str(cluster.controller)], "one is left")
+    with cluster.broker(cluster.controller).connect() as connection:
+        connection.ask(FIND_COORDINATOR, 4, {"key_type": 0, "coordinator_keys": ["g"]})
+    wait_until(lambda: "/cluster/brokers/topics/__consumer_offsets/partitions/49" in cluster.tree.paths, "the topic is there")
+    cluster.start(*two)
+    wait_until(lambda: all(len(cluster.state("__consumer_offsets", number)["replicas"]) == 3 for number in range(50)), "it has grown")
+    preferred = [cluster.state("__consumer_offsets", number)["replicas"][0] for number in range(50)]
+    assert max(preferred.count(node_id) for node_id in (1, 2, 3)) <= 17

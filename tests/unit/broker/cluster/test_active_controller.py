@@ -1,0 +1,330 @@
+"""The queue of the controller: what is written in which order, and what happens after a failure."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from millstream.broker.cluster import active_controller as module
+from millstream.broker.cluster.active_controller import ActiveController
+from millstream.broker.cluster.controller_term import CHUNK, InSyncChange
+from millstream.cluster.leader_election import ElectionRules
+from millstream.coordination.cluster_view import TopicState
+from millstream.coordination.election import ControllerClaim
+from millstream.coordination.partition_state import NO_LEADER, PartitionState
+from millstream.errors import NotController
+from millstream.replication_errors import InvalidUpdateVersion, StaleBrokerEpoch
+from millstream.topic_partition import TopicPartition
+from millstream.zookeeper.errors import BadVersion, ConnectionLost
+from tests.unit.broker.cluster.metadata_tree import FakeTree
+from tests.unit.broker.eventually import eventually
+
+ORDERS = TopicPartition("orders", 0)
+CLAIM = ControllerClaim(1, 1, 1)
+
+
+def rules_of(topic: TopicState) -> ElectionRules:
+    return ElectionRules(int(topic.configs.get("min", "1")), allows_unclean="unclean" in topic.configs)
+
+
+class Cluster:
+    """Three brokers that keep some partitions, and the controller."""
+
+    def __init__(self, partitions: int = 1) -> None:
+        state = PartitionState((1, 2, 3), leader=1, leader_epoch=0, in_sync_replicas=(1, 2, 3))
+        self.tree = FakeTree({TopicPartition("orders", number): state for number in range(partitions)}, {1: 11, 2: 12, 3: 13})
+        for node_id in (1, 2, 3):
+            self.tree.register(node_id, 10 + node_id)
+        self.own_topics: dict[str, int] = {}
+        self.doubts = 0
+        self.controller = ActiveController(self.tree, rules=rules_of, own_topics=lambda: self.own_topics, doubt=self._doubt)
+        self.controller.view_changed(self.tree.view())
+
+    def _doubt(self) -> None:
+        self.doubts += 1
+
+    def show(self) -> None:
+        self.controller.view_changed(self.tree.view())
+
+    async def elect(self) -> None:
+        self.controller.elected(CLAIM)
+        await eventually(lambda: self.controller._term is not None and self.controller._term.view is not None)
+
+    async def lose(self, *node_ids: int) -> None:
+        for node_id in node_ids:
+            del self.tree.brokers[node_id]
+        self.show()
+
+    @property
+    def orders(self) -> PartitionState:
+        return self.tree.states[ORDERS]
+
+
+@pytest.fixture
+async def cluster(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Cluster]:
+    monkeypatch.setattr(module, "RETRY_S", 0.001)
+    cluster = Cluster()
+    running = asyncio.create_task(cluster.controller.run())
+    yield cluster
+    assert not running.done()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_broker_that_is_not_elected_decides_nothing(cluster: Cluster) -> None:
+    await cluster.lose(1)
+    with pytest.raises(NotController):
+        await cluster.controller.relieve(2, 12)
+    assert cluster.tree.writes == []
+
+
+async def test_an_elected_controller_catches_up_and_decides_about_who_is_there(cluster: Cluster) -> None:
+    await cluster.lose(1)
+    await cluster.elect()
+    await eventually(lambda: cluster.orders.leader == 2)
+    assert (cluster.tree.caught_up, cluster.tree.finished) == (1, 1)
+    assert (cluster.orders.leader_epoch, cluster.orders.in_sync_replicas) == (1, (2, 3))
+
+
+async def test_lives_are_written_with_the_last_partitions() -> None:
+    count = 2 * CHUNK + 1
+    many = Cluster(count)
+    many.tree.register(1, 21)  # back without its marker
+    running = asyncio.create_task(many.controller.run())
+    many.show()
+    await many.elect()
+    await eventually(lambda: many.tree.lives[1] == 21)
+    assert [(len(states), lives) for states, lives in many.tree.writes] == [(CHUNK, {}), (CHUNK, {}), (1, {1: 21})]
+    assert {state.leader for state in many.tree.states.values()} == {2}
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_what_another_hand_changed_is_read_and_decided_again(cluster: Cluster) -> None:
+    await cluster.elect()
+    cluster.tree.states[ORDERS] = cluster.orders._replace(in_sync_replicas=(1, 3), partition_epoch=7)
+    await cluster.lose(1)
+    await eventually(lambda: cluster.orders.leader == 3)
+    assert (cluster.orders.in_sync_replicas, cluster.orders.partition_epoch) == ((3,), 8)
+
+
+async def test_a_partition_that_is_changed_again_and_again_is_not_given_up(cluster: Cluster) -> None:
+    await cluster.elect()
+    cluster.tree.failures = [BadVersion("again")] * 12
+    await cluster.lose(1)
+    await eventually(lambda: cluster.orders.leader == 2)
+
+
+async def test_a_deleted_topic_does_not_hold_up_the_others(cluster: Cluster) -> None:
+    payments = TopicPartition("payments", 0)
+    cluster.tree.states[payments] = cluster.orders
+    cluster.show()
+    await cluster.elect()
+    await cluster.lose(1)
+    del cluster.tree.states[ORDERS]  # the controller's view still has it
+    await eventually(lambda: cluster.tree.states[payments].leader == 2)
+
+
+async def test_a_decision_is_not_lost_when_the_connection_is(cluster: Cluster) -> None:
+    await cluster.elect()
+    cluster.tree.failures = [ConnectionLost("away")] * 3
+    await cluster.lose(1)
+    await eventually(lambda: cluster.orders.leader == 2)
+    assert cluster.tree.caught_up == 4
+
+
+async def test_a_write_whose_answer_was_lost_is_not_written_twice(cluster: Cluster) -> None:
+    await cluster.elect()
+    really = cluster.tree.write_states
+
+    async def write(*arguments: object) -> None:
+        await really(*arguments)  # type: ignore[arg-type]
+        cluster.tree.write_states = really  # type: ignore[method-assign]
+        cluster.show()
+        raise ConnectionLost("after it was done")
+
+    cluster.tree.write_states = write  # type: ignore[method-assign]
+    await cluster.lose(1)
+    await eventually(lambda: cluster.tree.caught_up == 2)
+    assert len(cluster.tree.writes) == 1
+    assert cluster.orders.leader_epoch == 1
+
+
+async def test_a_controller_that_is_fenced_off_asks_whether_it_still_is_one(cluster: Cluster) -> None:
+    await cluster.elect()
+    cluster.tree.is_fenced = True
+    await cluster.lose(1)
+    await eventually(lambda: cluster.doubts > 0)
+    cluster.controller.resigned()
+    with pytest.raises(NotController):
+        await cluster.controller.relieve(2, 12)
+
+
+async def test_who_waits_hears_that_the_controller_resigned(cluster: Cluster) -> None:
+    cluster.controller.elected(CLAIM)
+    waiting = asyncio.create_task(cluster.controller.relieve(2, 12))
+    await asyncio.sleep(0)
+    cluster.controller.resigned()
+    with pytest.raises(NotController):
+        await waiting
+
+
+async def test_a_mistake_of_ours_does_not_end_the_controller(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    await cluster.elect()
+    cluster.tree.failures = [ZeroDivisionError("a mistake")]
+    await cluster.lose(1)
+    await eventually(lambda: cluster.orders.leader == 2)
+    assert "a mistake in the controller" in caplog.text
+
+
+async def test_a_topic_that_was_planned_before_its_leader_died_gets_another(cluster: Cluster) -> None:
+    await cluster.elect()
+    await cluster.lose(1)
+    await eventually(lambda: cluster.orders.leader == 2)
+    payments = TopicPartition("payments", 0)
+    cluster.tree.states[payments] = PartitionState.first((1, 2, 3))
+    cluster.show()
+    await eventually(lambda: cluster.tree.states[payments].leader == 2)
+
+
+async def test_a_topic_that_was_made_again_is_another(cluster: Cluster) -> None:
+    await cluster.elect()
+    await cluster.lose(1)
+    await eventually(lambda: cluster.orders.leader == 2)
+    cluster.show()
+    del cluster.tree.states[ORDERS]
+    cluster.show()
+    await eventually(lambda: cluster.controller._term is not None and not cluster.controller._term.machine.partitions)
+    cluster.tree.states[ORDERS] = PartitionState.first((3, 2))
+    await cluster.lose(3)
+    await eventually(lambda: cluster.orders.leader == 2 and cluster.orders.leader_epoch == 1)
+
+
+async def test_switching_unclean_elections_on_elects(cluster: Cluster) -> None:
+    cluster.tree.states[ORDERS] = cluster.orders._replace(in_sync_replicas=(1,))
+    cluster.show()
+    await cluster.elect()
+    await cluster.lose(1)
+    await eventually(lambda: cluster.orders.leader == NO_LEADER)
+    cluster.tree.configs["orders"] = {"unclean": "yes"}
+    cluster.show()
+    await eventually(lambda: cluster.orders.leader == 2)
+
+
+async def test_a_lower_minimum_ends_the_eligibility_of_others(cluster: Cluster) -> None:
+    cluster.tree.configs["orders"] = {"min": "2"}
+    cluster.tree.states[ORDERS] = cluster.orders._replace(in_sync_replicas=(1,), eligible_leaders=(2,))
+    cluster.show()
+    await cluster.elect()
+    assert cluster.orders.eligible_leaders == (2,)
+    cluster.tree.configs["orders"] = {"min": "1"}
+    cluster.show()
+    await eventually(lambda: cluster.orders.eligible_leaders == ())
+
+
+async def test_a_leader_changes_its_in_sync_set(cluster: Cluster) -> None:
+    await cluster.elect()
+    change = InSyncChange(cluster.orders, {1: -1, 2: 12})
+    answers = await cluster.controller.alter_partitions(1, 11, {ORDERS: change, TopicPartition("missing", 0): change})
+    state = answers[ORDERS]
+    assert isinstance(state, PartitionState)
+    assert (state.in_sync_replicas, state.partition_epoch) == ((1, 2), 1)
+    assert getattr(answers[TopicPartition("missing", 0)], "code", 0) == 3
+    again = await cluster.controller.alter_partitions(1, 11, {ORDERS: change})
+    assert isinstance(again[ORDERS], InvalidUpdateVersion)
+    with pytest.raises(StaleBrokerEpoch):
+        await cluster.controller.alter_partitions(1, 10, {ORDERS: change})
+    with pytest.raises(StaleBrokerEpoch):
+        await cluster.controller.alter_partitions(9, 11, {ORDERS: change})
+
+
+async def test_an_in_sync_set_that_is_as_asked_for_is_not_written(cluster: Cluster) -> None:
+    await cluster.elect()
+    answers = await cluster.controller.alter_partitions(1, 11, {ORDERS: InSyncChange(cluster.orders, {1: -1, 2: 12, 3: 13})})
+    assert answers[ORDERS] == cluster.orders
+    assert cluster.tree.writes == []
+
+
+async def test_who_asked_hears_of_the_failure_and_the_controller_goes_on(cluster: Cluster) -> None:
+    await cluster.elect()
+    cluster.tree.failures = [ConnectionLost("away")]
+    change = {ORDERS: InSyncChange(cluster.orders, {1: -1, 2: 12})}
+    with pytest.raises(ConnectionLost):
+        await cluster.controller.alter_partitions(1, 11, change)
+    answers = await cluster.controller.alter_partitions(1, 11, change)
+    assert isinstance(answers[ORDERS], PartitionState)
+
+
+async def test_a_broker_that_stops_leads_nothing_that_others_can_lead(cluster: Cluster) -> None:
+    alone = TopicPartition("payments", 0)
+    cluster.tree.states[alone] = PartitionState.first((1,))
+    cluster.show()
+    await cluster.elect()
+    await cluster.controller.relieve(1, 11)
+    assert (cluster.orders.leader, cluster.orders.in_sync_replicas) == (2, (2, 3))
+    assert cluster.tree.states[alone].leader == 1
+    cluster.tree.states[TopicPartition("payments", 1)] = PartitionState.first((1, 3))
+    cluster.show()  # a topic that was planned before
+    await cluster.lose(1)
+    await eventually(lambda: cluster.tree.states[alone].leader == NO_LEADER)
+    with pytest.raises(StaleBrokerEpoch):
+        await cluster.controller.relieve(2, 99)
+
+
+async def test_operators_elect_leaders_and_hear_why_not(cluster: Cluster) -> None:
+    await cluster.elect()
+    await cluster.lose(1)
+    await eventually(lambda: cluster.orders.leader == 2)
+    cluster.tree.register(1, 21, previous_epoch=11)
+    cluster.show()
+    await eventually(lambda: cluster.tree.lives[1] == 21)
+    refused = await cluster.controller.elect_leaders([ORDERS], is_unclean=False)
+    assert getattr(refused[ORDERS], "code", 0) == 80
+    change = InSyncChange(cluster.orders, {2: -1, 3: 13, 1: 21})
+    await cluster.controller.alter_partitions(2, 12, {ORDERS: change})
+    elected = await cluster.controller.elect_leaders([ORDERS], is_unclean=False)
+    assert isinstance(elected[ORDERS], PartitionState)
+    assert (cluster.orders.leader, cluster.orders.leader_epoch) == (1, 2)
+
+
+async def test_preferred_leaders_lead_again_by_themselves(cluster: Cluster) -> None:
+    cluster.tree.states[ORDERS] = cluster.orders._replace(leader=2)
+    cluster.show()
+    await cluster.elect()
+    balancing = asyncio.create_task(cluster.controller.balance_leaders(interval_s=0.001))
+    await eventually(lambda: cluster.orders.leader == 1)
+    balancing.cancel()
+    await asyncio.gather(balancing, return_exceptions=True)
+
+
+async def test_the_clusters_own_topics_grow_when_brokers_join(cluster: Cluster) -> None:
+    cluster.own_topics = {"__consumer_offsets": 3}
+    for number in range(6):
+        cluster.tree.states[TopicPartition("__consumer_offsets", number)] = PartitionState.first((1,))
+    await cluster.lose(2, 3)
+    await cluster.elect()
+    cluster.tree.register(2, 22)
+    cluster.show()
+    offsets = [TopicPartition("__consumer_offsets", number) for number in range(6)]
+    await eventually(lambda: all(len(cluster.tree.states[name].replicas) == 2 for name in offsets))
+    cluster.tree.register(3, 23)
+    cluster.show()
+    await eventually(lambda: all(len(cluster.tree.states[name].replicas) == 3 for name in offsets))
+    assert {cluster.tree.states[name].in_sync_replicas for name in offsets} == {(1,)}
+    preferred = [cluster.tree.states[name].preferred_leader for name in offsets]
+    assert {node_id: preferred.count(node_id) for node_id in (1, 2, 3)} == {1: 2, 2: 2, 3: 2}
+
+
+async def test_the_loop_is_not_held_up_by_ten_thousand_partitions() -> None:
+    many = Cluster(10_000)
+    running = asyncio.create_task(many.controller.run())
+    await many.elect()
+    loop, worst = asyncio.get_running_loop(), 0.0
+    await many.lose(1)
+    last = loop.time()
+    while len(many.tree.writes) < 10_000 / CHUNK:
+        await asyncio.sleep(0)
+        worst, last = max(worst, loop.time() - last), loop.time()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert worst < 0.2, "about 6 ms where nothing else runs"
