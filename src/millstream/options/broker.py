@@ -86,11 +86,6 @@ def _dynamic(option: Option) -> Option:
     return option._replace(is_read_only=False)
 
 
-def _one_replica(option: Option) -> Option:
-    """Until there is replication, a second replica would be a promise that is not kept."""
-    return option._replace(check=Check("1, because there is no replication yet", lambda value: value == 1))
-
-
 def _fixed(name: str, option_type: OptionType, default: str | int, documentation: str) -> Option:
     return Option(name, option_type, str(default), documentation, is_read_only=True, is_fixed=True)
 
@@ -174,7 +169,7 @@ _COMPACTION = (
 _TOPICS = (
     _option("auto.create.topics.enable", OptionType.BOOLEAN, "true", "Whether asking for a topic that does not exist may create it."),
     _option("num.partitions", OptionType.INT, 1, "Partitions of a topic that is created without saying how many.", minimum=1),
-    _one_replica(_option("default.replication.factor", OptionType.INT, 1, "Replicas of a topic that is created without saying how many.")),
+    _option("default.replication.factor", OptionType.INT, 1, "Replicas of a topic that is created without saying how many.", minimum=1),
     _option("delete.topic.enable", OptionType.BOOLEAN, "true", "Whether topics can be deleted."),
 )
 
@@ -327,8 +322,12 @@ _GROUPS = (
         "Partitions of the topic of committed offsets, when it is created; not to be changed afterwards.",
         minimum=1,
     ),
-    _one_replica(
-        _option("offsets.topic.replication.factor", OptionType.SHORT, 1, "Replicas of the topic of committed offsets when it is created.")
+    _option(
+        "offsets.topic.replication.factor",
+        OptionType.SHORT,
+        3,
+        "Replicas of the topic of committed offsets when it is created; as many as there are brokers if those are fewer.",
+        minimum=1,
     ),
     _option(
         "offsets.topic.segment.bytes",

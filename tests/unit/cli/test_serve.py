@@ -253,14 +253,6 @@ def test_a_data_directory_that_cannot_be_made_is_reported(start: Starter, tmp_pa
     assert str(tmp_path / "file") in refusal(start("--data", str(tmp_path / "file" / "data")))
 
 
-@pytest.mark.parametrize("option", ["default.replication.factor", "offsets.topic.replication.factor"])
-def test_more_than_one_replica_is_refused_as_long_as_there_are_no_followers(start: Starter, option: str) -> None:
-    process = start("-X", f"{option}=3")
-    out, err = process.communicate(timeout=20)
-    assert (process.returncode, out) == (2, ""), err
-    assert f"invalid value '3' for {option}: it takes 1, because there is no replication yet" in err.splitlines()[-1]
-
-
 def test_an_unknown_option_is_reported_with_the_one_that_was_probably_meant(start: Starter) -> None:
     process = start("-X", "log.retention.hour=1")
     out, err = process.communicate(timeout=20)

@@ -6,8 +6,15 @@ import pytest
 
 from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.topic_creation import MAX_PARTITIONS, TopicCreation
-from millstream.errors import InvalidConfig, InvalidRequest, InvalidTopic, PolicyViolation, TopicAlreadyExists
-from tests.unit.cluster.test_controller import LONG_MS, Cluster, running
+from millstream.errors import (
+    InvalidConfig,
+    InvalidReplicationFactor,
+    InvalidRequest,
+    InvalidTopic,
+    PolicyViolation,
+    TopicAlreadyExists,
+)
+from tests.unit.cluster.test_controller import LONG_MS, Cluster, running, with_second_broker
 
 
 @pytest.fixture
@@ -68,3 +75,11 @@ async def test_there_is_always_room_for_the_topics_that_the_broker_makes_for_its
         creation.plan("more", partitions=1, configs={})
     await creation.create(creation.plan("__consumer_offsets", partitions=50, configs={}), timeout_ms=LONG_MS)
     assert len(cluster.watcher.view.topics["__consumer_offsets"].partitions) == 50
+
+
+async def test_the_default_number_of_replicas_is_obeyed(cluster: Cluster) -> None:
+    with pytest.raises(InvalidReplicationFactor):
+        creation_in(cluster, default_replication_factor="2").plan("orders", configs={})
+    await with_second_broker(cluster)
+    topic = creation_in(cluster, default_replication_factor="2").plan("orders", configs={})
+    assert sorted(topic.partitions[0].replicas) == [1, 2]
