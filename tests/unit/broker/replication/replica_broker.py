@@ -67,7 +67,7 @@ class ReplicaBroker:
                 in_sync_change_wanted=lambda _partition: None,
                 on_follow=self.fetchers.follow,
             ),
-            broker_epoch=lambda: self.epoch,
+            life=lambda: self.epoch,
             log_config=_log_config,
             remove_later=lambda _path, _delay_ms: None,
         )
@@ -128,7 +128,9 @@ class ReplicaCluster:
 
     def __init__(self, *brokers: ReplicaBroker) -> None:
         self.brokers = {broker.node_id: broker for broker in brokers}
-        self.view = ClusterView(brokers={broker.node_id: broker.registration for broker in brokers})
+        self.view = ClusterView(
+            brokers={broker.node_id: broker.registration for broker in brokers}, lives={broker.node_id: broker.epoch for broker in brokers}
+        )
 
     async def lead(
         self, leader: int, *, epoch: int, partitions: int = 1, in_sync: Sequence[int] = (), only: Sequence[int] = (), **configs: str
