@@ -1,4 +1,4 @@
-"""Three brokers, groups replicated: coordinators move with the leaders of their partitions, and take all that was committed along."""
+"""Three brokers, everything replicated: coordinators move with the leaders of their partitions, and clients go on when a broker goes."""
 
 import time
 from collections.abc import Iterator
@@ -10,7 +10,11 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from kio.schema.errors import ErrorCode
 
-from tests.brokers import IS_KAFKA, Broker
+from millstream.paper.consumer import Consumer as PaperConsumer
+from millstream.paper.producer import Producer as PaperProducer
+from millstream.registry.model.records import Key, LogRecord
+from millstream.registry.schema_log import SchemaLog
+from tests.brokers import IS_KAFKA, Broker, MillstreamBroker
 from tests.cluster.several_brokers import several_brokers
 from tests.connection import CREATE_TOPICS, METADATA, Connection, ConnectionEnded
 from tests.group_offsets import commit, fetch, find
@@ -30,9 +34,20 @@ GROUPS = [f"group-{number}" for number in range(12)]
 
 
 @pytest.fixture(scope="module")
-def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Broker]]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Broker]]:
     with several_brokers(tmp_path_factory.mktemp("cluster"), count=3, options=OPTIONS) as brokers:
         yield brokers
+
+
+@pytest.fixture
+def brokers(cluster: list[Broker]) -> list[Broker]:
+    """Three that run, whatever the test before left."""
+    for broker in cluster:
+        if not broker.is_running:
+            broker.start()
+    with cluster[0].connect() as connection:
+        wait_until(lambda: len(connection.ask(METADATA, 12, {"topics": []}).brokers) == 3, "all know each other")
+    return cluster
 
 
 def coordinators(connection: Connection) -> dict[str, int]:
@@ -66,6 +81,12 @@ def settled(brokers: list[Broker], group: str, topic: str) -> tuple[int, int]:
     return found[0]
 
 
+def create(broker: Broker, topic: str, *, partitions: int) -> None:
+    with broker.connect() as connection:
+        entry = {"name": topic, "num_partitions": partitions, "replication_factor": 3}
+        assert connection.ask(CREATE_TOPICS, 7, {"topics": [entry], "timeout_ms": 30_000}).topics[0].error_code == 0
+
+
 def _is_committed(connection: Connection, group: str, topic: str, offset: int) -> bool:
     return commit(connection, group, topic, offset) == 0
 
@@ -78,8 +99,7 @@ def test_coordinators_move_with_their_partitions_and_know_what_was_committed(bro
     topic = fresh_name()
     with ExitStack() as stack:
         connections = {number: stack.enter_context(broker.connect()) for number, broker in enumerate(brokers, start=1)}
-        entry = {"name": topic, "num_partitions": 1, "replication_factor": 3}
-        assert connections[3].ask(CREATE_TOPICS, 7, {"topics": [entry], "timeout_ms": 30_000}).topics[0].error_code == 0
+        create(brokers[2], topic, partitions=1)
         places = coordinators(connections[2])
         assert {len(one.replica_nodes) for one in partitions(connections[2], "__consumer_offsets")} == {3}
         assert set(places.values()) == {1, 2, 3}
@@ -108,9 +128,8 @@ def test_coordinators_move_with_their_partitions_and_know_what_was_committed(bro
 
 def test_consumers_go_on_when_their_coordinator_goes(brokers: list[Broker]) -> None:
     topic, servers = fresh_name(), ",".join(broker.bootstrap_servers for broker in brokers)
+    create(brokers[0], topic, partitions=2)
     with brokers[0].connect() as connection:
-        entry = {"name": topic, "num_partitions": 2, "replication_factor": 3}
-        assert connection.ask(CREATE_TOPICS, 7, {"topics": [entry], "timeout_ms": 30_000}).topics[0].error_code == 0
         places = coordinators(connection)
     group = next(group for group in GROUPS if places[group] == 2)
     producer = Producer({"bootstrap.servers": servers, "acks": "all", "enable.idempotence": True})
@@ -138,3 +157,47 @@ def test_consumers_go_on_when_their_coordinator_goes(brokers: list[Broker]) -> N
         consumer.close()
     assert set(range(200)) == {int(value or b"") for value in received}
     assert settled(brokers, group, topic)[1] == 100
+
+
+def test_papers_client_goes_on_when_a_broker_goes(brokers: list[Broker]) -> None:
+    topic, servers = fresh_name(), ",".join(broker.bootstrap_servers for broker in reversed(brokers))
+    create(brokers[1], topic, partitions=3)
+    first = brokers[0]
+    assert isinstance(first, MillstreamBroker)
+    with PaperConsumer(zookeeper=first.coordination, group=fresh_name("group"), options={"log_level": 0}) as consumer:
+        (stream,) = consumer.create_message_streams(topic)
+        received: set[bytes | None] = set()
+        with PaperProducer(servers, options={"log_level": 0}) as producer:
+            for number in range(300):
+                producer.send(topic, b"%d" % number)
+                if number == 149:
+                    producer.flush()
+                    brokers[2].kill()
+        for message in stream:
+            received.add(message.payload)
+            if len(received) == 300:
+                break
+    assert received == {b"%d" % number for number in range(300)}
+
+
+async def test_registry_keeps_schemas_on_all_brokers_and_goes_on_without_one(brokers: list[Broker]) -> None:
+    servers = ",".join(broker.bootstrap_servers for broker in brokers)
+    read: list[LogRecord] = []
+    log = SchemaLog(
+        {"bootstrap.servers": servers},
+        on_record=lambda _offset, record, _term: read.append(record),
+        on_failure=pytest.fail,
+    )
+    log.start()
+    try:
+        await log.caught_up(60)
+        with brokers[0].connect() as connection:
+            (partition,) = partitions(connection, "_schemas")
+        assert len(partition.replica_nodes) == 3
+        record = LogRecord(Key("NOOP"), {"x": 1})
+        await log.append([record], term="a")
+        brokers[1].kill()
+        assert await log.append([record], term="a") == 1
+    finally:
+        await log.stop()
+    assert len(read) == 2

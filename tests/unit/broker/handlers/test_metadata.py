@@ -54,8 +54,13 @@ async def family(cluster: Cluster, creation: TopicCreation) -> MetadataFamily:
     """Of the broker that is the controller."""
     settings = LiveSettings({}, node_id=1)
     router = Router([TopicsFamily(cluster.controller, creation, settings).create_topics], spawn=lambda work: work.close())
-    peers = Peers(view=lambda: cluster.watcher.view, client_id="tests")
-    forwarding = RequestForwarding(cluster.watcher, peers, router.carry_out, node_id=1, broker_epoch=lambda: 1)
+    forwarding = RequestForwarding(
+        cluster.watcher,
+        router.carry_out,
+        node_id=1,
+        broker_epoch=lambda: 1,
+        new_peers=lambda: Peers(view=lambda: cluster.watcher.view, client_id="tests"),
+    )
     await cluster.coordination.create(paths.CONTROLLER, b'{"broker_id": 1}')
     assert await cluster.watcher.until(lambda view: view.controller_id == 1, timeout_ms=LONG_MS)
     on_demand = TopicsOnDemand(forwarding, cluster.watcher, settings=settings)
