@@ -73,10 +73,6 @@ class Controller:
             raise TopicAlreadyExists(f"topic {topic.name!r} already exists") from None
         await self._settle(lambda view: topic.topic_id in view.topics_by_id, timeout_ms, f"topic {topic.name!r} was created")
 
-    async def await_topic(self, name: str, *, timeout_ms: int) -> None:
-        """Wait until this broker has taken up a topic that another request is creating."""
-        await self._settle(lambda view: name in view.topics, timeout_ms, f"topic {name!r} is being created")
-
     async def delete_topic(self, topic: TopicState, *, timeout_ms: int) -> None:
         """Remove a topic, and not another one that has its name by now, and wait until this broker has let go of it."""
 
