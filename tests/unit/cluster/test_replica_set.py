@@ -87,6 +87,19 @@ def test_a_former_life_of_a_follower_says_nothing() -> None:
     assert not fetch(made, 9, 130, end=130)
 
 
+def test_one_that_the_controller_took_out_is_waited_for_only_after_a_further_fetch() -> None:
+    made = replicas()
+    for replica in (2, 3):
+        fetch(made, replica, 110, end=110)
+    fetch(made, 2, 120, end=120, now_ms=10)
+    made.decided(STATE._replace(in_sync_replicas=(1, 2), partition_epoch=STATE.partition_epoch + 1), now_ms=20)
+    # It died, and acks=all would wait until it has lagged for long enough.
+    assert advance(made, 120, now_ms=20) == 120
+    fetch(made, 2, 130, end=130, now_ms=30)
+    fetch(made, 3, 125, end=130, now_ms=30)
+    assert advance(made, 130, now_ms=30) == 125
+
+
 def test_who_lags_leaves_and_who_has_caught_up_joins() -> None:
     made = replicas(STATE._replace(in_sync_replicas=(1, 2)))
     fetch(made, 2, 110, end=120, now_ms=0)
