@@ -41,8 +41,8 @@ class Plan:
     seed: int = 1
     seconds: float = 600.0
     """No further fault begins after that; the checks come on top."""
-    rounds: int | None = None
-    """Or so many faults."""
+    attempts: int | None = None
+    """Or after so many, those that cannot be on this machine included."""
     partitions: int = 6
     producers: int = 3
     rate: float = 100.0
@@ -85,8 +85,8 @@ class Run:
         """All of it."""
         began = time.monotonic()
         self._begin()
-        for kind in schedule(self.plan.kinds, self._scene.random):
-            is_enough = time.monotonic() - began > self.plan.seconds or len(self.report.cycles) == self.plan.rounds
+        for attempt, kind in enumerate(schedule(self.plan.kinds, self._scene.random)):
+            is_enough = time.monotonic() - began > self.plan.seconds or attempt == self.plan.attempts
             if is_enough or self.report.stuck or len(self.report.skipped) == len(self.plan.kinds):
                 break
             if kind not in self.report.skipped:
