@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 NOT_ACKNOWLEDGED = -1
 SOMEWHERE = -2
-"""Acknowledged without an offset: what a client makes of DUPLICATE_SEQUENCE_NUMBER."""
+"""Acknowledged without an offset: librdkafka takes a lost answer as given when a later batch of the same producer is acknowledged."""
 
 
 class ProducerHistory:
