@@ -87,7 +87,7 @@ class ChangeLog(NamedTuple):
         if not data:
             return cls()
         fields = JsonObject.parse(data)
-        last = fields.integer("last", highest=2**53)
+        last = fields.integer("last", highest=2**80)
         changes = [_decode_change(item) for item in fields.items("changes")]
         if any(later.number != sooner.number + 1 for sooner, later in pairwise(changes)):
             raise ValueError("changes must be numbered one by one")
