@@ -189,13 +189,19 @@ class MetadataWriter:
             raise NotController("this broker is not the controller")
         waiting = _Waiting(claim, operations, touched, asyncio.get_running_loop().create_future())
         self._queue.append(waiting)
-        async with self._sending:
-            if not waiting.written.done() and self._queue:
-                sending = asyncio.create_task(self._send(self._next_batch()))
-                self._sends.add(sending)
-                sending.add_done_callback(self._sends.discard)
-                await asyncio.shield(sending)  # others wait for it too, so it does not end with this caller
-        await waiting.written
+        try:
+            async with self._sending:
+                if not waiting.written.done() and self._queue:
+                    sending = asyncio.create_task(self._send(self._next_batch()))
+                    self._sends.add(sending)
+                    sending.add_done_callback(self._sends.discard)
+                    await asyncio.shield(sending)  # others wait for it too, so it does not end with this caller
+            await waiting.written
+        except asyncio.CancelledError:
+            waiting.written.cancel()
+            if waiting in self._queue:
+                self._queue.remove(waiting)
+            raise
 
     def _next_batch(self) -> "list[_Waiting]":
         """What goes into one transaction: as much as fits, of one claim."""
