@@ -6,7 +6,8 @@ who should lead, so new ones are also put first where that spreads the leaders.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Set as AbstractSet
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 
 from millstream.coordination.partition_state import PartitionState
 from millstream.topic_partition import TopicPartition

@@ -207,9 +207,7 @@ _LISTENERS = (
 )
 
 _CONTROLLER = (
-    _option(
-        "auto.leader.rebalance.enable", OptionType.BOOLEAN, "true", "Whether leadership goes back to the preferred replica by itself."
-    ),
+    _option("auto.leader.rebalance.enable", OptionType.BOOLEAN, "true", "Whether leadership goes back to the preferred replica by itself."),
     _option(
         "leader.imbalance.check.interval.seconds",
         OptionType.LONG,

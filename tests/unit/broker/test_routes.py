@@ -45,15 +45,17 @@ KAFKA_4_2 = {
     ApiKey.DESCRIBE_CLIENT_QUOTAS: (0, 1),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (0, 0),
     ApiKey.DESCRIBE_QUORUM: (0, 2),
+    ApiKey.ALTER_PARTITION: (2, 3),
     ApiKey.DESCRIBE_CLUSTER: (0, 2),
     ApiKey.DESCRIBE_PRODUCERS: (0, 0),
     ApiKey.LIST_TRANSACTIONS: (0, 2),
+    ApiKey.BROKER_HEARTBEAT: (0, 2),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 1),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1),
     ApiKey.LIST_CONFIG_RESOURCES: (0, 1),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
 }
-"""What Apache Kafka answers to ApiVersions, for the APIs that this broker has."""
+"""What Apache Kafka (for AlterPartition and BrokerHeartbeat: its controller) answers to ApiVersions, for the APIs that this broker has."""
 
 ROUTED = [function for functions in ROUTES.values() for function in functions]
 

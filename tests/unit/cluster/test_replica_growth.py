@@ -27,7 +27,9 @@ def test_the_in_sync_set_and_the_leader_stay() -> None:
 
 
 def test_as_many_as_there_are_brokers_and_no_more() -> None:
-    assert [set(state.replicas) for state in grown_replicas(partitions(1, 1), {1: None, 2: None}, replication_factor=3).values()] == [{1, 2}]
+    assert [set(state.replicas) for state in grown_replicas(partitions(1, 1), {1: None, 2: None}, replication_factor=3).values()] == [
+        {1, 2}
+    ]
     assert grown_replicas(partitions(2, 1, 2, 3), BROKERS, replication_factor=3) == {}
     assert grown_replicas(partitions(2, 9, 1, 2), BROKERS, replication_factor=3) == {}, "a broker that is away keeps its replica"
 

@@ -137,7 +137,7 @@ class ActiveController:
                 continue
             try:
                 await self._work(term)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 -- the next term begins with the znodes, whatever it was
                 self._failed(term, error)
 
     async def balance_leaders(self, *, interval_s: float) -> None:
@@ -202,7 +202,6 @@ class ActiveController:
         self._begin_term()
         self._wake.clear()
         asyncio.get_running_loop().call_later(RETRY_S, self._wake.set)
-
 
     def _report(self, error: Exception) -> None:
         """Log a failure, once while it stays the same."""

@@ -56,7 +56,10 @@ class LeadershipFamily:
         except Exception as error:
             return {"error_code": as_kafka_error(error).code, "replica_election_results": []}
         results = [
-            {"topic": topic, "partition_result": [{"partition_id": index, **_outcome(answers[TopicPartition(topic, index)])} for index in indexes]}
+            {
+                "topic": topic,
+                "partition_result": [{"partition_id": index, **_outcome(answers[TopicPartition(topic, index)])} for index in indexes],
+            }
             for topic, indexes in asked
         ]
         return {"error_code": 0, "replica_election_results": results}

@@ -39,7 +39,9 @@ class Rig:
         self.family = ControllerFamily(self.requests)
         self.desk = Desk()
 
-    async def alter(self, *, version: int = 3, topic_id: UUID | None = None, index: int = 0, in_sync: dict[int, int], epoch: int = 0) -> Any:
+    async def alter(
+        self, *, version: int = 3, topic_id: UUID | None = None, index: int = 0, in_sync: dict[int, int], epoch: int = 0
+    ) -> Any:
         partition = {
             "partition_index": index,
             "leader_epoch": 0,
@@ -82,9 +84,7 @@ async def test_every_partition_has_an_error_of_its_own(rig: Rig) -> None:
 
 async def test_a_client_that_is_no_registered_broker_is_refused(rig: Rig) -> None:
     for broker, epoch in ((1, 10), (9, 11)):
-        answer = await rig.desk.ask(
-            rig.family.alter_partition, ApiKey.ALTER_PARTITION, 3, broker_id=broker, broker_epoch=epoch, topics=[]
-        )
+        answer = await rig.desk.ask(rig.family.alter_partition, ApiKey.ALTER_PARTITION, 3, broker_id=broker, broker_epoch=epoch, topics=[])
         assert answer.error_code == StaleBrokerEpoch.code
         answer = await rig.desk.ask(
             rig.family.broker_heartbeat, ApiKey.BROKER_HEARTBEAT, 1, broker_id=broker, broker_epoch=epoch, want_shut_down=True
