@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from datetime import UTC, datetime
 from fnmatch import fnmatch
 from pathlib import Path
@@ -22,9 +23,9 @@ import typer
 from rich.console import Console
 
 from bench.case import BenchError, Case
-from bench.peers.broker import Peer
-from bench.peers.kafka import Kafka, find_jars
-from bench.peers.millstream import Millstream
+from bench.peers.kafka import Kafka, KafkaCluster, find_jars
+from bench.peers.millstream import Millstream, MillstreamCluster
+from bench.peers.service import Kind
 from bench.runner import Runner
 from bench.spark_session import fetch_connector
 from bench.suites import FULL, QUICK, SUITES
@@ -50,6 +51,18 @@ def single(*, quick: Quick = False, kafka: WithKafka = True, millstream: WithMil
            warm: Warm = False, option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
     """The core table: start-up, produce, consume, latency, memory with one broker and one partition."""
     _run(["single"], quick=quick, only=only, rounds=rounds, warm=warm, peers=_peers(kafka, millstream, options=option), directory=directory)
+
+
+@app.command()
+def cluster(*, quick: Quick = False, kafka: WithKafka = True, millstream: WithMillstream = True, only: Only = None, rounds: Rounds = 0,
+            warm: Warm = False, option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
+    """Three brokers, three replicas, acks=all: produce, latency, memory, failover, many leaders, a follower that missed much."""
+    session_timeout_ms = (QUICK if quick else FULL).session_timeout_ms
+    peers = _chosen(
+        (lambda: MillstreamCluster(option or (), session_timeout_ms=session_timeout_ms)) if millstream else None,
+        (lambda: KafkaCluster(find_jars(), session_timeout_ms=session_timeout_ms)) if kafka else None,
+    )
+    _run(["cluster"], quick=quick, only=only, rounds=rounds, warm=warm, peers=peers, directory=directory)
 
 
 @app.command()
@@ -107,8 +120,8 @@ def spark(*, quick: Quick = False, kafka: WithKafka = False, millstream: WithMil
 @app.command("all")
 def run_all(*, quick: Quick = False, kafka: WithKafka = True, millstream: WithMillstream = True, only: Only = None, rounds: Rounds = 0,
             option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
-    """Every suite that has a Kafka to compare with, one after the other."""
-    suites = [suite for suite in SUITES if suite != "client"]
+    """Every suite of one broker that has a Kafka to compare with, one after the other."""
+    suites = [suite for suite in SUITES if suite not in {"client", "cluster"}]
     _run(suites, quick=quick, only=only, rounds=rounds, peers=_peers(kafka, millstream, options=option), directory=directory)
 
 
@@ -120,11 +133,15 @@ def list_cases() -> None:
             console.print(f"{suite:10} {case.name:24} {case.title}")
 
 
-def _peers(kafka: bool, millstream: bool, *, options: list[str] | None) -> list[Peer]:
-    peers: list[Peer] = [Millstream(options or ())] if millstream else []
-    if kafka:
+def _peers(kafka: bool, millstream: bool, *, options: list[str] | None) -> list[Kind]:
+    return _chosen((lambda: Millstream(options or ())) if millstream else None, (lambda: Kafka(find_jars())) if kafka else None)
+
+
+def _chosen(millstream: Callable[[], Kind] | None, kafka: Callable[[], Kind] | None) -> list[Kind]:
+    peers: list[Kind] = [millstream()] if millstream is not None else []
+    if kafka is not None:
         try:
-            peers.append(Kafka(find_jars()))
+            peers.append(kafka())
         except BenchError as error:
             console.print(f"without Apache Kafka: {error}")
     if not peers:
@@ -138,7 +155,7 @@ def _run(
     quick: bool,
     only: list[str] | None,
     rounds: int,
-    peers: list[Peer],
+    peers: list[Kind],
     directory: Path | None,
     warm: bool = False,
 ) -> None:

@@ -9,7 +9,7 @@ class Memory(Case):
     name = "memory"
     title = "memory after the run"
     max_rounds = 1
-    metrics = (Metric("resident", "MB", Bar(80.0, "at most", "value")), Metric("peak", "MB"))
+    metrics: tuple[Metric, ...] = (Metric("resident", "MB", Bar(80.0, "at most", "value")), Metric("peak", "MB"))
 
     def run(self, context: Context) -> Values:
         return {"resident": context.service.resident_bytes() / 1e6, "peak": context.service.peak_resident_bytes() / 1e6}

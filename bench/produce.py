@@ -13,7 +13,7 @@ from bench.case import Bar, BenchError, Case, Context, Metric, Values
 from bench.load import VALUE
 from bench.measure import Stopwatch
 from bench.peers.service import Service
-from bench.topics import create_topic, drop_topic
+from bench.topics import SILENT, create_topic, drop_topic
 from bench.warmup import warm_up
 
 FLUSH_TIMEOUT_SECONDS = 180.0
@@ -28,6 +28,7 @@ class Workload:
     count: int
     batch: int
     acks: str = "1"
+    linger_ms: int = 50
 
 
 class Produce(Case):
@@ -46,13 +47,14 @@ class Produce(Case):
         )
 
     def prepare(self, context: Context) -> None:
-        warm_up(lambda number: self._produce(context, f"{context.topic(self)}-{number}").cpu, is_thorough=context.is_warm)
+        warm_up(lambda number: self.measure(context, f"{context.topic(self)}-{number}").cpu, is_thorough=context.is_warm)
 
     def run(self, context: Context) -> Values:
-        watch = self._produce(context, context.topic(self))
+        watch = self.measure(context, context.topic(self))
         return {"throughput": watch.rate(self.workload.count), "broker CPU": watch.cpu_per_million(self.workload.count)}
 
-    def _produce(self, context: Context, topic: str) -> Stopwatch:
+    def measure(self, context: Context, topic: str) -> Stopwatch:
+        """The work, once, on a topic of its own."""
         create_topic(context.service, topic, config={"file.delete.delay.ms": "0"})
         try:
             return produce(context.service, topic, self.workload)
@@ -84,18 +86,20 @@ def produce(service: Service, topic: str, workload: Workload) -> Stopwatch:
     return watch
 
 
-def make_producer(service: Service, workload: Workload, *, on_delivery: object = None) -> Producer:
-    """A producer whose queue never fills; it reports failed deliveries only."""
+def make_producer(service: Service, workload: Workload, *, on_delivery: object = None, reports_all: bool = False) -> Producer:
+    """A producer whose queue never fills; unless asked for all, it reports failed deliveries only."""
     configuration: dict[str, object] = {
         "bootstrap.servers": service.bootstrap_servers,
         "acks": workload.acks,
         "batch.num.messages": workload.batch,
-        "linger.ms": 0 if workload.batch == 1 else 50,
+        "linger.ms": 0 if workload.batch == 1 else workload.linger_ms,
         "queue.buffering.max.messages": 10_000_000,
         "queue.buffering.max.kbytes": 4_000_000,
-        "delivery.report.only.error": True,
+        "delivery.report.only.error": not reports_all,
         "message.timeout.ms": int(FLUSH_TIMEOUT_SECONDS * 1000),
         "socket.nagle.disable": True,
+        # What it has to say about connections is no news where brokers are killed on purpose; failed messages are reported.
+        "log_level": SILENT,
     }
     if on_delivery is not None:
         configuration["on_delivery"] = on_delivery

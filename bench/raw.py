@@ -7,7 +7,7 @@ prebuilt batch may be sent any number of times: offsets are the broker's to give
 
 import socket
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -18,6 +18,7 @@ from bench.case import BenchError
 
 PRODUCE, FETCH, LIST_OFFSETS, METADATA, API_VERSIONS, DESCRIBE_QUORUM = 0, 1, 2, 3, 18, 55
 LATEST = -1
+ALL_IN_SYNC = -1
 GZIP_CODEC = 1
 
 
@@ -136,15 +137,26 @@ def request(api_key: int, version: int, body: bytes) -> bytes:
 
 def produce_request(topic: str, partition: int, *, batch: bytes, acks: int = 1) -> bytes:
     """A whole Produce frame with one batch for one partition."""
-    body = struct.pack(">hhii", -1, acks, 30_000, 1) + _string(topic) + struct.pack(">iii", 1, partition, len(batch))
-    return request(PRODUCE, 3, body + batch)
+    return produce_many_request(topic, [partition], batch=batch, acks=acks)
+
+
+def produce_many_request(topic: str, partitions: Sequence[int], *, batch: bytes, acks: int = 1, timeout_ms: int = 30_000) -> bytes:
+    """A whole Produce frame with the same batch for several partitions."""
+    body = struct.pack(">hhii", -1, acks, timeout_ms, 1) + _string(topic) + struct.pack(">i", len(partitions))
+    return request(PRODUCE, 3, body + b"".join(struct.pack(">ii", partition, len(batch)) + batch for partition in partitions))
 
 
 def produce_error(answer: bytes) -> int:
     """The error code of the only partition in a Produce answer."""
-    (name_length,) = struct.unpack_from(">h", answer, 8)
-    (error,) = struct.unpack_from(">h", answer, 8 + 2 + name_length + 4 + 4)
-    return int(error)
+    [error] = produce_errors(answer).values()
+    return error
+
+
+def produce_errors(answer: bytes) -> dict[int, int]:
+    """The error codes of the partitions of the only topic in a Produce answer."""
+    position = _after_string(answer, 8)
+    (count,) = struct.unpack_from(">i", answer, position)
+    return dict(struct.unpack_from(">ih", answer, position + 4 + 22 * number) for number in range(count))
 
 
 def record_batch(count: int, *, value: bytes, timestamp_ms: int) -> bytes:

@@ -7,17 +7,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from bench.case import Case
+from bench.catch_up import CatchUp
 from bench.client import ClientProducer, ClientStream
 from bench.client_groups import ClientRebalance, ClientWrites
+from bench.cluster import ClusterMemory, LatencyAmongMany, ReplicatedLatency, ReplicatedProduce
 from bench.compaction import Compaction
 from bench.connections import Connections
 from bench.consume import Consume
+from bench.failover import Failover
 from bench.groups import Commits, OffsetsLoad, Rebalance
 from bench.latency import Latency
+from bench.leaders import ManyLeaders
 from bench.log_sizes import LogSize
 from bench.memory import Memory
 from bench.neighbours import Neighbours
 from bench.partitions import Partitions
+from bench.peers.cluster import SESSION_TIMEOUT_MS
+from bench.peers.kafka import CLUSTER_HEAP
 from bench.produce import Produce, Workload
 from bench.registry import AvroSerialisers, Registrations, RegistryLookups, RegistryStart
 from bench.restart import Restart
@@ -56,6 +62,9 @@ class Sizes:
     neighbour_batches: int = 240_000
     neighbour_records: int = 1_000_000
     neighbour_topics: int = 500
+    session_timeout_ms: int = SESSION_TIMEOUT_MS
+    cluster_partitions: int = 1000
+    missed_megabytes: int = 1000
 
 
 FULL = Sizes(2_000_000, 1_000_000, 50_000, 10, 500_000, (1, 100, 1000), (100, 2000), 1000, (1, 100, 1000), 5.0)
@@ -63,7 +72,8 @@ QUICK = Sizes(200_000, 100_000, 10_000, 3, 100_000, (1, 100), (10, 100), 200, (1
               group_members=(2, 10), rebalances=20, commits=2_000, committed_offsets=10_000, dirty_megabytes=60,
               client_messages=200_000, client_rates=(100, 10_000), client_seconds=3.0,
               lookups=4_000, registrations=200, schemas=1_000, avro_messages=10_000, spark_rows=400_000,
-              neighbour_batches=20_000, neighbour_records=100_000, neighbour_topics=20)  # fmt: skip
+              neighbour_batches=20_000, neighbour_records=100_000, neighbour_topics=20,
+              session_timeout_ms=3000, cluster_partitions=100, missed_megabytes=100)  # fmt: skip
 
 
 def single(sizes: Sizes) -> list[Case]:
@@ -77,6 +87,22 @@ def single(sizes: Sizes) -> list[Case]:
         Latency(sizes.latency_seconds),
         Latency(sizes.latency_seconds, acks="all"),
         Memory(),
+    ]
+
+
+def cluster(sizes: Sizes) -> list[Case]:
+    """Three brokers with three replicas of everything. What kills brokers comes last: a JVM that was started again is cold."""
+    return [
+        ReplicatedProduce(sizes.messages_big_batches, batch=10_000),
+        # Fewer than on one broker: Kafka takes a second for a thousand single ones.
+        ReplicatedProduce(sizes.messages_small_batches * 2 // 5, batch=50),
+        ReplicatedProduce(sizes.messages_single * 2 // 5, batch=1),
+        ReplicatedLatency(sizes.latency_seconds),
+        ClusterMemory(heap=CLUSTER_HEAP),
+        LatencyAmongMany(sizes.latency_seconds, partitions=sizes.cluster_partitions),
+        Failover(session_timeout_ms=sizes.session_timeout_ms),
+        ManyLeaders(sizes.cluster_partitions, session_timeout_ms=sizes.session_timeout_ms),
+        CatchUp(sizes.missed_megabytes),
     ]
 
 
@@ -144,6 +170,7 @@ def spark(sizes: Sizes) -> list[Case]:
 
 SUITES: dict[str, Callable[[Sizes], list[Case]]] = {
     "single": single,
+    "cluster": cluster,
     "scaling": scaling,
     "groups": groups,
     "neighbours": neighbours,

@@ -10,6 +10,7 @@ from bench.case import BenchError
 from bench.peers.service import Service
 
 CREATE_TIMEOUT_SECONDS = 60.0
+SILENT = 2
 
 
 def create_topic(
@@ -21,7 +22,7 @@ def create_topic(
     assignment: Sequence[Sequence[int]] | None = None,
 ) -> None:
     """Create a topic and wait until every partition can be written to. `assignment`: each partition's replicas, the preferred first."""
-    admin = AdminClient({"bootstrap.servers": service.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": service.bootstrap_servers, "log_level": SILENT})
     placement = (
         {"replication_factor": service.replicas} if assignment is None else {"replica_assignment": [list(one) for one in assignment]}
     )
@@ -36,5 +37,5 @@ def create_topic(
 
 def drop_topic(service: Service, topic: str) -> None:
     """Delete a topic and its files at once: what one round wrote is not to be put on the disk at the expense of the next ones."""
-    admin = AdminClient({"bootstrap.servers": service.bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": service.bootstrap_servers, "log_level": SILENT})
     admin.delete_topics([topic], operation_timeout=30, request_timeout=60)[topic].result(CREATE_TIMEOUT_SECONDS)

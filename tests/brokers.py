@@ -72,10 +72,18 @@ class Broker(ABC):
 
     def start(self, *, deadline_s: float = 60) -> None:
         """Start the process and wait until it serves clients."""
+        self.launch()
+        self.await_ready(deadline_s=deadline_s)
+
+    def launch(self) -> None:
+        """Start the process, and do not wait."""
         assert not self.is_running
         self.lives += 1
         with self._stdout().open("wb") as stdout, self._stderr().open("wb") as stderr:
             self._process = subprocess.Popen(self._command(), stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
+
+    def await_ready(self, *, deadline_s: float = 60) -> None:
+        """Wait until it serves clients."""
         wait_until(self._is_ready_or_dead, f"ready: {self._command()}", deadline_s=deadline_s)
         if not self.is_running:
             raise AssertionError(f"the broker ended with {self.wait()} before it was ready:\n{self.output}")
@@ -168,9 +176,13 @@ class KafkaBroker(Broker):
             self.port, controller_port = _free_ports(2)
             self._write_properties(controller_port)
         if not (self.data / "meta.properties").exists():
-            arguments = ["format", "-t", "cGVuc3RvY2stdGVzdHMtMQ", "-c", str(self._properties())]
-            subprocess.run(java_command("kafka.tools.StorageTool", *arguments), check=True, capture_output=True, timeout=180)
+            self.format()
         super().start(deadline_s=deadline_s)
+
+    def format(self) -> None:
+        """Make an empty data directory ready for its first start."""
+        arguments = ["format", "-t", "cGVuc3RvY2stdGVzdHMtMQ", "-c", str(self._properties())]
+        subprocess.run(java_command("kafka.tools.StorageTool", *arguments), check=True, capture_output=True, timeout=180)
 
     def _properties(self) -> Path:
         return self.directory / "server.properties"

@@ -3,6 +3,7 @@
 The deadline is generous because it only costs time when a test fails.
 """
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -22,3 +23,12 @@ def wait_until(condition: Callable[[], T], what: str, *, deadline_s: float = DEA
         if time.monotonic() > end:
             raise AssertionError(f"not within {deadline_s:g} s: {what}")
         time.sleep(0.005)
+
+
+async def wait_on_loop(condition: Callable[[], bool], what: str, *, deadline_s: float = DEADLINE_S) -> None:
+    """The same for what happens on the event loop of the test."""
+    end = time.monotonic() + deadline_s
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {deadline_s:g} s: {what}")
+        await asyncio.sleep(0.005)

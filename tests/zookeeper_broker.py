@@ -22,7 +22,8 @@ class ZooKeeperBroker(MillstreamBroker):
 
     def _command(self) -> list[str]:
         command = [str(Path(sys.executable).with_name("millstream")), "serve", "--no-registry", "--data", str(self.data)]
-        return [*command, "--listen", f"{self.host}:{self.port}", "--zookeeper", self.coordination, "--node-id", str(self.node_id)]
+        command += ["--listen", f"{self.host}:{self.port}", "--zookeeper", self.coordination, "--node-id", str(self.node_id)]
+        return command + [word for name, value in self.options.items() for word in ("-X", f"{name}={value}")]
 
 
 @contextmanager

@@ -135,6 +135,14 @@ class Cluster(Service):
             for view in self.views(topic)
         )
 
+    def await_settled(self, topic: str, *, partitions: int = 1, seconds: float) -> None:
+        """Wait until `is_settled`."""
+        deadline = monotonic() + seconds
+        while not self.is_settled(topic, partitions=partitions):
+            if monotonic() > deadline:
+                raise BenchError(f"{topic} is not fully in sync after {seconds:g} s: {self.views(topic)[0].get(0)}")
+            sleep(LOOK_SECONDS)
+
     def stop(self) -> float:
         before = monotonic()
         self.kill()

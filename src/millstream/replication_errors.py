@@ -15,6 +15,12 @@ class InvalidUpdateVersion(KafkaError):
     code = 95
 
 
+class PrincipalDeserializationFailure(KafkaError):
+    """An envelope does not say who sends it, and for whom."""
+
+    code = 97
+
+
 class BrokerIdNotRegistered(KafkaError):
     """No broker of that number is registered."""
 

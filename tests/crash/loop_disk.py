@@ -23,14 +23,14 @@ SIZE_BYTES = 64 << 20
 
 
 class LoopDisk:
-    """A mounted file system of 64 MiB."""
+    """A mounted file system, 64 MiB unless another size is given."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, size_bytes: int = SIZE_BYTES) -> None:
         self._image = directory / "disk.img"
         self.path = directory / "mounted"
         self.path.mkdir()
         with self._image.open("wb") as image:
-            image.truncate(SIZE_BYTES)
+            image.truncate(size_bytes)
         _run("mkfs.ext4", "-q", "-E", "lazy_itable_init=0", str(self._image))
 
     def mount(self) -> None:
@@ -60,19 +60,32 @@ class LoopDisk:
         return filler
 
 
-@pytest.fixture
-def loop_disk(tmp_path: Path) -> Iterator[LoopDisk]:
-    """A fresh small disk, mounted."""
+class NoLoopDisk(Exception):
+    """There is none to be had on this machine; the text says why."""
+
+
+def mounted_disk(directory: Path, *, size_bytes: int = SIZE_BYTES) -> LoopDisk:
+    """A fresh small disk, mounted; NoLoopDisk where that cannot be done."""
     if os.geteuid() != 0:
-        pytest.skip("needs root to mount a file system")
+        raise NoLoopDisk("needs root to mount a file system")
     for tool in ("mkfs.ext4", "mount", "umount"):
         if shutil.which(tool) is None:
-            pytest.skip(f"no {tool} here")
-    disk = LoopDisk(tmp_path)
+            raise NoLoopDisk(f"no {tool} here")
+    disk = LoopDisk(directory, size_bytes=size_bytes)
     try:
         disk.mount()
     except subprocess.CalledProcessError as error:
-        pytest.skip(f"may not mount a loop device here: {error.stderr.decode(errors='replace').strip()}")
+        raise NoLoopDisk(f"may not mount a loop device here: {error.stderr.decode(errors='replace').strip()}") from error
+    return disk
+
+
+@pytest.fixture
+def loop_disk(tmp_path: Path) -> Iterator[LoopDisk]:
+    """A fresh small disk, mounted."""
+    try:
+        disk = mounted_disk(tmp_path)
+    except NoLoopDisk as error:
+        pytest.skip(str(error))
     yield disk
     disk.unmount()
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from millstream.client.fetch import FetchAnswer, FetchedPartition, FetchFrom, FetchRequest
 from millstream.errors import MalformedFrame
 from millstream.wire.api import ApiKey
+from tests.properties.fetch_entities import damaged, if_given, partition_fields
 from tests.properties.kio_entities import NUMBERS, entities, entity_of, kio_bytes, kio_schema
 
 VERSION = 12
@@ -44,24 +45,13 @@ def test_a_fetch_request_is_what_kio_writes(
         "session_id": 0,
         "session_epoch": -1,
         "topics": [
-            {"topic": topic, "partitions": [_partition(each) for each in parts if each.topic == topic]}
+            {"topic": topic, "partitions": [partition_fields(each) for each in parts if each.topic == topic]}
             for topic in dict.fromkeys(each.topic for each in parts)
         ],
         "forgotten_topics_data": [],
         "rack_id": "",
     }
     assert b"".join(request.encode(VERSION)) == kio_bytes(entity_of(kio_schema(ApiKey.FETCH, VERSION, "request"), fields))
-
-
-def _partition(wanted: FetchFrom) -> dict[str, int]:
-    return {
-        "partition": wanted.partition,
-        "current_leader_epoch": wanted.leader_epoch,
-        "fetch_offset": wanted.offset,
-        "last_fetched_epoch": wanted.last_fetched_epoch,
-        "log_start_offset": wanted.log_start_offset,
-        "partition_max_bytes": wanted.max_bytes,
-    }
 
 
 @given(entity=answers)
@@ -78,8 +68,8 @@ def test_a_fetch_answer_is_read_as_kio_wrote_it(entity: Any) -> None:
             tuple((each.producer_id, each.first_offset) for each in partition.aborted_transactions or ()),
             partition.preferred_read_replica,
             memoryview(partition.records or b""),
-            _if_given(partition.diverging_epoch, "epoch", "end_offset"),
-            _if_given(partition.current_leader, "leader_id", "leader_epoch"),
+            if_given(partition.diverging_epoch, "epoch", "end_offset"),
+            if_given(partition.current_leader, "leader_id", "leader_epoch"),
         )
         for topic in entity.responses
         for partition in topic.partitions
@@ -89,14 +79,8 @@ def test_a_fetch_answer_is_read_as_kio_wrote_it(entity: Any) -> None:
     assert FetchAnswer(answer.error_code, answer.throttle_time_ms, plain) == (int(entity.error_code), throttle_time_ms, expected)
 
 
-def _if_given(entity: Any, first: str, second: str) -> tuple[int, int] | None:
-    return None if entity == type(entity)() else (getattr(entity, first), getattr(entity, second))
-
-
 @given(data=st.data())
 def test_a_damaged_fetch_answer_is_read_or_malformed(data: st.DataObject) -> None:
-    body = bytearray(kio_bytes(data.draw(answers)))
-    body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
-    body = body[: data.draw(st.integers(0, len(body)))]
+    body = damaged(data, kio_bytes(data.draw(answers)))
     with suppress(MalformedFrame):
-        FetchRequest([]).decode(VERSION, memoryview(body))
+        FetchRequest([]).decode(VERSION, body)

@@ -4,14 +4,17 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from millstream.broker.cluster.config_resources import BrokerConfigs, GroupConfigs, TopicConfigs
+from millstream.broker.cluster.forwarding import CarryOut, RequestForwarding
 from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.logger_levels import LoggerLevels
 from millstream.broker.cluster.membership import ClusterMembership
+from millstream.broker.cluster.topics_on_demand import TopicsOnDemand
 from millstream.broker.coordinators.group_coordinator import GroupCoordinator
 from millstream.broker.handlers.api_versions import ApiVersionsFamily
 from millstream.broker.handlers.configs import ConfigsFamily
 from millstream.broker.handlers.controller import ControllerFamily
 from millstream.broker.handlers.coordinators import CoordinatorsFamily
+from millstream.broker.handlers.envelope import EnvelopeFamily
 from millstream.broker.handlers.fetch import FetchFamily
 from millstream.broker.handlers.fetch_sessions import FetchSessions
 from millstream.broker.handlers.group_admin import GroupAdminFamily
@@ -79,6 +82,7 @@ ROUTES: dict[type, tuple[Callable[..., Any], ...]] = {
     ),
     QuorumFamily: (QuorumFamily.describe_quorum,),
     LogDirectoriesFamily: (LogDirectoriesFamily.describe_log_dirs,),
+    EnvelopeFamily: (EnvelopeFamily.envelope,),
 }
 
 
@@ -92,7 +96,10 @@ def make_handlers(
     coordination: Coordination,
     cluster: ClusterMembership,
     groups: GroupCoordinator,
+    on_demand: TopicsOnDemand,
     *,
+    forwarding: RequestForwarding,
+    carry_out: CarryOut,
     fetch_sessions: FetchSessions,
     settings: LiveSettings,
     clock: Clock,
@@ -111,7 +118,7 @@ def make_handlers(
             max_bytes=settings.current.integer("fetch.max.bytes"),
         ),
         OffsetsFamily(replicas, executor=storage.read_threads),
-        MetadataFamily(view, cluster.creation, create_offsets_topic=groups.create_topic),
+        MetadataFamily(view, on_demand, create_offsets_topic=groups.create_topic),
         CoordinatorsFamily(view, groups, node_id=node_id),
         GroupsFamily(groups),
         GroupOffsetsFamily(groups),
@@ -120,6 +127,7 @@ def make_handlers(
         TopicsFamily(controller, cluster.creation, settings),
         ProducersFamily(replicas, ProducerIds(coordination)),
         ConfigsFamily(
+            forwarding,
             topics=TopicConfigs(controller, settings),
             brokers=BrokerConfigs(controller, settings, node_id=node_id),
             loggers=LoggerLevels(view, node_id=node_id),
@@ -130,6 +138,7 @@ def make_handlers(
         SecurityFamily(),
         QuorumFamily(view, coordination),
         LogDirectoriesFamily(storage.logs, replicas),
+        EnvelopeFamily(view, carry_out),
     )
     return bind(families)
 

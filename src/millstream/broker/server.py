@@ -1,7 +1,8 @@
 """The composition root: a broker is made here of its parts, in reading order, and taken down in the opposite one.
 
     broker.storage        data directories, logs, partitions
-    broker.cluster        the tree of znodes, and this broker's membership in the cluster
+    broker.cluster        the tree of znodes, this broker's membership in the cluster, and connections to its other brokers
+    broker.replication    what it copies from other leaders
     broker.coordinators   groups
     broker.network        the router over all handlers (`broker.routes`), and the listener
 
@@ -11,23 +12,31 @@ start that fails before the logs are open leaves the data directories as it foun
 other.
 """
 
+from collections.abc import Awaitable, Iterable
 from contextlib import AsyncExitStack
 from typing import Self
 
 from millstream.broker.cluster.coordination_tree import CoordinationTree
+from millstream.broker.cluster.forwarding import RequestForwarding
 from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.membership import ClusterMembership
+from millstream.broker.cluster.peers import Peers
+from millstream.broker.cluster.topics_on_demand import TopicsOnDemand
 from millstream.broker.coordinators.group_coordinator import GroupCoordinator, group_settings
 from millstream.broker.handlers.fetch_sessions import FetchSessions
 from millstream.broker.metrics import metrics_of
+from millstream.broker.network.connection import Connection
 from millstream.broker.network.descriptors import Descriptors, raise_descriptor_limit
 from millstream.broker.network.listener import ConnectionLimits, Listener
-from millstream.broker.network.router import Router
+from millstream.broker.network.router import CarriedOut, Router
+from millstream.broker.network.session import Session
+from millstream.broker.replication.replication import Replication
 from millstream.broker.routes import make_handlers
 from millstream.broker.server_options import ServerOptions
 from millstream.broker.storage.storage import Storage
 from millstream.broker.tasks import Tasks
 from millstream.clock import Clock, SystemClock
+from millstream.cluster.partition import Partition
 from millstream.coordination.cluster_view import ClusterView
 from millstream.errors import StorageError
 from millstream.files import Files
@@ -75,10 +84,21 @@ class BrokerServer:
                 clock=self._clock,
                 files=self._files,
                 broker_epoch=lambda: self._cluster.registration.last_epoch,
+                life=lambda: self._cluster.registration.epoch,
+                has_lease=lambda: self._tree.session.has_lease,
+                in_sync_change_wanted=lambda partition: self._replication.in_sync_change_wanted(partition),  # noqa: PLW0108 -- made below
+                on_follow=self._roles_changed,
                 on_directory_failed=self._directory_failed,
             )
         )
-        tree = CoordinationTree(self._options, self._storage.logs, files=self._files, clock=self._clock, on_lost=self._tasks.fail)
+        tree = CoordinationTree(
+            self._options,
+            self._storage.logs,
+            settings=self._settings.current,
+            files=self._files,
+            clock=self._clock,
+            on_lost=self._tasks.fail,
+        )
         self._tree = await self._exit.enter_async_context(tree)
 
     def _build(self) -> None:
@@ -90,9 +110,27 @@ class BrokerServer:
             max_partitions=lambda: self._descriptors.max_partitions(len(self._listener.connections)),
             on_change=self._view_changed,
         )
+        self._forwarding = forwarding = RequestForwarding(
+            self._cluster.watcher,
+            self._carry_out,
+            node_id=self._options.node_id,
+            broker_epoch=self._cluster.broker_epoch,
+            new_peers=lambda: Peers(view=self._cluster.view, client_id=f"broker-{self._options.node_id}-forwarding"),
+        )
+        on_demand = TopicsOnDemand(forwarding, self._cluster.watcher, settings=settings)
+        self._replication = Replication(
+            storage.replicas,
+            self._cluster.channel,
+            node_id=self._options.node_id,
+            broker_epoch=self._cluster.broker_epoch,
+            view=self._cluster.view,
+            settings=settings,
+            clock=clock,
+            spawn=spawn,
+        )
         self._groups = GroupCoordinator(
             storage.replicas,
-            self._cluster.creation,
+            on_demand,
             settings=settings,
             group_settings=self._group_settings,
             clock=clock,
@@ -105,13 +143,16 @@ class BrokerServer:
             self._tree.session,
             self._cluster,
             self._groups,
+            on_demand,
+            forwarding=forwarding,
+            carry_out=self._carry_out,
             fetch_sessions=fetch_sessions,
             settings=settings,
             clock=clock,
             spawn=spawn,
             node_id=self._options.node_id,
         )
-        self._router = Router(handlers, spawn=spawn)
+        self._router = Router(handlers, spawn=spawn, forward=forwarding.forward)
         self._listener = Listener(
             self._router,
             limits=ConnectionLimits.of(settings.current),
@@ -125,23 +166,35 @@ class BrokerServer:
         self.address = self._listener.bind(*self.address)
         at_stop.callback(self._listener.close)
         at_stop.push_async_callback(self._cluster.leave)
+        at_stop.callback(self._forwarding.close)
         at_stop.push_async_callback(self._tasks.stop)
+        at_stop.callback(self._replication.close)
         at_stop.callback(self._storage.housekeeping.forget)
         at_stop.callback(self._groups.runtime.close)
         await self._cluster.join(self._storage.logs, listen=self.address)
         await self._cluster.begin(spawn)
         spawn(self._storage.housekeeping.run())
+        self._replication.start()
         self.coordination_address = await self._tree.serve(max_connections=self._descriptors.coordination_clients)
         at_stop.push_async_callback(self._tree.stop_serving)
         self._listener.start()
         at_stop.callback(self._listener.close)  # above it is for a start that fails
         at_stop.push_async_callback(self._cluster.hand_over)  # the first: clients are served meanwhile
 
+    def _carry_out(self, connection: Connection, client: Session, frame: bytes) -> Awaitable[CarriedOut]:
+        return self._router.carry_out(connection, client, frame)
+
+    def _roles_changed(self, partitions: Iterable[Partition]) -> None:
+        partitions = list(partitions)
+        self._groups.runtime.roles_changed(partitions)
+        self._replication.roles_changed(partitions)
+
     async def _view_changed(self, view: ClusterView) -> None:
         """Every part follows a new view, in this order, before clients see it."""
         self._settings.apply(view)
         self._listener.limits = ConnectionLimits.of(self._settings.current)
         await self._storage.apply(view)
+        self._replication.settings_changed()
         self._groups.apply(view)
         self._listener.renew_sessions()
 

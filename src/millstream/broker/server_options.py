@@ -23,6 +23,8 @@ class ServerOptions(NamedTuple):
     """Whether a taken coordination port is an error; otherwise a free one is picked."""
     zookeeper: str | None = None
     """A real ZooKeeper, `host:port,host:port/chroot`, instead of the embedded coordination."""
+    zookeeper_credentials: Path | None = None
+    """A file with one line, `user:password`; the words themselves would be seen in lists of processes."""
     data: tuple[Path, ...] = (Path("millstream-data"),)
     forget_directories: tuple[str, ...] = ()
     """Ids of data directories that are given up, with all their records."""

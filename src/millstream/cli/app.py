@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from millstream.cli import consume, dump_log, produce, registry, serve, topic
+from millstream.cli import cluster, consume, dump_log, produce, registry, serve, topic
 from millstream.cli.group import command as group
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ def serve_command(arguments: Annotated[list[str] | None, typer.Argument(metavar=
 
 
 app.add_typer(topic.app, name="topic")
+app.add_typer(cluster.app, name="cluster")
 app.add_typer(group.app, name="group")
 app.add_typer(registry.app, name="registry")
 app.command("produce")(produce.produce)

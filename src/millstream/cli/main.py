@@ -8,6 +8,7 @@ When a command fails, a person gets one sentence on stderr and an exit code, nev
     0    done
     1    could not be done: the broker cannot start, does not answer or refuses; a file is damaged; the reader of our output went away
     2    asked wrongly: an unknown flag, option or value
+    3    `cluster status` was answered, and not all is well
     130  interrupted (Ctrl-C)
 
 A mistake of Millstream's own is not caught: there the traceback is what helps.

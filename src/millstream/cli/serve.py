@@ -43,7 +43,7 @@ examples:
   millstream serve --listen 127.0.0.1:0 --data /tmp/throwaway
   millstream serve --listen 0.0.0.0:9092 --advertise broker1.example:9092
   millstream serve -X num.partitions=3 -X log.retention.hours=24
-  millstream serve --zookeeper zk1:2181,zk2:2181,zk3:2181/millstream
+  millstream serve --zookeeper zk1:2181,zk2:2181,zk3:2181/millstream --node-id 1 --listen 0.0.0.0:9092 --advertise broker1.example:9092
   millstream serve --config server.properties --data /disk1/millstream --data /disk2/millstream
 
 When clients are accepted, one line goes to stdout:
@@ -92,6 +92,7 @@ def server_options(flags: argparse.Namespace) -> "ServerOptions":
         coordination_port=coordination.port,
         coordination_port_required=flags.coordination is not None,
         zookeeper=_zookeeper(flags.zookeeper),
+        zookeeper_credentials=_credentials(flags),
         data=_data_directories(flags.data, options),
         forget_directories=tuple(flags.forget_directories),
         node_id=_node_id(flags.node_id, options),
@@ -126,12 +127,29 @@ def _zookeeper(flag: str | None) -> str | None:
     """The ensemble as kazoo takes it: addresses with commas between them, and perhaps a path."""
     if flag is None:
         return None
+    from millstream.zookeeper.errors import BadArguments
+    from millstream.zookeeper.znode import check_path
+
     hosts, slash, chroot = flag.partition("/")
     for host in hosts.split(","):
-        parse_listen_address(host, "--zookeeper")
-    if slash and (not chroot or chroot.endswith("/")):
-        raise UsageError(f"--zookeeper got {flag!r}: after the addresses stands a path such as /millstream, or nothing.")
+        if parse_listen_address(host, "--zookeeper").port == 0:
+            raise UsageError(f"--zookeeper got {flag!r}: a ZooKeeper has a port, usually 2181.")
+    try:
+        if slash:
+            check_path(slash + chroot)
+    except BadArguments:
+        chroot = ""
+    if slash and not chroot:
+        advice = "after all addresses stands one path such as /millstream, or nothing"
+        raise UsageError(f"--zookeeper got {flag!r}: {advice}.")
     return flag
+
+
+def _credentials(flags: argparse.Namespace) -> Path | None:
+    if flags.zookeeper_credentials is not None and flags.zookeeper is None:
+        raise UsageError("--zookeeper-credentials is for a real ZooKeeper: give --zookeeper too.")
+    found: Path | None = flags.zookeeper_credentials
+    return found
 
 
 def _data_directories(flags: list[Path], options: dict[str, str]) -> tuple[Path, ...]:
@@ -259,8 +277,10 @@ def _flag_parser() -> argparse.ArgumentParser:
     add("--advertise", metavar="HOST:PORT", help="the address that clients connect to (default: where it listens)")
     coordination_help = f"where the embedded coordination listens (default {DEFAULT_COORDINATION}, or a free port if that one is taken)"
     add("--coordination", metavar="HOST:PORT", help=coordination_help)
-    zookeeper_help = "use a real ZooKeeper instead of the embedded coordination"
+    zookeeper_help = "join the cluster in a ZooKeeper, below a path of it, instead of being alone with the embedded coordination"
     add("--zookeeper", metavar="HOST:PORT[,...][/PATH]", help=zookeeper_help)
+    credentials_help = "a file with one line, user:password: with it only brokers that have the same can change the znodes"
+    add("--zookeeper-credentials", metavar="FILE", type=Path, help=credentials_help)
     registry_help = f"where the schema registry listens (default {DEFAULT_REGISTRY}, or a free port if that one is taken)"
     add("--registry", metavar="HOST:PORT", help=registry_help)
     add("--no-registry", action="store_true", help="no schema registry")

@@ -26,16 +26,20 @@ CONSUMER: Final = -1
 
 _VERSION: Final = 12
 _HEAD: Final = struct.Struct(">iiiibii")
-_PARTITION: Final = struct.Struct(">iiqiqix")
+PARTITION: Final = struct.Struct(">iiqiqix")
+"""Number, leader epoch, offset, last fetched epoch, log start offset, most bytes, no tagged fields."""
 _TAIL: Final = b"\x01\x01\x00"
 """No forgotten topics, no rack, no tagged fields."""
-_ANSWER_HEAD: Final = struct.Struct(">ihi")
+ANSWER_HEAD: Final = struct.Struct(">ihi")
 _ANSWER: Final = struct.Struct(">ihqqq")
 _ABORTED: Final = struct.Struct(">qqx")
 _EPOCH_AND_END: Final = struct.Struct(">iq")
 _LEADER: Final = struct.Struct(">ii")
-_SMALLEST_PARTITION: Final = 37
+SMALLEST_PARTITION: Final = 37
 _EMPTY: Final = memoryview(b"")
+
+PartitionFields = tuple[int, int, int, int, int, Sequence[tuple[int, int]], int, memoryview, tuple[int, int] | None, tuple[int, int] | None]
+"""Those of a `FetchedPartition`, without its topic."""
 
 
 class FetchFrom(NamedTuple):
@@ -103,7 +107,7 @@ class FetchRequest:
         assert version == _VERSION
         by_topic: dict[str, list[bytes]] = {}
         for topic, partition, offset, max_bytes, leader_epoch, last_epoch, log_start in self.wanted:
-            entry = _PARTITION.pack(partition, leader_epoch, offset, last_epoch, log_start, max_bytes)
+            entry = PARTITION.pack(partition, leader_epoch, offset, last_epoch, log_start, max_bytes)
             by_topic.setdefault(topic, []).append(entry)
         parts = [
             _HEAD.pack(self.replica_id, self.max_wait_ms, self.min_bytes, self.max_bytes, self.isolation_level, 0, -1),
@@ -123,21 +127,22 @@ class FetchRequest:
 
 
 def _decode(body: memoryview) -> FetchAnswer:
-    throttle_time_ms, error_code, _session_id = _ANSWER_HEAD.unpack_from(body)
-    topic_count, position = read_count(body, _ANSWER_HEAD.size, flexible=True, element_size=3)
+    throttle_time_ms, error_code, _session_id = ANSWER_HEAD.unpack_from(body)
+    topic_count, position = read_count(body, ANSWER_HEAD.size, flexible=True, element_size=3)
     partitions: list[FetchedPartition] = []
     for _ in range(topic_count):
         topic, position = read_string(body, position, flexible=True)
-        count, position = read_count(body, position, flexible=True, element_size=_SMALLEST_PARTITION)
+        count, position = read_count(body, position, flexible=True, element_size=SMALLEST_PARTITION)
         for _ in range(count):
-            partition, position = _decode_partition(body, position, topic=topic)
-            partitions.append(partition)
+            fields, position = decode_partition(body, position)
+            partitions.append(FetchedPartition(topic, *fields))
         position = skip_tags(body, position)
     skip_tags(body, position)
     return FetchAnswer(error_code, throttle_time_ms, partitions)
 
 
-def _decode_partition(body: memoryview, position: int, *, topic: str) -> tuple[FetchedPartition, int]:
+def decode_partition(body: memoryview, position: int) -> tuple[PartitionFields, int]:
+    """The answer for one partition, from version 12 on, and the position after it."""
     index, error_code, high_watermark, stable_offset, log_start = _ANSWER.unpack_from(body, position)
     aborted, position = _decode_aborted(body, position + _ANSWER.size)
     (preferred,) = struct.unpack_from(">i", body, position)
@@ -156,10 +161,7 @@ def _decode_partition(body: memoryview, position: int, *, topic: str) -> tuple[F
                 leader = _LEADER.unpack_from(body[begin:stop])
     else:
         position = end + 1
-    fetched = FetchedPartition(
-        topic, index, error_code, high_watermark, stable_offset, log_start, aborted, preferred, records, diverging, leader
-    )
-    return fetched, position
+    return (index, error_code, high_watermark, stable_offset, log_start, aborted, preferred, records, diverging, leader), position
 
 
 def _decode_aborted(body: memoryview, position: int) -> tuple[Sequence[tuple[int, int]], int]:

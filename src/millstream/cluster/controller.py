@@ -5,13 +5,15 @@ version of the topic's znode is part of the write, so a decision made on an old 
 brokers follow the znodes.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from uuid import uuid4
+from uuid import UUID, uuid4
+from weakref import WeakValueDictionary
 
 from millstream.cluster.layout_conversion import convert_layout
 from millstream.cluster.metadata_writer import MetadataWriter
-from millstream.cluster.placement import Assignment, check_assignment, check_replication, place
+from millstream.cluster.placement import check_assignment, place
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import DEFAULT_BROKER, ClusterView, TopicState, decode_configs, encode_configs
 from millstream.coordination.cluster_watcher import CHANGES, ClusterWatcher, Stale
@@ -38,6 +40,7 @@ class Controller:
         self._coordination = coordination
         self._watcher = watcher
         self._writer = writer
+        self._altering: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @property
     def view(self) -> ClusterView:
@@ -58,9 +61,9 @@ class Controller:
         if name in self.view.topics:
             raise TopicAlreadyExists(f"topic {name!r} already exists")
         check_collision(name, self.view.topics)
-        replicas = self._plan_replicas(partitions, replication_factor, assignment)
-        states = tuple(PartitionState.first(partition) for partition in replicas)
-        return TopicState(name=name, topic_id=uuid4(), partitions=states, configs=dict(configs))
+        topic_id = uuid4()
+        states = self._plan_partitions(topic_id, count=partitions, factor=replication_factor, assignment=assignment)
+        return TopicState(name=name, topic_id=topic_id, partitions=states, configs=dict(configs))
 
     async def create_topic(self, topic: TopicState, *, timeout_ms: int) -> None:
         """Write a planned topic and wait until this broker has taken it up."""
@@ -69,10 +72,6 @@ class Controller:
         except NodeExists:
             raise TopicAlreadyExists(f"topic {topic.name!r} already exists") from None
         await self._settle(lambda view: topic.topic_id in view.topics_by_id, timeout_ms, f"topic {topic.name!r} was created")
-
-    async def await_topic(self, name: str, *, timeout_ms: int) -> None:
-        """Wait until this broker has taken up a topic that another request is creating."""
-        await self._settle(lambda view: name in view.topics, timeout_ms, f"topic {name!r} is being created")
 
     async def delete_topic(self, topic: TopicState, *, timeout_ms: int) -> None:
         """Remove a topic, and not another one that has its name by now, and wait until this broker has let go of it."""
@@ -98,8 +97,8 @@ class Controller:
                 raise InvalidReplicaAssignment(f"{count - present} new partitions, but {len(assignments)} assignments")
             given = {present + number: replicas for number, replicas in enumerate(assignments)}
         factor = len(topic.partitions[0].replicas)
-        replicas = self._plan_replicas(count - present, factor, given, first_partition=present)
-        return replace(topic, partitions=topic.partitions + tuple(PartitionState.first(partition) for partition in replicas))
+        added = self._plan_partitions(topic.topic_id, count=count - present, factor=factor, assignment=given, first=present)
+        return replace(topic, partitions=topic.partitions + added)
 
     async def create_partitions(self, topic: TopicState, *, timeout_ms: int) -> None:
         """Write a planned growth and wait until this broker has taken it up."""
@@ -117,7 +116,7 @@ class Controller:
             header, version = await self._read_header(name)
             await self._writer.set_header(name, header._replace(configs=dict(change(header.configs))), version=version)
 
-        await self._retry_on_conflict(write)
+        await self._alter(paths.topic(name), write)
         await self._catch_up(CHANGES, timeout_ms, f"configs of topic {name!r} were changed")
 
     async def finish_half_done(self) -> None:
@@ -138,21 +137,27 @@ class Controller:
             else:
                 await self._writer.write([SetData(path, encode_configs(change(self._configs_in(data, broker))), stat.version)])
 
-        await self._retry_on_conflict(write)
+        await self._alter(path, write)
         await self._catch_up(("config", broker), timeout_ms, f"configs of broker {broker} were changed")
 
-    def _plan_replicas(
-        self, partitions: int, replication_factor: int, assignment: Mapping[int, Sequence[int]] | None, *, first_partition: int = 0
-    ) -> Assignment:
-        brokers = list(self.view.brokers)
+    def _plan_partitions(
+        self, topic_id: UUID, *, count: int, factor: int, assignment: Mapping[int, Sequence[int]] | None, first: int = 0
+    ) -> tuple[PartitionState, ...]:
+        """New partitions, on these brokers or by the rule; brokers that are gone for now may be among them, as in Kafka."""
+        view = self.view
         if assignment is not None:
-            checked = check_assignment(assignment, brokers, first_partition=first_partition)
-            check_replication(len(checked[0]))
-            return checked
-        if partitions > 0:  # Kafka minds a number of partitions that cannot be before too many replicas
-            check_replication(replication_factor)
-        shift = len(self.view.topics)
-        return place(brokers, partitions=partitions, replication_factor=replication_factor, first_partition=first_partition, shift=shift)
+            fixed = factor if first else None
+            replicas = check_assignment(assignment, {*view.brokers, *view.lives}, first_partition=first, replication_factor=fixed)
+        else:
+            racks = {broker.node_id: broker.rack for broker in view.brokers.values()}
+            replicas = place(
+                racks, gone=view.lives, partitions=count, replication_factor=factor, first_partition=first, shift=topic_id.int >> 64
+            )
+        alive = frozenset(view.brokers)
+        for number, brokers in enumerate(replicas, first):
+            if alive.isdisjoint(brokers):
+                raise InvalidReplicaAssignment(f"none of the brokers for partition {number} is alive: {list(brokers)}")
+        return tuple(PartitionState.first(brokers, alive=alive) for brokers in replicas)
 
     def _topic(self, name: str) -> TopicState:
         topic = self.view.topics.get(name)
@@ -189,6 +194,11 @@ class Controller:
             return decode_configs(data)
         except ValueError:
             return self.view.broker_configs.get(broker, {})
+
+    async def _alter(self, path: str, write: Callable[[], Awaitable[None]]) -> None:
+        """Read, change and write one thing, after all others who are doing so."""
+        async with self._altering.setdefault(path, asyncio.Lock()):
+            await self._retry_on_conflict(write)
 
     async def _retry_on_conflict(self, write: Callable[[], Awaitable[None]]) -> None:
         """Read, decide and write again after a concurrent write."""

@@ -1,4 +1,4 @@
-"""Converts topics of releases up to 0.9 (`coordination.old_layout`), once: a controller does it when it is elected.
+"""Converts topics of older releases (`coordination.old_layout`), once: a controller does it when it is elected.
 
 `/brokers/topics` holds the number of the layout when all topics below it have been looked at. Partitions are written before the topic's own
 znode, whose version is part of the write: until that moment the topic is in the old layout, and what a controller left half done is written

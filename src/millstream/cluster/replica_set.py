@@ -11,7 +11,7 @@ not been for `replica.lag.time.max.ms` leaves the in-sync set; who has reached t
 joins it. One change is under way at a time; the controller answers with the new state or refuses.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from millstream.coordination.partition_state import PartitionState
@@ -98,9 +98,18 @@ class ReplicaSet:
         return is_joining and now_ms - follower.caught_up_ms <= self._lag_ms and follower.leader_end_when_fetched != UNKNOWN
 
     @property
-    def low_watermark(self) -> int:
-        """Where the log begins on all followers that were heard of: what was deleted before it is deleted everywhere."""
-        return min((follower.log_start_offset for follower in self._followers.values()), default=UNKNOWN)
+    def has_followers(self) -> bool:
+        """Whether there are other replicas at all, in sync or not."""
+        return bool(self._followers)
+
+    def is_follower(self, replica: int) -> bool:
+        """Whether it is one of the other replicas."""
+        return replica in self._followers
+
+    def low_watermark(self, log_start_offset: int, *, is_counted: Callable[[int], bool]) -> int:
+        """Where the log begins on the leader and on all followers that count: what is before it is deleted there."""
+        starts = (follower.log_start_offset for replica, follower in self._followers.items() if is_counted(replica))
+        return min(log_start_offset, min(starts, default=log_start_offset))
 
     # --- the in-sync set ----------------------------------------------------------------------------------------------------------------
 
@@ -116,11 +125,20 @@ class ReplicaSet:
         joins = [
             replica
             for replica, follower in self._followers.items()
-            if replica not in in_sync and replica in able and follower.log_end_offset >= max(self.high_watermark, self.epoch_start_offset)
+            if replica not in in_sync and replica in able and self._has_committed(follower)
         ]
         if not joins and len(stays) == len(in_sync):
             return None
         return {replica: self._epoch_of(replica) for replica in (*stays, *joins)}
+
+    def may_join(self, replica: int) -> bool:
+        """Whether the follower belongs into the in-sync set, is not in it, and no change is under way that could take it in."""
+        follower = self._followers.get(replica)
+        is_out = self._pending is None and replica not in self.state.in_sync_replicas
+        return is_out and follower is not None and self._has_committed(follower)
+
+    def _has_committed(self, follower: Follower) -> bool:
+        return follower.log_end_offset >= max(self.high_watermark, self.epoch_start_offset)
 
     def _is_caught_up(self, follower: Follower, log_end: int, now_ms: int) -> bool:
         return follower.log_end_offset == log_end or now_ms - follower.caught_up_ms <= self._lag_ms
@@ -149,6 +167,10 @@ class ReplicaSet:
             if replica in self._followers:
                 # It had reached the high watermark, not the end: it is given the time to get there.
                 self._followers[replica].caught_up_ms = now_ms
+        for replica in set(self.state.in_sync_replicas) - set(state.in_sync_replicas):
+            if replica in self._followers:
+                # Its broker is gone, or it fell behind: until it fetches again it is not about to join, and nothing waits for it.
+                self._followers[replica].leader_end_when_fetched = UNKNOWN
         self.state = state
         self._take_followers(now_ms)
 

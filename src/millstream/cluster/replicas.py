@@ -1,8 +1,11 @@
 """The partitions this broker keeps, by topic: what a request looks up, kept in step with the `ClusterView`.
 
-`apply` is called with each new view before it is shown to clients. It opens or creates the logs of partitions that came (in a thread: new
-files are synced), hands changed state and configs to those that stay, and lets go of those that went. The look-ups are plain dictionaries
-on the event loop.
+`apply` is called with each new view before it is shown to clients. It lets go of partitions that went, hands changed state and configs to
+all that stay, and only then opens or creates the logs of those that came (in a thread: new files are synced): who has to lead a thousand
+partitions anew does so at once. The look-ups are plain dictionaries on the event loop.
+
+What the view says of this broker is said of one life of it (`ClusterView.lives`). While that is not the present one, because the controller
+has not dealt with it yet, logs are opened, and the roles stay as they are.
 
 A partition whose log cannot be used is offline: it is answered with a storage error, and is never begun anew and empty on another disk
 because the one that holds it failed while the logs were opened.
@@ -10,19 +13,25 @@ because the one that holds it failed while the logs were opened.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from uuid import UUID
 
-from millstream.cluster.partition import FlushRequest, Partition
+from millstream.cluster.partition import LocalBroker, Partition
 from millstream.cluster.topic_access import Client, Operation, check_access
 from millstream.coordination.cluster_view import ClusterView, TopicState
-from millstream.errors import KafkaError, StorageError, UnknownTopicId, UnknownTopicOrPartition
+from millstream.coordination.partition_state import PartitionState
+from millstream.errors import KafkaError, NotLeaderOrFollower, StorageError, UnknownTopicId, UnknownTopicOrPartition
 from millstream.log.config import LogConfig
 from millstream.log.directories.manager import LogManager
 from millstream.log.log import Log
 
 logger = logging.getLogger(__name__)
+
+NO_LIFE = -1
+PARTITIONS_PER_TURN = 256
+"""How many take over their state before others have a turn: some milliseconds."""
+TRUNCATION_CHECK_S = 0.005
 
 TopicKey = str | bytes
 """A topic by its name or by the 16 bytes of its id."""
@@ -50,20 +59,25 @@ class Replicas:
         self,
         logs: LogManager,
         *,
-        node_id: int,
+        broker: LocalBroker,
+        life: Callable[[], int],
         log_config: Callable[[TopicState], LogConfig],
-        request_flush: FlushRequest,
         remove_later: Callable[[Path, int], None],
     ) -> None:
+        """`life` is the broker epoch of the present registration; -1 without one."""
         self._logs = logs
-        self._node_id = node_id
+        self._broker = broker
+        self._life = life
         self._log_config = log_config
-        self._request_flush = request_flush
         self._remove_later = remove_later
         self._topics: dict[TopicKey, HostedTopic] = {}
         self._incomplete: set[str] = set()
         """Topics with partitions that are offline: they are tried again with every view."""
         self._applied: ClusterView | None = None
+        self._is_life_known = False
+        """Whether the last view was about the present life of this broker."""
+        self._applied_life = NO_LIFE
+        """The life for which roles were taken last."""
         self._unread: set[str] = set()
         """Topics that could not be read at the start: they are older than it, so their logs are looked for as if they had been."""
 
@@ -85,32 +99,70 @@ class Replicas:
     def partition(self, key: TopicKey | None, index: int) -> Partition:
         """The partition, for the broker itself; raises with Kafka's code for what is unknown."""
         topic = self._topics.get(key)  # type: ignore[arg-type]  # None is no topic's key
-        if topic is None:
-            if isinstance(key, bytes):
-                raise UnknownTopicId(f"no topic has the id {UUID(bytes=key)}")
-            raise UnknownTopicOrPartition(f"topic {key!r} does not exist")
-        partition = topic.partitions.get(index)
+        partition = None if topic is None else topic.partitions.get(index)
         if partition is None:
-            if index in topic.offline:
-                raise StorageError(f"the log of {topic.name}-{index} cannot be used; the broker's log says why")
-            raise UnknownTopicOrPartition(f"topic {topic.name!r} has no partition {index} on this broker")
+            raise self._missing(key, index)
         return partition
 
+    def state_of(self, key: TopicKey, index: int) -> PartitionState | None:
+        """What was decided about a partition, whether it is kept here or elsewhere; None if there is none."""
+        hosted = self._topics.get(key)
+        if hosted is not None and index in hosted.partitions:
+            return hosted.partitions[index].state
+        topic = self._known(key)
+        return topic.partitions[index] if topic is not None and 0 <= index < len(topic.partitions) else None
+
+    def _known(self, key: TopicKey | None) -> TopicState | None:
+        return self.view.topics_by_id.get(UUID(bytes=key)) if isinstance(key, bytes) else self.view.topics.get(key or "")
+
+    def _missing(self, key: TopicKey | None, index: int) -> KafkaError:
+        """Why there is no such partition here."""
+        hosted = self._topics.get(key)  # type: ignore[arg-type]
+        if hosted is not None and index in hosted.offline:
+            return StorageError(f"the log of {hosted.name}-{index} cannot be used; the broker's log says why")
+        topic = self._known(key)
+        if topic is not None and 0 <= index < len(topic.partitions):
+            # Kafka's word for it: a client that gets it looks again for who leads.
+            return NotLeaderOrFollower(f"broker {self._broker.node_id} keeps no replica of {topic.name}-{index}")
+        if topic is not None:
+            return UnknownTopicOrPartition(f"topic {topic.name!r} has no partition {index}")
+        if isinstance(key, bytes):
+            return UnknownTopicId(f"no topic has the id {UUID(bytes=key)}")
+        return UnknownTopicOrPartition(f"topic {key!r} does not exist")
+
+    @property
+    def view(self) -> ClusterView:
+        """The view that all of this agrees with."""
+        return self._applied or ClusterView()
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether the roles are those of the present registration: after another one nothing is known until a view has spoken of it."""
+        return self._applied_life != NO_LIFE and self._applied_life == self._life()
+
     def high_watermark_of(self, log: Log) -> int:
-        """How far the log is committed; a log without a partition has nothing committed."""
+        """How far the log is committed; of a log without a partition, how far it was when that was last written down."""
         topic = self._topics.get(log.topic)
         partition = topic.partitions.get(log.partition) if topic is not None else None
-        return log.log_start_offset if partition is None else partition.high_watermark.value
+        if partition is not None:
+            return partition.high_watermark.value
+        return min(max(self._logs.high_watermarks.get(log.topic_partition, 0), log.log_start_offset), log.log_end_offset)
 
     async def apply(self, view: ClusterView) -> None:
         """Make what this broker keeps agree with the view; topics that are as they were in the last one are not looked at."""
-        names = self._names_to_look_at(view)
+        life = self._life()
+        is_life_known = view.lives.get(self._broker.node_id) == life
+        names = self._names_to_look_at(view, is_life_known=is_life_known)
+        self._is_life_known = is_life_known
         if self._applied is None:
             self._unread = set(view.unreadable_topics)
         for name in names:
             topic, current = self._topics.get(name), view.topics.get(name)
             if topic is not None and (current is None or current.topic_id != topic.topic_id):
-                self._let_go(topic)
+                await self._let_go(topic)
+        await self._move([view.topics[name] for name in names if name in view.topics])
+        if is_life_known:
+            self._applied_life = life
         for name in names:
             state = view.topics.get(name)
             if state is not None:
@@ -118,38 +170,58 @@ class Replicas:
         self._unread &= view.unreadable_topics
         self._applied = view
 
+    async def _move(self, states: Iterable[TopicState]) -> None:
+        """Hand their states and configs to the partitions that are here."""
+        follows: list[Partition] = []
+        count = 0
+        for state in states:
+            topic = self._topics.get(state.name)
+            if topic is None:
+                continue
+            config = self._log_config(state)
+            for present in topic.partitions.values():
+                if present.index < len(state.partitions):
+                    self._update(present, state, config, follows)
+                else:
+                    logger.error(
+                        "topic %s claims to have %d partitions; partition %d stays", state.name, len(state.partitions), present.index
+                    )
+                count += 1
+                if count % PARTITIONS_PER_TURN == 0:
+                    await asyncio.sleep(0)
+        if follows:
+            self._broker.on_follow(follows)
+
     def _is_older_than_the_start(self, name: str) -> bool:
         return self._applied is None or name in self._unread
 
-    def _names_to_look_at(self, view: ClusterView) -> Collection[str]:
+    def _names_to_look_at(self, view: ClusterView, *, is_life_known: bool) -> Collection[str]:
         """What changed, and what could not be had the last time; everything at first, and when options of brokers changed."""
         last = self._applied
-        if last is None or view.broker_configs is not last.broker_configs:
+        if last is None or view.broker_configs is not last.broker_configs or is_life_known is not self._is_life_known:
             return dict.fromkeys([*(key for key in self._topics if isinstance(key, str)), *view.topics])
         return {*view.topics_changed_since(last), *self._incomplete}
 
     async def _take_up(self, state: TopicState) -> None:
-        mine = [index for index, partition in enumerate(state.partitions) if self._node_id in partition.replicas]
+        """Open the logs of partitions that are not here yet."""
+        mine = [index for index, partition in enumerate(state.partitions) if self._broker.node_id in partition.replicas]
         topic = self._topics.get(state.name)
         if topic is None:
             if not mine:
                 return
             topic = HostedTopic(state.name, state.topic_id)
-        config = self._log_config(state)
-        for present in topic.partitions.values():
-            if present.index < len(state.partitions):
-                self._update(present, state, config)
-            else:
-                logger.error("topic %s claims to have %d partitions; partition %d stays", state.name, len(state.partitions), present.index)
         if self._is_older_than_the_start(state.name) and self._is_a_disk_missing:
             topic.lost = {index for index in mine if self._logs.get(state.name, index) is None}
             for index in sorted(topic.lost):
                 logger.error("partition %s-%d is offline: its log was not found and may be on the disk that failed", state.name, index)
         missing = [index for index in mine if index not in topic.partitions and index not in topic.lost]
         if missing:
-            logs = await asyncio.to_thread(self._open_logs, state, missing, config)
+            logs = await asyncio.to_thread(self._open_logs, state, missing, self._log_config(state))
+            follows: list[Partition] = []
             for index, log in logs.items():
-                self._begin(topic, index, log, state)
+                self._begin(topic, index, log, state, follows)
+            if follows:
+                self._broker.on_follow(follows)
         topic.offline = set(mine) - set(topic.partitions)
         (self._incomplete.add if topic.offline else self._incomplete.discard)(state.name)
         self._topics[state.name] = self._topics[state.topic_id.bytes] = topic
@@ -158,24 +230,28 @@ class Replicas:
     def _is_a_disk_missing(self) -> bool:
         return any(directory.offline is not None for directory in self._logs.directories)
 
-    def _update(self, present: Partition, state: TopicState, config: LogConfig) -> None:
+    def _update(self, present: Partition, state: TopicState, config: LogConfig, follows: list[Partition]) -> None:
         decided = state.partitions[present.index]
-        if present.state is not decided and present.state != decided:
-            try:
-                present.apply(decided)
-            except StorageError as error:
-                logger.error("partition %s-%d is offline: %s", present.topic, present.index, error)
+        if self._is_life_known and (present.role is None or (present.state is not decided and present.state != decided)):
+            self._apply(present, decided, follows)
         if present.log.config is not config and present.log.config != config:
             present.log.update_config(config)
 
-    def _begin(self, topic: HostedTopic, index: int, log: Log, state: TopicState) -> None:
+    def _begin(self, topic: HostedTopic, index: int, log: Log, state: TopicState, follows: list[Partition]) -> None:
         decided = state.partitions[index]
+        known = self._logs.high_watermarks.get(log.topic_partition, 0)
+        partition = Partition(topic.name, index, log, broker=self._broker, state=decided, high_watermark=known)
+        if not self._is_life_known or self._apply(partition, decided, follows):
+            topic.partitions[index] = partition
+
+    def _apply(self, partition: Partition, decided: PartitionState, follows: list[Partition]) -> bool:
         try:
-            topic.partitions[index] = Partition(
-                topic.name, index, log, node_id=self._node_id, state=decided, request_flush=self._request_flush
-            )
+            if partition.apply(decided):
+                follows.append(partition)
         except StorageError as error:
-            logger.error("partition %s-%d is offline: %s", topic.name, index, error)
+            logger.error("partition %s-%d is offline: %s", partition.topic, partition.index, error)
+            return False
+        return True
 
     def _open_logs(self, state: TopicState, indexes: list[int], config: LogConfig) -> dict[int, Log]:
         logs = {}
@@ -186,12 +262,12 @@ class Replicas:
                 logger.error("partition %s-%d is offline: %s", state.name, index, error)
         return logs
 
-    def _let_go(self, topic: HostedTopic) -> None:
+    async def _let_go(self, topic: HostedTopic) -> None:
         self._incomplete.discard(topic.name)
         del self._topics[topic.name]
         del self._topics[topic.topic_id.bytes]
         for index, partition in topic.partitions.items():
-            partition.fail_waiters(UnknownTopicOrPartition(f"topic {topic.name!r} was deleted"))
+            await self._end(partition, UnknownTopicOrPartition(f"topic {topic.name!r} was deleted"))
             try:
                 deleted = self._logs.delete(topic.name, index)
             except KafkaError as error:
@@ -199,3 +275,13 @@ class Replicas:
                 continue
             if deleted is not None:
                 self._remove_later(deleted, partition.log.config.file_delete_delay_ms)
+
+    async def _end(self, partition: Partition, error: KafkaError) -> None:
+        """Take the partition out of use, once nothing works on its log any more."""
+        while partition.following is not None and partition.following.is_truncating:  # noqa: ASYNC110 -- milliseconds, and very rare
+            await asyncio.sleep(TRUNCATION_CHECK_S)
+        is_followed = partition.following is not None
+        partition.fail_waiters(error)
+        partition.leading = partition.following = None
+        if is_followed:
+            self._broker.on_follow([partition])

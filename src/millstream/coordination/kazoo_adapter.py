@@ -15,8 +15,10 @@ replaced by one when the connection breaks, one a minute while it is away, and o
 """
 
 import asyncio
+import contextlib
 import logging
 import select
+import socket
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -59,6 +61,8 @@ MOST_UNDER_WAY: Final = 64
 _SWITCH_INTERVAL_S = 0.0005
 _RETRY: Final = {"max_tries": -1, "delay": 0.05, "max_delay": 0.4}
 """Of the connection: for ever, and back within a second after ZooKeeper is."""
+_SILENCE: Final = 1 / 3
+"""Of the session timeout without an answer, after which another server is tried: within the session, and the lease."""
 _COMPLAINT_S = 60.0
 _FIRST_COMPLAINT_S = 3.0
 _MILLISECONDS = 1000
@@ -95,6 +99,8 @@ class KazooCoordination:
         self._listeners: list[SessionListener] = []
         self._connected = asyncio.Event()
         self._lease = Lease(session_timeout_ms)
+        self._unanswered_ms: int | None = None
+        """When the oldest renewal was sent that has no answer yet."""
         self._session_number = 0
         """Counts sessions, so that what one of them was answered does not count for the next."""
         self._under_way: set[asyncio.Future[Any]] = set()
@@ -281,13 +287,24 @@ class KazooCoordination:
         self._later(self._lease.timeout_ms / RENEWALS / _MILLISECONDS, self._renew)
         if self._state is SessionState.CONNECTED:
             number, sent_ms = self._session_number, self._clock.monotonic_ms()
+            if self._unanswered_ms is not None and sent_ms - self._unanswered_ms >= self._lease.timeout_ms * _SILENCE:
+                self._drop_connection()
+                return
+            self._unanswered_ms = sent_ms if self._unanswered_ms is None else self._unanswered_ms
             self._client.sync_async("/").rawlink(lambda result: self._inbox.put(self._renewed, number, sent_ms, result))
         elif self._has_ended and (self._beginning_again is None or self._beginning_again.done()):
             self._beginning_again = asyncio.create_task(asyncio.to_thread(self._begin_again))
 
     def _renewed(self, number: int, sent_ms: int, result: Any) -> None:
+        self._unanswered_ms = None
         if result.exception is None and number == self._session_number and not self._is_closed:
             self._lease.answered(sent_ms)
+
+    def _drop_connection(self) -> None:
+        """Have kazoo try the next server; by itself it takes a connection for alive as long as it can send something every now and then."""
+        logger.warning("the ZooKeeper we are connected to is silent; trying the next one of %s", self._hosts)
+        with contextlib.suppress(AttributeError, OSError):  # it may be closing it now
+            self._client._connection._socket.shutdown(socket.SHUT_RDWR)
 
     @property
     def _has_ended(self) -> bool:
@@ -356,6 +373,7 @@ class KazooCoordination:
 
     def _change_state(self, state: SessionState) -> None:
         former, self._state = self._state, state
+        self._unanswered_ms = None
         if state is SessionState.CONNECTED:
             if self._connected.is_set():
                 away_s = (self._clock.monotonic_ms() - self._away_since_ms) / _MILLISECONDS
@@ -409,12 +427,12 @@ class _Handler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no
     def select(self, readers: Any, writers: Any, _others: Any, timeout: float | None = None) -> tuple[list[Any], list[Any], list[Any]]:
         """As `select.select`, for any descriptor; kazoo calls it five times for a request, and its own makes an epoll each time."""
         poll = select.poll()
-        for socket in readers:
-            poll.register(socket, select.POLLIN)
-        for socket in writers:
-            poll.register(socket, select.POLLOUT)
+        for reader in readers:
+            poll.register(reader, select.POLLIN)
+        for writer in writers:
+            poll.register(writer, select.POLLOUT)
         ready = {descriptor for descriptor, _ in poll.poll(None if timeout is None else max(timeout, 0) * _MILLISECONDS)}
-        return [socket for socket in readers if socket.fileno() in ready], [socket for socket in writers if socket.fileno() in ready], []
+        return [one for one in readers if one.fileno() in ready], [one for one in writers if one.fileno() in ready], []
 
     def create_connection(self, *arguments: Any, **options: Any) -> Any:
         options["timeout"] = min(options.get("timeout") or self.connect_timeout_s, self.connect_timeout_s)

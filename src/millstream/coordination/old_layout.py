@@ -1,10 +1,10 @@
-"""Topics as releases up to 0.9 wrote them: all partitions inside the znode of their topic.
+"""Topics as they were written before each partition had a znode: all partitions inside the znode of their topic.
 
     /brokers/topics/<topic>   {"topic_id": ..., "configs": {...}, "partitions": [{"replicas": [...], "leader": ..., "leader_epoch": ...,
                                "in_sync_replicas": [...], "eligible_leaders": [...]}, ...]}
 
 They are read once, by the controller that converts them (`cluster.layout_conversion`); until then they are unreadable to brokers, and their
-logs are left alone. Both modules can go when nobody comes from such a release any more.
+logs are left alone. Both modules can be deleted when such data directories need not be read any more.
 """
 
 import json

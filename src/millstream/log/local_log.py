@@ -80,6 +80,12 @@ class LocalLog:
         empty.unlink()
         return active
 
+    def begin_cut(self, offset: int) -> Flush | None:
+        """From now on nothing at or after `offset` counts as durable; a flush under way, which says nothing of the log any more."""
+        running, self._running = self._running, None
+        self.durable_end = min(self.durable_end, offset)
+        return running
+
     def truncate_to(self, offset: int, *, config: LogConfig) -> int:
         """Drop the batches that end at or after `offset`; the offset after the last one that is left."""
         self.segments.unlink_above(offset)

@@ -4,7 +4,7 @@
     durable_end       <=  log_end_offset           everything below is on the disk: the recovery point
 
 Invariants:
-- the log is used from one thread; only `Flush.run` and the unlinking of files happen elsewhere;
+- the log is used from one thread at a time; only `Flush.run` and the unlinking of files happen beside it;
 - the batch is the unit: it is checked by its header, stamped with offset and leader epoch, written by one call from where it was received,
   and sent to consumers from the file. No record is looked at, no message is kept;
 - an append either happened whole or not at all: a batch that fails while it is looked at, for whatever reason, changed nothing; one that
@@ -69,6 +69,8 @@ class Log:
         self.producers = loaded.producers
         self.epochs = loaded.local.epochs
         self.is_closed = False
+        self.is_truncating = False
+        """Whether a thread is cutting it (`truncation`)."""
         self.truncation_count = 0
         """Whoever works on a copy of the segments sees by it whether they are still the same."""
         self.local = loaded.local
@@ -94,6 +96,11 @@ class Log:
     def segment_base_offsets(self) -> list[int]:
         """Where the segments start, oldest first."""
         return [segment.base_offset for segment in self.segments]
+
+    @property
+    def starts_inside(self) -> bool:
+        """Whether it begins after its first segment does; while a thread changes the segments, that is taken for granted."""
+        return self.is_truncating or self.log_start_offset > self.segments.first.base_offset
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """The end of what a reader of committed transactions may see: without transactions, the high watermark."""
@@ -242,29 +249,35 @@ class Log:
         return self.directory.fail_for_good("appending to a log", error)
 
     def append_as_follower(self, batches: Buffer, *, now_ms: int) -> int:
-        """Write what the leader sent, offsets and epochs as they are; the new log end offset."""
+        """Write what the leader sent, offsets and epochs as they are, by one call per segment; the new log end offset."""
         self.check_usable()
         headers = check_leader_batches(batches, log_end_offset=self.log_end_offset)
-        view, position = memoryview(batches), 0
-        for header in headers:
-            size = header.size_bytes
-            self._make_room(size, last_offset=header.last_offset, timestamp=header.max_timestamp, now_ms=now_ms)
-            if header.last_offset - self._active.base_offset > MAX_RELATIVE_OFFSET:
-                self.roll_to(header.base_offset, now_ms=now_ms)
-            self._begin_append()
-            try:
-                batch = view[position : position + size]
-                self._active.write([batch], self._active.size_bytes)
-                self._active.extend(size, last_offset=header.last_offset, max_timestamp=header.max_timestamp)
-                self.log_end_offset = header.next_offset
-                if header.leader_epoch > self.epochs.latest:
-                    self.epochs.assign(header.leader_epoch, header.base_offset)
-                if header.producer_id >= 0:
-                    self.producers.learn(header, batch, base_offset=header.base_offset)
-            except BaseException as error:
+        view, start, end = memoryview(batches), 0, 0
+        try:
+            for header in headers:
+                start, end = end, end + header.size_bytes
+                self._stage_as_follower(header, view[start:end], now_ms=now_ms)
+            self._write_staged()
+        except BaseException as error:
+            if self._staged:
                 raise self._give_up(error) from error
-            position += size
+            raise
         return self.log_end_offset
+
+    def _stage_as_follower(self, header: BatchHeader, batch: memoryview, *, now_ms: int) -> None:
+        size, last_offset, max_timestamp = len(batch), header.last_offset, header.max_timestamp
+        self._make_room(size, last_offset=last_offset, timestamp=max_timestamp, now_ms=now_ms)
+        if last_offset - self._active.base_offset > MAX_RELATIVE_OFFSET:
+            self.roll_to(header.base_offset, now_ms=now_ms)
+        if not self._staged:
+            self._begin_append()
+        self._staged.append(batch)
+        self._active.extend(size, last_offset=last_offset, max_timestamp=max_timestamp)
+        self.log_end_offset = last_offset + 1
+        if header.leader_epoch > self.epochs.latest:
+            self.epochs.assign(header.leader_epoch, header.base_offset)
+        if header.producer_id >= 0:
+            self.producers.learn(header, batch, base_offset=header.base_offset)
 
     # -- reading
 
@@ -320,6 +333,10 @@ class Log:
         """The leader epoch in which the record was written; -1 when it is not known."""
         return self.epochs.epoch_of(offset)
 
+    def forget_empty_epochs(self) -> None:
+        """This broker follows: an epoch in which it led and wrote nothing must not stand for what the leader has there."""
+        self.epochs.truncate_from_end(self.log_end_offset)
+
     # -- rolling
 
     def assign_leader_epoch(self, epoch: int) -> None:
@@ -356,7 +373,8 @@ class Log:
 
     def begin_flush(self) -> Flush | None:
         """What has to be synced so that everything written by now is durable; None if nothing is, or a flush is under way."""
-        return None if self.is_closed or self.directory.offline is not None else self.local.begin_flush(self.log_end_offset)
+        is_unusable = self.is_closed or self.is_truncating or self.directory.offline is not None
+        return None if is_unusable else self.local.begin_flush(self.log_end_offset)
 
     def flush_recovered(self) -> None:
         """Where acknowledged means on disk, sync what recovery found before a client sees it, or sees that it is gone."""
@@ -411,6 +429,7 @@ class Log:
         """Drop everything from `offset` on; a batch that holds it goes as a whole, and the log ends before it."""
         self.check_usable()
         if offset >= self.log_end_offset:
+            self.forget_empty_epochs()
             return
         if offset < self.segments.first.base_offset:
             self.truncate_fully_and_start_at(offset)

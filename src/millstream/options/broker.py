@@ -86,11 +86,6 @@ def _dynamic(option: Option) -> Option:
     return option._replace(is_read_only=False)
 
 
-def _one_replica(option: Option) -> Option:
-    """Until there is replication, a second replica would be a promise that is not kept."""
-    return option._replace(check=Check("1, because there is no replication yet", lambda value: value == 1))
-
-
 def _fixed(name: str, option_type: OptionType, default: str | int, documentation: str) -> Option:
     return Option(name, option_type, str(default), documentation, is_read_only=True, is_fixed=True)
 
@@ -116,6 +111,25 @@ _BROKER = (
         "How often producers that have been silent too long are forgotten.",
         minimum=1,
     ),
+)
+
+_REPLICATION = (
+    _dynamic(
+        _option("num.replica.fetchers", OptionType.INT, 1, "Connections over which a follower fetches from one leader.", minimum=1),
+    ),
+    _option("replica.fetch.backoff.ms", OptionType.INT, 1000, "Longest pause of a follower after a fetch that failed.", minimum=0),
+    _option("replica.fetch.max.bytes", OptionType.INT, 1_048_576, "Bytes a follower asks for per partition.", minimum=0),
+    _option("replica.fetch.min.bytes", OptionType.INT, 1, "Bytes that the leader waits for before it answers a follower.", minimum=0),
+    _option("replica.fetch.response.max.bytes", OptionType.INT, 10_485_760, "Bytes a follower asks for in one fetch.", minimum=0),
+    _option("replica.fetch.wait.max.ms", OptionType.INT, 500, "How long the leader waits for `replica.fetch.min.bytes`.", minimum=0),
+    _option(
+        "replica.lag.time.max.ms",
+        OptionType.LONG,
+        30_000,
+        "Time after which a follower that has not had everything leaves the in-sync set.",
+        minimum=1,
+    ),
+    _option("replica.socket.timeout.ms", OptionType.INT, 30_000, "How long a follower waits for an answer of its leader.", minimum=1),
 )
 
 _COMPACTION = (
@@ -155,7 +169,7 @@ _COMPACTION = (
 _TOPICS = (
     _option("auto.create.topics.enable", OptionType.BOOLEAN, "true", "Whether asking for a topic that does not exist may create it."),
     _option("num.partitions", OptionType.INT, 1, "Partitions of a topic that is created without saying how many.", minimum=1),
-    _one_replica(_option("default.replication.factor", OptionType.INT, 1, "Replicas of a topic that is created without saying how many.")),
+    _option("default.replication.factor", OptionType.INT, 1, "Replicas of a topic that is created without saying how many.", minimum=1),
     _option("delete.topic.enable", OptionType.BOOLEAN, "true", "Whether topics can be deleted."),
 )
 
@@ -216,6 +230,23 @@ _CONTROLLER = (
         minimum=1,
     ),
     _option("controlled.shutdown.enable", OptionType.BOOLEAN, "true", "Whether leadership is handed over before a broker stops."),
+)
+
+_ZOOKEEPER = (
+    _option(
+        "zookeeper.session.timeout.ms",
+        OptionType.INT,
+        18_000,
+        "Silence after which ZooKeeper takes this broker for dead and others lead its partitions. ZooKeeper has limits of its own for it.",
+        minimum=1000,
+    ),
+    _option(
+        "zookeeper.connection.timeout.ms",
+        OptionType.INT,
+        30_000,
+        "How long a start waits for ZooKeeper to answer. Later there is no such limit: a broker tries again for ever.",
+        minimum=1,
+    ),
 )
 
 _KEPT_AS_IT_IS = (
@@ -281,6 +312,7 @@ _GROUPS = (
         check=one_of_in_any_case("disabled", "downgrade", "upgrade", "bidirectional"),
     ),
     _option("offset.metadata.max.bytes", OptionType.INT, 4096, "Text that may be committed with an offset.", minimum=0),
+    _option("offsets.commit.timeout.ms", OptionType.INT, 5_000, "Time within which a commit has to reach all in-sync replicas.", minimum=1),
     _option("offsets.retention.minutes", OptionType.INT, 10_080, "How long the offsets of an empty group are kept.", minimum=1),
     _option("offsets.retention.check.interval.ms", OptionType.LONG, 600_000, "How often expired offsets are looked for.", minimum=1),
     _option(
@@ -290,8 +322,12 @@ _GROUPS = (
         "Partitions of the topic of committed offsets, when it is created; not to be changed afterwards.",
         minimum=1,
     ),
-    _one_replica(
-        _option("offsets.topic.replication.factor", OptionType.SHORT, 1, "Replicas of the topic of committed offsets when it is created.")
+    _option(
+        "offsets.topic.replication.factor",
+        OptionType.SHORT,
+        3,
+        "Replicas of the topic of committed offsets when it is created; as many as there are brokers if those are fewer.",
+        minimum=1,
     ),
     _option(
         "offsets.topic.segment.bytes",
@@ -316,11 +352,13 @@ BROKER_OPTIONS: Mapping[str, Option] = MappingProxyType(
         for option in sorted(
             (
                 *_BROKER,
+                *_REPLICATION,
                 *_COMPACTION,
                 *_TOPICS,
                 *_CONTROLLER,
                 *_NETWORK,
                 *_LISTENERS,
+                *_ZOOKEEPER,
                 *_KEPT_AS_IT_IS,
                 *_GROUPS,
                 *WITHOUT_EFFECT,

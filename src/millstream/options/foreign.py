@@ -29,8 +29,6 @@ _PASSED_OVER = frozenset(
         "log.message.format.version",
         "offsets.commit.required.acks",
         "reserved.broker.max.id",
-        "zookeeper.connection.timeout.ms",
-        "zookeeper.session.timeout.ms",
     }
 )
 """Options of older Kafkas that Kafka 4 does not have: it says so in its log and starts. What they did is done, or about what is gone."""

@@ -68,6 +68,7 @@ _STAMP: Final = struct.Struct(">qii")
 _ATTRIBUTES: Final = struct.Struct(">h")
 _MAX_TIMESTAMP: Final = struct.Struct(">q")
 _CRC: Final = struct.Struct(">I")
+_LENGTH: Final = struct.Struct(">i")
 _make_tuple = tuple.__new__
 """What `_make` of a named tuple does, without a call of Python's: this runs for every batch."""
 
@@ -170,6 +171,19 @@ def split_batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
             return
         yield header, view[position:end]
         position = end
+
+
+def end_of_batches(view: memoryview, position: int, *, most: int) -> int:
+    """The position after at most so many whole batches from `position` on; that itself if there is none, or it makes no sense."""
+    size = len(view)
+    for _ in range(most):
+        if position + HEADER_SIZE > size:
+            break
+        end = position + _LENGTH.unpack_from(view, position + LENGTH_POSITION)[0] + LENGTH_OVERHEAD
+        if not position + HEADER_SIZE <= end <= size:
+            break
+        position = end
+    return position
 
 
 def compute_crc(batch: Buffer) -> int:

@@ -57,7 +57,7 @@ _FIRST_WITH_RACK: Final = 11
 _FIRST_FLEXIBLE: Final = 12
 _FIRST_WITH_TOPIC_ID: Final = 13
 _FIRST_WITH_REPLICA_STATE: Final = 15
-_FIRST_WITH_ENDPOINTS: Final = 16
+FIRST_WITH_ENDPOINTS: Final = 16
 
 _LIMITS: Final = struct.Struct(">iiib")
 _SESSION: Final = struct.Struct(">ii")
@@ -344,7 +344,7 @@ def encode_response(
                 pending.append(_encode_tags(partition) if has_tags else b"\x00")
         if is_flexible:
             pending.append(b"\x00")
-    if node_endpoints and version >= _FIRST_WITH_ENDPOINTS:
+    if node_endpoints and version >= FIRST_WITH_ENDPOINTS:
         pending.append(encode_node_endpoints(node_endpoints))
     elif is_flexible:
         pending.append(b"\x00")

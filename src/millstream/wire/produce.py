@@ -47,7 +47,7 @@ _ONE_BYTE: Final = 0x7F
 
 FIRST_WITH_RECORD_ERRORS: Final = 8
 FIRST_FLEXIBLE: Final = 9
-_FIRST_WITH_LEADER: Final = 10
+FIRST_WITH_LEADER: Final = 10
 _FIRST_WITH_TOPIC_ID: Final = 13
 
 _ACKS_AND_TIMEOUT: Final = struct.Struct(">hi")
@@ -281,7 +281,7 @@ def encode_response(
         parts += [_encode_partition(version, partition) for partition in partitions]
         if is_flexible:
             parts.append(b"\x00")
-    if node_endpoints and version >= _FIRST_WITH_LEADER:
+    if node_endpoints and version >= FIRST_WITH_LEADER:
         parts += (INT32.pack(throttle_time_ms), encode_node_endpoints(node_endpoints))
     elif is_flexible:
         parts.append(_THROTTLE_AND_NO_TAGS.pack(throttle_time_ms, 0))
@@ -307,7 +307,7 @@ def _encode_partition(version: int, partition: PartitionProduced) -> bytes:
     fixed = _UNTIL_START.pack(index, error_code, base_offset, time_ms, start_offset)
     if is_flexible:
         errors = b"".join(INT32.pack(error.batch_index) + compact_string(error.message) + b"\x00" for error in record_errors)
-        tags = _LEADER.pack(1, 0, 9, *leader, 0) if leader is not None and version >= _FIRST_WITH_LEADER else b"\x00"
+        tags = _LEADER.pack(1, 0, 9, *leader, 0) if leader is not None and version >= FIRST_WITH_LEADER else b"\x00"
         return fixed + unsigned_varint(len(record_errors) + 1) + errors + compact_string(message) + tags
     errors = b"".join(INT32.pack(error.batch_index) + nullable_string(error.message) for error in record_errors)
     return fixed + INT32.pack(len(record_errors)) + errors + nullable_string(message)

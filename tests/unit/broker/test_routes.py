@@ -45,17 +45,22 @@ KAFKA_4_2 = {
     ApiKey.DESCRIBE_CLIENT_QUOTAS: (0, 1),
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: (0, 0),
     ApiKey.DESCRIBE_QUORUM: (0, 2),
-    ApiKey.ALTER_PARTITION: (2, 3),
     ApiKey.DESCRIBE_CLUSTER: (0, 2),
     ApiKey.DESCRIBE_PRODUCERS: (0, 0),
     ApiKey.LIST_TRANSACTIONS: (0, 2),
-    ApiKey.BROKER_HEARTBEAT: (0, 2),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: (0, 1),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (0, 1),
     ApiKey.LIST_CONFIG_RESOURCES: (0, 1),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, 0),
 }
-"""What Apache Kafka (for AlterPartition and BrokerHeartbeat: its controller) answers to ApiVersions, for the APIs that this broker has."""
+"""What Apache Kafka answers to ApiVersions, for the APIs that this broker has."""
+BETWEEN_BROKERS = {
+    ApiKey.ALTER_PARTITION: (2, 3),
+    ApiKey.ENVELOPE: (0, 0),
+    ApiKey.BROKER_HEARTBEAT: (0, 2),
+}
+"""What only brokers ask each other for: Kafka offers it on the listener of its controllers."""
+OFFERED = KAFKA_4_2 | BETWEEN_BROKERS
 
 ROUTED = [function for functions in ROUTES.values() for function in functions]
 
@@ -63,7 +68,7 @@ ROUTED = [function for functions in ROUTES.values() for function in functions]
 @pytest.mark.parametrize("function", ROUTED, ids=lambda function: function.__name__)
 def test_every_api_is_offered_in_the_versions_that_kafka_offers(function: object) -> None:
     answered = api_of(function)  # type: ignore[arg-type]
-    assert (answered.advertised_lowest, answered.highest) == KAFKA_4_2[answered.key]
+    assert (answered.advertised_lowest, answered.highest) == OFFERED[answered.key]
 
 
 @pytest.mark.parametrize("function", ROUTED, ids=lambda function: function.__name__)
@@ -74,7 +79,7 @@ def test_every_version_that_is_answered_has_a_codec(function: object) -> None:
 
 
 def test_every_key_is_answered_by_one_function() -> None:
-    assert [answered.key for answered in apis()] == sorted(KAFKA_4_2)
+    assert [answered.key for answered in apis()] == sorted(OFFERED)
 
 
 def test_every_handler_that_is_written_is_routed() -> None:

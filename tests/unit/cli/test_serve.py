@@ -157,7 +157,15 @@ def test_the_older_name_of_the_node_id_will_do() -> None:
         (["--log-level", "loud"], "--log-level"),
         (["--listen"], "--listen"),
         (["--zookeeper", "nowhere"], "--zookeeper needs HOST:PORT"),
-        (["--zookeeper", "zk:2181/"], "a path such as /millstream"),
+        (["--zookeeper", "zk:2181/"], "one path such as /millstream"),
+        (["--zookeeper", "zk:2181//millstream"], "one path such as /millstream"),
+        (["--zookeeper", "zk:2181/a/../b"], "one path such as /millstream"),
+        (["--zookeeper", "zk1:2181/a,zk2:2181/a/"], "one path such as /millstream"),
+        (["--zookeeper", "zk:0"], "a ZooKeeper has a port"),
+        (["--zookeeper", "zk1:2181,,zk2:2181"], "--zookeeper needs HOST:PORT"),
+        (["--zookeeper-credentials", "file"], "give --zookeeper too"),
+        (["--no-registry", "-X", "zookeeper.session.timeout.ms=0"], "zookeeper.session.timeout.ms"),
+        (["--no-registry", "-X", "zookeeper.connect=zk:2181"], "use --zookeeper"),
         (["--zookeeper", "zk:2181", "--coordination", "127.0.0.1:0"], "give one of the two"),
         (["extra"], "extra"),
     ],
@@ -243,14 +251,6 @@ def test_a_data_directory_in_use_is_reported(start: Starter, tmp_path: Path) -> 
 def test_a_data_directory_that_cannot_be_made_is_reported(start: Starter, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a directory")
     assert str(tmp_path / "file") in refusal(start("--data", str(tmp_path / "file" / "data")))
-
-
-@pytest.mark.parametrize("option", ["default.replication.factor", "offsets.topic.replication.factor"])
-def test_more_than_one_replica_is_refused_as_long_as_there_are_no_followers(start: Starter, option: str) -> None:
-    process = start("-X", f"{option}=3")
-    out, err = process.communicate(timeout=20)
-    assert (process.returncode, out) == (2, ""), err
-    assert f"invalid value '3' for {option}: it takes 1, because there is no replication yet" in err.splitlines()[-1]
 
 
 def test_an_unknown_option_is_reported_with_the_one_that_was_probably_meant(start: Starter) -> None:

@@ -1,9 +1,11 @@
 """Partitions with real logs, for tests that need no broker."""
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from uuid import UUID
 
-from millstream.cluster.partition import FlushRequest, Partition
+from millstream.cluster.partition import LocalBroker, Partition
+from millstream.cluster.replicas import Replicas
 from millstream.coordination.cluster_view import ClusterView, TopicState
 from millstream.coordination.partition_state import PartitionState
 from millstream.files import Files
@@ -26,24 +28,66 @@ def started_logs(*paths: Path, files: Files | None = None) -> LogManager:
     return logs
 
 
+def local_broker(
+    *,
+    clock: ManualClock | None = None,
+    request_flush: Callable[[Partition], None] = lambda _partition: None,
+    has_lease: Callable[[], bool] = lambda: True,
+    in_sync_change_wanted: Callable[[Partition], None] = lambda _partition: None,
+    on_follow: Callable[[Iterable[Partition]], None] = lambda _partitions: None,
+) -> LocalBroker:
+    """Broker 1, which knows brokers 1 to 3."""
+    return LocalBroker(
+        1,
+        clock or ManualClock(NOW_MS),
+        request_flush=request_flush,
+        has_lease=has_lease,
+        lag_ms=lambda: 30_000,
+        is_registered=lambda node_id: node_id in (1, 2, 3),
+        in_sync_change_wanted=in_sync_change_wanted,
+        on_follow=on_follow,
+    )
+
+
+def replicas_on(
+    logs: LogManager,
+    *,
+    log_config: Callable[[TopicState], LogConfig],
+    broker: LocalBroker | None = None,
+    life: Callable[[], int] = lambda: 7,
+    remove_later: Callable[[Path, int], None] = lambda _path, _delay_ms: None,
+) -> Replicas:
+    """The partitions of broker 1."""
+    return Replicas(
+        logs,
+        broker=broker or local_broker(),
+        life=life,
+        log_config=log_config,
+        remove_later=remove_later,
+    )
+
+
 def host(
     logs: LogManager,
     *,
     topic: str = "orders",
     state: PartitionState = LED_BY_1,
-    request_flush: FlushRequest | None = None,
+    broker: LocalBroker | None = None,
+    high_watermark: int = 0,
     **options: object,
 ) -> Partition:
     """Partition 0 of a topic, on broker 1; options by Kafka's names with `_`."""
     config = LogConfig.of({name.replace("_", "."): value for name, value in options.items()})
     log = logs.create(topic, 0, topic_id=TOPIC_ID, config=config)
-    return Partition(topic, 0, log, node_id=1, state=state, request_flush=request_flush or (lambda _partition: None))
+    partition = Partition(topic, 0, log, broker=broker or local_broker(), state=state, high_watermark=high_watermark)
+    partition.apply(state)
+    return partition
 
 
 def append(partition: Partition, *values: bytes, acks: int = -1) -> AppendResult:
     """Append one batch with these values."""
     batch = encode_batch(list(values), timestamp=NOW_MS)
-    return partition.append_as_leader(batch, acks=acks, now_ms=NOW_MS)
+    return partition.as_leader().append(batch, acks=acks, now_ms=NOW_MS)
 
 
 def flush(partition: Partition) -> None:
@@ -63,4 +107,4 @@ def topic_state(name: str = "orders", *, partitions: int = 1, topic_id: UUID = T
 
 def view_of(*topics: TopicState) -> ClusterView:
     """A view with these topics."""
-    return ClusterView(topics={topic.name: topic for topic in topics})
+    return ClusterView(topics={topic.name: topic for topic in topics}, lives={1: 7})

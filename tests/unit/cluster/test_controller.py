@@ -2,6 +2,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -109,7 +110,7 @@ async def test_a_topic_that_is_not_taken_up_in_time_is_a_timeout(cluster: Cluste
     with pytest.raises(RequestTimedOut):
         await cluster.controller.create_topic(topic, timeout_ms=0)
     cluster.held_back.set()
-    await cluster.controller.await_topic("orders", timeout_ms=LONG_MS)
+    assert await cluster.watcher.until(lambda view: "orders" in view.topics, timeout_ms=LONG_MS)
 
 
 async def test_who_is_not_the_controller_writes_nothing(cluster: Cluster) -> None:
@@ -138,18 +139,41 @@ async def test_deleting_a_topic_spares_a_later_one_of_the_same_name(cluster: Clu
     assert cluster.watcher.view.topics["orders"].topic_id == new.topic_id
 
 
-async def test_more_than_one_replica_is_refused_whoever_asks_for_it(cluster: Cluster) -> None:
+async def with_second_broker(cluster: Cluster) -> None:
+    """Broker 2 is alive, broker 3 was once."""
     await cluster.coordination.create(paths.broker(2), BrokerState(2, "localhost", 9093).encode())
-    assert await cluster.watcher.until(lambda view: 2 in view.brokers, timeout_ms=LONG_MS)
+    await cluster.writer.write_states({}, {1: 10, 3: 30})
+    assert await cluster.watcher.until(lambda view: 2 in view.brokers and 3 in view.lives, timeout_ms=LONG_MS)
+
+
+async def test_replicas_are_on_different_brokers_and_those_that_are_alive_are_in_sync(cluster: Cluster) -> None:
+    await with_second_broker(cluster)
     plan = cluster.controller.plan_topic
-    with pytest.raises(InvalidReplicationFactor, match="there is no replication yet"):
-        plan("orders", partitions=1, replication_factor=2, configs={})
-    with pytest.raises(InvalidReplicationFactor, match="there is no replication yet"):
-        plan("orders", partitions=1, replication_factor=1, configs={}, assignment={0: [2, 1]})
-    assert [len(partition.replicas) for partition in plan("orders", partitions=2, replication_factor=1, configs={}).partitions] == [1, 1]
-    await cluster.create("orders")
-    with pytest.raises(InvalidReplicationFactor, match="there is no replication yet"):
-        cluster.controller.plan_partitions("orders", count=2, assignments=[[1, 2]])
+    two = plan("orders", partitions=4, replication_factor=2, configs={})
+    assert {frozenset(state.replicas) for state in two.partitions} == {frozenset({1, 2})}
+    assert {state.leader for state in two.partitions} == {1, 2}
+    assert {state.in_sync_replicas == state.replicas for state in two.partitions} == {True}
+    three = plan("orders", partitions=1, replication_factor=3, configs={}).partitions[0]
+    assert (three.replicas[-1], sorted(three.in_sync_replicas)) == (3, [1, 2])
+    with pytest.raises(InvalidReplicationFactor, match="only 3 broker"):
+        plan("orders", partitions=1, replication_factor=4, configs={})
+
+
+async def test_an_assignment_may_name_brokers_that_are_gone_but_not_only_those(cluster: Cluster) -> None:
+    await with_second_broker(cluster)
+    plan = partial(cluster.controller.plan_topic, "orders", partitions=1, replication_factor=1, configs={})
+    state = plan(assignment={0: [3, 2, 1]}).partitions[0]
+    assert (state.replicas, state.leader, state.in_sync_replicas) == ((3, 2, 1), 2, (2, 1))
+    with pytest.raises(InvalidReplicaAssignment, match="none of the brokers for partition 1 is alive"):
+        plan(assignment={0: [1], 1: [3]})
+    with pytest.raises(InvalidReplicaAssignment, match="not registered"):
+        plan(assignment={0: [1, 4]})
+    topic = plan(assignment={0: [2, 1]})
+    await cluster.controller.create_topic(topic, timeout_ms=LONG_MS)
+    with pytest.raises(InvalidReplicaAssignment, match="same number of replicas"):
+        cluster.controller.plan_partitions("orders", count=2, assignments=[[1]])
+    grown = cluster.controller.plan_partitions("orders", count=4, assignments=None)
+    assert [sorted(added.replicas) for added in grown.partitions] == [[1, 2]] * 4
 
 
 async def test_partitions_only_grow(cluster: Cluster) -> None:

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.cluster.partition import READ_COMMITTED, Partition
+from millstream.cluster.leader import READ_COMMITTED
+from millstream.cluster.partition import Partition
 from millstream.errors import (
     FencedLeaderEpoch,
     KafkaError,
@@ -15,13 +16,14 @@ from millstream.errors import (
     UnknownLeaderEpoch,
 )
 from millstream.log.directories.manager import LogManager
-from tests.unit.cluster.hosting import LED_BY_1, append, flush, host, started_logs
+from tests.unit.cluster.hosting import LED_BY_1, append, flush, host, local_broker, started_logs
 
 LED_BY_2 = LED_BY_1._replace(leader=2, replicas=(1, 2), in_sync_replicas=(1, 2), leader_epoch=4)
 
 
 def read(partition: Partition, offset: int, *, max_bytes: int = 1 << 20, min_one_batch: bool = True) -> int:
-    region = partition.read(offset, max_bytes=max_bytes, isolation_level=0, min_one_batch=min_one_batch)
+    leader = partition.as_leader()
+    region = leader.read(offset, end=leader.visible_end(0), max_bytes=max_bytes, min_one_batch=min_one_batch)
     return 0 if region is None else region.length
 
 
@@ -40,7 +42,7 @@ def test_what_the_log_holds_back_is_held_back_from_readers_of_committed_transact
     append(partition, b"b")
     monkeypatch.setattr(type(partition.log), "last_stable_offset", lambda _log, high_watermark: high_watermark - 1)
     assert partition.last_stable_offset == 1
-    assert partition.read(1, max_bytes=100, isolation_level=READ_COMMITTED, min_one_batch=True) is None
+    assert partition.as_leader().visible_end(READ_COMMITTED) == 1
     assert read(partition, 1) > 0
 
 
@@ -52,7 +54,7 @@ def test_only_the_leader_appends(logs: LogManager) -> None:
 
 
 def test_acks_all_needs_enough_replicas_in_sync_and_acks_1_does_not(logs: LogManager) -> None:
-    partition = host(logs, min_insync_replicas=2)
+    partition = host(logs, state=LED_BY_1._replace(replicas=(1, 2)), min_insync_replicas=2)
     with pytest.raises(NotEnoughReplicas):
         append(partition, b"a", acks=-1)
     assert append(partition, b"a", acks=1).base_offset == 0
@@ -60,25 +62,25 @@ def test_acks_all_needs_enough_replicas_in_sync_and_acks_1_does_not(logs: LogMan
 
 def test_the_epoch_a_client_believes_in_is_checked(logs: LogManager) -> None:
     partition = host(logs)
-    partition.check_leader()
-    partition.check_leader(3)
+    partition.as_leader()
+    partition.as_leader(3)
     with pytest.raises(FencedLeaderEpoch):
-        partition.check_leader(2)
+        partition.as_leader(2)
     with pytest.raises(UnknownLeaderEpoch):
-        partition.check_leader(4)
+        partition.as_leader(4)
 
 
 def test_a_flush_is_asked_for_when_it_is_due_and_nothing_is_committed_before(logs: LogManager) -> None:
     asked: list[Partition] = []
-    partition = host(logs, request_flush=asked.append, flush_messages=1)
+    partition = host(logs, broker=local_broker(request_flush=asked.append), flush_messages=1)
     append(partition, b"a")
     assert asked == [partition]
     assert partition.high_watermark.value == partition.durable.value == 0
-    assert partition.watermark_for(1) is partition.durable
-    assert partition.watermark_for(-1) is partition.high_watermark
+    assert partition.as_leader().watermark_for(1) is partition.durable
+    assert partition.as_leader().watermark_for(-1) is partition.high_watermark
     flush(partition)
     assert partition.high_watermark.value == partition.durable.value == 1
-    assert partition.watermark_for(1) is None
+    assert partition.as_leader().watermark_for(1) is None
 
 
 def test_consumers_see_nothing_that_is_not_committed(logs: LogManager) -> None:
@@ -93,10 +95,10 @@ def test_below_the_count_of_flush_messages_no_request_waits(logs: LogManager) ->
     partition = host(logs, flush_messages=3)
     append(partition, b"a", b"b")
     assert partition.high_watermark.value == 2
-    assert partition.watermark_for(1) is None
+    assert partition.as_leader().watermark_for(1) is None
     append(partition, b"c")
     assert partition.high_watermark.value == 2
-    assert partition.watermark_for(1) is partition.durable
+    assert partition.as_leader().watermark_for(1) is partition.durable
 
 
 @given(st.integers(1, 5), st.lists(st.sampled_from(["append", "begin", "end"]), max_size=25))
@@ -143,7 +145,7 @@ def test_offsets_outside_the_log_are_out_of_range_and_its_end_is_not(logs: LogMa
     assert read(partition, 2) == 0
     with pytest.raises(OffsetOutOfRange):
         read(partition, 3)
-    assert partition.delete_records_before(1) == 1
+    assert partition.as_leader().delete_records_before(1) == 1
     with pytest.raises(OffsetOutOfRange):
         read(partition, 0)
 
@@ -161,11 +163,12 @@ def test_records_are_deleted_up_to_what_is_committed_and_not_beyond(logs: LogMan
     append(partition, b"b")
     assert partition.high_watermark.value == 1
     with pytest.raises(OffsetOutOfRange):
-        partition.delete_records_before(2)
+        partition.as_leader().delete_records_before(2)
     with pytest.raises(OffsetOutOfRange):
-        partition.delete_records_before(-2)
-    assert partition.delete_records_before(-1) == 1
-    assert partition.delete_records_before(0) == 1
+        partition.as_leader().delete_records_before(-2)
+    assert partition.as_leader().delete_records_before(-1) == 1
+    assert partition.as_leader().delete_records_before(0) == 0
+    assert partition.log.log_start_offset == partition.as_leader().low_watermark.value == 1
 
 
 def test_a_reader_of_another_history_gets_the_offset_where_it_diverged(logs: LogManager) -> None:
@@ -173,10 +176,10 @@ def test_a_reader_of_another_history_gets_the_offset_where_it_diverged(logs: Log
     append(partition, b"a", b"b")
     partition.apply(LED_BY_1._replace(leader_epoch=5))
     append(partition, b"c")
-    assert partition.find_divergence(3, 2) is None
-    assert partition.find_divergence(5, 3) is None
-    assert partition.find_divergence(4, 3) == (3, 2)
-    assert partition.find_divergence(3, 3) == (3, 2)
+    assert partition.as_leader().find_divergence(3, 2) is None
+    assert partition.as_leader().find_divergence(5, 3) is None
+    assert partition.as_leader().find_divergence(4, 3) == (3, 2)
+    assert partition.as_leader().find_divergence(3, 3) == (3, 2)
 
 
 def test_nothing_can_be_done_with_a_partition_whose_disk_is_gone(logs: LogManager, tmp_path: Path) -> None:

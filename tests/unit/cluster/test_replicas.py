@@ -1,5 +1,4 @@
 import errno
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
@@ -12,21 +11,17 @@ from millstream.errors import KafkaError, NotLeaderOrFollower, StorageError, Unk
 from millstream.files import Files
 from millstream.log.config import LogConfig
 from millstream.log.directories.manager import LogManager
-from tests.unit.cluster.hosting import LED_BY_1, TOPIC_ID, append, started_logs, topic_state, view_of
+from tests.manual_clock import ManualClock
+from tests.unit.cluster.hosting import LED_BY_1, NOW_MS, TOPIC_ID, append, local_broker, replicas_on, started_logs, topic_state, view_of
 
 
 def config_of(topic: TopicState) -> LogConfig:
     return LogConfig.of({name: int(value) for name, value in topic.configs.items()})
 
 
-def replicas_on(logs: LogManager, *, removed: list[tuple[Path, int]] | None = None) -> Replicas:
-    remove: Callable[[Path, int], None] = lambda path, delay: None if removed is None else removed.append((path, delay))  # noqa: E731
-    return Replicas(logs, node_id=1, log_config=config_of, request_flush=lambda _partition: None, remove_later=remove)
-
-
 @pytest.fixture
 def replicas(logs: LogManager) -> Replicas:
-    return replicas_on(logs)
+    return replicas_on(logs, log_config=config_of)
 
 
 async def test_a_topic_is_found_by_its_name_and_by_its_id(replicas: Replicas) -> None:
@@ -75,12 +70,88 @@ async def test_a_partition_that_moved_away_is_no_longer_led_here(replicas: Repli
     moved = LED_BY_1._replace(replicas=(2,), leader=2, leader_epoch=4)
     await replicas.apply(view_of(replace(topic_state(), partitions=(moved,))))
     with pytest.raises(NotLeaderOrFollower):
-        replicas.partition("orders", 0).check_leader()
+        replicas.partition("orders", 0).as_leader()
+
+
+async def test_partition_that_only_others_keep_is_led_elsewhere_and_not_unknown(replicas: Replicas) -> None:
+    elsewhere = LED_BY_1._replace(replicas=(2,), leader=2)
+    await replicas.apply(view_of(replace(topic_state(), partitions=(LED_BY_1, elsewhere))))
+    for key in ("orders", TOPIC_ID.bytes):
+        with pytest.raises(NotLeaderOrFollower):
+            replicas.partition(key, 1)
+        with pytest.raises(UnknownTopicOrPartition):
+            replicas.partition(key, 2)
+    assert replicas.state_of("orders", 1) is elsewhere
+    assert replicas.state_of("orders", 2) is None
+
+
+async def test_roles_are_taken_only_for_the_life_that_the_controller_has_dealt_with(logs: LogManager) -> None:
+    life = 7
+    replicas = replicas_on(logs, log_config=config_of, life=lambda: life)
+    view = replace(view_of(topic_state()), lives={1: 6})
+    await replicas.apply(view)
+    partition = replicas.partition("orders", 0)
+    assert (partition.role, replicas.is_confirmed) == (None, False)
+    await replicas.apply(replace(view, lives={1: 7}))
+    assert (partition.is_leader, replicas.is_confirmed) == (True, True)
+    # Registered anew: until the controller has seen that, the role stays, without the lease.
+    life += 2
+    moved = view.with_topics({"orders": replace(topic_state(), partitions=(LED_BY_1._replace(leader=2, replicas=(1, 2), leader_epoch=4),))})
+    await replicas.apply(replace(moved, lives={1: 7}))
+    assert (partition.is_leader, replicas.is_confirmed) == (True, False)
+    await replicas.apply(replace(moved, lives={1: 9}))
+    assert (partition.is_leader, replicas.is_confirmed) == (False, True)
+
+
+async def test_all_roles_change_before_a_log_is_opened(logs: LogManager, monkeypatch: pytest.MonkeyPatch) -> None:
+    followed: list[list[str]] = []
+    broker = local_broker(on_follow=lambda partitions: followed.append([one.topic for one in partitions]))
+    replicas = replicas_on(logs, log_config=config_of, broker=broker)
+    names = [f"t{number}" for number in range(5)]
+    states = {name: topic_state(name, topic_id=UUID(int=100 + number)) for number, name in enumerate(names)}
+    await replicas.apply(view_of(*states.values()))
+    opened: list[bool] = []
+    create = logs.create
+
+    def create_late(*arguments: object, **options: object) -> object:
+        opened.append(any(one.is_leader for one in replicas))
+        return create(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(logs, "create", create_late)
+    followed_now = LED_BY_1._replace(leader=2, replicas=(1, 2), leader_epoch=4)
+    moved = [replace(state, partitions=(followed_now,)) for state in states.values()]
+    await replicas.apply(view_of(topic_state("a", topic_id=UUID(int=1)), *moved))
+    assert opened == [False]
+    assert followed == [names]
+    await replicas.apply(view_of(topic_state("a", topic_id=UUID(int=1)), *moved[1:]))
+    assert followed == [names, ["t0"]], "a deleted topic is not followed any more"
+    await replicas.apply(view_of(*states.values()))
+    assert not any(one.is_leader for one in replicas if one.topic != "t0"), "an older epoch says nothing"
+
+
+async def test_high_watermark_begins_where_it_was_checkpointed(tmp_path: Path) -> None:
+    followed = LED_BY_1._replace(replicas=(1, 2), in_sync_replicas=(1, 2))
+    view = view_of(replace(topic_state(), partitions=(followed,)))
+    logs = started_logs(tmp_path)
+    replicas = replicas_on(logs, log_config=config_of)
+    await replicas.apply(view)
+    partition = replicas.partition("orders", 0)
+    append(partition, b"a", b"b")
+    partition.as_leader().replica_fetched(2, 5, 1, 0)
+    logs.close(high_watermark_of=replicas.high_watermark_of)
+    logs = LogManager([tmp_path], clock=ManualClock(NOW_MS))
+    logs.start(node_id=1, cluster_id="tests")
+    logs.load(lambda _topic: LogConfig(), topic_ids={"orders": TOPIC_ID})
+    replicas = replicas_on(logs, log_config=config_of)
+    assert [replicas.high_watermark_of(log) for log in logs] == [1], "also before it is in use"
+    await replicas.apply(view)
+    assert replicas.partition("orders", 0).high_watermark.value == 1
+    logs.close()
 
 
 async def test_a_deleted_topic_lets_its_waiters_and_its_files_go(logs: LogManager) -> None:
     removed: list[tuple[Path, int]] = []
-    replicas = replicas_on(logs, removed=removed)
+    replicas = replicas_on(logs, log_config=config_of, remove_later=lambda path, delay: removed.append((path, delay)))
     await replicas.apply(view_of(topic_state(file_delete_delay_ms="5")))
     errors: list[KafkaError | None] = []
     replicas.partition("orders", 0).high_watermark.wait_for(1, errors.append, token=1)
@@ -119,7 +190,7 @@ class FullDisk(Files):
 
 
 async def test_a_partition_whose_log_cannot_be_made_is_a_storage_error_and_not_unknown(tmp_path: Path) -> None:
-    replicas = replicas_on(started_logs(tmp_path, files=FullDisk()))
+    replicas = replicas_on(started_logs(tmp_path, files=FullDisk()), log_config=config_of)
     await replicas.apply(view_of(topic_state(), topic_state("other", topic_id=UUID(int=8))))
     with pytest.raises(StorageError):
         replicas.partition("orders", 0)
@@ -128,7 +199,7 @@ async def test_a_partition_whose_log_cannot_be_made_is_a_storage_error_and_not_u
 async def test_a_log_on_a_disk_that_failed_at_the_start_is_not_begun_anew_on_another(tmp_path: Path) -> None:
     logs = started_logs(tmp_path / "a", tmp_path / "b")
     logs.directories[0].fail("opening logs", OSError(5, "input/output error"))
-    replicas = replicas_on(logs)
+    replicas = replicas_on(logs, log_config=config_of)
     await replicas.apply(view_of(topic_state()))
     with pytest.raises(StorageError):
         replicas.partition("orders", 0)
@@ -143,7 +214,7 @@ async def test_a_log_on_a_disk_that_failed_at_the_start_is_not_begun_anew_on_ano
 async def test_a_topic_that_was_unreadable_at_the_start_is_not_begun_anew_when_a_disk_failed_then(tmp_path: Path) -> None:
     logs = started_logs(tmp_path / "a", tmp_path / "b")
     logs.directories[0].fail("opening logs", OSError(5, "input/output error"))
-    replicas = replicas_on(logs)
+    replicas = replicas_on(logs, log_config=config_of)
     unreadable = replace(view_of(), unreadable_topics=frozenset({"orders"}))
     await replicas.apply(unreadable)
     await replicas.apply(replace(unreadable.with_topics({"orders": topic_state()}), unreadable_topics=frozenset()))
@@ -161,7 +232,7 @@ async def test_a_loaded_log_whose_disk_failed_afterwards_does_not_stop_the_other
     for name in ("orders", "other"):
         logs.create(name, 0, topic_id=TOPIC_ID, config=LogConfig())
     logs.directories[0].fail("opening logs", OSError(5, "input/output error"))
-    replicas = replicas_on(logs)
+    replicas = replicas_on(logs, log_config=config_of)
     await replicas.apply(view_of(topic_state(), topic_state("other", topic_id=UUID(int=8))))
     usable = [one.topic for one in replicas if one.log.directory.offline is None]
     assert len(usable) == 1
@@ -174,7 +245,7 @@ async def test_topics_that_stay_as_they_were_are_not_looked_at(logs: LogManager)
         looked_at.append(topic.name)
         return LogConfig()
 
-    replicas = Replicas(logs, node_id=1, log_config=config, request_flush=lambda _partition: None, remove_later=lambda _path, _delay: None)
+    replicas = replicas_on(logs, log_config=config)
     view = view_of(*(topic_state(f"t{number}", topic_id=UUID(int=100 + number)) for number in range(20)))
     await replicas.apply(view)
     assert len(looked_at) == 20
@@ -194,7 +265,7 @@ async def test_topic_whose_log_could_not_be_opened_is_tried_with_every_view(logs
     def fail(*_arguments: object, **_options: object) -> None:
         raise StorageError("no room")
 
-    replicas = replicas_on(logs)
+    replicas = replicas_on(logs, log_config=config_of)
     view = view_of(topic_state())
     with monkeypatch.context() as broken:
         broken.setattr(logs, "create", fail)

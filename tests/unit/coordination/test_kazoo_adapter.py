@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from millstream.zookeeper.errors import ConnectionLost, SessionExpired
 from millstream.zookeeper.keeper import TreeKeeper
 from millstream.zookeeper.server import CoordinationServer
 from tests.manual_clock import ManualClock
+from tests.waiting import wait_on_loop
 
 # kazoo leaves the sockets of failed connections to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -30,12 +31,6 @@ def _collect_what_kazoo_left() -> Iterator[None]:
 def has_lease(coordination: KazooCoordination) -> bool:
     """mypy would take it for as constant as an attribute."""
     return coordination.has_lease
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110 -- there is nothing to wait for but the time that a thread takes
-            await asyncio.sleep(0.01)
 
 
 class States:
@@ -156,7 +151,7 @@ async def test_a_lease_outlives_the_connection_until_it_runs_out(keeper: TreeKee
     again = CoordinationServer(keeper)
     await again.start("127.0.0.1", port)
     await states.until(SessionState.CONNECTED)
-    await until(lambda: coordination.has_lease)
+    await wait_on_loop(lambda: coordination.has_lease, "it has a lease")
     await coordination.close()
     assert not has_lease(coordination)
     await again.close()
@@ -186,7 +181,7 @@ async def test_a_lease_ends_with_its_session_and_begins_with_the_next(keeper: Tr
     await again.start("127.0.0.1", port)
     await states.until(SessionState.CONNECTED)
     assert held == [(SessionState.SUSPENDED, True), (SessionState.LOST, False), (SessionState.CONNECTED, False)]
-    await until(lambda: coordination.has_lease)
+    await wait_on_loop(lambda: coordination.has_lease, "it has a lease")
     await coordination.close()
     await again.close()
 
@@ -195,7 +190,7 @@ async def test_the_lease_is_as_long_as_what_was_negotiated(keeper: TreeKeeper, c
     server = CoordinationServer(keeper)
     port = await server.start()
     coordination = await KazooCoordination.connect(f"127.0.0.1:{port}", session_timeout_ms=100_000_000)
-    await until(lambda: coordination.session_timeout_ms < 100_000_000)
+    await wait_on_loop(lambda: coordination.session_timeout_ms < 100_000_000, "a shorter timeout is negotiated")
     assert "not of 100000000 ms (zookeeper.session.timeout.ms)" in caplog.text
     await coordination.close()
     await server.close()

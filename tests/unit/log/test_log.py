@@ -3,11 +3,13 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from millstream.buffer import Buffer
 from millstream.errors import (
+    CorruptMessage,
     InvalidRecord,
     MessageTooLarge,
     OffsetOutOfRange,
@@ -20,6 +22,7 @@ from millstream.log.directories.directory import LogDirectory
 from millstream.log.loading import LoadOrder
 from millstream.log.log import AppendResult, Log
 from millstream.log.retention import apply_retention
+from millstream.log.segment import Segment
 from millstream.topic_partition import TopicPartition
 from tests.batches import decode_records, encode_batch, split_batches
 from tests.unit.log.conftest import NOW_MS, OpenLog
@@ -151,6 +154,30 @@ def test_follower_writes_what_it_gets(log: Log, tmp_path: Path) -> None:
     assert log.append_as_follower(data + data[:20], now_ms=NOW_MS) == 5
     assert read_bytes(log, 0) == data
     assert [log.end_offset_for_epoch(epoch) for epoch in (0, 1, 2, 3)] == [(0, 2), (1, 4), (2, 5), (-1, -1)]
+
+
+def test_follower_writes_the_batches_of_an_answer_by_one_call_per_segment(open_log: OpenLog) -> None:
+    log = open_log(segment_bytes=1024)
+    batches = [encode_batch([b"v" * 100], base_offset=offset, timestamp=NOW_MS) for offset in range(12)]
+    with patch.object(Segment, "write", autospec=True, side_effect=Segment.write) as write:
+        log.append_as_follower(b"".join(batches), now_ms=NOW_MS)
+    assert len(log.segment_base_offsets) == write.call_count == 2
+    assert read_bytes(log, 0) + read_bytes(log, log.segment_base_offsets[1]) == b"".join(batches)
+
+
+@pytest.mark.parametrize("damage", ["crc", "magic", "overlap", "twice"])
+def test_follower_writes_nothing_of_an_answer_that_is_not_right(log: Log, damage: str) -> None:
+    log.append_as_follower(encode_batch([b"v"], base_offset=0, timestamp=1), now_ms=NOW_MS)
+    good, bad = encode_batch([b"v"], base_offset=1, timestamp=1), bytearray(encode_batch([b"w"], base_offset=2, timestamp=1))
+    if damage == "crc":
+        bad[-1] ^= 1
+    elif damage == "magic":
+        bad[16] = 1
+    answer = good + {"overlap": encode_batch([b"w"], base_offset=0, timestamp=1), "twice": good}.get(damage, bytes(bad))
+    with pytest.raises(CorruptMessage, match="the leader sent"):
+        log.append_as_follower(answer, now_ms=NOW_MS)
+    assert log.log_end_offset == 1
+    assert log.append_as_follower(good, now_ms=NOW_MS) == 2
 
 
 def test_epoch_starts_with_its_first_append_or_with_becoming_leader(log: Log) -> None:

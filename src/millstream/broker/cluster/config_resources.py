@@ -30,6 +30,13 @@ Change = Callable[[Mapping[str, str]], dict[str, str]]
 class ConfigResource(Protocol):
     """One kind of resource with options."""
 
+    @property
+    def needs_controller(self) -> bool:
+        """Whether changes are made by the controller, for all brokers."""
+
+    def check_asked_here(self, name: str) -> None:
+        """Raise unless this broker may be asked to change the options of that resource."""
+
     def names(self) -> list[str]:
         """The resources of this kind that there are."""
 
@@ -46,9 +53,14 @@ class ConfigResource(Protocol):
 class TopicConfigs:
     """The options of topics."""
 
+    needs_controller = True
+
     def __init__(self, controller: Controller, settings: LiveSettings) -> None:
         self._controller = controller
         self._settings = settings
+
+    def check_asked_here(self, name: str) -> None:
+        """Any broker may be asked."""
 
     def names(self) -> list[str]:
         return list(self._controller.view.topics)
@@ -88,19 +100,27 @@ class TopicConfigs:
 
 
 class BrokerConfigs:
-    """The options of this broker, and those of all brokers, whose name is empty."""
+    """The options of this broker, and those of all brokers, whose name is empty; the controller changes those of the others too."""
+
+    needs_controller = True
 
     def __init__(self, controller: Controller, settings: LiveSettings, *, node_id: int) -> None:
         self._controller = controller
         self._settings = settings
         self._node_id = node_id
 
+    def check_asked_here(self, name: str) -> None:
+        """A broker is asked itself for its options, as in Kafka; any broker for those of all."""
+        if name not in ("", str(self._node_id)):
+            raise InvalidRequest(f"this is broker {self._node_id}; ask broker {name!r} itself for its options")
+
     def names(self) -> list[str]:
         return [str(node_id) for node_id in self._controller.view.brokers]
 
     def describe(self, name: str, options: Collection[str] | None) -> list[DescribedOption]:
+        self.check_asked_here(name)
         current = self._settings.current
-        if self._key(name) != DEFAULT_BROKER:
+        if name:
             return describe_broker(current, names=options)
         defaults = BrokerSettings(dynamic_default=current.dynamic_default)
         return [row for row in describe_broker(defaults, names=options) if row.source is ConfigSource.DYNAMIC_DEFAULT_BROKER]
@@ -115,16 +135,13 @@ class BrokerConfigs:
         await self._alter(name, change, validate_only=validate_only)
 
     async def _alter(self, name: str, change: Change, *, validate_only: bool) -> None:
-        broker = self._key(name)
+        if name and name not in self.names():
+            raise InvalidRequest(f"there is no broker {name!r}")
+        broker = name or DEFAULT_BROKER
         checked = _checked(change, validate_dynamic_broker_values)
         checked(self._controller.view.broker_configs.get(broker, {}))
         if not validate_only:
             await self._controller.alter_broker_configs(broker, checked, timeout_ms=SETTLE_TIMEOUT_MS)
-
-    def _key(self, name: str) -> str:
-        if name in ("", str(self._node_id)):
-            return name or DEFAULT_BROKER
-        raise InvalidRequest(f"this is broker {self._node_id}; ask broker {name!r} itself for its options")
 
 
 class GroupConfigs:
@@ -133,10 +150,15 @@ class GroupConfigs:
     An option of one group alone cannot be obeyed yet, so setting it to anything but what holds anyway is refused.
     """
 
+    needs_controller = False
+
     def __init__(self, settings: LiveSettings) -> None:
         self._settings = settings
         self._described: tuple[BrokerSettings, list[DescribedOption]] | None = None
         """The same for all groups, as long as the settings are: a request may name many."""
+
+    def check_asked_here(self, name: str) -> None:
+        """Any broker may be asked."""
 
     def names(self) -> list[str]:
         """The groups that have options of their own: none."""

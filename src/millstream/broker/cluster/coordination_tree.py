@@ -2,7 +2,9 @@
 
 import errno
 import logging
+import stat
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from millstream.broker.server_options import ServerOptions
@@ -14,6 +16,7 @@ from millstream.files import Files
 from millstream.log.directories.directory import LogDirectory
 from millstream.log.directories.known_directories import ZOOKEEPER
 from millstream.log.directories.manager import LogManager
+from millstream.options.settings import BrokerSettings
 
 if TYPE_CHECKING:
     from millstream.zookeeper.server import CoordinationServer
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 DIRECTORY = "coordination"
+OTHERS = stat.S_IRGRP | stat.S_IROTH
 
 
 class CoordinationTree:
@@ -29,9 +33,17 @@ class CoordinationTree:
     session: Coordination
 
     def __init__(
-        self, options: ServerOptions, logs: LogManager, *, files: Files, clock: Clock, on_lost: Callable[[StorageError], None]
+        self,
+        options: ServerOptions,
+        logs: LogManager,
+        *,
+        settings: BrokerSettings,
+        files: Files,
+        clock: Clock,
+        on_lost: Callable[[StorageError], None],
     ) -> None:
         self._options = options
+        self._settings = settings
         self._logs = logs
         self._files = files
         self._clock = clock
@@ -53,7 +65,13 @@ class CoordinationTree:
         else:
             from millstream.coordination.kazoo_adapter import KazooCoordination  # kazoo takes time to import
 
-            self.session = await KazooCoordination.connect(options.zookeeper)
+            self.session = await KazooCoordination.connect(
+                options.zookeeper,
+                session_timeout_ms=self._settings.integer("zookeeper.session.timeout.ms"),
+                connect_timeout_ms=self._settings.integer("zookeeper.connection.timeout.ms"),
+                credentials=None if options.zookeeper_credentials is None else read_credentials(options.zookeeper_credentials),
+                clock=self._clock,
+            )
         self.session.add_session_listener(self._session_changed)
         return self
 
@@ -113,3 +131,19 @@ class CoordinationTree:
         # In a real ZooKeeper a session that is lost is followed by the next one; the embedded tree is lost with its disk.
         if self._directory is not None and state is SessionState.LOST:
             self._on_lost(StorageError(f"the coordination tree in {self._directory.path / DIRECTORY} failed"))
+
+
+def read_credentials(path: Path) -> str:
+    """The `user:password` in a file; StartupError says what is wrong with it, and never what is in it."""
+    try:
+        text = path.read_text(encoding="utf-8").strip()
+        mode = path.stat().st_mode
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise StartupError(f"the credentials for ZooKeeper in {path} cannot be read: {reason}") from None
+    user, colon, password = text.partition(":")
+    if not user or not colon or not password or "\n" in text:
+        raise StartupError(f"the file {path} must have one line, user:password, and has something else")
+    if mode & OTHERS:
+        logger.warning("the credentials in %s can be read by other users of this machine: chmod 600 %s", path, path)
+    return text

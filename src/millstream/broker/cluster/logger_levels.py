@@ -29,6 +29,8 @@ LEVELS = {
 class LoggerLevels:
     """The loggers of this broker."""
 
+    needs_controller = False
+
     def __init__(self, view: Callable[[], ClusterView], *, node_id: int) -> None:
         self._view = view
         self._node_id = node_id
@@ -39,7 +41,7 @@ class LoggerLevels:
 
     def describe(self, name: str, options: Collection[str] | None) -> list[DescribedOption]:
         """The level that holds for each logger, set on it or inherited."""
-        self._check_broker(name)
+        self.check_asked_here(name)
         # Only of those that are asked for: a request may name the broker thousands of times, each time with another logger.
         names = dict.fromkeys(name for name in options if _exists(name)) if options else (ROOT, *sorted(_names()))
         return [_row(logger, _word(_logger(logger).getEffectiveLevel())) for logger in names]
@@ -51,7 +53,7 @@ class LoggerLevels:
 
     async def increment(self, name: str, alterations: Sequence[Alteration], *, validate_only: bool) -> None:
         """Set levels, or give back to a logger (DELETE) the level of the one above it; all of them or none."""
-        self._check_broker(name)
+        self.check_asked_here(name)
         levels = {alteration.name: _new_level(alteration) for alteration in alterations}
         if len(levels) < len(alterations):
             raise InvalidRequest("the level of a logger is changed twice in one request")
@@ -59,7 +61,8 @@ class LoggerLevels:
             for logger, level in levels.items():
                 _logger(logger).setLevel(level)
 
-    def _check_broker(self, name: str) -> None:
+    def check_asked_here(self, name: str) -> None:
+        """Raise unless this is the broker of that number."""
         if name != str(self._node_id):
             raise InvalidRequest(f"this is broker {self._node_id}; ask broker {name!r} itself for its loggers")
 

@@ -84,14 +84,6 @@ class ClusterMembership:
         """The number of the broker's present life; -1 while it is not registered."""
         return self.registration.epoch
 
-    def has_lease(self) -> bool:
-        """Whether no other broker can have been made the leader of what this one leads.
-
-        The session must be alive, and it must be the one that the controller knows of: what was decided while the broker had none is not
-        covered by the next one, before the controller has dealt with it and that was read.
-        """
-        return self._tree.session.has_lease and self.view().lives.get(self._options.node_id) == self.registration.epoch
-
     async def join(self, logs: LogManager, *, listen: tuple[str, int]) -> None:
         """Announce the broker at the address it listens on, make sure of its data directories, and take over the first view."""
         options, session = self._options, self._tree.session

@@ -3,7 +3,11 @@
 A context is loading, active or failed. Loading: its log is being replayed, everything is answered with COORDINATOR_LOAD_IN_PROGRESS.
 Active: operations go to the machine, what it decides is appended as one batch, and the answers leave when the log is committed that far; so
 do answers and reads without records of their own, because they may rest on records that are not committed yet (Kafka does the same).
-Failed: a disk failed, or the partition is led elsewhere.
+Failed: a disk failed, or the partition is led elsewhere. A context belongs to one leader epoch of its partition: as soon as this broker
+leads no longer, or anew, everything is answered with NOT_COORDINATOR.
+
+A log with several replicas is committed when they have it. If that takes longer than `offsets.commit.timeout.ms`, those who wait are
+answered with COORDINATOR_NOT_AVAILABLE; the machine stays as it is, because the records are in the log and may still be committed.
 
 Operations that are written `batched` share one batch with what else is decided in the same turn of the event loop, as in Kafka; their
 answers wait for that, and so does whatever is decided after them.
@@ -21,7 +25,8 @@ from functools import partial
 from typing import Final, Generic, Protocol, TypeVar, cast
 
 from millstream.clock import Clock
-from millstream.cluster.partition import ACKS_ALL, Partition
+from millstream.cluster.leader import ACKS_ALL
+from millstream.cluster.partition import Partition
 from millstream.coordinator_shard import CoordinatorRecord, CoordinatorShard, Fields, Outcome, Waiter
 from millstream.errors import (
     CoordinatorLoadInProgress,
@@ -30,6 +35,7 @@ from millstream.errors import (
     MessageTooLarge,
     NotCoordinator,
     NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
     NotLeaderOrFollower,
     RecordListTooLarge,
     RequestTimedOut,
@@ -43,6 +49,7 @@ from millstream.wire.records import batch_of, encode_key_values
 logger = logging.getLogger(__name__)
 
 SMALLEST_DELAY_MS: Final = 1
+RETRY_DELAY_MS: Final = 1_000
 
 Replies = list[tuple[Waiter, Fields]]
 ShardT = TypeVar("ShardT", bound=CoordinatorShard)
@@ -62,15 +69,26 @@ class CoordinatorContext(Generic[ShardT]):
     """What one partition holds."""
 
     def __init__(
-        self, partition: Partition, *, clock: Clock, codec: Codec, on_failed: Callable[["CoordinatorContext[ShardT]"], None]
+        self,
+        partition: Partition,
+        *,
+        clock: Clock,
+        codec: Codec,
+        commit_timeout_ms: int,
+        on_failed: Callable[["CoordinatorContext[ShardT]"], None],
     ) -> None:
         self.partition = partition
+        self.leading = partition.as_leader()
         self.is_in_use = True
         """Whether it is loading or active."""
         self._shard: ShardT | None = None
         self._clock = clock
         self._codec = codec
         self._on_failed = on_failed
+        self._commit_timeout_ms = commit_timeout_ms
+        self._uncommitted: dict[object, tuple[int, Replies]] = {}
+        """Answers that wait for the log to be committed, by the tokens of their waits, the earliest deadline first."""
+        self._commit_timer: asyncio.TimerHandle | None = None
         self._written = 0
         self._batch: Outcome | None = None
         """What is decided and not written yet."""
@@ -85,6 +103,8 @@ class CoordinatorContext(Generic[ShardT]):
     @property
     def shard(self) -> ShardT:
         """The machine, to read from; raises what clients are answered while there is none."""
+        if not self.is_led:
+            raise NotCoordinator(f"this broker leads {self.partition.topic}-{self.partition.index} no longer")
         if self._shard is not None:
             return self._shard
         if self.is_in_use:
@@ -92,9 +112,14 @@ class CoordinatorContext(Generic[ShardT]):
         raise NotCoordinator("the log of the coordinator cannot be used here")
 
     @property
+    def is_led(self) -> bool:
+        """Whether this broker still leads the partition, in the epoch in which the log was read."""
+        return self.partition.leading is self.leading
+
+    @property
     def is_active(self) -> bool:
         """Whether operations are taken."""
-        return self._shard is not None
+        return self._shard is not None and self.is_led
 
     @property
     def has_records(self) -> bool:
@@ -107,6 +132,13 @@ class CoordinatorContext(Generic[ShardT]):
         return self._ahead_ms + self._clock.monotonic_ms()
 
     # --- operations
+
+    def check_writable(self) -> None:
+        """Raise if nothing can be written for now. Asked before, because a machine whose records cannot be written has to be given up."""
+        try:
+            self.leading.check_enough_in_sync()
+        except NotEnoughReplicas as error:
+            raise as_coordinator_error(error) from None
 
     def write(self, operation: Callable[[ShardT, int], Outcome], *, batched: bool = False) -> None:
         """Let the machine decide something at the present time; its answers go out now or later."""
@@ -129,7 +161,7 @@ class CoordinatorContext(Generic[ShardT]):
         """
         self.write_batch()
         shard = self._shard
-        if shard is None or not self.partition.commits_at_once(count):
+        if shard is None or not self.is_led or not self.leading.commits_at_once(count):
             return False
         try:
             records = operation(shard, self.now_ms())
@@ -147,9 +179,17 @@ class CoordinatorContext(Generic[ShardT]):
         return True
 
     def read(self, question: Callable[[ShardT], Mapping[str, object]], reply: Answerable) -> None:
-        """Answer from what the machine knows, as soon as nothing that it may have shown can be lost."""
+        """Answer from what the machine knows, as soon as nothing that it may have shown can be lost.
+
+        Only with the lease: without it another broker may lead, and have taken later commits.
+        """
         outcome = Outcome()
-        outcome.reply(reply, dict(question(self.shard)))
+        shard = self.shard
+        try:
+            self.leading.check_lease()
+        except NotLeaderOrFollower as error:
+            raise as_coordinator_error(error) from None
+        outcome.reply(reply, dict(question(shard)))
         if self._batch is not None:
             self._add_to_batch(outcome)
         else:
@@ -181,10 +221,13 @@ class CoordinatorContext(Generic[ShardT]):
 
     def unload(self, error: KafkaError) -> None:
         """Forget the machine and answer all who wait for it; what the log holds stays."""
-        batch, shard = self._batch, self._shard
+        batch, shard, uncommitted = self._batch, self._shard, self._uncommitted
         self.close()
         self._shard = None
         self.is_in_use = False
+        for token, (_, replies) in uncommitted.items():
+            self.partition.high_watermark.cancel(token)
+            _fail(replies, NotCoordinator(str(error)))
         if batch is not None:
             _fail(batch.replies, NotCoordinator(str(error)))
         if shard is not None:
@@ -193,7 +236,11 @@ class CoordinatorContext(Generic[ShardT]):
     def close(self) -> None:
         """The broker stops, or the machine is unloaded: nothing is due any more, and nothing is written that was not answered."""
         self._batch = None
+        self._uncommitted = {}
         self._cancel_timer()
+        if self._commit_timer is not None:
+            self._commit_timer.cancel()
+            self._commit_timer = None
 
     # --- writing and answering
 
@@ -252,23 +299,51 @@ class CoordinatorContext(Generic[ShardT]):
         return self._append(records[half:])
 
     def _append_batch(self, batch: bytes, *, now_ms: int) -> int:
-        result = self.partition.append_as_leader(batch, acks=ACKS_ALL, now_ms=now_ms, is_own=True)
+        if not self.is_led:
+            # What was decided in one epoch is not written in another.
+            raise NotLeaderOrFollower(f"this broker leads {self.partition.topic}-{self.partition.index} no longer")
+        result = self.leading.append(batch, acks=ACKS_ALL, now_ms=now_ms, is_own=True)
         return result.last_offset + 1
 
     def _answer(self, replies: Replies) -> None:
         watermark = self.partition.high_watermark
         if watermark.value >= self._written:
             _send(replies)
-        else:
-            watermark.wait_for(self._written, partial(self._committed, replies), token=object())
-
-    def _committed(self, replies: Replies, error: KafkaError | None) -> None:
-        if error is None:
-            _send(replies)
             return
-        _fail(replies, as_coordinator_error(error))
+        token = object()
+        self._uncommitted[token] = (self._clock.monotonic_ms() + self._commit_timeout_ms, replies)
+        watermark.wait_for(self._written, partial(self._committed, token), token=token)
+        if self._commit_timer is None:
+            self._time_commits()
+
+    def _committed(self, token: object, error: KafkaError | None) -> None:
+        waiting = self._uncommitted.pop(token, None)
+        if waiting is None:
+            return
+        if error is None:
+            _send(waiting[1])
+            return
+        _fail(waiting[1], as_coordinator_error(error))
         if self._shard is not None:
             self.fail(error)
+
+    def _time_commits(self) -> None:
+        """Look again when the first of those who wait for a commit has waited long enough."""
+        deadline_ms = next(iter(self._uncommitted.values()))[0]
+        delay_ms = max(deadline_ms - self._clock.monotonic_ms(), SMALLEST_DELAY_MS)
+        self._commit_timer = asyncio.get_running_loop().call_later(delay_ms / 1000, self._end_waits)
+
+    def _end_waits(self) -> None:
+        self._commit_timer = None
+        now_ms = self._clock.monotonic_ms()
+        for token, (deadline_ms, replies) in list(self._uncommitted.items()):
+            if deadline_ms > now_ms:
+                break
+            del self._uncommitted[token]
+            self.partition.high_watermark.cancel(token)
+            _fail(replies, CoordinatorNotAvailable(f"the log was not committed within {self._commit_timeout_ms} ms"))
+        if self._uncommitted:
+            self._time_commits()
 
     # --- time
 
@@ -293,8 +368,15 @@ class CoordinatorContext(Generic[ShardT]):
 
     def _tick(self) -> None:
         self._timer = None
-        if self._shard is not None:
+        if not self.is_active:
+            return
+        try:
+            self.check_writable()
             self.write(lambda shard, now_ms: shard.tick(now_ms))
+        except CoordinatorNotAvailable:
+            # What is due is done when it can be written.
+            self._timer_at_ms = self.now_ms() + RETRY_DELAY_MS
+            self._timer = asyncio.get_running_loop().call_later(RETRY_DELAY_MS / 1000, self._tick)
 
 
 def as_coordinator_error(error: KafkaError) -> KafkaError:
@@ -302,7 +384,7 @@ def as_coordinator_error(error: KafkaError) -> KafkaError:
     match error:
         case StorageError() | NotLeaderOrFollower():
             return NotCoordinator(str(error))
-        case NotEnoughReplicas() | UnknownTopicOrPartition() | RequestTimedOut():
+        case NotEnoughReplicas() | NotEnoughReplicasAfterAppend() | UnknownTopicOrPartition() | RequestTimedOut():
             return CoordinatorNotAvailable(str(error))
         case _:
             return UnknownServerError(str(error))

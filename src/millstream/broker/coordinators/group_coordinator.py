@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from millstream.broker.cluster.live_settings import LiveSettings
-from millstream.broker.cluster.topic_creation import TopicCreation
+from millstream.broker.cluster.topics_on_demand import TopicsOnDemand, WantedTopic
 from millstream.broker.coordinators.context import Answerable, CoordinatorContext
 from millstream.broker.coordinators.reply import CoordinatorReply, Encode, Refusal, Shape
 from millstream.broker.coordinators.runtime import CoordinatorRuntime
@@ -20,9 +20,9 @@ from millstream.broker.network.outbox import Chunk
 from millstream.broker.tasks import Spawn
 from millstream.clock import Clock
 from millstream.cluster.replicas import Replicas
-from millstream.coordination.cluster_view import ClusterView, TopicState
+from millstream.coordination.cluster_view import BrokerState, ClusterView, TopicState
 from millstream.coordination.topic_names import OFFSETS_TOPIC
-from millstream.errors import CoordinatorNotAvailable, KafkaError, TopicAlreadyExists, UsageError
+from millstream.errors import CoordinatorNotAvailable, KafkaError, UsageError
 from millstream.groups.commands import ConsumerHeartbeat, GroupCommand
 from millstream.groups.settings import GroupSettings
 from millstream.groups.shard import GroupCoordinatorShard
@@ -53,7 +53,7 @@ class GroupCoordinator:
     def __init__(
         self,
         replicas: Replicas,
-        creation: TopicCreation,
+        on_demand: TopicsOnDemand,
         *,
         settings: LiveSettings,
         group_settings: GroupSettings,
@@ -61,7 +61,7 @@ class GroupCoordinator:
         executor: Executor,
         spawn: Spawn,
     ) -> None:
-        self._creation = creation
+        self._on_demand = on_demand
         self._settings = settings
         self._view = ClusterView()
         self.image = TopicImage()
@@ -73,6 +73,7 @@ class GroupCoordinator:
             on_active=self._show_topics,
             codec=Codec(settings.current.integer("offsets.topic.compression.codec")),
             load_bytes=settings.current.integer("offsets.load.buffer.size"),
+            commit_timeout_ms=settings.current.integer("offsets.commit.timeout.ms"),
             clock=clock,
             executor=executor,
             spawn=spawn,
@@ -95,22 +96,36 @@ class GroupCoordinator:
             batched=type(command) is ConsumerHeartbeat,
         )
 
-    async def create_topic(self) -> None:
-        """Create the topic of offsets; one that is being created already is as good. CoordinatorNotAvailable if that is impossible."""
+    async def create_topic(self, request: Request) -> None:
+        """Create the topic of offsets for the client of a request; CoordinatorNotAvailable if that is impossible.
+
+        It gets as many replicas as wanted, or as there are brokers (the controller adds the others when they come); Kafka would refuse.
+        """
         settings = self._settings.current
+        topic = WantedTopic(
+            OFFSETS_TOPIC,
+            partitions=settings.integer("offsets.topic.num.partitions"),
+            replication_factor=max(1, min(settings.integer("offsets.topic.replication.factor"), len(self._view.brokers))),
+            configs=offsets_topic_configs(settings),
+        )
         try:
-            topic = self._creation.plan(
-                OFFSETS_TOPIC,
-                partitions=settings.integer("offsets.topic.num.partitions"),
-                replication_factor=settings.integer("offsets.topic.replication.factor"),
-                configs=offsets_topic_configs(settings),
-            )
-            await self._creation.create(topic, timeout_ms=CREATION_TIMEOUT_MS)
-        except TopicAlreadyExists:
-            await self._creation.await_topic(OFFSETS_TOPIC, timeout_ms=CREATION_TIMEOUT_MS)
-        except KafkaError as error:
-            logger.error("the topic of committed offsets cannot be created: %s", error)
-            raise CoordinatorNotAvailable(f"the topic of committed offsets cannot be created: {error}") from error
+            errors = await self._on_demand.create(request, [topic], timeout_ms=CREATION_TIMEOUT_MS)
+        except KafkaError as refusal:
+            errors = {OFFSETS_TOPIC: refusal}
+        if OFFSETS_TOPIC in errors:
+            logger.error("the topic of committed offsets cannot be created: %s", errors[OFFSETS_TOPIC])
+            raise CoordinatorNotAvailable(f"the topic of committed offsets cannot be created: {errors[OFFSETS_TOPIC]}")
+
+    def coordinator_of(self, group_id: str, view: ClusterView) -> BrokerState:
+        """The broker that looks after a group: the leader of its partition; CoordinatorNotAvailable if there is none."""
+        topic = view.topics.get(OFFSETS_TOPIC)
+        if topic is None or not self.runtime.is_ready:
+            raise CoordinatorNotAvailable("the topic of committed offsets does not exist yet")
+        index = self.runtime.partition_of(group_id)
+        broker = view.brokers.get(topic.partitions[index].leader)
+        if broker is None:
+            raise CoordinatorNotAvailable(f"{OFFSETS_TOPIC}-{index}, where the group is kept, has no leader for now")
+        return broker
 
     def apply(self, view: ClusterView) -> None:
         """Follow a new view; the partitions of this broker follow it already."""

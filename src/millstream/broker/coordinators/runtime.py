@@ -4,7 +4,9 @@ Whatever is coordinated has a key. Java's hash of it, modulo the number of parti
 its tools look in the right place; what the machine there decides is appended to that partition (`context`). What that may be is not known
 here: services of the broker hand in operations on their machines, as Kafka's do.
 
-Contexts follow the topic: a partition that came is loaded, one that went is unloaded. The number of partitions decides where a key belongs,
+Contexts follow the leadership of the topic's partitions: one that this broker leads from now on is loaded, one that it leads no longer is
+unloaded, and a context belongs to one leader epoch: if that is another one, others may have written meanwhile, and the log is read
+again. The number of partitions decides where a key belongs,
 so it is taken when the topic is first seen and kept; adding partitions later has its effect after a restart, and loses what was there, as
 in Kafka. Contexts load one after the other, in one task (`loader`); the loop goes on meanwhile. One whose machine had to be given up is
 loaded again after a pause, unless its disk is gone.
@@ -12,7 +14,7 @@ loaded again after a pause, unless its disk is gone.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from functools import lru_cache
 from typing import Final, Generic
@@ -22,6 +24,7 @@ from millstream.broker.coordinators.context import Answerable, CoordinatorContex
 from millstream.broker.coordinators.loader import replay
 from millstream.broker.tasks import Spawn
 from millstream.clock import Clock
+from millstream.cluster.partition import Partition
 from millstream.cluster.replicas import Replicas
 from millstream.coordination.cluster_view import TopicState
 from millstream.coordinator_shard import Outcome
@@ -49,17 +52,22 @@ class CoordinatorRuntime(Generic[ShardT]):
         on_active: Callable[[CoordinatorContext[ShardT]], None],
         codec: Codec,
         load_bytes: int,
+        commit_timeout_ms: int,
         clock: Clock,
         executor: Executor,
         spawn: Spawn,
     ) -> None:
-        """`on_active` is called with each context that was just loaded; of a log, `load_bytes` are read at once."""
+        """`on_active` is called with each context that was just loaded; of a log, `load_bytes` are read at once.
+
+        `commit_timeout_ms`: how long what was decided may take to be committed before those who wait for it are answered with an error.
+        """
         self._topic = topic
         self._replicas = replicas
         self._new_shard = new_shard
         self._on_active = on_active
         self._codec = codec
         self._load_bytes = load_bytes
+        self._commit_timeout_ms = commit_timeout_ms
         self._clock = clock
         self._executor = executor
         self._spawn = spawn
@@ -82,7 +90,9 @@ class CoordinatorRuntime(Generic[ShardT]):
     def write(self, key: str, operation: Callable[[ShardT, int], Outcome], reply: Answerable, *, batched: bool = False) -> None:
         """Let the machine of the key decide; `reply`, which the operation hands to it, is answered by the machine or fails here."""
         try:
-            self.context(key).write(operation, batched=batched)
+            context = self.context(key)
+            context.check_writable()
+            context.write(operation, batched=batched)
         except KafkaError as error:
             reply.fail(error)
 
@@ -97,10 +107,14 @@ class CoordinatorRuntime(Generic[ShardT]):
         """Where the key is kept; NotCoordinator if that is not here."""
         if not self._partition_count:
             raise NotCoordinator(f"the topic {self._topic} does not exist yet; look for the coordinator, which creates it")
-        context = self._contexts.get(partition_for(key, self._partition_count))
+        context = self._contexts.get(self.partition_of(key))
         if context is None:
             raise NotCoordinator(f"this broker does not lead the partition of {self._topic} that is asked for")
         return context
+
+    def partition_of(self, key: str) -> int:
+        """The partition in which a key is kept, of a topic that exists."""
+        return partition_for(key, self._partition_count)
 
     def check_available(self, key: str) -> None:
         """Raise if it makes no sense to send a client here for that key."""
@@ -119,16 +133,24 @@ class CoordinatorRuntime(Generic[ShardT]):
                 return
             self._topic_id = topic.topic_id
             self._partition_count = len(topic.partitions)
+        self._follow_roles()
+
+    def roles_changed(self, partitions: Iterable[Partition]) -> None:
+        """Some partitions began or ceased to be led here, between two views or while one is being taken over."""
+        if not self._is_closed and self.is_ready and any(partition.topic == self._topic for partition in partitions):
+            self._follow_roles()
+
+    def _follow_roles(self) -> None:
+        self._unload_lost()
         hosted = self._replicas.topic(self._topic)
         led = {} if hosted is None else {index: one for index, one in hosted.partitions.items() if one.is_leader}
-        for index in [index for index in self._contexts if index not in led]:
-            logger.info("%s-%d is led by another broker: its coordinator here stops", self._topic, index)
-            self._contexts.pop(index).unload(NotCoordinator(f"another broker leads {self._topic}-{index}"))
         filled = []
         for index, partition in sorted(led.items()):
             if index in self._contexts or index >= self._partition_count:
                 continue
-            context = CoordinatorContext(partition, clock=self._clock, codec=self._codec, on_failed=self._failed)
+            context = CoordinatorContext(
+                partition, clock=self._clock, codec=self._codec, commit_timeout_ms=self._commit_timeout_ms, on_failed=self._failed
+            )
             self._contexts[index] = context
             if context.has_records:
                 filled.append(context)
@@ -137,6 +159,14 @@ class CoordinatorRuntime(Generic[ShardT]):
                 self._activate(context, self._new_shard())
         if filled:
             self._spawn(self._load(filled))
+
+    def _unload_lost(self) -> None:
+        """Let go of partitions that this broker leads no longer, or in another epoch by now."""
+        for index, context in list(self._contexts.items()):
+            if not context.is_led:
+                logger.info("%s-%d is led by another broker, or anew: its coordinator here stops", self._topic, index)
+                del self._contexts[index]
+                context.unload(NotCoordinator(f"another broker leads {self._topic}-{index}"))
 
     def _forget_all(self) -> None:
         contexts, self._contexts = self._contexts, {}
@@ -173,16 +203,17 @@ class CoordinatorRuntime(Generic[ShardT]):
             try:
                 count += await replay(context.partition, shard, executor=self._executor, chunk_bytes=self._load_bytes)
             except KafkaError as error:
-                logger.error("%r cannot be loaded: %s", context, error)
-                context.fail(error)
+                if self._is_kept(context):
+                    logger.error("%r cannot be loaded: %s", context, error)
+                    context.fail(error)
                 continue
             if self._is_kept(context) and context.is_in_use:
                 self._activate(context, shard)
         logger.info("read %d records of %s in %d ms", count, self._topic, self._clock.monotonic_ms() - begun_ms)
 
     def _is_kept(self, context: CoordinatorContext[ShardT]) -> bool:
-        """Whether the partition is still led here."""
-        return self._contexts.get(context.partition.index) is context
+        """Whether the partition is still led here, in the same epoch."""
+        return self._contexts.get(context.partition.index) is context and context.is_led
 
     def _activate(self, context: CoordinatorContext[ShardT], shard: ShardT) -> None:
         context.activate(shard)

@@ -4,8 +4,8 @@ Versions 0-6. 1: kind of key. 4: several keys at once (KIP-699). 6: share groups
 There are no transactions yet, and a search for their coordinator is refused. Which error ends a client's search, with the sentence in what
 it reports, was tried: librdkafka (which speaks 0-2) gives up at once only at TRANSACTIONAL_ID_AUTHORIZATION_FAILED and asks again after
 any other; Java (4 and up) shows the sentence at any error but that one.
-With one broker the answer is always this one. The first one who looks for the coordinator of a group makes the broker create the topic of
-committed offsets, and is answered when it is there (Kafka lets clients ask again).
+The coordinator of a group is the leader of its partition of the topic of committed offsets. The first one who looks for one makes the
+controller create that topic, and is answered when it is there (Kafka lets clients ask again).
 """
 
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ from millstream.broker.coordinators.group_coordinator import GroupCoordinator
 from millstream.broker.failures import as_kafka_error, error_fields
 from millstream.broker.network.api import Fields, Later, Request, api
 from millstream.coordination.cluster_view import ClusterView
-from millstream.errors import CoordinatorNotAvailable, InvalidRequest, KafkaError, TransactionalIdAuthorizationFailed, UnsupportedVersion
+from millstream.errors import InvalidRequest, KafkaError, TransactionalIdAuthorizationFailed, UnsupportedVersion
 from millstream.wire.api import ApiKey
 
 if TYPE_CHECKING:
@@ -37,22 +37,22 @@ class CoordinatorsFamily:
 
     @api(ApiKey.FIND_COORDINATOR, 0, 6)
     def find_coordinator(self, request: Request) -> Fields | Later:
-        """This broker."""
+        """The leader of the partition where the key is kept."""
         message: FindCoordinatorRequest = request.decode()
         key_type = message.key_type
         has_several = request.api_version >= _FIRST_WITH_SEVERAL_KEYS
         keys = message.coordinator_keys if has_several else (message.key,)
         if key_type == GROUP and not self._groups.runtime.is_ready:
-            return self._create_and_find(keys, has_several=has_several)
+            return self._create_and_find(request, keys, has_several=has_several)
         if key_type == TRANSACTION:
             refuse = UnsupportedVersion if has_several else TransactionalIdAuthorizationFailed
             return self._answer(keys, key_type, has_several=has_several, failure=refuse(_NO_TRANSACTIONS))
         return self._answer(keys, key_type, has_several=has_several)
 
-    async def _create_and_find(self, keys: Sequence[str], *, has_several: bool) -> Fields:
+    async def _create_and_find(self, request: Request, keys: Sequence[str], *, has_several: bool) -> Fields:
         failure = None
         try:
-            await self._groups.create_topic()
+            await self._groups.create_topic(request)
         except Exception as error:
             failure = as_kafka_error(error)
         return self._answer(keys, GROUP, has_several=has_several, failure=failure)
@@ -66,11 +66,10 @@ class CoordinatorsFamily:
             return _nowhere(failure)
         if key_type != GROUP:
             return _nowhere(InvalidRequest(f"there are no coordinators of type {key_type} here"))
-        broker = self._view().brokers.get(self._node_id)
-        if broker is None:
-            return _nowhere(CoordinatorNotAvailable("the broker is not registered yet"))
         try:
-            self._groups.runtime.check_available(key)
+            broker = self._groups.coordinator_of(key, self._view())
+            if broker.node_id == self._node_id:
+                self._groups.runtime.check_available(key)
         except KafkaError as error:
             return _nowhere(error)
         return {"node_id": broker.node_id, "host": broker.host, "port": broker.port, **error_fields(None)}

@@ -7,6 +7,10 @@ Versions 4-18. 5: log start offset. 7: fetch sessions (KIP-227). 9: current lead
 The answer is made of file regions: record bytes do not pass through this process unless the answer is small. The first partition with
 data gets its first batch, however large; after that only what fits into `max_bytes` is sent, and no region begins with half a batch.
 
+A fetch with a replica id comes from a follower: it is shown everything up to the log end and waits for that, and the leader learns that it
+has all that comes before what it asks for. It has to be a replica of the partition, and the broker of that number and epoch (from version
+15 on) has to be registered. Anyone else is refused, as Kafka refuses replicas that it does not know.
+
 A fetch that finds less than `min_bytes` waits for the high watermarks of its partitions, without a task, until the client's deadline, and
 then reads once more. It does not wait for what would not fit: `min_bytes` above `max_bytes` means `max_bytes`, and what a partition could
 give counts even where this answer has no room for it (both as in Kafka).
@@ -18,23 +22,32 @@ from typing import NamedTuple
 
 from millstream.broker.failures import as_kafka_error
 from millstream.broker.handlers.fetch_sessions import FetchSession, FetchSessions, Wanted
+from millstream.broker.handlers.leader_hints import LeaderHints
 from millstream.broker.network.api import Request, api
 from millstream.broker.network.connection import PendingReply
 from millstream.broker.network.outbox import Chunk
 from millstream.broker.network.region_loader import RegionLoader
 from millstream.broker.network.session import Session
 from millstream.clock import Clock
-from millstream.cluster.partition import READ_COMMITTED, Partition
+from millstream.cluster.leader import READ_COMMITTED, Leader
+from millstream.cluster.partition import Partition
 from millstream.cluster.replicas import Replicas
 from millstream.cluster.topic_access import Operation
 from millstream.cluster.watermark import Watermark
-from millstream.errors import InvalidRequest, KafkaError, NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
+from millstream.errors import (
+    FencedLeaderEpoch,
+    InvalidRequest,
+    KafkaError,
+    NotLeaderOrFollower,
+    UnknownLeaderEpoch,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
+)
 from millstream.log.region import FileRegion
 from millstream.wire.api import ApiKey
-from millstream.wire.fetch import CONSUMER, FetchRequest, PartitionFetched, TopicFetched, decode_request, encode_response
+from millstream.wire.fetch import FIRST_WITH_ENDPOINTS, FetchRequest, PartitionFetched, TopicFetched, decode_request, encode_response
 
-DEBUGGING_CONSUMER = -2
-"""Kafka's second replica id for clients."""
+_LED_ELSEWHERE = (NotLeaderOrFollower.code, FencedLeaderEpoch.code)
 
 
 class FetchRound(NamedTuple):
@@ -54,6 +67,7 @@ class FetchFamily:
         self._loader = loader
         self._clock = clock
         self._max_bytes = max_bytes
+        self.hints = LeaderHints(replicas)
 
     @api(ApiKey.FETCH, 4, 18)
     def fetch(self, request: Request) -> Sequence[Chunk] | None:
@@ -64,7 +78,7 @@ class FetchFamily:
         except KafkaError as error:
             return encode_response(request.api_version, request.correlation_id, topics=[], error_code=error.code)
         attempt = FetchAttempt(self, request, fetch, session)
-        found = self.read(request.session, fetch, session)
+        found = self.read(request.session, fetch, session, is_first_look=True)
         if fetch.max_wait_ms <= 0 or self.is_enough(request.session, fetch, found):
             chunks = attempt.compose(found)
             if self._loader.load_warm(chunks):
@@ -74,16 +88,21 @@ class FetchFamily:
             attempt.wait(request.defer())
         return None
 
-    def read(self, client: Session, fetch: FetchRequest, session: FetchSession) -> FetchRound:
-        """One pass over the wanted partitions, until `max_bytes` are found."""
+    def read(self, client: Session, fetch: FetchRequest, session: FetchSession, *, is_first_look: bool = False) -> FetchRound:
+        """One pass over the wanted partitions, until `max_bytes` are found; at the first one a follower says what it has."""
         budget = self._budget(fetch)
         found: list[tuple[Wanted, PartitionFetched[FileRegion]]] = []
         size_bytes = 0
         has_error = False
         for wanted in session:
             try:
-                partition = self._partition(client, fetch, wanted)
-                answer = _read_partition(partition, wanted, fetch, budget=budget - size_bytes, is_first=size_bytes == 0)
+                partition = self._looked_up(client, wanted)
+                leader = partition.as_leader(wanted.current_leader_epoch)
+                if fetch.replica_id >= 0:
+                    self._check_replica(leader, fetch, wanted)
+                answer = _read_partition(
+                    partition, leader, wanted, fetch, budget=budget - size_bytes, is_first=size_bytes == 0, is_counted=is_first_look
+                )
             except Exception as error:
                 answer = _refused(wanted.index, as_kafka_error(error))
             found.append((wanted, answer))
@@ -101,9 +120,12 @@ class FetchFamily:
         # Nothing found means that nothing is there: whoever is first gets its batch whatever its size.
         return found.size_bytes > 0 and self._could_be_enough(client, fetch, found, min_bytes=min_bytes)
 
-    def watermarks(self, client: Session, session: FetchSession) -> list[Watermark]:
+    def watermarks(self, client: Session, fetch: FetchRequest, session: FetchSession) -> list[Watermark]:
         """What a fetch of this session waits for."""
-        return [self._looked_up(client, wanted).high_watermark for wanted in session]
+        partitions = [self._looked_up(client, wanted) for wanted in session]
+        if fetch.replica_id >= 0:
+            return [partition.as_leader().log_end for partition in partitions]
+        return [partition.high_watermark for partition in partitions]
 
     def deliver(self, chunks: list[Chunk], pending: PendingReply) -> None:
         """Send a composed answer that had to wait."""
@@ -117,8 +139,10 @@ class FetchFamily:
         readable = 0
         for wanted, _ in found.found:
             try:
-                partition = self._looked_up(client, wanted)
-                own = partition.readable_bytes(wanted.fetch_offset, isolation_level=fetch.isolation_level)
+                leader = self._looked_up(client, wanted).as_leader()
+                end = leader.visible_end(fetch.isolation_level, is_replica=fetch.replica_id >= 0)
+                offset = wanted.fetch_offset
+                own = leader.log.readable_bytes(offset, limit_offset=end) if offset < end else 0
             except KafkaError:
                 return True  # It could be read just now: the next fetch will say what is wrong.
             if own is None:
@@ -132,12 +156,16 @@ class FetchFamily:
     def _looked_up(self, client: Session, wanted: Wanted) -> Partition:
         return self._replicas.partition_for(client, Operation.READ, wanted.topic, wanted.index)
 
-    def _partition(self, client: Session, fetch: FetchRequest, wanted: Wanted) -> Partition:
-        partition = self._looked_up(client, wanted)
-        partition.check_leader(wanted.current_leader_epoch)
-        if fetch.replica_id not in (CONSUMER, DEBUGGING_CONSUMER) and fetch.replica_id not in partition.state.replicas:
-            raise NotLeaderOrFollower(f"broker {fetch.replica_id} is no replica of {partition.topic}-{partition.index}")
-        return partition
+    def _check_replica(self, leader: Leader, fetch: FetchRequest, wanted: Wanted) -> None:
+        """Raise unless the request comes from a follower in its present life."""
+        replica_id = fetch.replica_id
+        if not leader.replica_set.is_follower(replica_id):
+            # Kafka's codes: whoever says an epoch may know more of the replicas than is known here, and asks again.
+            error = UnknownLeaderEpoch if wanted.current_leader_epoch >= 0 else NotLeaderOrFollower
+            raise error(f"broker {replica_id} does not follow {leader.log.topic_partition}")
+        broker = self._replicas.view.brokers.get(replica_id)
+        if broker is None or broker.epoch != fetch.replica_epoch:
+            raise NotLeaderOrFollower(f"no broker {replica_id} of the epoch {fetch.replica_epoch} is registered")
 
 
 class FetchAttempt:
@@ -175,10 +203,15 @@ class FetchAttempt:
         with_data: list[Wanted] = []
         answers: list[PartitionFetched[FileRegion]] = []
         current: object = None
+        leaders: list[int] = []
         for wanted, answer in found.found:
             is_news = wanted.is_news(answer)
             if is_incremental and not is_news:
                 continue
+            if answer.error_code in _LED_ELSEWHERE and self._version >= FIRST_WITH_ENDPOINTS:
+                leader = self._family.hints.leader_of(wanted.topic, wanted.index)
+                answer = answer._replace(leader=leader)  # noqa: PLW2901 -- the same answer, completed
+                leaders += leader[:1] if leader is not None else ()
             if wanted.topic != current:
                 current = wanted.topic
                 answers = []
@@ -188,7 +221,10 @@ class FetchAttempt:
                 with_data.append(wanted)
         if with_data and len(self._session) > 1:
             self._session.move_to_back(with_data)
-        return encode_response(self._version, self._correlation_id, topics=topics, session_id=self._session.session_id)
+        endpoints = self._family.hints.endpoints(leaders)
+        return encode_response(
+            self._version, self._correlation_id, topics=topics, session_id=self._session.session_id, node_endpoints=endpoints
+        )
 
     def wait(self, pending: PendingReply) -> None:
         """Answer when a watermark moves and there is enough, or when the client's time is up."""
@@ -198,7 +234,7 @@ class FetchAttempt:
         self._watch()
 
     def _watch(self) -> None:
-        self._waiting = self._family.watermarks(self._client, self._session)
+        self._waiting = self._family.watermarks(self._client, self._fetch, self._session)
         for watermark in self._waiting:
             watermark.wait_for(watermark.value + 1, self._moved, token=self)
 
@@ -235,11 +271,12 @@ class FetchAttempt:
 
 
 def _read_partition(
-    partition: Partition, wanted: Wanted, fetch: FetchRequest, *, budget: int, is_first: bool
+    partition: Partition, leader: Leader, wanted: Wanted, fetch: FetchRequest, *, budget: int, is_first: bool, is_counted: bool
 ) -> PartitionFetched[FileRegion]:
     offset = wanted.fetch_offset
+    is_replica = fetch.replica_id >= 0
     if wanted.last_fetched_epoch >= 0:
-        diverging = partition.find_divergence(wanted.last_fetched_epoch, offset)
+        diverging = leader.find_divergence(wanted.last_fetched_epoch, offset)
         if diverging is not None:
             return PartitionFetched(
                 wanted.index,
@@ -249,10 +286,13 @@ def _read_partition(
                 partition.log.log_start_offset,
                 diverging_epoch=diverging,
             )
-    if wanted.max_bytes < 0 and offset < partition.visible_end(fetch.isolation_level):
+    end = leader.visible_end(fetch.isolation_level, is_replica=is_replica)
+    if wanted.max_bytes < 0 and offset < end:
         raise InvalidRequest(f"at most {wanted.max_bytes} bytes of {partition.topic}-{partition.index}")
-    is_committed_only = fetch.isolation_level == READ_COMMITTED
-    region = partition.read(offset, max_bytes=min(budget, wanted.max_bytes), isolation_level=fetch.isolation_level, min_one_batch=is_first)
+    is_committed_only = fetch.isolation_level == READ_COMMITTED and not is_replica
+    region = leader.read(offset, end=end, max_bytes=min(budget, wanted.max_bytes), min_one_batch=is_first)
+    if is_replica and is_counted and wanted.current_leader_epoch >= 0:
+        leader.replica_fetched(fetch.replica_id, fetch.replica_epoch, offset, wanted.log_start_offset)
     return PartitionFetched(
         wanted.index,
         0,

@@ -8,8 +8,9 @@ Pure code: a request goes in, what to read comes out; after reading, the session
     id n, epoch e                   session n must expect e; the request carries only changes; the next one must be e + 1
 
 A full cache makes room by dropping the session that was not used for longest, if that is long enough ago; otherwise the client simply
-gets no session and sends everything each time. Within a session the partitions that an incremental answer had data of move to the back of
-the order, so that a small `max_bytes` starves no partition.
+gets no session and sends everything each time. Followers (KIP-227 calls them privileged) fetch many partitions and for ever: for one of
+them the oldest session of a consumer goes, however old it is, and none of theirs goes for a consumer. Within a session the partitions
+that an incremental answer had data of move to the back of the order, so that a small `max_bytes` starves no partition.
 """
 
 from collections.abc import Iterable, Iterator
@@ -43,6 +44,7 @@ class Wanted:
         "last_fetched_epoch",
         "last_high_watermark",
         "last_log_start_offset",
+        "log_start_offset",
         "max_bytes",
         "topic",
     )
@@ -54,6 +56,7 @@ class Wanted:
         self.max_bytes = 0
         self.current_leader_epoch = -1
         self.last_fetched_epoch = -1
+        self.log_start_offset = -1
         self.last_high_watermark = -1
         self.last_log_start_offset = -1
         self.last_error = 0
@@ -77,8 +80,9 @@ class Wanted:
 class FetchSession:
     """What one client fetches; a client without a session has one that lasts for a single request and has the id 0."""
 
-    def __init__(self, session_id: int, *, uses_topic_ids: bool) -> None:
+    def __init__(self, session_id: int, *, uses_topic_ids: bool, is_privileged: bool = False) -> None:
         self.session_id = session_id
+        self.is_privileged = is_privileged
         self.next_epoch = 1
         self.uses_topic_ids = uses_topic_ids
         self.used_ms = 0
@@ -106,6 +110,7 @@ class FetchSession:
                 entry.max_bytes = partition.max_bytes
                 entry.current_leader_epoch = partition.current_leader_epoch
                 entry.last_fetched_epoch = partition.last_fetched_epoch
+                entry.log_start_offset = partition.log_start_offset
         for name, topic_id, indexes in forgotten:
             for index in indexes:
                 wanted.pop((_key(name, topic_id), index), None)
@@ -136,8 +141,9 @@ class FetchSessions:
         uses_topic_ids = version >= FIRST_VERSION_WITH_TOPIC_ID
         if request.session_epoch in (FIRST_EPOCH, FINAL_EPOCH):
             self._end(request.session_id)
-            session_id = NO_SESSION if request.session_epoch == FINAL_EPOCH else self._make_room(now_ms)
-            session = FetchSession(session_id, uses_topic_ids=uses_topic_ids)
+            is_privileged = request.replica_id >= 0
+            session_id = NO_SESSION if request.session_epoch == FINAL_EPOCH else self._make_room(now_ms, is_privileged=is_privileged)
+            session = FetchSession(session_id, uses_topic_ids=uses_topic_ids, is_privileged=is_privileged)
             session.update(request.topics)
             if session_id != NO_SESSION and self._partitions + len(session) > MAX_PARTITIONS:
                 session.session_id = NO_SESSION
@@ -179,10 +185,10 @@ class FetchSessions:
         if session is not None:
             self._partitions -= len(session)
 
-    def _make_room(self, now_ms: int) -> int:
+    def _make_room(self, now_ms: int, *, is_privileged: bool) -> int:
         if len(self._sessions) >= self._max_sessions:
-            oldest = next(iter(self._sessions.values()), None)
-            if oldest is None or now_ms - oldest.used_ms < self._min_idle_ms:
+            oldest = next((session for session in self._sessions.values() if not session.is_privileged), None)
+            if oldest is None or (now_ms - oldest.used_ms < self._min_idle_ms and not is_privileged):
                 return NO_SESSION
             self._end(oldest.session_id)
         while True:

@@ -17,6 +17,7 @@ from millstream.broker.storage.record_turns import RecordTurns, TakesLonger
 from millstream.broker.tasks import Spawn
 from millstream.buffer import Buffer
 from millstream.clock import Clock
+from millstream.cluster.leader import Leader
 from millstream.cluster.partition import Partition
 from millstream.cluster.replicas import Replicas
 from millstream.cluster.topic_access import Operation
@@ -36,17 +37,17 @@ class LateAppends:
         self._turns = turns
         self._spawn = spawn
 
-    def append_now(self, partition: Partition, batches: Iterable[Buffer], *, acks: int, now_ms: int) -> list[AppendResult | Exception]:
+    def append_now(self, leader: Leader, batches: Iterable[Buffer], *, acks: int, now_ms: int) -> list[AppendResult | Exception]:
         """Look into batches and append them; those for which there is no time, and those behind them, have to be appended later."""
         results: list[AppendResult | Exception] = []
         is_behind = False
         for batch in batches:
             try:
-                check = partition.begin_record_check(batch, acks=acks, now_ms=now_ms)
+                check = leader.begin_record_check(batch, acks=acks, now_ms=now_ms)
                 if is_behind:
                     raise TakesLonger
                 checked = None if check is None else self._turns.check_now(check)
-                results.append(partition.append_as_leader(batch, acks=acks, now_ms=now_ms, checked=checked))
+                results.append(leader.append(batch, acks=acks, now_ms=now_ms, checked=checked))
             except Exception as error:
                 is_behind = is_behind or isinstance(error, TakesLonger)
                 results.append(error)
@@ -87,12 +88,13 @@ class LateAppends:
             # Meanwhile options may have changed, or the topic was deleted and another made under its name: then it is not good yet.
             while checked is not None and (partition := find()).log.config is not checked.config:
                 checked = await self._looked_into(partition, late.batch, asked)
-            result = partition.append_as_leader(late.batch, acks=asked.acks, now_ms=self._clock.now_ms(), checked=checked)
+            leader = partition.as_leader()
+            result = leader.append(late.batch, acks=asked.acks, now_ms=self._clock.now_ms(), checked=checked)
         except Exception as error:
             return answering.refused(index, as_kafka_error(error), partition)
-        return answering.placed(index, result, partition.watermark_for(asked.acks), place=(late.topic, late.partition))
+        return answering.placed(index, result, partition, leader.watermark_for(asked.acks), place=(late.topic, late.partition))
 
     async def _looked_into(self, partition: Partition, batch: bytes, asked: Asked) -> CheckedBatch | None:
         """The batch as it is to be stored by the present options of the topic; None, at once, if it need not be looked into."""
-        check = partition.begin_record_check(batch, acks=asked.acks, now_ms=self._clock.now_ms())
+        check = partition.as_leader().begin_record_check(batch, acks=asked.acks, now_ms=self._clock.now_ms())
         return None if check is None else await self._turns.check(check)

@@ -18,8 +18,10 @@ from collections.abc import Sequence
 
 from millstream.broker.failures import as_kafka_error
 from millstream.broker.handlers.late_appends import LateAppends
+from millstream.broker.handlers.leader_hints import LeaderHints
 from millstream.broker.handlers.produce_answer import NO_ACKS, Answering, Appended, Asked, finished, refused
 from millstream.broker.handlers.produce_run import PartitionBatches, ProduceRun, ProduceShape
+from millstream.broker.handlers.run_answers import RunAnswers
 from millstream.broker.network.api import Request, api
 from millstream.broker.network.connection import Connection
 from millstream.broker.network.outbox import Chunk
@@ -28,7 +30,7 @@ from millstream.broker.storage.record_turns import RecordTurns
 from millstream.broker.tasks import Spawn
 from millstream.buffer import Buffer
 from millstream.clock import Clock
-from millstream.cluster.partition import Partition
+from millstream.cluster.leader import Leader
 from millstream.cluster.replicas import Replicas, TopicKey
 from millstream.cluster.topic_access import Operation
 from millstream.errors import InvalidRequiredAcks, KafkaError, UnsupportedCompressionType, UnsupportedVersion
@@ -51,6 +53,7 @@ class ProduceFamily:
     def __init__(self, replicas: Replicas, clock: Clock, *, turns: RecordTurns, spawn: Spawn) -> None:
         self._replicas = replicas
         self._clock = clock
+        self._hints = LeaderHints(replicas)
         self._late = LateAppends(replicas, clock, turns=turns, spawn=spawn)
 
     @api(ApiKey.PRODUCE, 3, 13, advertised_lowest=0)
@@ -61,8 +64,8 @@ class ProduceFamily:
         asked = Asked(version, request.correlation_id, produce.acks, produce.timeout_ms, request.session)
         refusal = _refusal(produce)
         if refusal is not None:
-            return self._answer(request.connection, asked, Answering(self._refuse_all(produce, refusal, asked.client)))
-        answering = Answering()
+            return self._answer(request.connection, asked, Answering(self._hints, self._refuse_all(produce, refusal, asked.client)))
+        answering = Answering(self._hints)
         for topic in produce.topics:
             answering.add(asked, topic, self._append_to_topic(asked, topic.key, topic.partitions))
         self._open_lane(request, produce, asked)
@@ -109,26 +112,27 @@ class ProduceFamily:
         partition = None
         try:
             partition = self._replicas.partition_for(asked.client, Operation.WRITE, key, index)
+            leader = partition.as_leader()
             if partition.log.looks_into_records or asked.version < FIRST_WITH_ZSTD:
-                results = self._append_with_a_look(asked, partition, batches, now_ms=now_ms)
+                results = self._append_with_a_look(asked, leader, batches, now_ms=now_ms)
             else:
-                results = partition.append_run_as_leader(batches, acks=asked.acks, now_ms=now_ms)
+                results = leader.append_run(batches, acks=asked.acks, now_ms=now_ms)
+            watermark = leader.watermark_for(asked.acks)
         except Exception as error:
             return [(as_kafka_error(error), partition, None)] * len(batches)
-        watermark = partition.watermark_for(asked.acks)
         return [(result, partition, watermark) for result in results]
 
     def _append_with_a_look(
-        self, asked: Asked, partition: Partition, batches: list[Buffer], *, now_ms: int
+        self, asked: Asked, leader: Leader, batches: list[Buffer], *, now_ms: int
     ) -> Sequence[AppendResult | Exception]:
         if asked.version < FIRST_WITH_ZSTD and any(map(_is_zstd, batches)):
             refusal = UnsupportedCompressionType(f"zstd is allowed from Produce version {FIRST_WITH_ZSTD} on, this is {asked.version}")
             allowed = [batch for batch in batches if not _is_zstd(batch)]
-            results = iter(self._append_with_a_look(asked, partition, allowed, now_ms=now_ms) if allowed else ())
+            results = iter(self._append_with_a_look(asked, leader, allowed, now_ms=now_ms) if allowed else ())
             return [refusal if _is_zstd(batch) else next(results) for batch in batches]
-        if partition.log.looks_into_records:
-            return self._late.append_now(partition, batches, acks=asked.acks, now_ms=now_ms)
-        return partition.append_run_as_leader(batches, acks=asked.acks, now_ms=now_ms)
+        if leader.log.looks_into_records:
+            return self._late.append_now(leader, batches, acks=asked.acks, now_ms=now_ms)
+        return leader.append_run(batches, acks=asked.acks, now_ms=now_ms)
 
     # -- runs of requests that look alike
 
@@ -157,26 +161,29 @@ class ProduceFamily:
         """Append the batches of a run and answer its requests in their order; all that need not wait with one `send`."""
         asked, topic = shape.asked, shape.topic
         encode = plain_answer(asked.version, topic.name, topic.topic_id).encode
-        ready: list[bytes] = []
+        answers = RunAnswers(asked, topic, self._hints)
         appended = self._append_to_topic(asked, shape.key, batches)
         for correlation_id, batch, (result, partition, watermark) in zip(correlation_ids, batches, appended, strict=True):
-            if type(result) is AppendResult and (watermark is None or watermark.value > result.last_offset):
+            if type(result) is AppendResult:
                 if asked.acks != NO_ACKS:
-                    ready.append(encode(correlation_id, batch[0], result.base_offset, result.log_append_time_ms, result.log_start_offset))
+                    if watermark is not None and watermark.value <= result.last_offset:
+                        assert partition is not None
+                        answers.wait(correlation_id, batch[0], result, partition, watermark)
+                    answers.encoded.append(
+                        encode(correlation_id, batch[0], result.base_offset, result.log_append_time_ms, result.log_start_offset)
+                    )
                 continue
             own = asked._replace(correlation_id=correlation_id)
-            answering = Answering()
+            answering = Answering(self._hints)
             answering.add(own, topic._replace(partitions=[batch]), [(result, partition, watermark)])
-            if ready:
-                connection.reply((b"".join(ready),))
-                ready = []
+            answers.send(connection)
+            answers = RunAnswers(asked, topic, self._hints)
             chunks = self._answer(connection, own, answering)
             if connection.is_closed:
                 return
             if chunks is not None:
                 connection.reply(chunks)
-        if ready:
-            connection.reply((b"".join(ready),))
+        answers.send(connection)
 
 
 def _refusal(produce: ProduceRequest) -> KafkaError | None:

@@ -11,10 +11,12 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from millstream.broker.failures import as_kafka_error
+from millstream.broker.handlers.leader_hints import LeaderHints
 from millstream.broker.network.connection import Connection, PendingReply
 from millstream.broker.network.outbox import Chunk
 from millstream.broker.network.session import Session
 from millstream.broker.storage.record_turns import TakesLonger
+from millstream.cluster.leader import ACKS_ALL
 from millstream.cluster.partition import Partition
 from millstream.cluster.watermark import Watermark
 from millstream.errors import (
@@ -22,6 +24,7 @@ from millstream.errors import (
     InvalidTimestamp,
     KafkaError,
     MessageTooLarge,
+    NotEnoughReplicasAfterAppend,
     NotLeaderOrFollower,
     RecordListTooLarge,
     RequestTimedOut,
@@ -31,7 +34,15 @@ from millstream.errors import (
 )
 from millstream.log.log import AppendResult
 from millstream.log.records.record_check import MAX_NAMED
-from millstream.wire.produce import FIRST_WITH_RECORD_ERRORS, PartitionProduced, ProduceTopic, TopicProduced, encode_response
+from millstream.wire.primitives import NodeEndpoint
+from millstream.wire.produce import (
+    FIRST_WITH_LEADER,
+    FIRST_WITH_RECORD_ERRORS,
+    PartitionProduced,
+    ProduceTopic,
+    TopicProduced,
+    encode_response,
+)
 
 NO_ACKS: Final = 0
 _WITHOUT_LOG_START: Final = (
@@ -59,10 +70,11 @@ class Asked(NamedTuple):
 
 
 class Wait(NamedTuple):
-    """A partition of a request that may not be answered before a watermark has reached an offset."""
+    """A batch that may not be acknowledged before a watermark has reached an offset, and its place in the answer."""
 
     watermark: Watermark
     offset: int
+    appended_to: Partition
     topic: int
     partition: int
 
@@ -80,6 +92,7 @@ class Late(NamedTuple):
 class Answering:
     """The answer to a request as far as it is known, and what it still waits for."""
 
+    hints: LeaderHints
     topics: list[TopicProduced] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
     late: list[Late] = field(default_factory=list)
@@ -92,7 +105,7 @@ class Answering:
         for (index, batch), (result, partition, watermark) in zip(topic.partitions, appended, strict=True):
             place = len(self.topics), len(answers)
             if isinstance(result, AppendResult):
-                answers.append(self.placed(index, result, watermark, place=place))
+                answers.append(self.placed(index, result, partition, watermark, place=place))
             elif batch is not None and _is_late(result, asked.version):
                 self.late.append(Late(*place, bytes(batch), result if isinstance(result, KafkaError) else None))
                 answers.append(PartitionProduced(index))
@@ -100,10 +113,13 @@ class Answering:
                 answers.append(self.refused(index, as_kafka_error(result), partition))
         self.topics.append(TopicProduced(topic.name, topic.topic_id, answers))
 
-    def placed(self, index: int, result: AppendResult, watermark: Watermark | None, *, place: tuple[int, int]) -> PartitionProduced:
+    def placed(
+        self, index: int, result: AppendResult, partition: Partition | None, watermark: Watermark | None, *, place: tuple[int, int]
+    ) -> PartitionProduced:
         """The answer for a batch that was appended; what it has to wait for is noted for its place, the numbers of topic and partition."""
         if watermark is not None and watermark.value <= result.last_offset:
-            self.waits.append(Wait(watermark, result.last_offset + 1, *place))
+            assert partition is not None
+            self.waits.append(Wait(watermark, result.last_offset + 1, partition, *place))
         return PartitionProduced(index, 0, result.base_offset, result.log_append_time_ms, result.log_start_offset)
 
     def refused(self, index: int, error: KafkaError, partition: Partition | None = None) -> PartitionProduced:
@@ -128,6 +144,11 @@ def refused(index: int, error: KafkaError, partition: Partition | None = None) -
     return PartitionProduced(index, error.code, log_start_offset=start, record_errors=error.record_errors, error_message=str(error))
 
 
+def timed_out() -> RequestTimedOut:
+    """The client's time is up."""
+    return RequestTimedOut("the batch was appended, but not committed within the timeout of the request")
+
+
 def finished(connection: Connection, asked: Asked, answering: Answering, place: Callable[[], PendingReply]) -> Sequence[Chunk] | None:
     """The answer when nothing is late any more, if there is one and it need not wait; if it has to, in the place that is kept for it."""
     if asked.acks == NO_ACKS:
@@ -135,7 +156,33 @@ def finished(connection: Connection, asked: Asked, answering: Answering, place: 
     elif answering.waits:
         PendingProduce(place(), asked, answering).start()
     else:
-        return (encode_response(asked.version, asked.correlation_id, topics=answering.topics),)
+        return (encode_answer(asked, answering.topics, answering.hints),)
+    return None
+
+
+def encode_answer(asked: Asked, topics: Sequence[TopicProduced], hints: LeaderHints) -> bytes:
+    """The answer, with the leaders of partitions that are led elsewhere (KIP-951)."""
+    endpoints: list[NodeEndpoint] = []
+    is_elsewhere = any(answer.error_code == NotLeaderOrFollower.code for topic in topics for answer in topic.partitions)
+    if is_elsewhere and asked.version >= FIRST_WITH_LEADER:
+        topics = [topic._replace(partitions=[_with_leader(topic, answer, hints) for answer in topic.partitions]) for topic in topics]
+        endpoints = hints.endpoints(answer.leader[0] for topic in topics for answer in topic.partitions if answer.leader is not None)
+    return encode_response(asked.version, asked.correlation_id, topics=topics, node_endpoints=endpoints)
+
+
+def _with_leader(topic: TopicProduced, answer: PartitionProduced, hints: LeaderHints) -> PartitionProduced:
+    if answer.error_code != NotLeaderOrFollower.code:
+        return answer
+    return answer._replace(leader=hints.leader_of(topic.topic_id if topic.name is None else topic.name, answer.partition))
+
+
+def why_not_acknowledged(partition: Partition, acks: int) -> KafkaError | None:
+    """What became of a batch while it waited to be committed: too few replicas may be left in sync."""
+    if acks == ACKS_ALL and partition.leading is not None:
+        try:
+            partition.leading.check_still_enough()
+        except NotEnoughReplicasAfterAppend as error:
+            return error
     return None
 
 
@@ -151,12 +198,13 @@ def _close_on_error(connection: Connection, topics: Sequence[TopicProduced]) -> 
 class PendingProduce:
     """An answer that waits until its batches are committed (acks=all) or on disk (a flush is due), or the client's time is up."""
 
-    __slots__ = ("_asked", "_pending", "_remaining", "_timer", "_topics")
+    __slots__ = ("_asked", "_hints", "_pending", "_remaining", "_timer", "_topics")
 
     def __init__(self, pending: PendingReply, asked: Asked, answering: Answering) -> None:
         self._pending = pending
         self._asked = asked
         self._topics = answering.topics
+        self._hints = answering.hints
         self._remaining = dict(enumerate(answering.waits))
         self._timer: asyncio.TimerHandle | None = None
 
@@ -169,6 +217,7 @@ class PendingProduce:
 
     def _reached(self, number: int, error: KafkaError | None) -> None:
         wait = self._remaining.pop(number)
+        error = error or why_not_acknowledged(wait.appended_to, self._asked.acks)
         if error is not None:
             self._refuse(wait, error)
         if not self._remaining:
@@ -176,7 +225,7 @@ class PendingProduce:
 
     def _time_is_up(self) -> None:
         for wait in self._stop_waiting():
-            self._refuse(wait, RequestTimedOut("the batch was appended, but not committed within the timeout of the request"))
+            self._refuse(wait, timed_out())
         self._finish()
 
     def _abandoned(self) -> None:
@@ -198,4 +247,4 @@ class PendingProduce:
     def _finish(self) -> None:
         assert self._timer is not None
         self._timer.cancel()
-        self._pending.complete((encode_response(self._asked.version, self._asked.correlation_id, topics=self._topics),))
+        self._pending.complete((encode_answer(self._asked, self._topics, self._hints),))

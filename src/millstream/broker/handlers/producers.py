@@ -77,7 +77,7 @@ class ProducersFamily:
     def _describe(self, request: Request, topic: str, index: int) -> dict[str, object]:
         try:
             partition = self._replicas.partition_for(request.session, Operation.READ, topic, index)
-            partition.check_leader()
+            partition.as_leader()
             producers = [
                 {
                     "producer_id": producer.producer_id,

@@ -2,7 +2,8 @@
 
 CreateTopics 2-7. 4: -1 for the broker's defaults (KIP-464). 5: configs and numbers in the answer (KIP-525). 7: topic id in the answer.
 DeleteTopics 1-6. 5: error message. 6: by id or by name (KIP-516). CreatePartitions 0-3.
-Every topic of a request succeeds or fails by itself; `validate_only` does all but the writing. An answer means: this broker serves it.
+Every topic of a request succeeds or fails by itself; `validate_only` does all but the writing. All of it happens on the controller, any
+broker may be asked. An answer means: the controller and the broker that was asked have taken it up.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from uuid import UUID
 from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.topic_creation import TopicCreation
 from millstream.broker.failures import as_kafka_error, error_fields
-from millstream.broker.network.api import Fields, Later, Request, api
+from millstream.broker.network.api import Fields, Forwarding, Later, Request, api
 from millstream.broker.network.session import Session
 from millstream.cluster.controller import Controller
 from millstream.cluster.topic_access import Operation, check_access
@@ -37,7 +38,7 @@ class TopicsFamily:
         self._creation = creation
         self._settings = settings
 
-    @api(ApiKey.CREATE_TOPICS, 2, 7)
+    @api(ApiKey.CREATE_TOPICS, 2, 7, forwarding=Forwarding.WHOLE)
     def create_topics(self, request: Request) -> Later:
         """Create each topic."""
         return self._create_topics(request.decode())
@@ -93,7 +94,7 @@ class TopicsFamily:
             for row in describe_topic(topic.configs, self._settings.current)
         ]
 
-    @api(ApiKey.DELETE_TOPICS, 1, 6)
+    @api(ApiKey.DELETE_TOPICS, 1, 6, forwarding=Forwarding.WHOLE)
     def delete_topics(self, request: Request) -> Later:
         """Delete each topic, named or by id."""
         return self._delete_topics(request.decode(), request.session)
@@ -155,7 +156,7 @@ class TopicsFamily:
             raise UnknownTopicId(f"no topic has the id {topic_id}")
         return by_id
 
-    @api(ApiKey.CREATE_PARTITIONS, 0, 3)
+    @api(ApiKey.CREATE_PARTITIONS, 0, 3, forwarding=Forwarding.WHOLE)
     def create_partitions(self, request: Request) -> Later:
         """Give topics more partitions."""
         return self._create_partitions(request.decode())

@@ -7,13 +7,17 @@ A function marked with `@api(key, lowest, highest)` takes a `Request` and return
 
 An `async def` may return a mapping; it runs as a task of the server's, and its place in the order of answers is kept. Only APIs that wait
 for something else than a watermark are written that way: never Produce, never Fetch.
+
+What only the controller can do is marked with `forwarding`: any broker may be asked for it, and passes the request on (KIP-590).
 """
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from enum import Enum
 from typing import Any, NamedTuple, TypeVar, cast
 
 from millstream.broker.network.connection import Connection, Lane, PendingReply
 from millstream.broker.network.outbox import Chunk
+from millstream.broker.network.session import Session
 from millstream.wire import messages
 from millstream.wire.api import ApiKey
 from millstream.wire.frames import RequestHeader
@@ -26,6 +30,14 @@ Handler = Callable[["Request"], Reply | Coroutine[Any, Any, Reply]]
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
+class Forwarding(Enum):
+    """Whether the controller is needed for an API."""
+
+    NONE = "every broker answers it by itself"
+    WHOLE = "the router passes it on, and the handler runs on the controller only"
+    PARTS = "the handler runs on the broker that is asked, and passes on what it cannot do by itself"
+
+
 class Api(NamedTuple):
     """Which API a function answers, in which versions."""
 
@@ -34,16 +46,19 @@ class Api(NamedTuple):
     highest: int
     advertised_lowest: int
     """What ApiVersions says; lower than `lowest` only where clients misread the truth."""
+    forwarding: Forwarding = Forwarding.NONE
 
 
 class Request:
     """A request that was admitted: its header, its bytes (only until the handler returns), its connection and whose it is."""
 
-    __slots__ = ("api_key", "api_version", "body_start", "client_id", "connection", "correlation_id", "frame", "session")
+    __slots__ = ("api_key", "api_version", "body_start", "client_id", "connection", "correlation_id", "frame", "is_forwarded", "session")
 
-    def __init__(self, connection: Connection, header: RequestHeader, frame: memoryview) -> None:
+    def __init__(self, connection: Connection, header: RequestHeader, frame: memoryview, *, forwarded_for: Session | None = None) -> None:
+        """`forwarded_for`: the client of the broker that passed the request on; the connection is then not the client's."""
         self.connection = connection
-        self.session = connection.session
+        self.session = connection.session if forwarded_for is None else forwarded_for
+        self.is_forwarded = forwarded_for is not None
         self.frame = frame
         self.api_key, self.api_version, self.correlation_id, self.client_id, self.body_start = header
 
@@ -64,11 +79,13 @@ class Request:
         return self.connection.defer()
 
 
-def api(key: ApiKey, lowest: int, highest: int, *, advertised_lowest: int | None = None) -> Callable[[FunctionT], FunctionT]:
+def api(
+    key: ApiKey, lowest: int, highest: int, *, advertised_lowest: int | None = None, forwarding: Forwarding = Forwarding.NONE
+) -> Callable[[FunctionT], FunctionT]:
     """Mark a function as the handler of an API."""
 
     def mark(function: FunctionT) -> FunctionT:
-        cast(Any, function).api = Api(key, lowest, highest, lowest if advertised_lowest is None else advertised_lowest)
+        cast(Any, function).api = Api(key, lowest, highest, lowest if advertised_lowest is None else advertised_lowest, forwarding)
         return function
 
     return mark

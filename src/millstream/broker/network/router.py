@@ -4,22 +4,37 @@ A request that a lane takes does not come by here: it looks like one that did, a
 
 A mistake of ours in a handler closes one connection with a traceback in the log, and harms nothing else; lanes do the same for theirs.
 A request for an API or a version that is not answered closes the connection, as in Kafka; only ApiVersions is answered in any version.
+
+What only the controller can do (`Api.forwarding`) goes to `forward`, whichever broker this is, and comes back to the router of the
+controller by `carry_out`, where it passes the same gate.
 """
 
 import logging
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from inspect import iscoroutine
-from typing import Any
+from typing import Any, NamedTuple
 
-from millstream.broker.network.api import Api, Handler, Reply, Request, api_of
+from millstream.broker.network.api import Api, Forwarding, Handler, Reply, Request, api_of
 from millstream.broker.network.connection import Connection, PendingReply
 from millstream.broker.network.session import Session
 from millstream.broker.tasks import Spawn
-from millstream.errors import MalformedFrame
+from millstream.errors import InvalidRequest, MalformedFrame, NotController
 from millstream.wire.api import ApiKey
-from millstream.wire.frames import read_request_header
+from millstream.wire.frames import SIZE_BYTES, RequestHeader, read_request_header
 
 logger = logging.getLogger(__name__)
+
+Forward = Callable[[Request], Coroutine[Any, Any, Reply]]
+"""Has a request carried out by the controller; it copies what it needs of the frame before it returns."""
+
+
+class CarriedOut(NamedTuple):
+    """The answer to a request that was passed on."""
+
+    data: bytes
+    """Header and body, without the size."""
+    is_refused: bool
+    """Whether nothing was done, because this broker is not the controller."""
 
 
 def admit(session: Session, api: Api, version: int) -> None:
@@ -35,17 +50,21 @@ def admit(session: Session, api: Api, version: int) -> None:
 class Router:
     """Knows every handler."""
 
-    def __init__(self, handlers: Iterable[Handler], *, spawn: Spawn) -> None:
-        self._routes: dict[int, tuple[Api, Handler]] = {api_of(handler).key: (api_of(handler), handler) for handler in handlers}
+    def __init__(self, handlers: Iterable[Handler], *, spawn: Spawn, forward: Forward | None = None) -> None:
+        """Without `forward` everything is handled here."""
+        self._routes: dict[int, tuple[Api, Handler]] = {}
+        self._handlers: dict[int, tuple[Api, Handler]] = {}
+        """As the routes, but for requests that another broker passed on."""
+        for handler in handlers:
+            api = api_of(handler)
+            self._handlers[api.key] = (api, handler)
+            self._routes[api.key] = (api, handler if forward is None or api.forwarding is not Forwarding.WHOLE else forward)
         self._spawn = spawn
 
     def handle(self, connection: Connection, frame: memoryview) -> None:
         """Handle one request of a connection."""
         header = read_request_header(frame)
-        route = self._routes.get(header.api_key)
-        if route is None:
-            raise MalformedFrame(f"request with the API key {header.api_key}, which this broker does not answer")
-        api, handler = route
+        api, handler = _find(self._routes, header)
         session = connection.session
         if session.client_id != header.client_id:
             session = connection.identify(session._replace(client_id=header.client_id))
@@ -70,11 +89,27 @@ class Router:
         except Exception:
             self._fail(request)
 
+    async def carry_out(self, connection: Connection, client: Session, frame: bytes) -> CarriedOut:
+        """Handle a request of the client of a broker that passed it on; the connection is that of the broker, or the client's own here."""
+        view = memoryview(frame)
+        header = read_request_header(view)
+        api, handler = _find(self._handlers, header)
+        if api.forwarding is Forwarding.NONE:
+            raise InvalidRequest(f"{api.key.name} is not passed on: every broker answers it by itself")
+        client = client._replace(client_id=header.client_id)
+        admit(client, api, header.api_version)
+        request = Request(connection, header, view, forwarded_for=client)
+        reply = handler(request)
+        if iscoroutine(reply):
+            reply = await reply
+        assert isinstance(reply, Mapping), "what the controller is needed for is answered with fields"
+        return CarriedOut(request.encode(reply)[SIZE_BYTES:], is_refused=_is_refused(reply))
+
     async def _finish(self, request: Request, work: Coroutine[Any, Any, Reply], pending: PendingReply) -> None:
         try:
             reply = await work
-            assert isinstance(reply, Mapping), "a handler that waits answers with fields"
-            pending.complete((request.encode(reply),))
+            assert reply is not None, "whoever waits has an answer in the end"
+            pending.complete((request.encode(reply),) if isinstance(reply, Mapping) else reply)
         except MalformedFrame as error:
             request.connection.close(str(error))
         except Exception:
@@ -83,3 +118,26 @@ class Router:
     def _fail(self, request: Request) -> None:
         logger.exception("request %s version %d from %s failed", ApiKey(request.api_key).name, request.api_version, request.connection.peer)
         request.connection.close("the broker failed on its request")
+
+
+def _find(routes: Mapping[int, tuple[Api, Handler]], header: RequestHeader) -> tuple[Api, Handler]:
+    route = routes.get(header.api_key)
+    if route is None:
+        raise MalformedFrame(f"request with the API key {header.api_key}, which this broker does not answer")
+    return route
+
+
+def _is_refused(reply: Mapping[str, object]) -> bool:
+    """Whether nothing was done, because this broker is not the controller; of an answer with several parts, whether all of them say so.
+
+    If one of them was done the request is not carried out again: the client learns what became of each.
+    """
+    outcomes = _outcomes(reply)
+    return bool(outcomes) and all(code == NotController.code for code in outcomes)
+
+
+def _outcomes(fields: Mapping[str, object]) -> list[object]:
+    """The error codes of the innermost parts of an answer that have any."""
+    parts = [part for value in fields.values() if isinstance(value, (list, tuple)) for part in value if isinstance(part, Mapping)]
+    inner = [code for part in parts for code in _outcomes(part)]
+    return inner or ([fields["error_code"]] if "error_code" in fields else [])

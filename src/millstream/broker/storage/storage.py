@@ -9,7 +9,7 @@ marks the directories as cleanly stopped. A directory that fails takes its parti
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Self
 from uuid import UUID
@@ -20,6 +20,7 @@ from millstream.broker.server_options import ServerOptions
 from millstream.broker.storage.flusher import Flusher
 from millstream.broker.storage.housekeeping import Housekeeping
 from millstream.clock import Clock
+from millstream.cluster.partition import LocalBroker, Partition
 from millstream.cluster.replicas import Replicas
 from millstream.coordination.cluster_view import ClusterView, TopicState
 from millstream.errors import StorageError
@@ -47,8 +48,13 @@ class Storage:
         clock: Clock,
         files: Files,
         broker_epoch: Callable[[], int],
+        life: Callable[[], int],
+        has_lease: Callable[[], bool],
+        in_sync_change_wanted: Callable[[Partition], None],
+        on_follow: Callable[[Iterable[Partition]], None],
         on_directory_failed: Callable[[LogDirectory, StorageError], None],
     ) -> None:
+        """`broker_epoch` is what the marker of a clean stop names; `life` is that of the present registration, -1 without one."""
         self._options = options
         self._settings = settings
         self._descriptors = descriptors
@@ -62,9 +68,18 @@ class Storage:
         self.flusher = Flusher(self._disk_threads, clock)
         self.replicas = Replicas(
             self.logs,
-            node_id=options.node_id,
+            broker=LocalBroker(
+                options.node_id,
+                clock,
+                request_flush=self.flusher.request,
+                has_lease=lambda: has_lease() and self.replicas.is_confirmed,
+                lag_ms=lambda: settings.current.integer("replica.lag.time.max.ms"),
+                is_registered=lambda node_id: node_id in self.replicas.view.brokers,
+                in_sync_change_wanted=in_sync_change_wanted,
+                on_follow=on_follow,
+            ),
+            life=life,
             log_config=settings.log_config,
-            request_flush=self.flusher.request,
             remove_later=lambda path, delay_ms: self.housekeeping.remove_later(path, delay_ms),  # noqa: PLW0108 -- made below
         )
         self.housekeeping = Housekeeping(

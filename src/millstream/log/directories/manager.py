@@ -263,7 +263,7 @@ class LogManager:
         now_ms = self._clock.now_ms()
         dropped: list[tuple[Log, list[Path]]] = []
         for log in self:
-            if log.directory.offline is None:
+            if log.directory.offline is None and not log.is_truncating:
                 try:
                     paths = apply_retention(log, now_ms, high_watermark=high_watermark_of(log))
                     if paths:
@@ -276,14 +276,15 @@ class LogManager:
         """Forget the idempotent producers that wrote nothing for so long."""
         older_than_ms = self._clock.now_ms() - expiration_ms
         for log in self:
-            log.producers.expire(older_than_ms=older_than_ms)
+            if not log.is_truncating:
+                log.producers.expire(older_than_ms=older_than_ms)
 
     def prepare_checkpoints(self, high_watermark_of: Callable[[Log], int] | None = None) -> Callable[[], None]:
         """The checkpoints as they are now, with high watermarks if they are known; call the result to write them, in a thread."""
         offsets: list[tuple[LogDirectory, str, dict[TopicPartition, int]]] = []
         for directory in self.online_directories:
             logs = [log for log in self if log.directory is directory]
-            starts = {log.topic_partition: log.log_start_offset for log in logs if log.log_start_offset > log.segment_base_offsets[0]}
+            starts = {log.topic_partition: log.log_start_offset for log in logs if log.starts_inside}
             points = directory.capture_recovery_points({log.topic_partition: log.durable_end for log in logs})
             offsets.append((directory, checkpoints.RECOVERY_POINT, points))
             offsets.append((directory, checkpoints.LOG_START_OFFSET, starts))
@@ -295,7 +296,8 @@ class LogManager:
     def release_idle(self) -> None:
         """Close the files of sealed segments and of indexes; whoever reads them opens them again."""
         for log in self:
-            log.segments.release_sealed()
+            if not log.is_truncating:
+                log.segments.release_sealed()
 
     def write_checkpoints(self, high_watermark_of: Callable[[Log], int] | None = None) -> None:
         """Write the checkpoints here and now."""

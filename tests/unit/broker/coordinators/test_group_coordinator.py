@@ -3,6 +3,7 @@
 import asyncio
 import errno
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,7 @@ async def test_coordinator_is_not_available_while_its_topic_cannot_be_created(tm
             def refuse(_added: int) -> None:
                 raise PolicyViolation("no descriptors left")
 
-            patch.setattr(server._groups._creation, "check_request", refuse)
+            patch.setattr(server._cluster.creation, "check_request", refuse)
             assert await find(server) == CoordinatorNotAvailable.code
         assert await find(server) == 0
 
@@ -156,14 +157,15 @@ async def test_commit_is_answered_when_it_is_on_disk_where_acknowledged_means_on
         await create(server)
         context = context_of(server)
         waiting: list[object] = []
-        context.partition._request_flush = waiting.append
+        broker = context.partition.broker
+        context.partition.broker = replace(broker, request_flush=waiting.append)
         commits = asyncio.create_task(commit(server, 7))
         await eventually(lambda: waiting)
         reads = asyncio.create_task(fetch(server))
         await eventually(lambda: len(context.partition.high_watermark._waiters) == 2)
         assert not commits.done()
         assert not reads.done(), "a read shows nothing that a crash may take back"
-        context.partition._request_flush = server._storage.flusher.request
+        context.partition.broker = broker
         server._storage.flusher.request(context.partition)
         assert (await commits, await reads) == (0, (0, 7))
 
@@ -221,7 +223,7 @@ async def test_shard_whose_append_failed_says_so_and_is_loaded_again(tmp_path: P
             raise NotEnoughReplicas("one is too few")
 
         with monkeypatch.context() as patch:
-            patch.setattr(type(context.partition), "append_as_leader", fail)
+            patch.setattr(type(context.partition.as_leader()), "append", fail)
             assert await commit(server, 8) == CoordinatorNotAvailable.code
         await loaded(server)
         assert await fetch(server) == (0, 7), "what was not written did not happen"

@@ -16,10 +16,10 @@ from millstream.clock import SystemClock
 from millstream.cluster.partition import Partition
 from millstream.cluster.replicas import Replicas
 from millstream.coordinator_shard import CoordinatorRecord, Fields, Outcome, Waiter
-from millstream.errors import KafkaError, NotCoordinator
+from millstream.errors import CoordinatorNotAvailable, KafkaError, NotCoordinator
 from millstream.wire.compression import Codec
 from tests.unit.broker.eventually import eventually
-from tests.unit.cluster.hosting import LED_BY_1, flush, host, started_logs, topic_state
+from tests.unit.cluster.hosting import LED_BY_1, flush, host, local_broker, started_logs, topic_state
 
 TOPIC = "__sums"
 
@@ -86,7 +86,9 @@ class Answers(list[Fields]):
 
 
 @asynccontextmanager
-async def runtime_of(partition: Partition, machine: type[Sums] = Sums) -> AsyncIterator[CoordinatorRuntime[Sums]]:
+async def runtime_of(
+    partition: Partition, machine: type[Sums] = Sums, *, commit_timeout_ms: int = 60_000
+) -> AsyncIterator[CoordinatorRuntime[Sums]]:
     """A runtime that has loaded the only partition of its topic."""
     tasks: list[asyncio.Task[None]] = []
 
@@ -101,6 +103,7 @@ async def runtime_of(partition: Partition, machine: type[Sums] = Sums) -> AsyncI
             on_active=lambda _context: None,
             codec=Codec.NONE,
             load_bytes=1 << 20,
+            commit_timeout_ms=commit_timeout_ms,
             clock=SystemClock(),
             executor=executor,
             spawn=spawn,
@@ -197,6 +200,127 @@ async def test_log_that_is_led_elsewhere_by_the_time_it_would_be_replayed_is_not
         runtime.apply(topic_state(TOPIC))
         await asyncio.sleep(0.01)
         assert (answers, read) == ([{"error_code": NotCoordinator.code}], [])
+    logs.close()
+
+
+async def test_who_does_not_lead_any_longer_answers_nothing_from_what_it_knew_even_before_it_has_unloaded(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path)
+    partition = host(logs, topic=TOPIC)
+    async with runtime_of(partition) as runtime:
+        add(runtime, 3)
+        partition.apply(LED_BY_1._replace(leader=2, leader_epoch=4))
+        assert ask(runtime) == add(runtime, 1) == [{"error_code": NotCoordinator.code}]
+        assert not runtime.context("a").is_active
+    logs.close()
+
+
+async def test_partition_that_is_led_anew_is_read_again_because_others_may_have_written(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path)
+    partition = host(logs, topic=TOPIC)
+    async with runtime_of(partition) as runtime:
+        add(runtime, 3)
+        former = runtime.context("a")
+        partition.apply(LED_BY_1._replace(leader_epoch=9))
+        assert ask(runtime) == [{"error_code": NotCoordinator.code}]
+        runtime.apply(topic_state(TOPIC))
+        assert runtime.context("a") is not former
+        await eventually(lambda: runtime.context("a").is_active)
+        assert ask(runtime) == [{"sum": 3}]
+    logs.close()
+
+
+async def test_load_of_an_older_epoch_is_dropped(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path)
+    partition = host(logs, topic=TOPIC)
+    async with runtime_of(partition) as runtime:
+        add(runtime, 3)
+        partition.apply(LED_BY_1._replace(leader_epoch=9))
+        runtime.apply(topic_state(TOPIC))
+        loading = runtime.context("a")
+        partition.apply(LED_BY_1._replace(leader_epoch=10))
+        runtime.apply(topic_state(TOPIC))
+        await eventually(lambda: runtime.context("a").is_active)
+        await asyncio.sleep(0)
+        assert (loading.is_active, loading.is_in_use, runtime.context("a").leading.leader_epoch) == (False, False, 10)
+    logs.close()
+
+
+async def test_what_is_not_committed_in_time_is_answered_with_an_error_and_stays_decided(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path)
+    partition = host(logs, topic=TOPIC, flush_messages=1)
+    async with runtime_of(partition, commit_timeout_ms=20) as runtime:
+        first, second = add(runtime, 3), ask(runtime)
+        await eventually(lambda: bool(second))
+        assert first == second == [{"error_code": CoordinatorNotAvailable.code}]
+        assert not partition.high_watermark.is_awaited
+        flush(partition)
+        assert ask(runtime) == [{"sum": 3}]
+    logs.close()
+
+
+REPLICATED = LED_BY_1._replace(replicas=(1, 2), in_sync_replicas=(1, 2))
+
+
+async def test_what_followers_do_not_have_is_neither_answered_nor_shown(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path)
+    partition = host(logs, topic=TOPIC, state=REPLICATED)
+    async with runtime_of(partition) as runtime:
+        added, asked = add(runtime, 3), ask(runtime)
+        assert (added, asked) == ([], [])
+        partition.as_leader().replica_fetched(2, 1, 1, 0)
+        assert added == asked == [{"sum": 3}]
+    logs.close()
+
+
+async def test_nothing_is_decided_while_too_few_replicas_are_in_sync(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path)
+    partition = host(logs, topic=TOPIC, state=REPLICATED, min_insync_replicas=2)
+    async with runtime_of(partition) as runtime:
+        machine = runtime.context("a").shard
+        partition.apply(REPLICATED._replace(in_sync_replicas=(1,), partition_epoch=1))
+        assert add(runtime, 3) == [{"error_code": CoordinatorNotAvailable.code}]
+        assert (machine.sums["a"], runtime.context("a").shard is machine) == (0, True)
+    logs.close()
+
+
+async def test_what_is_due_waits_until_it_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("millstream.broker.coordinators.context.RETRY_DELAY_MS", 1)
+    logs = started_logs(tmp_path)
+    partition = host(logs, topic=TOPIC, state=REPLICATED, min_insync_replicas=2)
+    async with runtime_of(partition) as runtime:
+        waiting = Answers()
+        runtime.write("a", lambda shard, now_ms: shard.wait(waiting, due_ms=now_ms + 1), waiting)
+        partition.apply(REPLICATED._replace(in_sync_replicas=(1,), partition_epoch=1))
+        await asyncio.sleep(0.02)
+        assert waiting == []
+        partition.apply(REPLICATED._replace(partition_epoch=2))
+        await eventually(lambda: waiting == [{"error_code": 0}])
+    logs.close()
+
+
+async def test_nothing_is_shown_without_the_lease_because_another_may_have_taken_later_commits(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path)
+    has_lease = [True]
+    partition = host(logs, topic=TOPIC, state=REPLICATED, broker=local_broker(has_lease=lambda: has_lease[0]))
+    async with runtime_of(partition) as runtime:
+        assert ask(runtime) == [{"sum": 0}]
+        has_lease[0] = False
+        assert ask(runtime) == [{"error_code": NotCoordinator.code}]
+    logs.close()
+
+
+async def test_machine_comes_and_goes_with_the_role_of_the_broker_between_two_views(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path)
+    partition = host(logs, topic=TOPIC)
+    async with runtime_of(partition) as runtime:
+        waiting = Answers()
+        runtime.write("a", lambda shard, _now_ms: shard.wait(waiting, due_ms=None), waiting)
+        partition.apply(LED_BY_1._replace(leader=2, leader_epoch=4))
+        runtime.roles_changed([partition])
+        assert waiting == [{"error_code": NotCoordinator.code}]
+        partition.apply(LED_BY_1._replace(leader_epoch=5))
+        runtime.roles_changed([partition])
+        assert runtime.context("a").is_active
     logs.close()
 
 

@@ -11,7 +11,7 @@ from millstream.coordination.cluster_view import TopicState
 from millstream.log.config import LogConfig
 from millstream.log.directories.manager import LogManager
 from tests.unit.broker.handlers.desk import Desk
-from tests.unit.cluster.hosting import started_logs
+from tests.unit.cluster.hosting import replicas_on, started_logs
 
 
 @pytest.fixture
@@ -38,6 +38,4 @@ def config_of(topic: TopicState) -> LogConfig:
 
 @pytest.fixture
 def replicas(logs: LogManager) -> Replicas:
-    return Replicas(
-        logs, node_id=1, log_config=config_of, request_flush=lambda _partition: None, remove_later=lambda _path, _delay_ms: None
-    )
+    return replicas_on(logs, log_config=config_of)

@@ -123,7 +123,7 @@ def promise(partition: Partition, count: int, *, codec: Codec = Codec.NONE) -> N
     """Append a batch whose header promises a later time than any of its records has."""
     records = [Record(number, NOW_MS, None, b"x") for number in range(count)]
     batch = encode_batch(records, codec=codec, max_timestamp=NOW_MS + 1000)
-    partition.append_as_leader(batch, acks=1, now_ms=NOW_MS)
+    partition.as_leader().append(batch, acks=1, now_ms=NOW_MS)
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.ZSTD])

@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -22,6 +23,7 @@ from tests.framed_requests import framed_request
 from tests.unit.broker.conftest import Ends
 from tests.unit.broker.eventually import eventually
 from tests.unit.broker.produce_family import produce_family
+from tests.unit.cluster.hosting import replicas_on
 
 TOPIC = TopicState(name="orders", topic_id=uuid4(), partitions=(PartitionState.first((1,)),) * 3)
 VERSIONS = (3, 7, 9, 12, 13)
@@ -67,13 +69,7 @@ async def served(
 ) -> AsyncIterator[tuple[Connection, Replicas]]:
     logs = LogManager([directory], clock=SystemClock())
     logs.start(node_id=1, cluster_id="here")
-    replicas = Replicas(
-        logs,
-        node_id=1,
-        log_config=lambda _topic: config or LogConfig(),
-        request_flush=lambda _partition: None,
-        remove_later=lambda _path, _delay_ms: None,
-    )
+    replicas = replicas_on(logs, log_config=lambda _topic: config or LogConfig())
     await replicas.apply(ClusterView(topics={"orders": TOPIC}))
     family = produce_family(replicas, clock or SystemClock())
     router = Router([family.produce], spawn=lambda _work: None)
@@ -154,6 +150,41 @@ async def test_failure_with_acks_0_closes_the_connection(tmp_path: Path, ends: E
         ends.client.sendall(b"".join(request(number, acks=0, partition=partition) for number, partition in enumerate((0, 0, 7))))
         ends.client.setblocking(False)
         assert await asyncio.wait_for(asyncio.get_running_loop().sock_recv(ends.client, 1), 10) == b""
+
+
+REPLICATED = replace(TOPIC, partitions=tuple(PartitionState((1, 2), 1, 0, (1, 2)) for _ in TOPIC.partitions))
+
+
+async def test_run_waits_as_a_whole_for_the_followers_of_its_partitions(tmp_path: Path, ends: Ends) -> None:
+    async with served(tmp_path, ends) as (_, replicas):
+        await replicas.apply(ClusterView(topics={"orders": REPLICATED}))
+        leaders = [replicas.partition("orders", index).as_leader() for index in range(2)]
+        ends.client.sendall(b"".join(request(number, partition=number % 2, acks=-1) for number in range(10)))
+        await eventually(lambda: all(leader.log.log_end_offset == 5 for leader in leaders))
+        ends.client.setblocking(False)
+        leaders[0].replica_fetched(2, 1, 5, 0)
+        leaders[1].replica_fetched(2, 1, 4, 0)
+        await asyncio.sleep(0)
+        assert [leader.log.log_end_offset for leader in leaders] == [5, 5]
+        ends.client.sendall(request(10, partition=0, acks=-1))
+        await eventually(lambda: leaders[0].log.log_end_offset == 6)
+        leaders[0].replica_fetched(2, 1, 6, 0)
+        leaders[1].replica_fetched(2, 1, 5, 0)
+        expected = [(number, number % 2, 0, number // 2) for number in range(10)]
+        assert await answers(ends, 9, 11) == [*expected, (10, 0, 0, 5)]
+
+
+async def test_what_a_run_has_committed_is_acknowledged_when_the_leader_loses_the_rest(tmp_path: Path, ends: Ends) -> None:
+    async with served(tmp_path, ends) as (_, replicas):
+        await replicas.apply(ClusterView(topics={"orders": REPLICATED}))
+        leader = replicas.partition("orders", 0).as_leader()
+        ends.client.sendall(b"".join(request(number, acks=-1) for number in range(4)))
+        await eventually(lambda: leader.log.log_end_offset == 4)
+        leader.replica_fetched(2, 1, 2, 0)
+        moved = replace(REPLICATED, partitions=tuple(PartitionState((1, 2), 2, 1, (1, 2)) for _ in TOPIC.partitions))
+        await replicas.apply(ClusterView(topics={"orders": moved}))
+        assert [(answer[0], answer[2]) for answer in await answers(ends, 9, 4)] == [(0, 0), (1, 0), (2, 6), (3, 6)]
+        assert not leader.log_end.is_awaited
 
 
 async def test_answers_wait_for_the_flush_in_their_order(tmp_path: Path, ends: Ends) -> None:

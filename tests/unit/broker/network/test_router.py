@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from millstream.broker.network.api import Fields, Handler, Request, api
+from millstream.broker.network.api import Fields, Forwarding, Handler, Request, api
 from millstream.broker.network.connection import Connection
 from millstream.broker.network.frame_reader import ReceiveBuffers
 from millstream.broker.network.router import Router
-from millstream.errors import MalformedFrame
+from millstream.broker.network.session import Session
+from millstream.errors import InvalidRequest, MalformedFrame, NotController
 from millstream.wire import messages
 from millstream.wire.api import ApiKey
 from millstream.wire.frames import read_response_header
@@ -162,3 +163,51 @@ async def test_a_mistake_of_the_clients_closes_without_a_traceback(
     assert await exchange.answer() is None
     assert "their mistake" in caplog.text
     assert "Traceback" not in caplog.text
+
+
+def forwardable(reply: Fields) -> Handler:
+    @api(ApiKey.FIND_COORDINATOR, 0, 3, forwarding=Forwarding.WHOLE)
+    def handle(request: Request) -> Any:
+        assert request.is_forwarded
+        return reply
+
+    return handle
+
+
+FRAME = struct.pack(">hhih", ApiKey.FIND_COORDINATOR, 0, 7, -1) + b"\x00\x00"
+REFUSED: Fields = {"name": "a", "error_code": NotController.code}
+
+
+@pytest.mark.parametrize(
+    ("reply", "is_refused"),
+    [
+        (COORDINATOR, False),
+        ({**COORDINATOR, "error_code": NotController.code}, True),
+        ({**COORDINATOR, "parts": [REFUSED, REFUSED]}, True),
+        ({**COORDINATOR, "parts": [{"inner": [REFUSED]}]}, True),
+        ({**COORDINATOR, "parts": [REFUSED, {"name": "b", "error_code": 0}]}, False),
+        ({**COORDINATOR, "parts": [REFUSED, {"name": "b", "error_code": 3}]}, False),
+        ({**COORDINATOR, "parts": []}, False),
+    ],
+)
+async def test_request_that_was_passed_on_says_whether_this_is_not_the_controller(
+    exchange: Exchange, reply: Fields, is_refused: bool
+) -> None:
+    exchange.route(forwardable(reply))
+    carried_out = await exchange.router.carry_out(exchange.connection, Session("PLAINTEXT", "::1"), FRAME)
+    assert carried_out.is_refused is is_refused
+    assert read_response_header(carried_out.data, api_key=ApiKey.FIND_COORDINATOR, version=0) == (7, 4)
+
+
+async def test_what_every_broker_answers_by_itself_is_not_passed_on(exchange: Exchange) -> None:
+    exchange.route(handler_of(ApiKey.FIND_COORDINATOR, 0, 3, lambda _request: COORDINATOR))
+    with pytest.raises(InvalidRequest):
+        await exchange.router.carry_out(exchange.connection, Session("PLAINTEXT", "::1"), FRAME)
+
+
+async def test_what_was_passed_on_passes_the_gate(exchange: Exchange) -> None:
+    exchange.route(forwardable(COORDINATOR))
+    with pytest.raises(MalformedFrame, match="answers 0 to 3"):
+        await exchange.router.carry_out(
+            exchange.connection, Session("PLAINTEXT", "::1"), struct.pack(">hhih", ApiKey.FIND_COORDINATOR, 9, 7, -1) + b"\x00"
+        )

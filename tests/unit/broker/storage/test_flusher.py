@@ -13,7 +13,7 @@ from millstream.log.directories.manager import LogManager
 from millstream.log.local_log import LocalLog
 from tests.manual_clock import ManualClock
 from tests.unit.broker.eventually import eventually
-from tests.unit.cluster.hosting import append, host, started_logs
+from tests.unit.cluster.hosting import append, host, local_broker, started_logs
 from tests.unit.zookeeper.failing_files import FailingFiles
 
 
@@ -27,7 +27,7 @@ class Disk:
         self.flusher = Flusher(executor, ManualClock())
 
     def partition(self, *, flush_messages: int = 1 << 60) -> Partition:
-        return host(self.logs, request_flush=self.flusher.request, flush_messages=flush_messages)
+        return host(self.logs, broker=local_broker(request_flush=self.flusher.request), flush_messages=flush_messages)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ class Produce:
         result = append(partition, b"v", acks=acks)
         self.error: KafkaError | None = None
         self.done = asyncio.Event()
-        watermark = partition.watermark_for(acks)
+        watermark = partition.as_leader().watermark_for(acks)
         if watermark is None:
             self.done.set()
         else:
@@ -144,7 +144,8 @@ async def test_a_log_that_is_deleted_while_it_is_flushed_does_no_harm(disk: Disk
 
 async def test_only_a_few_flushes_are_under_way_at_a_time_and_all_are_done(disk: Disk) -> None:
     disk.files.gate.clear()
-    partitions = [host(disk.logs, topic=f"t{number}", request_flush=disk.flusher.request) for number in range(MOST_AT_ONCE * 2 + 3)]
+    broker = local_broker(request_flush=disk.flusher.request)
+    partitions = [host(disk.logs, topic=f"t{number}", broker=broker) for number in range(MOST_AT_ONCE * 2 + 3)]
     for partition in partitions:
         append(partition, b"v")
         disk.flusher.request(partition)

@@ -8,11 +8,10 @@ import pytest
 from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.storage.flusher import Flusher
 from millstream.broker.storage.housekeeping import Housekeeping
-from millstream.cluster.replicas import Replicas
 from millstream.log.directories.manager import LogManager
 from tests.manual_clock import ManualClock
 from tests.unit.broker.eventually import eventually
-from tests.unit.cluster.hosting import NOW_MS, append, topic_state, view_of
+from tests.unit.cluster.hosting import NOW_MS, append, local_broker, replicas_on, topic_state, view_of
 
 
 class House:
@@ -26,11 +25,10 @@ class House:
         self.logs.load(lambda _topic: self.settings.log_config(topic_state()))
         self.executor = executor
         self.flusher = Flusher(executor, self.clock)
-        self.replicas = Replicas(
+        self.replicas = replicas_on(
             self.logs,
-            node_id=1,
+            broker=local_broker(request_flush=self.flusher.request),
             log_config=self.settings.log_config,
-            request_flush=self.flusher.request,
             remove_later=lambda path, delay_ms: self.chores.remove_later(path, delay_ms),  # noqa: PLW0108 -- made below
         )
         self.chores = Housekeeping(

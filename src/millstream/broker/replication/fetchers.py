@@ -1,0 +1,92 @@
+"""Who fetches what: each partition that this broker follows belongs to a fetcher of its leader.
+
+There are `num.replica.fetchers` per leader, each with a connection of its own; a partition always goes to the same of them. Fetchers come
+with the first partition of their leader and end with the last one.
+"""
+
+from collections.abc import Callable, Iterable
+from zlib import crc32
+
+from millstream.broker.cluster.live_settings import LiveSettings
+from millstream.broker.cluster.peers import Peers
+from millstream.broker.replication.fetcher import Fetcher
+from millstream.broker.replication.leader_offsets import LeaderOffsets
+from millstream.broker.tasks import Spawn
+from millstream.client.replica_fetch import ReplicaKey
+from millstream.cluster.partition import Partition
+
+
+class Fetchers:
+    """All fetchers of this broker."""
+
+    def __init__(self, peers: Peers, *, node_id: int, broker_epoch: Callable[[], int], settings: LiveSettings, spawn: Spawn) -> None:
+        self._peers = peers
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._settings = settings
+        self._spawn = spawn
+        self._leader_offsets = LeaderOffsets(
+            peers, node_id=node_id, timeout_s=lambda: settings.current.integer("replica.socket.timeout.ms") / 1000
+        )
+        self._fetchers: dict[tuple[int, int], Fetcher] = {}
+        """By leader and number."""
+        self._assigned: dict[Partition, tuple[int, int]] = {}
+        self._per_leader = settings.current.integer("num.replica.fetchers")
+        self._is_closed = False
+
+    def follow(self, partitions: Iterable[Partition]) -> None:
+        """These began or ceased to follow, or follow another leader or in another epoch."""
+        if self._is_closed:
+            return
+        for partition in partitions:
+            self._assign(partition)
+        for place in [place for place, fetcher in self._fetchers.items() if not len(fetcher)]:
+            self._fetchers.pop(place).end()
+
+    def settings_changed(self) -> None:
+        """Spread the partitions anew if there are to be more or fewer fetchers."""
+        per_leader = self._settings.current.integer("num.replica.fetchers")
+        if per_leader != self._per_leader:
+            self._per_leader = per_leader
+            self.follow(list(self._assigned))
+
+    def close(self) -> None:
+        """Fetch nothing any more."""
+        self._is_closed = True
+        for fetcher in self._fetchers.values():
+            fetcher.end()
+        self._fetchers.clear()
+
+    def _assign(self, partition: Partition) -> None:
+        key, follower = _key(partition), partition.following
+        place = None if follower is None else (follower.leader, _number(partition, self._per_leader))
+        former = self._assigned.pop(partition, None)
+        if former is not None and former != place and former in self._fetchers:
+            self._fetchers[former].unfollow(key)
+        if follower is not None and place is not None:
+            self._assigned[partition] = place
+            self._fetcher(place).follow(key, follower)
+
+    def _fetcher(self, place: tuple[int, int]) -> Fetcher:
+        fetcher = self._fetchers.get(place)
+        if fetcher is None:
+            fetcher = self._fetchers[place] = Fetcher(
+                self._peers.peer(place[0]),
+                node_id=self._node_id,
+                broker_epoch=self._broker_epoch,
+                settings=self._settings,
+                leader_offsets=self._leader_offsets,
+                spawn=self._spawn,
+            )
+            self._spawn(fetcher.run())
+        return fetcher
+
+
+def _key(partition: Partition) -> ReplicaKey:
+    topic_id = partition.log.topic_id
+    assert topic_id is not None, "a log that is followed belongs to a topic"
+    return topic_id.bytes, partition.index
+
+
+def _number(partition: Partition, count: int) -> int:
+    return (crc32(partition.topic.encode()) + partition.index) % count

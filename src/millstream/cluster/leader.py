@@ -1,0 +1,220 @@
+"""The role of the leader of a partition: it appends what producers send, serves readers, and knows how far its followers have come.
+
+It belongs to one leader epoch; another one begins with a new object. What it knows of its followers is a `ReplicaSet`; with one replica
+that is the same set without followers, and the high watermark follows the log at once. The high watermark is computed anew with each
+append, fetch of a follower, change of the in-sync set and flush (`commit`), and never passes what is on disk where a flush is due.
+
+- acks=all: at least `min.insync.replicas` in sync (or all, if there are fewer, as in Kafka), and the high watermark is waited for;
+- acks=1 and 0: the lease must be held, because nothing else says that no other leader was chosen meanwhile; with one replica none can be;
+- consumers are shown nothing at or above the high watermark, followers everything.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from millstream.buffer import Buffer
+from millstream.cluster.replica_set import ReplicaSet
+from millstream.cluster.watermark import Watermark
+from millstream.coordination.partition_state import PartitionState
+from millstream.errors import KafkaError, NotEnoughReplicas, NotEnoughReplicasAfterAppend, NotLeaderOrFollower, OffsetOutOfRange
+from millstream.log.log import AppendResult
+from millstream.log.records.record_check import CheckedBatch, RecordCheck
+from millstream.log.region import FileRegion
+
+if TYPE_CHECKING:
+    from millstream.cluster.partition import Partition
+
+ACKS_ALL: Final = -1
+READ_COMMITTED: Final = 1
+
+
+class Leader:
+    """This broker leads a partition in one epoch."""
+
+    __slots__ = ("_partition", "leader_epoch", "log", "log_end", "low_watermark", "replica_set")
+
+    def __init__(self, partition: "Partition", state: PartitionState) -> None:
+        """Begin to lead; the log says StorageError if it cannot be used. `commit` has to follow."""
+        log, broker = partition.log, partition.broker
+        log.assign_leader_epoch(state.leader_epoch)
+        self._partition = partition
+        self.log = log
+        self.leader_epoch = state.leader_epoch
+        self.log_end = Watermark(log.log_end_offset)
+        """For followers that wait for something to fetch."""
+        self.replica_set = ReplicaSet(
+            broker.node_id,
+            state,
+            high_watermark=partition.high_watermark.value,
+            epoch_start_offset=log.log_end_offset,
+            lag_ms=broker.lag_ms(),
+            now_ms=broker.clock.monotonic_ms(),
+        )
+        self.low_watermark = Watermark(self._low_watermark())
+        """Where the log begins on all replicas that are there, for those who want records to be gone everywhere."""
+
+    def __repr__(self) -> str:
+        return f"Leader({self._partition.topic}-{self._partition.index}, epoch {self.leader_epoch})"
+
+    # --- producers
+
+    def begin_record_check(self, batch: Buffer, *, acks: int, now_ms: int) -> RecordCheck | None:
+        """Begin to look into a batch that is to be appended; None if it need not be looked into."""
+        self._check_can_append(acks)
+        return self.log.begin_record_check(batch, now_ms=now_ms)
+
+    def append(self, batch: Buffer, *, acks: int, now_ms: int, is_own: bool = False, checked: CheckedBatch | None = None) -> AppendResult:
+        """Append one batch, stamped with offset and epoch. `is_own`: the broker itself made it."""
+        self._check_can_append(acks)
+        result = self.log.append_as_leader(batch, leader_epoch=self.leader_epoch, now_ms=now_ms, is_own=is_own, checked=checked)
+        self._appended()
+        return result
+
+    def append_run(self, batches: Sequence[Buffer], *, acks: int, now_ms: int) -> Sequence[AppendResult | Exception]:
+        """Append several batches, each as `append` would; per batch its place, or what is wrong with it."""
+        self._check_can_append(acks)
+        results = self.log.append_run_as_leader(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        self._appended()
+        return results
+
+    def commits_at_once(self, count: int) -> bool:
+        """Whether so many more records would be committed as soon as they are appended: no other replica, no flush to wait for."""
+        log = self.log
+        return not self.replica_set.has_followers and log.log_end_offset + count - log.durable_end < log.config.flush_messages
+
+    def watermark_for(self, acks: int) -> Watermark | None:
+        """What an answer to a produce with these acks has to wait for; None when it need not wait."""
+        if acks == ACKS_ALL:
+            return self._partition.high_watermark
+        return self._partition.durable if acks and self.log.is_flush_required else None
+
+    def check_still_enough(self) -> None:
+        """Raise if what was appended with acks=all, and is committed, must not be acknowledged: too few replicas are left in sync."""
+        if self._has_too_few_in_sync:
+            raise NotEnoughReplicasAfterAppend(f"the batch was appended, and then {self._too_few_in_sync()}")
+
+    def _check_can_append(self, acks: int) -> None:
+        if acks == ACKS_ALL:
+            self.check_enough_in_sync()
+        else:
+            self.check_lease()
+
+    def check_enough_in_sync(self) -> None:
+        """Raise if nothing can be appended with acks=all: too few replicas are in sync."""
+        if self._has_too_few_in_sync:
+            raise NotEnoughReplicas(self._too_few_in_sync())
+
+    def check_lease(self) -> None:
+        """Raise if another broker may have been made the leader by now; with one replica none can be."""
+        if self.replica_set.has_followers and not self._partition.broker.has_lease():
+            partition = self._partition
+            raise NotLeaderOrFollower(
+                f"broker {partition.broker.node_id} has not heard from ZooKeeper for a session timeout: "
+                f"another one may lead {partition.topic}-{partition.index} by now"
+            )
+
+    @property
+    def _has_too_few_in_sync(self) -> bool:
+        state = self.replica_set.state
+        return len(state.in_sync_replicas) < min(self.log.config.min_insync_replicas, len(state.replicas))
+
+    def _too_few_in_sync(self) -> str:
+        partition, in_sync = self._partition, self.replica_set.state.in_sync_replicas
+        wanted = self.log.config.min_insync_replicas
+        return f"{partition.topic}-{partition.index} has {len(in_sync)} in-sync replica(s), min.insync.replicas asks for {wanted}"
+
+    def _appended(self) -> None:
+        log = self.log
+        if log.is_flush_required:
+            self._partition.broker.request_flush(self._partition)
+        self.log_end.advance(log.log_end_offset)
+        self.commit()
+
+    def commit(self) -> None:
+        """Let the high watermark follow what the replicas have."""
+        log = self.log
+        end = log.durable_end if log.is_flush_required else log.log_end_offset
+        partition = self._partition
+        high_watermark = self.replica_set.advance(
+            end, min_insync_replicas=log.config.min_insync_replicas, now_ms=partition.broker.clock.monotonic_ms()
+        )
+        partition.high_watermark.advance(high_watermark)
+
+    # --- readers
+
+    def visible_end(self, isolation_level: int, *, is_replica: bool = False) -> int:
+        """Readers of this kind are shown nothing from here on."""
+        if is_replica:
+            return self.log.log_end_offset
+        partition = self._partition
+        return partition.last_stable_offset if isolation_level == READ_COMMITTED else partition.high_watermark.value
+
+    def read(self, offset: int, *, end: int, max_bytes: int, min_one_batch: bool) -> FileRegion | None:
+        """The bytes of batches from `offset` on, below the reader's `visible_end`; None where there are none yet."""
+        log = self.log
+        if offset > log.log_end_offset or offset < log.log_start_offset:
+            raise OffsetOutOfRange(f"offset {offset} of {log.topic_partition} is outside {log.log_start_offset}..{log.log_end_offset}")
+        if offset >= end or (max_bytes <= 0 and not min_one_batch):
+            return None
+        return log.read(offset, max_bytes=max_bytes, limit_offset=end, min_one_batch=min_one_batch)
+
+    def find_divergence(self, last_fetched_epoch: int, offset: int) -> tuple[int, int] | None:
+        """Where a reader that last read `last_fetched_epoch` before `offset` left this log's history; None if it did not (KIP-595)."""
+        epoch, end_offset = self.log.end_offset_for_epoch(last_fetched_epoch)
+        if epoch < 0 or offset < self.log.log_start_offset:
+            raise OffsetOutOfRange(f"{self.log.topic_partition} no longer knows epoch {last_fetched_epoch} at offset {offset}")
+        return (epoch, end_offset) if epoch < last_fetched_epoch or end_offset < offset else None
+
+    @property
+    def is_committed_so_far(self) -> bool:
+        """Whether all that former leaders committed is known to be: not before the high watermark has reached this epoch (KIP-207)."""
+        return self._partition.high_watermark.value >= self.replica_set.epoch_start_offset
+
+    def delete_records_before(self, offset: int) -> int:
+        """Move the log start to `offset` (-1: the high watermark) and return that: `low_watermark` gets there when all replicas have."""
+        partition = self._partition
+        target = partition.high_watermark.value if offset == -1 else offset
+        if target < 0 or target > partition.high_watermark.value:
+            raise OffsetOutOfRange(
+                f"cannot delete up to {offset}: {self.log.topic_partition} is committed up to {partition.high_watermark.value}"
+            )
+        self.log.delete_records_before(target)
+        self.low_watermark.advance(self._low_watermark())
+        return target
+
+    def _low_watermark(self) -> int:
+        return self.replica_set.low_watermark(self.log.log_start_offset, is_counted=self._partition.broker.is_registered)
+
+    # --- followers
+
+    def replica_fetched(self, replica_id: int, broker_epoch: int, offset: int, log_start_offset: int) -> None:
+        """A follower asked for `offset` in this epoch, so it has everything below; raises if it is none, or of a former life."""
+        partition, replica_set = self._partition, self.replica_set
+        is_counted = replica_set.fetched(
+            replica_id,
+            offset,
+            broker_epoch=broker_epoch,
+            log_start_offset=log_start_offset,
+            leader_end=self.log.log_end_offset,
+            now_ms=partition.broker.clock.monotonic_ms(),
+        )
+        if not is_counted:
+            raise NotLeaderOrFollower(f"a newer life of broker {replica_id} has fetched {self.log.topic_partition} already")
+        self.commit()
+        if self.low_watermark.is_awaited:
+            self.low_watermark.advance(self._low_watermark())
+        if replica_set.may_join(replica_id):
+            partition.broker.in_sync_change_wanted(partition)
+
+    def decided(self, state: PartitionState) -> None:
+        """The controller decided something else for the same epoch: the in-sync set, or the replicas."""
+        partition = self._partition
+        if state.partition_epoch >= partition.state.partition_epoch:
+            partition.state = state
+        self.replica_set.decided(state, now_ms=partition.broker.clock.monotonic_ms())
+        self.commit()
+
+    def fail_waiters(self, error: KafkaError) -> None:
+        """Whoever waits for this leader waits in vain."""
+        self.log_end.fail(error)
+        self.low_watermark.fail(error)
