@@ -327,3 +327,31 @@ async def test_ten_thousand_partitions_are_decided_in_many_turns_of_the_loop() -
     assert turns >= 10_000 / SLICE, "a slice takes about 5 ms"
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_successor_finishes_what_a_controller_left_half_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RETRY_S", 60.0)
+    first = Cluster(2 * CHUNK + 1)
+    first.tree.register(1, 21)  # back without its marker: all has to be written before its new life is
+    first.tree.failures = [None, ConnectionLost("killed after the first chunk")]
+    running = [asyncio.create_task(first.controller.run())]
+    first.show()
+    first.controller.elected(CLAIM)
+    await eventually(lambda: not first.tree.failures)
+    first.controller.resigned()
+    assert (len(first.tree.writes), first.tree.lives[1]) == (1, 11)
+    second = ActiveController(first.tree, rules=rules_of, own_topics=dict, doubt=lambda: None)
+    second.view_changed(first.tree.view())
+    running.append(asyncio.create_task(second.run()))
+    second.elected(CLAIM)
+    await eventually(lambda: first.tree.lives[1] == 21)
+    assert {(state.leader, state.leader_epoch, state.partition_epoch) for state in first.tree.states.values()} == {(2, 1, 1)}
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+
+
+async def test_brokers_that_stop_together_leave_the_last_one_leading(cluster: Cluster) -> None:
+    await cluster.elect()
+    await asyncio.gather(*(cluster.controller.relieve(node_id, 10 + node_id) for node_id in (1, 2, 3)))
+    assert (cluster.orders.leader, cluster.orders.in_sync_replicas) == (3, (3,))
