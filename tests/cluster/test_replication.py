@@ -1,6 +1,7 @@
 """Three brokers and a partition on all of them: what is acknowledged is on every in-sync replica, byte for byte."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -53,6 +54,10 @@ def in_sync(connection: Connection, topic: str) -> set[int]:
     return set(described.topics[0].partitions[0].isr_nodes)
 
 
+def knows(connection: Connection, topic: str) -> bool:
+    return 1 in in_sync(connection, topic)
+
+
 def content(broker: Broker, topic: str) -> bytes:
     return b"".join(path.read_bytes() for path in sorted(broker.partition_directory(topic).glob("*.log")))
 
@@ -103,7 +108,7 @@ def test_follower_refers_clients_to_the_leader(brokers: list[Broker], connection
     elsewhere = created(connection, (1,))
     with brokers[1].connect() as other:
         for name in (topic, elsewhere):
-            wait_until(lambda name=name: in_sync(other, name) >= {1}, "the other broker knows the topic")
+            wait_until(partial(knows, other, name), "the other broker knows the topic")
             answer = other.ask(PRODUCE, 10, produce_fields(name, encode_batch([b"v"])))
             found = answer.responses[0].partition_responses[0]
             assert found.error_code == ErrorCode.not_leader_or_follower
