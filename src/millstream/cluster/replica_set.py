@@ -49,7 +49,17 @@ class Follower:
 class ReplicaSet:
     """The leader's view of the replicas, from the moment it began to lead in an epoch."""
 
-    __slots__ = ("_counted", "_followers", "_lag_ms", "_leader", "_pending", "epoch_start_offset", "high_watermark", "state")
+    __slots__ = (
+        "_counted",
+        "_followers",
+        "_lag_ms",
+        "_leader",
+        "_pending",
+        "epoch_start_offset",
+        "has_followers",
+        "high_watermark",
+        "state",
+    )
 
     def __init__(
         self, leader: int, state: PartitionState, *, high_watermark: int, epoch_start_offset: int, lag_ms: int, now_ms: int
@@ -62,6 +72,8 @@ class ReplicaSet:
         self._lag_ms = lag_ms
         self._pending: frozenset[int] | None = None
         self._followers: dict[int, Follower] = {}
+        self.has_followers = False
+        """Whether there are other replicas at all, in sync or not."""
         self._counted: tuple[Follower, ...] = ()
         self._take_followers(now_ms)
 
@@ -80,6 +92,9 @@ class ReplicaSet:
 
     def advance(self, log_end: int, *, min_insync_replicas: int, now_ms: int) -> int:
         """The high watermark, when the leader's own log is complete and on disk up to `log_end`; it never goes back."""
+        if not self.has_followers:
+            self.high_watermark = max(self.high_watermark, log_end)
+            return self.high_watermark
         state = self.state
         if len(state.in_sync_replicas) < min(min_insync_replicas, len(state.replicas)):
             return self.high_watermark
@@ -96,11 +111,6 @@ class ReplicaSet:
     def _is_about_to_join(self, replica: int, follower: Follower, now_ms: int) -> bool:
         is_joining = replica not in self.state.in_sync_replicas and follower.log_end_offset >= self.epoch_start_offset
         return is_joining and now_ms - follower.caught_up_ms <= self._lag_ms and follower.leader_end_when_fetched != UNKNOWN
-
-    @property
-    def has_followers(self) -> bool:
-        """Whether there are other replicas at all, in sync or not."""
-        return bool(self._followers)
 
     def is_follower(self, replica: int) -> bool:
         """Whether it is one of the other replicas."""
@@ -182,6 +192,7 @@ class ReplicaSet:
             for replica in self.state.replicas
             if replica != self._leader
         }
+        self.has_followers = bool(self._followers)
         self._count()
 
     def _count(self) -> None:
