@@ -134,9 +134,9 @@ class Leader:
         """Let the high watermark follow what the replicas have."""
         log = self.log
         end = log.durable_end if log.is_flush_required else log.log_end_offset
-        partition = self._partition
+        partition, broker = self._partition, self._partition.broker
         high_watermark = self.replica_set.advance(
-            end, min_insync_replicas=log.config.min_insync_replicas, now_ms=partition.broker.clock.monotonic_ms()
+            end, min_insync_replicas=log.config.min_insync_replicas, now_ms=broker.clock.monotonic_ms(), is_able=broker.is_registered
         )
         partition.high_watermark.advance(high_watermark)
 

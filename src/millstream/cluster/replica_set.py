@@ -78,8 +78,13 @@ class ReplicaSet:
         follower.fetched(offset, log_start_offset=log_start_offset, leader_end=leader_end, now_ms=now_ms)
         return True
 
-    def advance(self, log_end: int, *, min_insync_replicas: int, now_ms: int) -> int:
-        """The high watermark, when the leader's own log is complete and on disk up to `log_end`; it never goes back."""
+    def advance(
+        self, log_end: int, *, min_insync_replicas: int, now_ms: int, is_able: Callable[[int], bool] = lambda _replica: True
+    ) -> int:
+        """The high watermark, when the leader's own log is complete and on disk up to `log_end`; it never goes back.
+
+        `is_able`: whether the broker of that number is there; one that is gone is not about to join, however close it was.
+        """
         state = self.state
         if len(state.in_sync_replicas) < min(min_insync_replicas, len(state.replicas)):
             return self.high_watermark
@@ -88,7 +93,7 @@ class ReplicaSet:
             end = min(end, follower.log_end_offset)
         if end > self.high_watermark:
             for replica, follower in self._followers.items():
-                if follower.log_end_offset < end and self._is_about_to_join(replica, follower, now_ms):
+                if follower.log_end_offset < end and self._is_about_to_join(replica, follower, now_ms) and is_able(replica):
                     end = follower.log_end_offset
         self.high_watermark = max(self.high_watermark, end)
         return self.high_watermark
@@ -167,6 +172,10 @@ class ReplicaSet:
             if replica in self._followers:
                 # It had reached the high watermark, not the end: it is given the time to get there.
                 self._followers[replica].caught_up_ms = now_ms
+        for replica in set(self.state.in_sync_replicas) - {*state.in_sync_replicas, self._leader}:
+            if replica in self._followers:
+                # It is gone, or too slow: what it had before does not make it one that is about to join.
+                self._followers[replica].caught_up_ms = now_ms - self._lag_ms - 1
         self.state = state
         self._take_followers(now_ms)
 
