@@ -172,9 +172,10 @@ class ReplicaSet:
             if replica in self._followers:
                 # It had reached the high watermark, not the end: it is given the time to get there.
                 self._followers[replica].caught_up_ms = now_ms
-        for replica in set(self.state.in_sync_replicas) - {*state.in_sync_replicas, self._leader}:
+        for replica in set(self.state.in_sync_replicas) - set(state.in_sync_replicas):
             if replica in self._followers:
-                # It is gone, or too slow: what it had before does not make it one that is about to join.
+                # Its broker is gone, or it fell behind: until it has caught up anew it is not about to join, and nothing waits for it.
+                self._followers[replica].leader_end_when_fetched = UNKNOWN
                 self._followers[replica].caught_up_ms = now_ms - self._lag_ms - 1
         self.state = state
         self._take_followers(now_ms)

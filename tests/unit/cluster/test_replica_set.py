@@ -51,15 +51,15 @@ def test_one_replica_alone_commits_what_it_has() -> None:
     assert advance(made, 10, minimum=2) == 10
 
 
-def test_a_follower_that_left_the_in_sync_set_does_not_hold_the_others_up() -> None:
-    """It was killed: until `replica.lag.time.max.ms` were over nothing would be committed."""
+def test_a_replica_that_comes_back_far_behind_is_not_waited_for_because_it_was_caught_up_before() -> None:
     made = replicas()
     for replica in (2, 3):
         fetch(made, replica, 110, end=110)
     assert advance(made, 110) == 110
     made.decided(STATE._replace(in_sync_replicas=(1, 2), partition_epoch=1), now_ms=10)
-    fetch(made, 2, 120, end=120, now_ms=10)
-    assert advance(made, 120, now_ms=10) == 120
+    fetch(made, 2, 120, end=120, now_ms=20)
+    fetch(made, 3, 112, end=120, now_ms=20, epoch=8)
+    assert advance(made, 120, now_ms=20) == 120
 
 
 def test_a_follower_that_is_gone_is_not_about_to_join() -> None:
@@ -106,6 +106,19 @@ def test_a_former_life_of_a_follower_says_nothing() -> None:
     assert fetch(made, 2, 120, end=120, epoch=8)
     assert not fetch(made, 2, 130, end=130, epoch=7)
     assert not fetch(made, 9, 130, end=130)
+
+
+def test_a_replica_that_the_controller_took_out_is_not_waited_for_until_it_fetches_again() -> None:
+    made = replicas()
+    fetch(made, 2, 110, end=110)
+    fetch(made, 3, 110, end=110)
+    assert advance(made, 110) == 110
+    made.decided(STATE._replace(in_sync_replicas=(1, 2), partition_epoch=1), now_ms=10)  # broker 3 was killed
+    fetch(made, 2, 120, end=120, now_ms=10)
+    assert advance(made, 120, now_ms=10) == 120
+    fetch(made, 3, 120, end=120, now_ms=20)
+    fetch(made, 2, 130, end=130, now_ms=20)
+    assert advance(made, 130, now_ms=20) == 120
 
 
 def test_who_lags_leaves_and_who_has_caught_up_joins() -> None:
