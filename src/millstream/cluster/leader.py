@@ -142,9 +142,10 @@ class Leader:
     def _advance(self, end: int) -> None:
         """The own log counts up to `end`."""
         partition, replica_set = self._partition, self.replica_set
-        now_ms = partition.broker.clock.monotonic_ms() if replica_set.has_followers else 0
-        minimum = self.log.config.min_insync_replicas
-        partition.high_watermark.advance(replica_set.advance(end, min_insync_replicas=minimum, now_ms=now_ms))
+        broker, minimum = partition.broker, self.log.config.min_insync_replicas
+        now_ms = broker.clock.monotonic_ms() if replica_set.has_followers else 0
+        high_watermark = replica_set.advance(end, min_insync_replicas=minimum, now_ms=now_ms, is_able=broker.is_registered)
+        partition.high_watermark.advance(high_watermark)
 
     # --- readers
 

@@ -90,8 +90,13 @@ class ReplicaSet:
         follower.fetched(offset, log_start_offset=log_start_offset, leader_end=leader_end, now_ms=now_ms)
         return True
 
-    def advance(self, log_end: int, *, min_insync_replicas: int, now_ms: int) -> int:
-        """The high watermark, when the leader's own log is complete and on disk up to `log_end`; it never goes back."""
+    def advance(
+        self, log_end: int, *, min_insync_replicas: int, now_ms: int, is_able: Callable[[int], bool] = lambda _replica: True
+    ) -> int:
+        """The high watermark, when the leader's own log is complete and on disk up to `log_end`; it never goes back.
+
+        `is_able`: whether the broker of that number is there; one that is gone is not about to join, however close it was.
+        """
         if not self.has_followers:
             self.high_watermark = max(self.high_watermark, log_end)
             return self.high_watermark
@@ -103,7 +108,7 @@ class ReplicaSet:
             end = min(end, follower.log_end_offset)
         if end > self.high_watermark:
             for replica, follower in self._followers.items():
-                if follower.log_end_offset < end and self._is_about_to_join(replica, follower, now_ms):
+                if follower.log_end_offset < end and self._is_about_to_join(replica, follower, now_ms) and is_able(replica):
                     end = follower.log_end_offset
         self.high_watermark = max(self.high_watermark, end)
         return self.high_watermark
@@ -179,8 +184,9 @@ class ReplicaSet:
                 self._followers[replica].caught_up_ms = now_ms
         for replica in set(self.state.in_sync_replicas) - set(state.in_sync_replicas):
             if replica in self._followers:
-                # Its broker is gone, or it fell behind: until it fetches again it is not about to join, and nothing waits for it.
+                # Its broker is gone, or it fell behind: until it has caught up anew it is not about to join, and nothing waits for it.
                 self._followers[replica].leader_end_when_fetched = UNKNOWN
+                self._followers[replica].caught_up_ms = now_ms - self._lag_ms - 1
         self.state = state
         self._take_followers(now_ms)
 

@@ -51,6 +51,27 @@ def test_one_replica_alone_commits_what_it_has() -> None:
     assert advance(made, 10, minimum=2) == 10
 
 
+def test_a_replica_that_comes_back_far_behind_is_not_waited_for_because_it_was_caught_up_before() -> None:
+    made = replicas()
+    for replica in (2, 3):
+        fetch(made, replica, 110, end=110)
+    assert advance(made, 110) == 110
+    made.decided(STATE._replace(in_sync_replicas=(1, 2), partition_epoch=1), now_ms=10)
+    fetch(made, 2, 120, end=120, now_ms=20)
+    fetch(made, 3, 112, end=120, now_ms=20, epoch=8)
+    assert advance(made, 120, now_ms=20) == 120
+
+
+def test_a_follower_that_is_gone_is_not_about_to_join() -> None:
+    """It left cleanly, and fetched until the end."""
+    made = replicas(STATE._replace(in_sync_replicas=(1, 2)))
+    for replica in (2, 3):
+        fetch(made, replica, 110, end=110)
+    fetch(made, 2, 120, end=120)
+    assert advance(made, 120) == 110
+    assert made.advance(120, min_insync_replicas=2, now_ms=0, is_able=lambda replica: replica != 3) == 120
+
+
 def test_those_of_a_set_that_was_asked_for_count_as_well() -> None:
     made = replicas(STATE._replace(in_sync_replicas=(1, 2)))
     fetch(made, 2, 120, end=120)
