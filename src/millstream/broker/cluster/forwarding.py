@@ -174,7 +174,8 @@ class RequestForwarding:
     async def _carry_out_here(self, request: AnyRequest[Any]) -> EnvelopeAnswer:
         """This broker is the controller."""
         assert isinstance(request, Envelope)
-        carried_out = await self._carry_out(request.connection, request.client, request.frame)
+        # Shielded: what takes too long is not broken off between two writes.
+        carried_out = await asyncio.shield(asyncio.ensure_future(self._carry_out(request.connection, request.client, request.frame)))
         if carried_out.is_refused:
             raise NotController(f"broker {self._node_id} is not the controller")
         return EnvelopeAnswer(0, carried_out.data)
