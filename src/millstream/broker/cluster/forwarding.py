@@ -32,8 +32,8 @@ from millstream.wire.primitives import INT32
 
 logger = logging.getLogger(__name__)
 
-DEFAULT_TIMEOUT_MS: Final = 30_000
-"""Of requests that do not say how long they may take: Kafka's request.timeout.ms."""
+DEFAULT_TIMEOUT_MS: Final = 15_000
+"""Of requests that do not say how long they may take: half of what clients wait by default, so that they get the answer."""
 SHORTEST_TIMEOUT_MS: Final = 10_000
 """An election is waited for, however short the time that a client gives for the work itself: librdkafka gives none by default."""
 LONGEST_TIMEOUT_MS: Final = 60_000
