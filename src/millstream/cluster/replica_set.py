@@ -167,9 +167,9 @@ class ReplicaSet:
             if replica in self._followers:
                 # It had reached the high watermark, not the end: it is given the time to get there.
                 self._followers[replica].caught_up_ms = now_ms
-        for replica in set(self.state.in_sync_replicas) - {*state.in_sync_replicas, self._leader}:
+        for replica in set(self.state.in_sync_replicas) - set(state.in_sync_replicas):
             if replica in self._followers:
-                # Its broker may be dead: it was caught up a moment ago, but only a further fetch tells that it is about to join again.
+                # Its broker is gone, or it fell behind: until it fetches again it is not about to join, and nothing waits for it.
                 self._followers[replica].leader_end_when_fetched = UNKNOWN
         self.state = state
         self._take_followers(now_ms)
