@@ -109,13 +109,12 @@ class BrokerServer:
             max_partitions=lambda: self._descriptors.max_partitions(len(self._listener.connections)),
             on_change=self._view_changed,
         )
-        self._asked_peers = Peers(view=self._cluster.view, client_id=f"broker-{self._options.node_id}-forwarding")
-        forwarding = RequestForwarding(
+        self._forwarding = forwarding = RequestForwarding(
             self._cluster.watcher,
-            self._asked_peers,
             self._carry_out,
             node_id=self._options.node_id,
             broker_epoch=self._cluster.broker_epoch,
+            new_peers=lambda: Peers(view=self._cluster.view, client_id=f"broker-{self._options.node_id}-forwarding"),
         )
         on_demand = TopicsOnDemand(forwarding, self._cluster.watcher, settings=settings)
         self._replication = Replication(
@@ -166,7 +165,7 @@ class BrokerServer:
         self.address = self._listener.bind(*self.address)
         at_stop.callback(self._listener.close)
         at_stop.push_async_callback(self._cluster.leave)
-        at_stop.callback(self._asked_peers.close)
+        at_stop.callback(self._forwarding.close)
         at_stop.push_async_callback(self._tasks.stop)
         at_stop.callback(self._replication.close)
         at_stop.callback(self._storage.housekeeping.forget)

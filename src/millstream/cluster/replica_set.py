@@ -170,9 +170,9 @@ class ReplicaSet:
             if replica in self._followers:
                 # It had reached the high watermark, not the end: it is given the time to get there.
                 self._followers[replica].caught_up_ms = now_ms
-        for replica in set(self.state.in_sync_replicas).difference(state.in_sync_replicas, {self._leader}):
+        for replica in set(self.state.in_sync_replicas).difference(state.in_sync_replicas):
             if replica in self._followers:
-                # The controller took it out, as it does with brokers that stop or are gone: it is not about to join until it catches up.
+                # Its broker is gone, or it fell behind: it is not about to join, and nothing waits for it, until it has caught up again.
                 self._followers[replica].caught_up_ms = self._too_long_before(now_ms)
         self.state = state
         self._take_followers(now_ms)

@@ -15,7 +15,8 @@ from typing import Final, NamedTuple, Self
 
 from millstream.json_object import MAX_INT, JsonObject
 
-MAX_CHANGES: Final = 500
+MAX_CHANGES: Final = 5_000
+"""So many partitions of as many topics can be led anew without everybody reading everything; the writer forgets old ones sooner."""
 MAX_NAMED: Final = 20_000
 """Partitions in all changes together, so that the znode stays far below ZooKeeper's limit of 1 MB."""
 
@@ -54,6 +55,13 @@ class ChangeLog(NamedTuple):
         while found and named > MAX_NAMED:
             named -= len(found.pop(0).partitions or ())
         return ChangeLog(number, tuple(found))
+
+    def forgetting(self, number: int, *, keep: int) -> "ChangeLog":
+        """The list without what came before the change of that number, except the last ones."""
+        first = max(len(self.changes) - keep, 0)
+        while first and self.changes[first - 1].number > number:
+            first -= 1
+        return self if not first else ChangeLog(self.last, self.changes[first:])
 
     def since(self, number: int) -> Mapping[str, Touched] | None:
         """What was touched after the change of that number, by topic; None if the list does not go back so far."""

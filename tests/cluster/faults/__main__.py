@@ -6,16 +6,12 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
-from tests.cluster.faults.cluster import Cluster
-from tests.cluster.faults.faults import KINDS, NEED_A_DISK
-from tests.cluster.faults.kafka_cluster import KafkaCluster
-from tests.cluster.faults.millstream_cluster import MillstreamCluster
+from tests.cluster.faults.faults import KINDS
+from tests.cluster.faults.peers import make_cluster
 from tests.cluster.faults.run import Plan, Run, say
 
-DISK_NODE = 3
 SESSION_TIMEOUT_MS = 6_000
 
 
@@ -37,12 +33,6 @@ def main() -> int:
     else:
         print(f"the brokers' output and data are in {directory}")
     return 0 if report.is_good else 1
-
-
-def make_cluster(peer: str, directory: Path, *, kinds: Sequence[str], session_timeout_ms: int) -> Cluster:
-    """Not started yet; one broker gets a disk of its own if a fault needs that."""
-    kind = KafkaCluster if peer == "kafka" else MillstreamCluster
-    return kind(directory, session_timeout_ms=session_timeout_ms, disks=[DISK_NODE] if NEED_A_DISK.intersection(kinds) else [])
 
 
 def _arguments() -> argparse.Namespace:

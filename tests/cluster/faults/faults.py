@@ -13,6 +13,7 @@ power-cut, full-disk              one broker's disk forgets what was not synced,
 rolling-restart                   each broker in turn, cleanly
 """
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,12 +21,13 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from tests.cluster.faults.cluster import NODE_IDS, Cluster
+from tests.cluster.faults.cluster import NODE_IDS, Cluster, NotHealthy
 from tests.cluster.faults.groups import GROUPS
 from tests.cluster.faults.network import SILENT, Condition, Link
 
 RECOVERY_DEADLINE_S = 180.0
 LEFT_ON_FULL_DISK_BYTES = 64 << 10
+ROLE_DEADLINE_S = 60.0
 SLOW_S = 0.05
 
 
@@ -93,15 +95,22 @@ class _OfOneBroker(Fault):
         self.victim = -1
 
     def apply(self) -> str:
-        self.victim = self._role(self.scene)
-        if self.victim not in NODE_IDS:
-            raise NotApplicable(f"no broker is {self._role.__name__} at the moment")
+        self.victim = self._find()
         self.begin()
         return f"broker {self.victim}"
 
     @abstractmethod
     def begin(self) -> None:
         """Hit the victim."""
+
+    def _find(self) -> int:
+        """Who has the role; right after another fault there may be nobody for a moment."""
+        end = time.monotonic() + ROLE_DEADLINE_S
+        while (found := self._role(self.scene)) not in NODE_IDS:
+            if time.monotonic() > end:
+                raise NotHealthy(f"no broker is {self._role.__name__}")
+            time.sleep(0.1)
+        return found
 
 
 class Kill(_OfOneBroker):

@@ -30,26 +30,28 @@ class GroupMember(threading.Thread):
         self._topic = topic
         self._history = history
         self._positions: dict[int, int] = {}
+        self._asked: dict[tuple[int, int], float] = {}
+        """When a commit of a partition and offset was asked for first."""
         self._asked_to_end = threading.Event()
         protocol: dict[str, str | int] = {"group.protocol": GROUPS[group]}
         if GROUPS[group] == "classic":
             protocol |= {"session.timeout.ms": 10_000, "heartbeat.interval.ms": 1_000}
-        self._consumer = Consumer(_client_options(bootstrap_servers, group) | protocol | {"client.id": self.name})
+        own = {"client.id": self.name, "on_commit": self._committed}
+        self._consumer = Consumer(_client_options(bootstrap_servers, group) | protocol | own)
 
     def end(self) -> None:
-        """Commit what is processed, and leave."""
+        """Leave."""
         self._asked_to_end.set()
 
     def run(self) -> None:
         try:
-            self._consumer.subscribe([self._topic], on_assign=self._forget, on_revoke=self._commit_and_forget, on_lost=self._forget)
+            self._consumer.subscribe([self._topic], on_assign=self._forget, on_revoke=self._forget, on_lost=self._forget)
             committed_at = time.monotonic()
             while not self._asked_to_end.is_set():
                 self._process_one()
                 if time.monotonic() > committed_at + COMMIT_INTERVAL_S:
                     self._commit()
                     committed_at = time.monotonic()
-            self._commit()
             self._consumer.close()
         except Exception:  # noqa: BLE001 - a thread has nobody else to report to
             self._history.crashes.append(traceback.format_exc())
@@ -66,23 +68,27 @@ class GroupMember(threading.Thread):
         self._positions[partition] = offset + 1
 
     def _commit(self) -> None:
+        """Ask for it and go on: a commit that waits in this thread would keep it from polling for as long as there is no coordinator."""
         if not self._positions:
             return
         wanted = [TopicPartition(self._topic, partition, offset) for partition, offset in self._positions.items()]
         began = time.monotonic()
+        for partition, offset in self._positions.items():
+            self._asked.setdefault((partition, offset), began)
         try:
-            done = self._consumer.commit(offsets=wanted, asynchronous=False)
+            self._consumer.commit(offsets=wanted, asynchronous=True)
         except KafkaException as error:
             self._history.failed(f"commit: {error.args[0].name()}")
+
+    def _committed(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        if error is not None:
+            self._history.failed(f"commit: {error.name()}")
             return
         ended = time.monotonic()
-        for one in done or ():
-            if one.error is None:
+        for one in partitions:
+            began = self._asked.get((one.partition, one.offset))
+            if one.error is None and began is not None:
                 self._history.commits.append(Commit(self._group, one.partition, one.offset, began, ended))
-
-    def _commit_and_forget(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        self._commit()
-        self._forget(_, partitions)
 
     def _forget(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         for one in partitions:

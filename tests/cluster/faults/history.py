@@ -10,6 +10,8 @@ from time import monotonic
 from typing import NamedTuple
 
 NOT_ACKNOWLEDGED = -1
+SOMEWHERE = -2
+"""Acknowledged without an offset: librdkafka takes a lost answer as given when a later batch of the same producer is acknowledged."""
 
 
 class ProducerHistory:
@@ -57,7 +59,7 @@ class History:
         """What ended a thread of the load: a defect of the rig or of a client."""
 
     def acknowledged(self, producer: str, sequence: int, *, offset: int) -> None:
-        """The producer was told that the record is at that offset."""
+        """The producer was told that the record is at that offset, or only that it is there."""
         own = self.producers[producer]
         own.offsets[sequence] = offset
         with self.lock:

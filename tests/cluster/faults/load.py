@@ -12,7 +12,7 @@ from functools import partial
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from tests.cluster.faults.checker import Stored
-from tests.cluster.faults.history import History, ProducerHistory
+from tests.cluster.faults.history import SOMEWHERE, History, ProducerHistory
 
 VALUE_BYTES = 100
 MAX_OUTSTANDING = 5_000
@@ -105,10 +105,13 @@ class LoadProducer(threading.Thread):
             self._history.failed(f"not sent: {error}")
 
     def _answered(self, name: str, sequence: int, error: KafkaError | None, message: Message) -> None:
-        offset = message.offset()
-        if error is None and offset is not None and offset >= 0:
+        if error is None:
+            offset = message.offset()
+            if offset is None or offset < 0:
+                self._history.failed("acknowledged without an offset")
+                offset = SOMEWHERE
             self._history.acknowledged(name, sequence, offset=offset)
-        elif error is not None:
+        else:
             self._history.failed(f"not acknowledged: {error.name()}")
             self._is_fatal |= error.fatal()
 

@@ -10,7 +10,7 @@ from tests.cluster.faults.checker import (
     check_replicas,
     counts,
 )
-from tests.cluster.faults.history import Commit, History, ProducerHistory
+from tests.cluster.faults.history import SOMEWHERE, Commit, History, ProducerHistory
 
 PRODUCER = "p1"
 
@@ -51,6 +51,11 @@ def test_a_lost_record_is_noticed() -> None:
 def test_a_lost_record_is_noticed_when_its_partition_is_empty() -> None:
     assert kinds(check_records(history_of(0), {0: []})) == ["lost"]
     assert kinds(check_records(history_of(0), {})) == ["lost"]
+
+
+def test_a_record_acknowledged_without_an_offset_may_be_anywhere_but_not_nowhere() -> None:
+    assert check_records(history_of(SOMEWHERE, 1), log_of(0, 1)) == []
+    assert kinds(check_records(history_of(SOMEWHERE, 0), {0: [Stored(0, PRODUCER, 1)]})) == ["lost"]
 
 
 def test_a_doubled_record_is_noticed() -> None:

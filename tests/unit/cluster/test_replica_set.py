@@ -102,6 +102,19 @@ def test_a_former_life_of_a_follower_says_nothing() -> None:
     assert not fetch(made, 9, 130, end=130)
 
 
+def test_a_replica_that_the_controller_took_out_is_not_waited_for_until_it_fetches_again() -> None:
+    made = replicas()
+    fetch(made, 2, 110, end=110)
+    fetch(made, 3, 110, end=110)
+    assert advance(made, 110) == 110
+    made.decided(STATE._replace(in_sync_replicas=(1, 2), partition_epoch=1), now_ms=10)  # broker 3 was killed
+    fetch(made, 2, 120, end=120, now_ms=10)
+    assert advance(made, 120, now_ms=10) == 120
+    fetch(made, 3, 120, end=120, now_ms=20)
+    fetch(made, 2, 130, end=130, now_ms=20)
+    assert advance(made, 130, now_ms=20) == 120
+
+
 def test_who_lags_leaves_and_who_has_caught_up_joins() -> None:
     made = replicas(STATE._replace(in_sync_replicas=(1, 2)))
     fetch(made, 2, 110, end=120, now_ms=0)
