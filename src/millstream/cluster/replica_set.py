@@ -87,6 +87,9 @@ class ReplicaSet:
         if broker_epoch > follower.broker_epoch:
             follower.broker_epoch = broker_epoch
             follower.leader_end_when_fetched = UNKNOWN
+            if replica not in self.state.in_sync_replicas:
+                # That its former life had caught up says nothing of this one: it may have missed any amount, and is not waited for.
+                follower.caught_up_ms = self._too_long_before(now_ms)
         follower.fetched(offset, log_start_offset=log_start_offset, leader_end=leader_end, now_ms=now_ms)
         return True
 
@@ -182,19 +185,23 @@ class ReplicaSet:
             if replica in self._followers:
                 # It had reached the high watermark, not the end: it is given the time to get there.
                 self._followers[replica].caught_up_ms = now_ms
-        for replica in set(self.state.in_sync_replicas) - set(state.in_sync_replicas):
+        for replica in set(self.state.in_sync_replicas).difference(state.in_sync_replicas):
             if replica in self._followers:
-                # Its broker is gone, or it fell behind: until it has caught up anew it is not about to join, and nothing waits for it.
-                self._followers[replica].leader_end_when_fetched = UNKNOWN
-                self._followers[replica].caught_up_ms = now_ms - self._lag_ms - 1
+                # Its broker is gone, or it fell behind: it is not about to join, and nothing waits for it, until it has caught up again.
+                follower = self._followers[replica]
+                follower.leader_end_when_fetched, follower.caught_up_ms = UNKNOWN, self._too_long_before(now_ms)
         self.state = state
         self._take_followers(now_ms)
+
+    def _too_long_before(self, now_ms: int) -> int:
+        """When a follower had everything that is not known to have had it lately."""
+        return now_ms - self._lag_ms - 1
 
     def _take_followers(self, now_ms: int) -> None:
         former = self._followers
         self._followers = {
             replica: former.get(replica)
-            or Follower(caught_up_ms=now_ms if replica in self.state.in_sync_replicas else now_ms - self._lag_ms - 1)
+            or Follower(caught_up_ms=now_ms if replica in self.state.in_sync_replicas else self._too_long_before(now_ms))
             for replica in self.state.replicas
             if replica != self._leader
         }
