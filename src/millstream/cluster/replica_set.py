@@ -81,7 +81,8 @@ class ReplicaSet:
     def advance(self, log_end: int, *, min_insync_replicas: int, now_ms: int) -> int:
         """The high watermark, when the leader's own log is complete and on disk up to `log_end`; it never goes back."""
         state = self.state
-        if len(state.in_sync_replicas) < min(min_insync_replicas, len(state.replicas)):
+        if state.eligible_leaders or len(state.in_sync_replicas) < min(min_insync_replicas, len(state.replicas)):
+            # While there are eligible leaders they have everything committed: a minimum that was lowered counts when they are let go.
             return self.high_watermark
         end = log_end
         for follower in self._counted:
