@@ -60,6 +60,27 @@ def test_one_replica_alone_commits_what_it_has() -> None:
     assert advance(made, 10, minimum=2) == 10
 
 
+def test_a_replica_that_comes_back_far_behind_is_not_waited_for_because_it_was_caught_up_before() -> None:
+    made = replicas()
+    for replica in (2, 3):
+        fetch(made, replica, 110, end=110)
+    assert advance(made, 110) == 110
+    made.decided(STATE._replace(in_sync_replicas=(1, 2), partition_epoch=1), now_ms=10)
+    fetch(made, 2, 120, end=120, now_ms=20)
+    fetch(made, 3, 112, end=120, now_ms=20, epoch=8)
+    assert advance(made, 120, now_ms=20) == 120
+
+
+def test_a_follower_that_is_gone_is_not_about_to_join() -> None:
+    """It left cleanly, and fetched until the end."""
+    made = replicas(STATE._replace(in_sync_replicas=(1, 2)))
+    for replica in (2, 3):
+        fetch(made, replica, 110, end=110)
+    fetch(made, 2, 120, end=120)
+    assert advance(made, 120) == 110
+    assert made.advance(120, min_insync_replicas=2, now_ms=0, is_able=lambda replica: replica != 3) == 120
+
+
 def test_those_of_a_set_that_was_asked_for_count_as_well() -> None:
     made = replicas(STATE._replace(in_sync_replicas=(1, 2)))
     fetch(made, 2, 120, end=120)
@@ -87,6 +108,21 @@ def test_a_replica_about_to_join_is_waited_for() -> None:
     fetch(made, 3, 110, end=110, now_ms=10)
     assert advance(made, 120, now_ms=20) == 110
     assert advance(made, 120, now_ms=10 + LAG_MS + 1) == 120
+
+
+def test_a_replica_that_was_taken_out_is_not_waited_for_before_it_has_caught_up_again() -> None:
+    made = replicas()
+    for replica in (2, 3):
+        fetch(made, replica, 120, end=120)
+    made.decided(STATE._replace(in_sync_replicas=(1, 2), partition_epoch=1), now_ms=10)
+    fetch(made, 2, 300, end=300, now_ms=20)
+    assert advance(made, 300, now_ms=20) == 300, "it is gone, and not about to join"
+    fetch(made, 2, 500, end=500, now_ms=20)
+    fetch(made, 3, 120, end=500, now_ms=20, epoch=8)
+    assert advance(made, 500, now_ms=20) == 500
+    fetch(made, 3, 500, end=510, now_ms=30, epoch=8)
+    fetch(made, 2, 510, end=510, now_ms=30)
+    assert advance(made, 510, now_ms=30) == 500, "now it has all that there was when it last asked, and is about to join"
 
 
 def test_a_former_life_of_a_follower_says_nothing() -> None:

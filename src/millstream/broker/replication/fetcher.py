@@ -39,6 +39,8 @@ WAIT_WHILE_BUSY_MS: Final = 20
 """How long a fetch may wait while partitions are about to come back."""
 HURRY_S: Final = 0.01
 """How long a fetch may go on waiting when partitions have come that it does not ask for."""
+INTERRUPT_AGAIN_S: Final = 0.5
+"""Not more often than that: all partitions are named anew then, and when topics are created in a row that would be many."""
 _FIRST_PAUSE_S: Final = 0.02
 
 
@@ -88,6 +90,7 @@ class Fetcher:
         self._busy: set[ReplicaKey] = set()
         """What is worked on beside the fetches; it is put back when that is over."""
         self._under_way: asyncio.Future[ReplicaFetchAnswer] | None = None
+        self._interrupted_at = -INTERRUPT_AGAIN_S
         self._changed = asyncio.Event()
         self._is_ended = False
 
@@ -112,7 +115,9 @@ class Fetcher:
 
     def _interrupt(self, waiting: object) -> None:
         """A fetch that waits for news of other partitions would keep one that came since from its leader, and its producers waiting."""
-        if self._under_way is waiting:
+        now = self._loop.time()
+        if self._under_way is waiting and now - self._interrupted_at >= INTERRUPT_AGAIN_S:
+            self._interrupted_at = now
             self._peer.disconnect()
 
     def end(self) -> None:
