@@ -104,7 +104,8 @@ class ReplicaSet:
             self.high_watermark = max(self.high_watermark, log_end)
             return self.high_watermark
         state = self.state
-        if len(state.in_sync_replicas) < min(min_insync_replicas, len(state.replicas)):
+        if state.eligible_leaders or len(state.in_sync_replicas) < min(min_insync_replicas, len(state.replicas)):
+            # While there are eligible leaders they have everything committed: a minimum that was lowered counts when they are let go.
             return self.high_watermark
         end = log_end
         for follower in self._counted:

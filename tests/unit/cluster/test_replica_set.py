@@ -41,8 +41,17 @@ def test_it_never_goes_back() -> None:
 
 
 def test_it_stands_still_while_the_in_sync_set_is_too_small() -> None:
-    made = replicas(STATE._replace(in_sync_replicas=(1,), eligible_leaders=(2, 3)))
+    made = replicas(STATE._replace(in_sync_replicas=(1,)))
     assert advance(made, 120) == 90
+    assert advance(made, 120, minimum=1) == 120
+
+
+def test_it_stands_still_while_others_may_lead_because_it_stood_still() -> None:
+    """A lower minimum counts when the controller has let the eligible leaders go: until then one of them may be elected."""
+    state = STATE._replace(in_sync_replicas=(1,), eligible_leaders=(2,))
+    made = replicas(state)
+    assert advance(made, 120, minimum=1) == 90
+    made.decided(state._replace(eligible_leaders=(), partition_epoch=1), now_ms=0)
     assert advance(made, 120, minimum=1) == 120
 
 

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
+from millstream.broker.cluster.controller_channel import UntilView
 from millstream.client.request import MessageRequest, Request
 from millstream.coordination.cluster_view import ClusterView
 from millstream.errors import MillstreamError
@@ -30,13 +31,6 @@ class Channel(Protocol):
 
     async def ask(self, request: "Request[BrokerHeartbeatResponse]", *, timeout_s: float) -> "BrokerHeartbeatResponse":
         """The controller's answer."""
-
-
-class UntilView(Protocol):
-    """Waits until the view satisfies a predicate: `ClusterWatcher.until`."""
-
-    async def __call__(self, predicate: Callable[[ClusterView], bool], *, timeout_ms: int) -> bool:
-        """False when the time ran out first."""
 
 
 async def hand_over_leadership(
