@@ -7,11 +7,9 @@ from typing import Any
 
 from tests.cluster.tree_in_thread import TreeInThread
 from tests.connection import CREATE_TOPICS, METADATA
-from tests.topics import fresh_name, topic_id
+from tests.topics import fresh_name
 from tests.waiting import wait_until
 from tests.zookeeper_broker import ZooKeeperBroker
-
-ALTER_PARTITION = 56
 
 
 class Cluster:
@@ -76,26 +74,6 @@ class Cluster:
             created = connection.ask(CREATE_TOPICS, 7, {"topics": [entry], "timeout_ms": 30_000}).topics[0]
         assert created.error_code == 0, created
         return name
-
-    def let_join(self, topic: str, in_sync: dict[int, str], partition: int = 0) -> Any:
-        """What the leader asks for when followers have caught up."""
-        state = self.state(topic, partition)
-        change = {
-            "partition_index": partition,
-            "leader_epoch": state["leader_epoch"],
-            "partition_epoch": self.tree.version(f"/cluster/brokers/topics/{topic}/partitions/{partition}"),
-            "new_isr_with_epochs": [{"broker_id": one, "broker_epoch": int(epoch)} for one, epoch in in_sync.items()],
-        }
-        leader = state["leader"]
-        fields = {
-            "broker_id": leader,
-            "broker_epoch": int(self.epoch(leader)),
-            "topics": [{"topic_id": topic_id(self.broker(leader), topic), "partitions": [change]}],
-        }
-        with self.broker(self.controller).connect() as connection:
-            answer = connection.ask(ALTER_PARTITION, 3, fields)
-        assert answer.error_code == 0, answer
-        return answer.topics[0].partitions[0]
 
 
 @contextmanager

@@ -6,9 +6,10 @@
     broker.coordinators   groups
     broker.network        the router over all handlers (`broker.routes`), and the listener
 
-Start: lock the data directories, open the tree, take the port, register, read the view, open the logs, wait for the controller, listen. Stop:
-leadership handed over, no more clients, nothing under way, the registration and the tree closed, logs flushed and marked clean. A start that fails before the logs are open leaves
-the data directories as it found them. There is no other way in which the parts find each other.
+Start: lock the data directories, open the tree, take the port, register, read the view, open the logs, wait for the controller, listen.
+Stop: leadership handed over, no more clients, nothing under way, the registration and the tree closed, logs flushed and marked clean. A
+start that fails before the logs are open leaves the data directories as it found them. There is no other way in which the parts find each
+other.
 """
 
 from collections.abc import Awaitable, Iterable

@@ -189,13 +189,19 @@ class MetadataWriter:
             raise NotController("this broker is not the controller")
         waiting = _Waiting(claim, operations, touched, asyncio.get_running_loop().create_future())
         self._queue.append(waiting)
-        async with self._sending:
-            if not waiting.written.done() and self._queue:
-                sending = asyncio.create_task(self._send(self._next_batch()))
-                self._sends.add(sending)
-                sending.add_done_callback(self._sends.discard)
-                await asyncio.shield(sending)  # others wait for it too, so it does not end with this caller
-        await waiting.written
+        try:
+            async with self._sending:
+                if not waiting.written.done() and self._queue:
+                    sending = asyncio.create_task(self._send(self._next_batch()))
+                    self._sends.add(sending)
+                    sending.add_done_callback(self._sends.discard)
+                    await asyncio.shield(sending)  # others wait for it too, so it does not end with this caller
+            await waiting.written
+        except asyncio.CancelledError:
+            waiting.written.cancel()
+            if waiting in self._queue:
+                self._queue.remove(waiting)
+            raise
 
     def _next_batch(self) -> "list[_Waiting]":
         """What goes into one transaction: as much as fits, of one claim."""
@@ -263,17 +269,22 @@ class MetadataWriter:
         self._changes = self._changes.forgetting(self._forgettable, keep=FEW_CHANGES)
 
     async def _read_changes(self, claim: ControllerClaim) -> None:
-        """Take over the list that the last controller left. After one that makes no sense nobody's number may be found in ours."""
+        """Take over the list that the last controller left. After one that was lost nobody's number may be found in ours."""
         highest = max(self._changes.last, self._watcher.last_change)
         try:
-            changes = ChangeLog.decode((await self._coordination.get(paths.CHANGES))[0])
+            data, stat = await self._coordination.get(paths.CHANGES)
         except NoNode:
             with suppress(NodeExists):
                 await self._coordination.create(paths.CHANGES)
-            changes = ChangeLog(-1)
+            data, stat = await self._coordination.get(paths.CHANGES)
+        try:
+            changes = ChangeLog.decode(data)
         except ValueError:
-            changes = ChangeLog(-1)
-        self._changes = changes if changes.last >= highest else ChangeLog(highest + MAX_CHANGES)
+            changes = ChangeLog()
+        if not changes.changes or changes.last < highest:
+            # Transactions are numbered upwards, and none of them names so many changes.
+            changes = ChangeLog(max(highest + MAX_CHANGES, stat.mzxid * MAX_CHANGES))
+        self._changes = changes
         self._changes_of = claim
 
     async def _life(self, broker: int, epoch: int) -> Operation:

@@ -218,7 +218,7 @@ class ClusterWatcher:
         touched = self._position.changes_since(listed)
         wanted: dict[str, Wanted] = dict.fromkeys(reader.doubtful)
         if touched is None:
-            wanted |= dict.fromkeys([*await reader.children(paths.TOPICS), *view.topics, *reader.unreadable])
+            wanted |= dict.fromkeys([*await reader.children(paths.TOPICS), *view.topics, *reader.unreadable, *reader.unfinished])
         else:
             wanted |= {name: one for name, one in touched.items() if name and name not in wanted}
         if wanted:

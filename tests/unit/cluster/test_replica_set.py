@@ -101,6 +101,21 @@ def test_a_replica_about_to_join_is_waited_for() -> None:
     assert advance(made, 120, now_ms=10 + LAG_MS + 1) == 120
 
 
+def test_a_replica_that_was_taken_out_is_not_waited_for_before_it_has_caught_up_again() -> None:
+    made = replicas()
+    for replica in (2, 3):
+        fetch(made, replica, 120, end=120)
+    made.decided(STATE._replace(in_sync_replicas=(1, 2), partition_epoch=1), now_ms=10)
+    fetch(made, 2, 300, end=300, now_ms=20)
+    assert advance(made, 300, now_ms=20) == 300, "it is gone, and not about to join"
+    fetch(made, 2, 500, end=500, now_ms=20)
+    fetch(made, 3, 120, end=500, now_ms=20, epoch=8)
+    assert advance(made, 500, now_ms=20) == 500
+    fetch(made, 3, 500, end=510, now_ms=30, epoch=8)
+    fetch(made, 2, 510, end=510, now_ms=30)
+    assert advance(made, 510, now_ms=30) == 500, "now it has all that there was when it last asked, and is about to join"
+
+
 def test_a_former_life_of_a_follower_says_nothing() -> None:
     made = replicas()
     assert fetch(made, 2, 120, end=120, epoch=8)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from millstream.coordination.change_log import MAX_CHANGES, MAX_NAMED, Change, ChangeLog, Touched
+from millstream.coordination.change_log import MAX_BYTES, MAX_CHANGES, Change, ChangeLog, Touched
 
 
 def test_what_came_after_a_number_is_found() -> None:
@@ -25,11 +25,13 @@ def test_who_was_away_for_too_long_reads_everything() -> None:
 
 
 def test_the_list_stays_small_whatever_is_named() -> None:
-    log = ChangeLog().with_changes([("many", tuple(range(MAX_NAMED - 1))), ("few", (1, 2))])
+    log = ChangeLog().with_changes([("many", tuple(range(MAX_BYTES // 7 - 5))), ("few", (1, 2))])
     assert [change.topic for change in log.changes] == ["few"]
     assert log.since(0) is None
-    alone = ChangeLog().with_changes([("too many", tuple(range(MAX_NAMED + 1)))])
+    alone = ChangeLog().with_changes([("too many", tuple(range(MAX_BYTES // 7)))])
     assert (alone.last, alone.changes, alone.since(0)) == (1, (), None)
+    long_names = ChangeLog(2**60).with_changes([("x" * 249, tuple(range(1000, 1003)))] * MAX_CHANGES)
+    assert MAX_BYTES / 2 < len(long_names.encode()) <= MAX_BYTES
 
 
 def test_old_changes_are_forgotten_but_for_the_last_ones() -> None:

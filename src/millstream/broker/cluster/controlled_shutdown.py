@@ -47,7 +47,7 @@ async def hand_over_leadership(
         return False
     try:
         async with asyncio.timeout(HAND_OVER_S):
-            while not await _may_stop(channel, node_id=node_id, broker_epoch=broker_epoch()):
+            while not await _may_stop(channel, node_id=node_id, broker_epoch=broker_epoch()):  # noqa: ASYNC110 -- asks again after a pause
                 await asyncio.sleep(RETRY_S)
             return await until(lambda seen: not _could_others_lead(seen, node_id), timeout_ms=int(HAND_OVER_S * 1000))
     except TimeoutError:
