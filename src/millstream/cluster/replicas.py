@@ -148,6 +148,13 @@ class Replicas:
             return partition.high_watermark.value
         return min(max(self._logs.high_watermarks.get(log.topic_partition, 0), log.log_start_offset), log.log_end_offset)
 
+    def log_shortened(self, log: Log) -> None:
+        """Old records of the log were dropped: its readers learn where it begins now."""
+        topic = self._topics.get(log.topic)
+        partition = topic.partitions.get(log.partition) if topic is not None else None
+        if partition is not None:
+            partition.watchers.noted()
+
     async def apply(self, view: ClusterView) -> None:
         """Make what this broker keeps agree with the view; topics that are as they were in the last one are not looked at."""
         life = self._life()
