@@ -20,18 +20,18 @@ from tests.connection import (
     DELETE_TOPICS,
     DESCRIBE_CLUSTER,
     DESCRIBE_CONFIGS,
-    FIND_COORDINATOR,
     INCREMENTAL_ALTER_CONFIGS,
     INIT_PRODUCER_ID,
     LIST_OFFSETS,
     METADATA,
     Connection,
 )
+from tests.group_offsets import commit, fetch, find
 from tests.topics import fresh_name
 
 pytestmark = pytest.mark.skipif(IS_KAFKA, reason="starts several brokers of its own")
 
-OFFSET_COMMIT, OFFSET_FETCH, LIST_GROUPS, ENVELOPE = 8, 9, 16, 58
+LIST_GROUPS, ENVELOPE = 16, 58
 OPTIONS = {"offsets.topic.num.partitions": 4, "group.initial.rebalance.delay.ms": 0, "default.replication.factor": 1}
 
 
@@ -59,10 +59,6 @@ def describe(connection: Connection, *topics: dict[str, object], may_create: boo
 
 def named(name: str) -> dict[str, object]:
     return {"name": name, "topic_id": None}
-
-
-def find(connection: Connection, *groups: str) -> Any:
-    return connection.ask(FIND_COORDINATOR, 4, {"key_type": 0, "coordinator_keys": list(groups)}).coordinators
 
 
 def configs_of(connection: Connection, kind: int, name: str) -> dict[str, str]:
@@ -156,18 +152,6 @@ def test_groups_are_looked_after_where_their_partition_is_led(connections: list[
     listed = [{group.group_id for group in connection.ask(LIST_GROUPS, 4, {"states_filter": []}).groups} for connection in connections]
     assert listed[0] | listed[1] >= set(groups)
     assert not listed[0] & listed[1]
-
-
-def commit(connection: Connection, group: str, topic: str, offset: int) -> int:
-    entry = {"partition_index": 0, "committed_offset": offset, "committed_leader_epoch": 0, "committed_metadata": ""}
-    fields = {"group_id": group, "generation_id_or_member_epoch": -1, "member_id": "", "topics": [{"name": topic, "partitions": [entry]}]}
-    return int(connection.ask(OFFSET_COMMIT, 8, fields).topics[0].partitions[0].error_code)
-
-
-def fetch(connection: Connection, group: str, topic: str) -> tuple[int, int]:
-    asked = [{"group_id": group, "topics": [{"name": topic, "partition_indexes": [0]}]}]
-    answer = connection.ask(OFFSET_FETCH, 8, {"groups": asked, "require_stable": False}).groups[0]
-    return int(answer.error_code), answer.topics[0].partitions[0].committed_offset if answer.topics else -1
 
 
 def test_consumers_and_producers_find_their_way_from_any_broker(brokers: list[Broker]) -> None:

@@ -17,7 +17,9 @@ from millstream.broker.server_options import ServerOptions
 from millstream.errors import MalformedFrame
 from millstream.wire.api import API_VERSIONS, ApiKey
 from millstream.wire.frames import encode_request_header
+from tests.framed_requests import framed_request
 from tests.properties.kio_entities import entities, kio_bytes, kio_schema
+from tests.waiting import wait_on_loop
 
 APIS = (
     ApiKey.JOIN_GROUP,
@@ -75,7 +77,9 @@ class Host:
         options = {"offsets.topic.num.partitions": "1", "group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1"}
         self.server = BrokerServer(ServerOptions(listen_port=0, coordination_port=0, data=(data,), options=options))
         self.loop.run_until_complete(self.server.__aenter__())
-        self.loop.run_until_complete(self.server._groups.create_topic())
+        # The first one who looks for a coordinator makes the broker create the topic of offsets.
+        self.ask(framed_request(ApiKey.FIND_COORDINATOR, 4, correlation_id=1, request={"key_type": 0, "coordinator_keys": ["group"]})[4:])
+        self.loop.run_until_complete(wait_on_loop(lambda: self.server._groups.runtime.is_ready, "the topic of offsets"))
 
     def ask(self, frame: bytes) -> str | None:
         """What the broker closed the connection with, if it did."""

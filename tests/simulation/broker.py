@@ -344,7 +344,9 @@ class Broker:
         leading = self.leading
         if leading is None:
             return
-        minimum = 1 if self.bugs.commits_below_minimum else self.rules.min_insync_replicas
+        minimum = self.rules.min_insync_replicas
+        if self.bugs.commits_below_minimum:
+            minimum, leading.state = 1, leading.state._replace(eligible_leaders=())
         high_watermark = leading.advance(len(self.disk.entries), min_insync_replicas=minimum, now_ms=self.world.now_ms)
         self._committed(high_watermark)
         while self.waiters and self.waiters[0][0] <= high_watermark:

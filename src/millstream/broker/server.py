@@ -6,9 +6,10 @@
     broker.coordinators   groups
     broker.network        the router over all handlers (`broker.routes`), and the listener
 
-Start: lock the data directories, open the tree, take the port, register, read the view, open the logs, wait for the controller, listen. Stop:
-leadership handed over, no more clients, nothing under way, the registration and the tree closed, logs flushed and marked clean. A start that fails before the logs are open leaves
-the data directories as it found them. There is no other way in which the parts find each other.
+Start: lock the data directories, open the tree, take the port, register, read the view, open the logs, wait for the controller, listen.
+Stop: leadership handed over, no more clients, nothing under way, the registration and the tree closed, logs flushed and marked clean. A
+start that fails before the logs are open leaves the data directories as it found them. There is no other way in which the parts find each
+other.
 """
 
 from collections.abc import Awaitable, Iterable
@@ -109,13 +110,12 @@ class BrokerServer:
             max_partitions=lambda: self._descriptors.max_partitions(len(self._listener.connections)),
             on_change=self._view_changed,
         )
-        self._asked_peers = Peers(view=self._cluster.view, client_id=f"broker-{self._options.node_id}-forwarding")
-        forwarding = RequestForwarding(
+        self._forwarding = forwarding = RequestForwarding(
             self._cluster.watcher,
-            self._asked_peers,
             self._carry_out,
             node_id=self._options.node_id,
             broker_epoch=self._cluster.broker_epoch,
+            new_peers=lambda: Peers(view=self._cluster.view, client_id=f"broker-{self._options.node_id}-forwarding"),
         )
         on_demand = TopicsOnDemand(forwarding, self._cluster.watcher, settings=settings)
         self._replication = Replication(
@@ -166,7 +166,7 @@ class BrokerServer:
         self.address = self._listener.bind(*self.address)
         at_stop.callback(self._listener.close)
         at_stop.push_async_callback(self._cluster.leave)
-        at_stop.callback(self._asked_peers.close)
+        at_stop.callback(self._forwarding.close)
         at_stop.push_async_callback(self._tasks.stop)
         at_stop.callback(self._replication.close)
         at_stop.callback(self._storage.housekeeping.forget)

@@ -5,9 +5,11 @@ version of the topic's znode is part of the write, so a decision made on an old 
 brokers follow the znodes.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID, uuid4
+from weakref import WeakValueDictionary
 
 from millstream.cluster.layout_conversion import convert_layout
 from millstream.cluster.metadata_writer import MetadataWriter
@@ -38,6 +40,7 @@ class Controller:
         self._coordination = coordination
         self._watcher = watcher
         self._writer = writer
+        self._altering: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @property
     def view(self) -> ClusterView:
@@ -69,10 +72,6 @@ class Controller:
         except NodeExists:
             raise TopicAlreadyExists(f"topic {topic.name!r} already exists") from None
         await self._settle(lambda view: topic.topic_id in view.topics_by_id, timeout_ms, f"topic {topic.name!r} was created")
-
-    async def await_topic(self, name: str, *, timeout_ms: int) -> None:
-        """Wait until this broker has taken up a topic that another request is creating."""
-        await self._settle(lambda view: name in view.topics, timeout_ms, f"topic {name!r} is being created")
 
     async def delete_topic(self, topic: TopicState, *, timeout_ms: int) -> None:
         """Remove a topic, and not another one that has its name by now, and wait until this broker has let go of it."""
@@ -117,7 +116,7 @@ class Controller:
             header, version = await self._read_header(name)
             await self._writer.set_header(name, header._replace(configs=dict(change(header.configs))), version=version)
 
-        await self._retry_on_conflict(write)
+        await self._alter(paths.topic(name), write)
         await self._catch_up(CHANGES, timeout_ms, f"configs of topic {name!r} were changed")
 
     async def finish_half_done(self) -> None:
@@ -138,7 +137,7 @@ class Controller:
             else:
                 await self._writer.write([SetData(path, encode_configs(change(self._configs_in(data, broker))), stat.version)])
 
-        await self._retry_on_conflict(write)
+        await self._alter(path, write)
         await self._catch_up(("config", broker), timeout_ms, f"configs of broker {broker} were changed")
 
     def _plan_partitions(
@@ -195,6 +194,11 @@ class Controller:
             return decode_configs(data)
         except ValueError:
             return self.view.broker_configs.get(broker, {})
+
+    async def _alter(self, path: str, write: Callable[[], Awaitable[None]]) -> None:
+        """Read, change and write one thing, after all others who are doing so."""
+        async with self._altering.setdefault(path, asyncio.Lock()):
+            await self._retry_on_conflict(write)
 
     async def _retry_on_conflict(self, write: Callable[[], Awaitable[None]]) -> None:
         """Read, decide and write again after a concurrent write."""

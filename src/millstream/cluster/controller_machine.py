@@ -61,8 +61,8 @@ class ControllerMachine:
     def brokers_changed(self, registered: Mapping[int, BrokerLife], names: Iterable[TopicPartition] | None = None) -> Decision:
         """What follows from these brokers being registered, and no others; also the first thing that a new controller asks.
 
-        `names` are the partitions to look at, for a caller that does not look at thousands in one go; all if None, and what is gone is passed
-        over. The lives may be written when all partitions have been looked at.
+        `names` are the partitions to look at, for a caller that does not look at thousands in one go; all if None, and what is gone is
+        passed over. The lives may be written when all partitions have been looked at.
         """
         lost = {
             broker

@@ -13,7 +13,6 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from millstream.cluster.truncation import truncation_offset
-from millstream.errors import KafkaError
 from millstream.log.leader_epochs import EpochEnd
 from millstream.log.truncation import Truncation
 from millstream.wire.batch import HEADER_SIZE, read_header
@@ -80,22 +79,7 @@ class Follower:
 
     async def flushed(self) -> None:
         """Wait until everything is on disk that was appended by now; raises if that will never be."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def wake(error: KafkaError | None) -> None:
-            if future.done():
-                return
-            if error is None:
-                future.set_result(None)
-            else:
-                future.set_exception(error)
-
-        durable = self.partition.durable
-        durable.wait_for(self.log.log_end_offset, wake, token=future)
-        try:
-            await future
-        finally:
-            durable.cancel(future)
+        await self.partition.durable.reached(self.log.log_end_offset)
 
     def start_before(self, records: memoryview) -> int | None:
         """Where the log has to begin so that `records` fit: before its start, if it is empty and the leader's begins inside a batch."""

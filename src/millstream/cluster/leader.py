@@ -116,7 +116,8 @@ class Leader:
     @property
     def _has_too_few_in_sync(self) -> bool:
         state = self.replica_set.state
-        return len(state.in_sync_replicas) < min(self.log.config.min_insync_replicas, len(state.replicas))
+        count = len(state.in_sync_replicas)
+        return count < self.log.config.min_insync_replicas and count < len(state.replicas)
 
     def _too_few_in_sync(self) -> str:
         partition, in_sync = self._partition, self.replica_set.state.in_sync_replicas
@@ -125,19 +126,25 @@ class Leader:
 
     def _appended(self) -> None:
         log = self.log
+        end = log.log_end_offset
+        if self.replica_set.has_followers:
+            self.log_end.advance(end)
         if log.is_flush_required:
             self._partition.broker.request_flush(self._partition)
-        self.log_end.advance(log.log_end_offset)
-        self.commit()
+            end = log.durable_end
+        self._advance(end)
 
     def commit(self) -> None:
         """Let the high watermark follow what the replicas have."""
         log = self.log
-        end = log.durable_end if log.is_flush_required else log.log_end_offset
-        partition = self._partition
-        high_watermark = self.replica_set.advance(
-            end, min_insync_replicas=log.config.min_insync_replicas, now_ms=partition.broker.clock.monotonic_ms()
-        )
+        self._advance(log.durable_end if log.is_flush_required else log.log_end_offset)
+
+    def _advance(self, end: int) -> None:
+        """The own log counts up to `end`."""
+        partition, replica_set = self._partition, self.replica_set
+        broker, minimum = partition.broker, self.log.config.min_insync_replicas
+        now_ms = broker.clock.monotonic_ms() if replica_set.has_followers else 0
+        high_watermark = replica_set.advance(end, min_insync_replicas=minimum, now_ms=now_ms, is_able=broker.is_registered)
         partition.high_watermark.advance(high_watermark)
 
     # --- readers
@@ -212,6 +219,7 @@ class Leader:
         if state.partition_epoch >= partition.state.partition_epoch:
             partition.state = state
         self.replica_set.decided(state, now_ms=partition.broker.clock.monotonic_ms())
+        self.log_end.advance(self.log.log_end_offset)
         self.commit()
 
     def fail_waiters(self, error: KafkaError) -> None:

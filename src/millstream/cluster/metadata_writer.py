@@ -2,8 +2,8 @@
 
 Every write is a multi that checks the controller epoch (`claim.fence`): a controller that was replaced without knowing it cannot write any
 more. What brokers have to notice is named in the list of changes (`/changes`), which the same multi sets. No other broker can write that
-list meanwhile, so this writer keeps it in memory, and several writes may be under way: they arrive in the order in which they were sent. A
-write that failed leaves its change in the list; then something is read that did not change.
+list meanwhile, so this writer keeps it in memory. Writes are sent one after the other, those that wait together. A write that failed leaves
+its change in the list; then something is read that did not change.
 
 What is too large for one transaction is written in several. Of a topic, the last one makes it visible:
 
@@ -14,8 +14,10 @@ What is too large for one transaction is written in several. Of a topic, the las
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Final
 
 from millstream.coordination import paths
@@ -28,7 +30,7 @@ from millstream.coordination.partition_state import PartitionState
 from millstream.coordination.topic_header import COMPLETE, CREATING, DELETING, TopicHeader
 from millstream.errors import NotController
 from millstream.topic_partition import TopicPartition
-from millstream.zookeeper.errors import BadVersion, NodeExists, NoNode
+from millstream.zookeeper.errors import BadVersion, ConnectionLost, NodeExists, NoNode, NotEmpty, ZooKeeperError
 
 logger = logging.getLogger(__name__)
 
@@ -37,11 +39,28 @@ MAX_OPERATIONS: Final = 500
 MAX_BYTES: Final = 400_000
 """Of paths and data in one transaction; ZooKeeper takes 1 MB, and the list of changes comes on top."""
 _OPERATION_BYTES: Final = 40
+READ_WITHIN_S: Final = 10.0
+FEW_CHANGES: Final = 500
+"""How many of the changes that are older than that stay in the list, for brokers that come back."""
 
 Touched = Sequence[tuple[str, tuple[int, ...] | None]]
 Write = Create | SetData | Delete
 LIVES: Final[Touched] = (("", None),)
 NOTHING: Final[Touched] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waiting:
+    """A write that is to be sent."""
+
+    claim: ControllerClaim
+    operations: Sequence[Operation]
+    touched: Touched
+    written: asyncio.Future[None]
+
+    @property
+    def size(self) -> int:
+        return sum(map(_size, self.operations))
 
 
 class MetadataWriter:
@@ -54,7 +73,12 @@ class MetadataWriter:
         self._changes = ChangeLog()
         self._changes_of: ControllerClaim | None = None
         """The claim under which the list of changes was read: before it, others wrote the list."""
-        self._reading = asyncio.Lock()
+        self._forgettable = self._marked = 0
+        """Changes up to the first are older than `READ_WITHIN_S`; the second becomes the first when that time has passed."""
+        self._marked_at = 0.0
+        self._queue: deque[_Waiting] = deque()
+        self._sending = asyncio.Lock()
+        self._sends: set[asyncio.Task[None]] = set()
         self._under_way: set[str] = set()
         """Topics that are being created."""
 
@@ -156,54 +180,112 @@ class MetadataWriter:
         return TopicHeader.decode(name, data), stat.version
 
     async def write(self, operations: Sequence[Operation], touched: Touched = NOTHING) -> None:
-        """One fenced multi; with `touched`, it also sets the list of changes. NotController if there is another controller by now."""
+        """A fenced write, all or nothing; with `touched`, it also sets the list of changes. NotController if there is another controller.
+
+        Writes that wait at the same time are sent together: thousands of topics are created in few transactions.
+        """
         claim = self._claim()
         if claim is None:
             raise NotController("this broker is not the controller")
-        for is_again in (False, True):
-            if self._changes_of != claim:
-                await self._read_changes(claim)
-            try:
-                await self._send(claim, operations, touched)
-                return
-            except BadVersion:
-                await self._require_fence(claim)
-                raise
-            except NoNode:
-                await self._require_fence(claim)
-                if is_again or await self._coordination.exists(paths.CHANGES) is not None:
-                    raise
-                self._changes_of = None  # the list was removed: it is made again
+        waiting = _Waiting(claim, operations, touched, asyncio.get_running_loop().create_future())
+        self._queue.append(waiting)
+        try:
+            async with self._sending:
+                if not waiting.written.done() and self._queue:
+                    sending = asyncio.create_task(self._send(self._next_batch()))
+                    self._sends.add(sending)
+                    sending.add_done_callback(self._sends.discard)
+                    await asyncio.shield(sending)  # others wait for it too, so it does not end with this caller
+            await waiting.written
+        except asyncio.CancelledError:
+            waiting.written.cancel()
+            if waiting in self._queue:
+                self._queue.remove(waiting)
+            raise
 
-    async def _send(self, claim: ControllerClaim, operations: Sequence[Operation], touched: Touched) -> None:
-        # Nothing may wait before the sending: the lists have to arrive in the order in which they were made.
-        announced: list[Operation] = []
+    def _next_batch(self) -> "list[_Waiting]":
+        """What goes into one transaction: as much as fits, of one claim."""
+        batch = [self._queue.popleft()]
+        room = MAX_BYTES - batch[0].size
+        count = len(batch[0].operations)
+        while self._queue:
+            waiting = self._queue[0]
+            room -= waiting.size
+            count += len(waiting.operations)
+            if room < 0 or count > MAX_OPERATIONS or waiting.claim != batch[0].claim:
+                break
+            batch.append(self._queue.popleft())
+        return batch
+
+    async def _send(self, batch: "list[_Waiting]") -> None:
+        """One transaction. If one write cannot be done, that one fails, and the others are sent again."""
+        outcome: Exception | None = ConnectionLost("the write was given up")
+        try:
+            while batch:
+                settled, outcome = await self._try_to_send(batch)
+                _settle(settled, outcome)
+                batch = [waiting for waiting in batch if waiting not in settled]
+        except ZooKeeperError as error:
+            outcome = error
+        finally:
+            _settle(batch, outcome)
+
+    async def _try_to_send(self, batch: "list[_Waiting]") -> "tuple[list[_Waiting], Exception | None]":
+        """Which writes are settled by that, and what was wrong with them."""
+        claim = batch[0].claim
+        if claim != self._claim():
+            return list(batch), NotController("this broker is not the controller any more")
+        if self._changes_of != claim:
+            await self._read_changes(claim)
+        operations: list[Operation] = [claim.fence()]
+        owners: list[_Waiting | None] = [None]
+        for waiting in batch:
+            operations += waiting.operations
+            owners += [waiting] * len(waiting.operations)
+        touched = [one for waiting in batch for one in waiting.touched]
         if touched:
+            self._forget_old_changes()
             self._changes = self._changes.with_changes(touched)
-            announced = [SetData(paths.CHANGES, self._changes.encode())]
-        await self._coordination.multi([claim.fence(), *operations, *announced])
+            operations.append(SetData(paths.CHANGES, self._changes.encode()))
+        try:
+            await self._coordination.multi(operations)
+        except (BadVersion, NoNode, NodeExists, NotEmpty) as error:
+            index = error.operation_index or 0
+            if index == 0:
+                return list(batch), NotController("another broker is the controller by now")
+            if index == len(owners):
+                self._changes_of = None  # the list was removed: it is made again
+                return [], None
+            culprit = owners[index]
+            assert culprit is not None
+            return [culprit], error
+        return list(batch), None
 
-    async def _require_fence(self, claim: ControllerClaim) -> None:
-        stat = await self._coordination.exists(paths.CONTROLLER_EPOCH)
-        if stat is None or stat.version != claim.epoch_version:
-            raise NotController("another broker is the controller by now") from None
+    def _forget_old_changes(self) -> None:
+        """What every broker has had time to read need not be written again with each change."""
+        now = asyncio.get_running_loop().time()
+        if now > self._marked_at + READ_WITHIN_S:
+            self._forgettable, self._marked, self._marked_at = self._marked, self._changes.last, now
+        self._changes = self._changes.forgetting(self._forgettable, keep=FEW_CHANGES)
 
     async def _read_changes(self, claim: ControllerClaim) -> None:
-        """Take over the list that the last controller left. After one that makes no sense nobody's number may be found in ours."""
-        async with self._reading:
-            if self._changes_of == claim:
-                return
-            highest = max(self._changes.last, self._watcher.last_change)
-            try:
-                changes = ChangeLog.decode((await self._coordination.get(paths.CHANGES))[0])
-            except NoNode:
-                with suppress(NodeExists):
-                    await self._coordination.create(paths.CHANGES)
-                changes = ChangeLog(-1)
-            except ValueError:
-                changes = ChangeLog(-1)
-            self._changes = changes if changes.last >= highest else ChangeLog(highest + MAX_CHANGES)
-            self._changes_of = claim
+        """Take over the list that the last controller left. After one that was lost nobody's number may be found in ours."""
+        highest = max(self._changes.last, self._watcher.last_change)
+        try:
+            data, stat = await self._coordination.get(paths.CHANGES)
+        except NoNode:
+            with suppress(NodeExists):
+                await self._coordination.create(paths.CHANGES)
+            data, stat = await self._coordination.get(paths.CHANGES)
+        try:
+            changes = ChangeLog.decode(data)
+        except ValueError:
+            changes = ChangeLog()
+        if not changes.changes or changes.last < highest:
+            # Transactions are numbered upwards, and none of them names so many changes.
+            changes = ChangeLog(max(highest + MAX_CHANGES, stat.mzxid * MAX_CHANGES))
+        self._changes = changes
+        self._changes_of = claim
 
     async def _life(self, broker: int, epoch: int) -> Operation:
         path, data = paths.broker_epoch(broker), str(epoch).encode()
@@ -234,6 +316,16 @@ class MetadataWriter:
             return []
 
 
+def _settle(writes: Iterable[_Waiting], outcome: Exception | None) -> None:
+    for waiting in writes:
+        if waiting.written.done():
+            continue
+        if outcome is None:
+            waiting.written.set_result(None)
+        else:
+            waiting.written.set_exception(outcome)
+
+
 def _creations(name: str, partitions: Sequence[PartitionState], *, first: int) -> list[Write]:
     return [Create(paths.partition(name, number), partitions[number].encode()) for number in range(first, len(partitions))]
 
@@ -255,7 +347,7 @@ def chunks_of(operations: Sequence[Write], *, room: int = 0) -> Iterator[list[Wr
     chunk: list[Write] = []
     size = room
     for operation in operations:
-        needed = len(operation.path) + _OPERATION_BYTES + (0 if isinstance(operation, Delete) else len(operation.data or b""))
+        needed = _size(operation)
         if chunk and (len(chunk) == MAX_OPERATIONS or size + needed > MAX_BYTES):
             yield chunk
             chunk, size = [], room
@@ -263,3 +355,7 @@ def chunks_of(operations: Sequence[Write], *, room: int = 0) -> Iterator[list[Wr
         size += needed
     if chunk:
         yield chunk
+
+
+def _size(operation: Operation) -> int:
+    return len(operation.path) + _OPERATION_BYTES + (len(operation.data or b"") if isinstance(operation, Create | SetData) else 0)

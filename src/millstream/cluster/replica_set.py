@@ -49,7 +49,17 @@ class Follower:
 class ReplicaSet:
     """The leader's view of the replicas, from the moment it began to lead in an epoch."""
 
-    __slots__ = ("_counted", "_followers", "_lag_ms", "_leader", "_pending", "epoch_start_offset", "high_watermark", "state")
+    __slots__ = (
+        "_counted",
+        "_followers",
+        "_lag_ms",
+        "_leader",
+        "_pending",
+        "epoch_start_offset",
+        "has_followers",
+        "high_watermark",
+        "state",
+    )
 
     def __init__(
         self, leader: int, state: PartitionState, *, high_watermark: int, epoch_start_offset: int, lag_ms: int, now_ms: int
@@ -62,6 +72,8 @@ class ReplicaSet:
         self._lag_ms = lag_ms
         self._pending: frozenset[int] | None = None
         self._followers: dict[int, Follower] = {}
+        self.has_followers = False
+        """Whether there are other replicas at all, in sync or not."""
         self._counted: tuple[Follower, ...] = ()
         self._take_followers(now_ms)
 
@@ -75,20 +87,32 @@ class ReplicaSet:
         if broker_epoch > follower.broker_epoch:
             follower.broker_epoch = broker_epoch
             follower.leader_end_when_fetched = UNKNOWN
+            if replica not in self.state.in_sync_replicas:
+                # That its former life had caught up says nothing of this one: it may have missed any amount, and is not waited for.
+                follower.caught_up_ms = self._too_long_before(now_ms)
         follower.fetched(offset, log_start_offset=log_start_offset, leader_end=leader_end, now_ms=now_ms)
         return True
 
-    def advance(self, log_end: int, *, min_insync_replicas: int, now_ms: int) -> int:
-        """The high watermark, when the leader's own log is complete and on disk up to `log_end`; it never goes back."""
+    def advance(
+        self, log_end: int, *, min_insync_replicas: int, now_ms: int, is_able: Callable[[int], bool] = lambda _replica: True
+    ) -> int:
+        """The high watermark, when the leader's own log is complete and on disk up to `log_end`; it never goes back.
+
+        `is_able`: whether the broker of that number is there; one that is gone is not about to join, however close it was.
+        """
+        if not self.has_followers:
+            self.high_watermark = max(self.high_watermark, log_end)
+            return self.high_watermark
         state = self.state
-        if len(state.in_sync_replicas) < min(min_insync_replicas, len(state.replicas)):
+        if state.eligible_leaders or len(state.in_sync_replicas) < min(min_insync_replicas, len(state.replicas)):
+            # While there are eligible leaders they have everything committed: a minimum that was lowered counts when they are let go.
             return self.high_watermark
         end = log_end
         for follower in self._counted:
             end = min(end, follower.log_end_offset)
         if end > self.high_watermark:
             for replica, follower in self._followers.items():
-                if follower.log_end_offset < end and self._is_about_to_join(replica, follower, now_ms):
+                if follower.log_end_offset < end and self._is_about_to_join(replica, follower, now_ms) and is_able(replica):
                     end = follower.log_end_offset
         self.high_watermark = max(self.high_watermark, end)
         return self.high_watermark
@@ -96,11 +120,6 @@ class ReplicaSet:
     def _is_about_to_join(self, replica: int, follower: Follower, now_ms: int) -> bool:
         is_joining = replica not in self.state.in_sync_replicas and follower.log_end_offset >= self.epoch_start_offset
         return is_joining and now_ms - follower.caught_up_ms <= self._lag_ms and follower.leader_end_when_fetched != UNKNOWN
-
-    @property
-    def has_followers(self) -> bool:
-        """Whether there are other replicas at all, in sync or not."""
-        return bool(self._followers)
 
     def is_follower(self, replica: int) -> bool:
         """Whether it is one of the other replicas."""
@@ -167,17 +186,27 @@ class ReplicaSet:
             if replica in self._followers:
                 # It had reached the high watermark, not the end: it is given the time to get there.
                 self._followers[replica].caught_up_ms = now_ms
+        for replica in set(self.state.in_sync_replicas).difference(state.in_sync_replicas):
+            if replica in self._followers:
+                # Its broker is gone, or it fell behind: it is not about to join, and nothing waits for it, until it has caught up again.
+                follower = self._followers[replica]
+                follower.leader_end_when_fetched, follower.caught_up_ms = UNKNOWN, self._too_long_before(now_ms)
         self.state = state
         self._take_followers(now_ms)
+
+    def _too_long_before(self, now_ms: int) -> int:
+        """When a follower had everything that is not known to have had it lately."""
+        return now_ms - self._lag_ms - 1
 
     def _take_followers(self, now_ms: int) -> None:
         former = self._followers
         self._followers = {
             replica: former.get(replica)
-            or Follower(caught_up_ms=now_ms if replica in self.state.in_sync_replicas else now_ms - self._lag_ms - 1)
+            or Follower(caught_up_ms=now_ms if replica in self.state.in_sync_replicas else self._too_long_before(now_ms))
             for replica in self.state.replicas
             if replica != self._leader
         }
+        self.has_followers = bool(self._followers)
         self._count()
 
     def _count(self) -> None:

@@ -12,7 +12,9 @@ from millstream.log.leader_epochs import EpochEnd, LeaderEpochs
 def truncation_offset(own: LeaderEpochs, diverging: EpochEnd, *, log_end_offset: int) -> int:
     """The offset at which the follower's log has to end, given where the leader's history parts from it."""
     own_end = own.end_of(diverging.epoch, log_end_offset=log_end_offset)
-    if own_end.epoch < 0:
-        raise ValueError(f"the leader's history parts in epoch {diverging.epoch}, and the last one here is {own.latest}")
+    if own_end.epoch < 0 or diverging.end_offset < 0:
+        raise ValueError(
+            f"the leader's history parts in epoch {diverging.epoch} at {diverging.end_offset}, and the last one here is {own.latest}"
+        )
     # Without a record of that epoch here, what was written before it is what may be the same.
     return min(diverging.end_offset, own_end.end_offset)

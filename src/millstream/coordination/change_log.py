@@ -15,9 +15,10 @@ from typing import Final, NamedTuple, Self
 
 from millstream.json_object import MAX_INT, JsonObject
 
-MAX_CHANGES: Final = 500
-MAX_NAMED: Final = 20_000
-"""Partitions in all changes together, so that the znode stays far below ZooKeeper's limit of 1 MB."""
+MAX_CHANGES: Final = 5_000
+"""So many partitions of as many topics can be led anew without everybody reading everything; the writer forgets old ones sooner."""
+MAX_BYTES: Final = 300_000
+"""About: ZooKeeper takes 1 MB in one transaction, and what was changed is in the same one."""
 
 
 class Change(NamedTuple):
@@ -27,6 +28,11 @@ class Change(NamedTuple):
     topic: str
     partitions: tuple[int, ...] | None = None
     """None: the topic itself."""
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        return 30 + len(self.topic) + 7 * len(self.partitions or ())
 
 
 class Touched(NamedTuple):
@@ -50,10 +56,18 @@ class ChangeLog(NamedTuple):
             number += 1
             found.append(Change(number, topic, partitions))
         found = found[-MAX_CHANGES:]
-        named = sum(len(change.partitions or ()) for change in found)
-        while found and named > MAX_NAMED:
-            named -= len(found.pop(0).partitions or ())
-        return ChangeLog(number, tuple(found))
+        size, first = sum(change.size for change in found), 0
+        while size > MAX_BYTES:
+            size -= found[first].size
+            first += 1
+        return ChangeLog(number, tuple(found[first:]))
+
+    def forgetting(self, number: int, *, keep: int) -> "ChangeLog":
+        """The list without what came before the change of that number, except the last ones."""
+        first = max(len(self.changes) - keep, 0)
+        while first and self.changes[first - 1].number > number:
+            first -= 1
+        return self if not first else ChangeLog(self.last, self.changes[first:])
 
     def since(self, number: int) -> Mapping[str, Touched] | None:
         """What was touched after the change of that number, by topic; None if the list does not go back so far."""
@@ -79,7 +93,7 @@ class ChangeLog(NamedTuple):
         if not data:
             return cls()
         fields = JsonObject.parse(data)
-        last = fields.integer("last", highest=2**53)
+        last = fields.integer("last", highest=2**80)
         changes = [_decode_change(item) for item in fields.items("changes")]
         if any(later.number != sooner.number + 1 for sooner, later in pairwise(changes)):
             raise ValueError("changes must be numbered one by one")

@@ -89,6 +89,8 @@ class TopicState:
     """Version of the znode that this was read from."""
     created: int = field(default=-1, compare=False)
     """The transaction that created the znode: a topic of the same name that was deleted and made again has another."""
+    modified: int = field(default=-1, compare=False)
+    """The transaction that wrote the znode last: none of the partitions was created after it."""
 
     @property
     def is_internal(self) -> bool:

@@ -19,10 +19,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 from millstream.coordination import paths
-from millstream.coordination.change_log import ChangeLog, Touched
+from millstream.coordination.change_log import Touched
 from millstream.coordination.cluster_view import (
     DEFAULT_BROKER,
     BrokerState,
@@ -34,7 +34,7 @@ from millstream.coordination.cluster_view import (
 )
 from millstream.coordination.complaints import Complaints
 from millstream.coordination.interface import Coordination, SessionState, WatchEvent
-from millstream.coordination.metadata_reader import MetadataReader, Wanted
+from millstream.coordination.metadata_reader import MOST_TRIES, ListedChanges, MetadataReader, Wanted
 from millstream.coordination.sound_options import sound_options
 from millstream.errors import InvalidConfig
 from millstream.options.validation import validate_dynamic_broker_values
@@ -62,6 +62,15 @@ class _Position(NamedTuple):
     created: int
     """The transaction that created the list: another list has other numbers."""
 
+    @classmethod
+    def of(cls, listed: ListedChanges) -> Self:
+        """The end of a list."""
+        return cls(-1, -1) if listed.changes is None else cls(listed.changes.last, listed.created)
+
+    def changes_since(self, listed: ListedChanges) -> Mapping[str, Touched] | None:
+        """What a list names behind this; None: everything has to be read."""
+        return None if listed.changes is None or listed.created != self.created else listed.changes.since(self.number)
+
 
 _UNKNOWN = _Position(-1, -1)
 
@@ -75,7 +84,7 @@ class ClusterWatcher:
         self._on_change = on_change
         self._stale: set[Stale] = set()
         self._wake = asyncio.Event()
-        self._waiting: list[tuple[ViewPredicate, asyncio.Future[None]]] = []
+        self._waiting: dict[asyncio.Future[None], ViewPredicate] = {}
         self._rounds_begun = 0
         self._rounds_done = 0
         self._complaints = Complaints()
@@ -119,16 +128,14 @@ class ClusterWatcher:
         if predicate(self.view):
             return True
         future = asyncio.get_running_loop().create_future()
-        entry = (predicate, future)
-        self._waiting.append(entry)
+        self._waiting[future] = predicate
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 await future
         except TimeoutError:
             return predicate(self.view)
         finally:
-            if entry in self._waiting:
-                self._waiting.remove(entry)
+            del self._waiting[future]
         return True
 
     async def catch_up(self, stale: Stale = CHANGES, *, timeout_ms: int) -> bool:
@@ -169,7 +176,7 @@ class ClusterWatcher:
                 self.view = view
             self._position = position
             self._rounds_done = self._rounds_begun
-            for predicate, future in self._waiting:
+            for future, predicate in self._waiting.items():
                 if not future.done() and predicate(view):
                     future.set_result(None)
 
@@ -199,26 +206,27 @@ class ClusterWatcher:
     async def _read_changes(self, view: ClusterView) -> tuple[ClusterView, _Position]:
         """The view with everything that the list of changes names behind the last one that is known."""
         reader = self._reader
-        changes, created = await reader.read_changes(watch=self._mark(CHANGES))
-        touched = self._touched(changes, created)
-        if touched is None or "" in touched:
+        listed = await reader.read_changes(watch=self._mark(CHANGES))
+        lives_as_of = self._position
+        for _ in range(MOST_TRIES):
+            touched = lives_as_of.changes_since(listed)
+            if touched is not None and "" not in touched:
+                break
+            lives_as_of = _Position.of(listed)
             view = replace(view, lives=await reader.read_lives(view.lives))
-            changes, created = await reader.read_changes()
-            touched = self._touched(changes, created)
+            listed = await reader.read_changes()
+        touched = self._position.changes_since(listed)
         wanted: dict[str, Wanted] = dict.fromkeys(reader.doubtful)
         if touched is None:
-            wanted |= dict.fromkeys([*await reader.children(paths.TOPICS), *view.topics, *reader.unreadable])
+            wanted |= dict.fromkeys([*await reader.children(paths.TOPICS), *view.topics, *reader.unreadable, *reader.unfinished])
         else:
-            wanted |= {name: one.partitions for name, one in touched.items() if name and name not in wanted}
+            wanted |= {name: one for name, one in touched.items() if name and name not in wanted}
         if wanted:
             view = view.with_topics(await reader.read_topics(wanted, view))
         if view.unreadable_topics != reader.unreadable:
             view = replace(view, unreadable_topics=frozenset(reader.unreadable))
-        return view, _UNKNOWN if changes is None else _Position(changes.last, created)
-
-    def _touched(self, changes: ChangeLog | None, created: int) -> Mapping[str, Touched] | None:
-        """What has to be read; None: everything."""
-        return None if changes is None or created != self._position.created else changes.since(self._position.number)
+        later = lives_as_of.changes_since(listed)
+        return view, lives_as_of if later is None or "" in later else _Position.of(listed)
 
     async def _is_same_tree(self) -> bool:
         stat = await self._coordination.exists(paths.CLUSTER_ID)

@@ -4,9 +4,9 @@ Other programs can write to the tree. A znode that makes no sense, or cannot be 
 known stays; it does not end the broker. A topic of which nothing is known is then `unreadable`, which is not the same as missing: its logs
 are left alone. All that was in doubt is read again whenever something else has changed.
 
-A topic is several znodes, which are not read at one moment. Its znode is written last (see `metadata_writer`), so a partition that was
-created after it may belong to a later topic of the same name: then the topic's znode is looked at again, and if it was written meanwhile,
-all of it is read again.
+A topic is several znodes, which are not read at one moment; where only partitions changed, the topic's own znode is not read at all. It is
+written last (see `metadata_writer`), so a partition that was created after it may belong to a later topic of the same name: then the
+topic's znode is looked at again, and if it was written meanwhile, all of it is read again.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from millstream.coordination import paths
-from millstream.coordination.change_log import ChangeLog
+from millstream.coordination.change_log import ChangeLog, Touched
 from millstream.coordination.cluster_view import ClusterView, TopicState, decode_broker_id, decode_life
 from millstream.coordination.complaints import Complaints
 from millstream.coordination.interface import Coordination, WatchCallback, ZnodeStat
@@ -31,12 +31,12 @@ from millstream.zookeeper.errors import NoNode
 AT_ONCE: Final = 250
 """Reads under way at a time: many, so that a ZooKeeper far away costs little, and few enough for one turn of the loop."""
 MOST_TRIES: Final = 5
-"""How often a topic that is written to while it is read is read again; later changes are noticed anyway."""
+"""How often something that is written to while it is read is read again; later changes are noticed anyway."""
 
 _OLD: Final = ValueError("an older release wrote it; a controller of this release converts it")
 
-Wanted = frozenset[int] | None
-"""Which partitions of a topic have changed; None: all may have."""
+Wanted = Touched | None
+"""What of a topic has changed; None: everything may have."""
 
 
 class Found(NamedTuple):
@@ -46,17 +46,37 @@ class Found(NamedTuple):
     stat: ZnodeStat
 
 
+class ListedChanges(NamedTuple):
+    """The list of changes, as it was read."""
+
+    changes: ChangeLog | None
+    """None if it is not there or makes no sense."""
+    created: int
+    """The transaction that created the list."""
+
+
 class _Heading(NamedTuple):
     """A topic whose partitions are to be read."""
 
     header: TopicHeader
-    stat: ZnodeStat
+    version: int
+    created: int
+    modified: int
     last: TopicState | None
     """The same topic, as it was known."""
     kept: TopicState | None
     """What is known under this name."""
     numbers: Sequence[int]
     """The partitions to be read."""
+
+
+class _ReadState(NamedTuple):
+    """What was found in the znode of a partition."""
+
+    state: PartitionState | None
+    error: ValueError | None
+    stat: ZnodeStat | None
+    """None if there is no such znode."""
 
 
 class MetadataReader:
@@ -72,22 +92,22 @@ class MetadataReader:
         self._coordination = coordination
         self._complaints = complaints
 
-    async def read_changes(self, *, watch: WatchCallback | None = None) -> tuple[ChangeLog | None, int]:
-        """The list of changes (None if it makes no sense), and the transaction that created it."""
+    async def read_changes(self, *, watch: WatchCallback | None = None) -> ListedChanges:
+        """The list of changes."""
         try:
             data, stat = await self._coordination.get(paths.CHANGES, watch=watch)
         except NoNode:
             # Reading what is not there sets no watch; asking whether it exists does.
             if watch is not None:
                 await self._coordination.exists(paths.CHANGES, watch=watch)
-            return None, -1
+            return ListedChanges(None, -1)
         try:
             changes = ChangeLog.decode(data)
         except ValueError as error:
             self._complaints.report(paths.CHANGES, stat.mzxid, error)
-            return None, stat.czxid
+            return ListedChanges(None, stat.czxid)
         self._complaints.forget(paths.CHANGES)
-        return changes, stat.czxid
+        return ListedChanges(changes, stat.czxid)
 
     async def read_lives(self, known: Mapping[int, int]) -> dict[int, int]:
         """Which life of each broker the controller has dealt with."""
@@ -140,12 +160,15 @@ class MetadataReader:
 
     async def _read_topics(self, wanted: Mapping[str, Wanted], known: ClusterView) -> dict[str, TopicState | None]:
         read: dict[str, TopicState | None] = {}
-        pending = sorted(wanted)
+        headings = {name: heading for name, one in wanted.items() if (heading := _known_heading(known.topics.get(name), one)) is not None}
+        pending = sorted(wanted.keys() - headings.keys())
         for _ in range(MOST_TRIES):
-            headings = await self._read_headings(pending, wanted, known, read)
+            for start in range(0, len(pending), AT_ONCE):
+                headings |= await self._read_headings(pending[start : start + AT_ONCE], wanted, known, read)
             pending = await self._read_partitions(headings, read)
             if not pending:
                 break
+            headings = {}
         for name in pending:
             read[name] = self._keep(name, known.topics.get(name))
         for name, (last, error) in borrowed_ids(read, known).items():
@@ -181,7 +204,9 @@ class MetadataReader:
                     read[name] = self._refuse(name, found.stat.mzxid, error, last)
                 continue
             if header.phase == COMPLETE:
-                headings[name] = _Heading(header, found.stat, last_here, last, _numbers(header, last_here, wanted[name]))
+                numbers = _numbers(header, last_here, wanted[name])
+                stat = found.stat
+                headings[name] = _Heading(header, stat.version, stat.czxid, stat.mzxid, last_here, last, numbers)
                 continue
             self.unfinished.add(name)
             if header.phase == CREATING:
@@ -200,19 +225,21 @@ class MetadataReader:
     async def _read_partitions(self, headings: Mapping[str, _Heading], read: dict[str, TopicState | None]) -> list[str]:
         """Add the topics to what is `read`, and return those that were written to meanwhile."""
         flat = [(name, number) for name, heading in headings.items() for number in heading.numbers]
-        states: dict[str, dict[int, Found | None]] = {name: {} for name in headings}
-        for (name, number), found in zip(flat, await self.get_all(paths.partition(*one) for one in flat), strict=True):
-            states[name][number] = found
+        states: dict[str, dict[int, _ReadState]] = {name: {} for name in headings}
+        for start in range(0, len(flat), AT_ONCE):
+            some = flat[start : start + AT_ONCE]
+            for (name, number), found in zip(some, await self.get_all(paths.partition(*one) for one in some), strict=True):
+                states[name][number] = _decoded(found)
         odd = [name for name, heading in headings.items() if _is_odd(heading, states[name].values())]
         later = await self.get_all(map(paths.topic, odd))
-        moved = {name for name, found in zip(odd, later, strict=True) if found is None or found.stat.mzxid != headings[name].stat.mzxid}
+        moved = {name for name, found in zip(odd, later, strict=True) if found is None or found.stat.mzxid != headings[name].modified}
         for name, heading in headings.items():
             if name not in moved:
                 read[name] = self._topic(name, heading, states[name])
         return sorted(moved)
 
-    def _topic(self, name: str, heading: _Heading, states: Mapping[int, Found | None]) -> TopicState | None:
-        header, stat, last = heading.header, heading.stat, heading.last
+    def _topic(self, name: str, heading: _Heading, states: Mapping[int, _ReadState]) -> TopicState | None:
+        header, last = heading.header, heading.last
         partitions: list[PartitionState] = list(last.partitions) if last is not None else []
         for number in sorted(states):
             known = partitions[number] if number < len(partitions) else None
@@ -220,31 +247,31 @@ class MetadataReader:
             if state is None:
                 return self._keep(name, heading.kept)
             partitions[number : number + 1] = [state]
-        configs = self._configs(name, header, stat, last)
-        topic = TopicState(name, header.topic_id, tuple(partitions), configs, stat.version, stat.czxid)
+        configs = self._configs(name, header, heading.modified, last)
+        topic = TopicState(name, header.topic_id, tuple(partitions), configs, heading.version, heading.created, heading.modified)
         return last if topic == last else topic
 
-    def _partition(self, name: str, number: int, found: Found | None, known: PartitionState | None) -> PartitionState | None:
+    def _partition(self, name: str, number: int, found: _ReadState, known: PartitionState | None) -> PartitionState | None:
         """The state. If it makes no sense: the known one, as if it stood there, so that the controller's next decision replaces it."""
         path = paths.partition(name, number)
-        try:
-            if found is None:
-                raise ValueError("it is not there")
-            state = PartitionState.decode(found.data, partition_epoch=found.stat.version)
-            if known is not None:
-                state.check_follows(known)
-        except ValueError as error:
-            self._complaints.report(path, -1 if found is None else found.stat.mzxid, error)
-            self.doubtful.add(name)
-            return known if known is None or found is None else known.read_at(found.stat.version)
-        self._complaints.forget(path)
-        return state
+        error = found.error
+        if found.state is not None and known is not None:
+            try:
+                found.state.check_follows(known)
+            except ValueError as wrong:
+                error = wrong
+        if error is None:
+            self._complaints.forget(path)
+            return found.state
+        self._complaints.report(path, -1 if found.stat is None else found.stat.mzxid, error)
+        self.doubtful.add(name)
+        return known if known is None or found.stat is None else known.read_at(found.stat.version)
 
-    def _configs(self, name: str, header: TopicHeader, stat: ZnodeStat, last: TopicState | None) -> Mapping[str, str]:
+    def _configs(self, name: str, header: TopicHeader, revision: int, last: TopicState | None) -> Mapping[str, str]:
         try:
             validate_topic_overrides(header.configs)
         except InvalidConfig as error:
-            self._complaints.report(paths.topic(name), stat.mzxid, error)
+            self._complaints.report(paths.topic(name), revision, error)
             return last.configs if last is not None else sound_options(header.configs, validate_topic_overrides)
         self._complaints.forget(paths.topic(name))
         return header.configs
@@ -278,9 +305,26 @@ def _numbers(header: TopicHeader, last: TopicState | None, wanted: Wanted) -> Se
     count = len(last.partitions) if last is not None else 0
     if wanted is None or header.partitions - count > AT_ONCE or not count:
         return range(header.partitions)
-    return [*sorted(number for number in wanted if number < count), *range(count, header.partitions)]
+    return [*sorted(number for number in wanted.partitions if number < count), *range(count, header.partitions)]
 
 
-def _is_odd(heading: _Heading, states: Iterable[Found | None]) -> bool:
+def _known_heading(last: TopicState | None, wanted: Wanted) -> _Heading | None:
+    """What a known topic goes by of which only partitions have changed."""
+    if last is None or wanted is None or wanted.is_topic:
+        return None
+    numbers = _numbers(last.header, last, wanted)
+    return _Heading(last.header, last.version, last.created, last.modified, last, last, numbers)
+
+
+def _decoded(found: Found | None) -> _ReadState:
+    if found is None:
+        return _ReadState(None, ValueError("it is not there"), None)
+    try:
+        return _ReadState(PartitionState.decode(found.data, partition_epoch=found.stat.version), None, found.stat)
+    except ValueError as error:
+        return _ReadState(None, error, found.stat)
+
+
+def _is_odd(heading: _Heading, states: Iterable[_ReadState]) -> bool:
     """Whether partitions may belong to a later topic of the same name, or are not there."""
-    return any(found is None or found.stat.czxid > heading.stat.mzxid for found in states)
+    return any(found.stat is None or found.stat.czxid > heading.modified for found in states)

@@ -55,7 +55,9 @@ KAFKA_4_2 = {
 }
 """What Apache Kafka answers to ApiVersions, for the APIs that this broker has."""
 BETWEEN_BROKERS = {
+    ApiKey.ALTER_PARTITION: (2, 3),
     ApiKey.ENVELOPE: (0, 0),
+    ApiKey.BROKER_HEARTBEAT: (0, 2),
 }
 """What only brokers ask each other for: Kafka offers it on the listener of its controllers."""
 OFFERED = KAFKA_4_2 | BETWEEN_BROKERS

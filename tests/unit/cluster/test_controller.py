@@ -110,7 +110,7 @@ async def test_a_topic_that_is_not_taken_up_in_time_is_a_timeout(cluster: Cluste
     with pytest.raises(RequestTimedOut):
         await cluster.controller.create_topic(topic, timeout_ms=0)
     cluster.held_back.set()
-    await cluster.controller.await_topic("orders", timeout_ms=LONG_MS)
+    assert await cluster.watcher.until(lambda view: "orders" in view.topics, timeout_ms=LONG_MS)
 
 
 async def test_who_is_not_the_controller_writes_nothing(cluster: Cluster) -> None:

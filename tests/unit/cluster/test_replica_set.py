@@ -41,14 +41,44 @@ def test_it_never_goes_back() -> None:
 
 
 def test_it_stands_still_while_the_in_sync_set_is_too_small() -> None:
-    made = replicas(STATE._replace(in_sync_replicas=(1,), eligible_leaders=(2, 3)))
+    made = replicas(STATE._replace(in_sync_replicas=(1,)))
     assert advance(made, 120) == 90
+    assert advance(made, 120, minimum=1) == 120
+
+
+def test_it_stands_still_while_others_may_lead_because_it_stood_still() -> None:
+    """A lower minimum counts when the controller has let the eligible leaders go: until then one of them may be elected."""
+    state = STATE._replace(in_sync_replicas=(1,), eligible_leaders=(2,))
+    made = replicas(state)
+    assert advance(made, 120, minimum=1) == 90
+    made.decided(state._replace(eligible_leaders=(), partition_epoch=1), now_ms=0)
     assert advance(made, 120, minimum=1) == 120
 
 
 def test_one_replica_alone_commits_what_it_has() -> None:
     made = replicas(PartitionState((1,), leader=1, leader_epoch=0, in_sync_replicas=(1,)), start=0, high_watermark=0)
     assert advance(made, 10, minimum=2) == 10
+
+
+def test_a_replica_that_comes_back_far_behind_is_not_waited_for_because_it_was_caught_up_before() -> None:
+    made = replicas()
+    for replica in (2, 3):
+        fetch(made, replica, 110, end=110)
+    assert advance(made, 110) == 110
+    made.decided(STATE._replace(in_sync_replicas=(1, 2), partition_epoch=1), now_ms=10)
+    fetch(made, 2, 120, end=120, now_ms=20)
+    fetch(made, 3, 112, end=120, now_ms=20, epoch=8)
+    assert advance(made, 120, now_ms=20) == 120
+
+
+def test_a_follower_that_is_gone_is_not_about_to_join() -> None:
+    """It left cleanly, and fetched until the end."""
+    made = replicas(STATE._replace(in_sync_replicas=(1, 2)))
+    for replica in (2, 3):
+        fetch(made, replica, 110, end=110)
+    fetch(made, 2, 120, end=120)
+    assert advance(made, 120) == 110
+    assert made.advance(120, min_insync_replicas=2, now_ms=0, is_able=lambda replica: replica != 3) == 120
 
 
 def test_those_of_a_set_that_was_asked_for_count_as_well() -> None:
@@ -80,11 +110,39 @@ def test_a_replica_about_to_join_is_waited_for() -> None:
     assert advance(made, 120, now_ms=10 + LAG_MS + 1) == 120
 
 
+def test_a_replica_that_was_taken_out_is_not_waited_for_before_it_has_caught_up_again() -> None:
+    made = replicas()
+    for replica in (2, 3):
+        fetch(made, replica, 120, end=120)
+    made.decided(STATE._replace(in_sync_replicas=(1, 2), partition_epoch=1), now_ms=10)
+    fetch(made, 2, 300, end=300, now_ms=20)
+    assert advance(made, 300, now_ms=20) == 300, "it is gone, and not about to join"
+    fetch(made, 2, 500, end=500, now_ms=20)
+    fetch(made, 3, 120, end=500, now_ms=20, epoch=8)
+    assert advance(made, 500, now_ms=20) == 500
+    fetch(made, 3, 500, end=510, now_ms=30, epoch=8)
+    fetch(made, 2, 510, end=510, now_ms=30)
+    assert advance(made, 510, now_ms=30) == 500, "now it has all that there was when it last asked, and is about to join"
+
+
 def test_a_former_life_of_a_follower_says_nothing() -> None:
     made = replicas()
     assert fetch(made, 2, 120, end=120, epoch=8)
     assert not fetch(made, 2, 130, end=130, epoch=7)
     assert not fetch(made, 9, 130, end=130)
+
+
+def test_a_replica_that_the_controller_took_out_is_not_waited_for_until_it_fetches_again() -> None:
+    made = replicas()
+    fetch(made, 2, 110, end=110)
+    fetch(made, 3, 110, end=110)
+    assert advance(made, 110) == 110
+    made.decided(STATE._replace(in_sync_replicas=(1, 2), partition_epoch=1), now_ms=10)  # broker 3 was killed
+    fetch(made, 2, 120, end=120, now_ms=10)
+    assert advance(made, 120, now_ms=10) == 120
+    fetch(made, 3, 120, end=120, now_ms=20)
+    fetch(made, 2, 130, end=130, now_ms=20)
+    assert advance(made, 130, now_ms=20) == 120
 
 
 def test_who_lags_leaves_and_who_has_caught_up_joins() -> None:

@@ -43,6 +43,25 @@ async def test_a_life_is_never_seen_before_the_partitions_that_were_written_with
     assert [view.topics["orders"].partitions for view in follower.shown if view.lives] == [(MOVED.read_at(1),)]
 
 
+async def test_a_life_that_changes_while_lives_are_read_is_not_missed(
+    coordination: EmbeddedCoordination, follower: Follower, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await change(coordination, [Create(paths.broker_epoch(1), b"17")], ("", None))
+    assert await follower.watcher.until(lambda view: view.lives == {1: 17}, timeout_ms=LONG_MS)
+    really = coordination.get
+
+    async def get(path: str, *, watch: WatchCallback | None = None) -> tuple[bytes, ZnodeStat]:
+        found = await really(path, watch=watch)
+        if path == paths.broker_epoch(1):
+            monkeypatch.setattr(coordination, "get", really)
+            await change(coordination, [SetData(path, b"19")], ("", None))
+        return found
+
+    monkeypatch.setattr(coordination, "get", get)
+    await change(coordination, [SetData(paths.broker_epoch(1), b"18")], ("", None))
+    assert await follower.watcher.until(lambda view: view.lives == {1: 19}, timeout_ms=LONG_MS)
+
+
 async def test_a_topic_made_again_while_it_is_read_is_not_mixed_with_the_former_one(
     coordination: EmbeddedCoordination, follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:

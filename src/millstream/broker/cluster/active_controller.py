@@ -137,7 +137,7 @@ class ActiveController:
                 continue
             try:
                 await self._work(term)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 -- the next term begins with the znodes, whatever it was
                 self._failed(term, error)
 
     async def balance_leaders(self, *, interval_s: float) -> None:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol
 
+from millstream.broker.cluster.controller_channel import UntilView
 from millstream.client.request import MessageRequest, Request
 from millstream.coordination.cluster_view import ClusterView
 from millstream.errors import MillstreamError
@@ -32,13 +33,6 @@ class Channel(Protocol):
         """The controller's answer."""
 
 
-class UntilView(Protocol):
-    """Waits until the view satisfies a predicate: `ClusterWatcher.until`."""
-
-    async def __call__(self, predicate: Callable[[ClusterView], bool], *, timeout_ms: int) -> bool:
-        """False when the time ran out first."""
-
-
 async def hand_over_leadership(
     channel: Channel, *, node_id: int, broker_epoch: Callable[[], int], view: Callable[[], ClusterView], until: UntilView
 ) -> bool:
@@ -47,7 +41,7 @@ async def hand_over_leadership(
         return False
     try:
         async with asyncio.timeout(HAND_OVER_S):
-            while not await _may_stop(channel, node_id=node_id, broker_epoch=broker_epoch()):
+            while not await _may_stop(channel, node_id=node_id, broker_epoch=broker_epoch()):  # noqa: ASYNC110 -- asks again after a pause
                 await asyncio.sleep(RETRY_S)
             return await until(lambda seen: not _could_others_lead(seen, node_id), timeout_ms=int(HAND_OVER_S * 1000))
     except TimeoutError:

@@ -4,9 +4,10 @@
 
 When this broker is the controller itself, `local` carries the request out without a socket: it gets the same request and returns what its
 `decode` would have, or raises NotController. Otherwise it goes to the broker that the view names. While there is no controller, or it
-cannot be reached, or it says that it is none (NotController; error code 41 of the whole answer), the channel waits until the view names
-another one, or for a growing pause, and asks again until the time is up. So a request may be carried out twice, as by any client that
-tries again. Errors that are not about who the controller is are the caller's: they are in the answer, or raised.
+cannot be reached, or it says that it is none (NotController; error code 41 of the whole answer), or another one is elected before it has
+answered, the channel waits until the view names another one, or for a growing pause, and asks again until the time is up. So a request may
+be carried out twice, as by any client that tries again. Errors that are not about who the controller is are the caller's: they are in the
+answer, or raised.
 """
 
 import asyncio
@@ -71,13 +72,26 @@ class ControllerChannel:
 
     async def _attempt(self, controller: int, request: Request[T], *, timeout_s: float) -> T:
         if controller != self._node_id:
-            return await self._peers.ask(controller, request, timeout_s=timeout_s)
+            return await self._ask_peer(controller, request, timeout_s=timeout_s)
         try:
             async with asyncio.timeout(timeout_s):
                 answer: T = await self._local(request)
                 return answer
         except TimeoutError:
             raise AnswerTimedOut(f"the controller, this broker, did not carry the request out within {timeout_s:g} s") from None
+
+    async def _ask_peer(self, controller: int, request: Request[T], *, timeout_s: float) -> T:
+        """Its answer, unless another broker is elected before it comes: one that was paused or cut off may never answer."""
+        asking = asyncio.ensure_future(self._peers.ask(controller, request, timeout_s=timeout_s))
+        replacing = asyncio.ensure_future(self._wait_for_another(controller, timeout_s))
+        try:
+            await asyncio.wait({asking, replacing}, return_when=asyncio.FIRST_COMPLETED)
+            if asking.done() or self._view().controller_id == controller:
+                return await asking
+            raise BrokerUnavailable(f"broker {controller} did not answer before it ceased to be the controller")
+        finally:
+            asking.cancel()
+            replacing.cancel()
 
     async def _wait_for_another(self, controller: int, timeout_s: float) -> None:
         if timeout_s > 0:

@@ -1,7 +1,7 @@
 """What other brokers ask of the controller: AlterPartition and BrokerHeartbeat, as messages.
 
-They come over the network (`handlers.controller`) or from this broker itself, which then needs no connection (`carry_out`). Only brokers that
-are registered are answered, known by their number and broker epoch.
+They come over the network (`handlers.controller`) or from this broker itself, which then needs no connection (`carry_out`). Only brokers
+that are registered are answered, known by their number and broker epoch.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from millstream.broker.failures import as_kafka_error
 from millstream.client.request import Request
 from millstream.coordination.cluster_view import ClusterView
 from millstream.coordination.partition_state import NO_LEADER, PartitionState
-from millstream.errors import KafkaError, UnknownTopicId
+from millstream.errors import KafkaError, MillstreamError, UnknownTopicId
 from millstream.topic_partition import TopicPartition
 from millstream.wire.api import ApiKey
 from millstream.wire.frames import read_response_header
@@ -52,7 +52,7 @@ class ControllerRequests:
                 await self._active.relieve(message.broker_id, message.broker_epoch)
             else:
                 await self._active.alter_partitions(message.broker_id, message.broker_epoch, {})
-        except Exception as error:
+        except MillstreamError as error:
             return {"error_code": as_kafka_error(error).code, "is_caught_up": False, "is_fenced": True, "should_shut_down": False}
         return {"error_code": 0, "is_caught_up": True, "is_fenced": False, "should_shut_down": message.want_shut_down}
 
@@ -70,7 +70,7 @@ class ControllerRequests:
         }
         try:
             answers = await self._active.alter_partitions(message.broker_id, message.broker_epoch, changes)
-        except Exception as error:
+        except MillstreamError as error:
             return {"error_code": as_kafka_error(error).code, "topics": []}
         return {"error_code": 0, "topics": [_topic_answer(topic, names.get(topic.topic_id), answers) for topic in message.topics]}
 

@@ -1,12 +1,12 @@
 """One term of office of the controller: what it knows, and each of its decisions from being made to being written.
 
-The rules are in `ControllerMachine`; here they meet the znodes. Everything is called by one task (`ActiveController`), one call at a time, so
-the machine does not change between a decision and its writing. Decisions about thousands of partitions are made in slices between which the
-loop does other work, and written in chunks; the lives of brokers go with the last chunk, so that no broker takes up a role before all that
-concerns its former life has been written. Only what was written is taken over.
+The rules are in `ControllerMachine`; here they meet the znodes. Everything is called by one task (`ActiveController`), one call at a time,
+so the machine does not change between a decision and its writing. Decisions about thousands of partitions are made in slices between which
+the loop does other work, and written in chunks; the lives of brokers go with the last chunk, so that no broker takes up a role before all
+that concerns its former life has been written. Only what was written is taken over.
 
-A partition that was changed by another hand (BadVersion, or its topic is being deleted) is read again, and the decision is made again, a few
-times. Any other failure leaves open what was written: the term is over, and the next one begins with what is in the tree.
+A partition that was changed by another hand (BadVersion, or its topic is being deleted) is read again, and the decision is made again, a
+few times. Any other failure leaves open what was written: the term is over, and the next one begins with what is in the tree.
 """
 
 import asyncio

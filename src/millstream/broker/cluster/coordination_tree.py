@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from millstream.broker.server_options import ServerOptions
 from millstream.clock import Clock
+from millstream.coordination import paths
 from millstream.coordination.embedded import EmbeddedCoordination
 from millstream.coordination.interface import Coordination, SessionState
 from millstream.errors import StartupError, StorageError
@@ -72,8 +73,22 @@ class CoordinationTree:
                 credentials=None if options.zookeeper_credentials is None else read_credentials(options.zookeeper_credentials),
                 clock=self._clock,
             )
+            await self._check_cluster(options.zookeeper)
         self.session.add_session_listener(self._session_changed)
         return self
+
+    async def _check_cluster(self, zookeeper: str) -> None:
+        """Refuse a place where there is no cluster to data that belongs to one, as Kafka does: all its logs would belong to no topic."""
+        cluster_id = self._logs.cluster_id
+        try:
+            if cluster_id is not None and await self.session.exists(paths.CLUSTER_ID) is None:
+                advice = "is the path after the addresses right? If ZooKeeper has lost its data, restore it"
+                raise StartupError(
+                    f"the data in {self._options.data[0]} belongs to cluster {cluster_id}, and at {zookeeper} is none; {advice}"
+                )
+        except BaseException:
+            await self.session.close()
+            raise
 
     async def __aexit__(self, *_: object) -> None:
         await self.session.close()

@@ -3,6 +3,7 @@
 import logging
 import socket
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final
 
 from millstream.broker.cluster.active_controller import ActiveController
@@ -25,6 +26,7 @@ from millstream.coordination.cluster_watcher import ClusterWatcher, ViewListener
 from millstream.coordination.election import ControllerElection
 from millstream.coordination.interface import SessionState
 from millstream.coordination.topic_names import OFFSETS_TOPIC
+from millstream.errors import NotController
 from millstream.log.directories.manager import LogManager
 
 logger = logging.getLogger(__name__)
@@ -99,7 +101,8 @@ class ClusterMembership:
         await remember_directories(session, options.node_id, logs.remember(tree=self._tree.holder))
         await self._election.start()
         if self._election.claim is not None:
-            await convert_layout(session, self.writer)
+            with suppress(NotController):  # another broker has been elected, and converts it
+                await convert_layout(session, self.writer)
         await self.watcher.load()
 
     async def begin(self, spawn: Spawn) -> None:

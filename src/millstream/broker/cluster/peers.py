@@ -70,14 +70,23 @@ class Peer:
     def close(self) -> None:
         """End the connection; whatever waits for it gets BrokerUnavailable, now and later."""
         self._is_closed = True
-        self._disconnect()
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """End the connection that there is; the next one is opened when it is needed."""
+        if self._opening is not None:
+            self._opening.cancel()
+            self._opening = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def _locate(self) -> Address:
         """Where the broker is registered; what was learned of another address or a former life no longer counts."""
         registered = self._look_up()
         if registered != self._registered:
             if self._registered is not None and self._registered[0] != registered[0]:
-                self._disconnect()
+                self.disconnect()
                 self._is_reported = False
             self._registered = registered
             self._pause_s = self._not_before = 0.0
@@ -118,14 +127,6 @@ class Peer:
             self._opening = None
         if not task.cancelled():
             task.exception()  # seen: everyone who waited may have given up
-
-    def _disconnect(self) -> None:
-        if self._opening is not None:
-            self._opening.cancel()
-            self._opening = None
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
 
 
 class Peers:

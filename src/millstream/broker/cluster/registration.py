@@ -44,9 +44,9 @@ async def prepare_tree(coordination: Coordination, *, cluster_id: str | None) ->
 class Registration:
     """A broker's znode, held for as long as the broker runs: a session that ends takes it away, the next one brings it back.
 
-    Each znode is a life of its own, with the transaction that created it as its number (the broker epoch). It says which life before it lost
-    nothing, so that the broker stays in the in-sync sets: one that this process itself lived, or the one that the marker of the last clean
-    stop names. Of these it is the one that the controller has dealt with last (`/brokers/epochs/<id>`): another would say nothing to it.
+    Each znode is a life of its own, with the transaction that created it as its number (the broker epoch). It says which life before it
+    lost nothing, so that the broker stays in the in-sync sets: one that this process itself lived, or the one that the marker of the last
+    clean stop names. Of these it is the one that the controller has dealt with last (`/brokers/epochs/<id>`): another says nothing to it.
 
     After the start no failure of it ends the broker: it serves what it has, and tries again when the connection is back, or after a while.
     A znode that was removed by hand comes back too: without it clients find no broker.

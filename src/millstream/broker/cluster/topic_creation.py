@@ -1,13 +1,12 @@
 """Creating a topic from what a client gave: defaults of the broker filled in, configs checked, limits kept.
 
-Used by CreateTopics and by Metadata, which creates a topic that a client asks for (`auto.create.topics.enable`).
+Only the controller does that; topics that are created because a client asks for them come by `topics_on_demand`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 
 from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.cluster.controller import Controller
-from millstream.cluster.topic_access import check_creation_on_demand
 from millstream.coordination.cluster_view import TopicState
 from millstream.coordination.topic_names import INTERNAL_TOPICS, check_collision, check_name
 from millstream.errors import InvalidReplicaAssignment, InvalidRequest, PolicyViolation, TopicAlreadyExists
@@ -27,11 +26,6 @@ class TopicCreation:
         self._max_partitions_in_all = max_partitions_in_all
         self._under_way: dict[str, int] = {}
         """Topics that are being created and are not in the view yet, with their numbers of partitions."""
-
-    @property
-    def is_automatic(self) -> bool:
-        """Whether a topic may be created because it was asked for."""
-        return self._settings.current.boolean("auto.create.topics.enable")
 
     def plan(
         self,
@@ -59,10 +53,6 @@ class TopicCreation:
             self.check_partition_count(count)
         factor = settings.integer("default.replication.factor") if replication_factor == UNSET else replication_factor
         return self._controller.plan_topic(name, partitions=count, replication_factor=factor, configs=configs, assignment=replicas or None)
-
-    def internal_replication_factor(self, wanted: int) -> int:
-        """How many replicas a topic of the broker's own gets: as many as wanted, or as there are brokers. Kafka would refuse to make it."""
-        return max(1, min(wanted, len(self._controller.view.brokers)))
 
     def check_new(self, name: str) -> None:
         """Raise if no topic can have the name, or one has it."""
@@ -101,15 +91,3 @@ class TopicCreation:
             await self._controller.create_topic(topic, timeout_ms=timeout_ms)
         finally:
             del self._under_way[topic.name]
-
-    async def await_topic(self, name: str, *, timeout_ms: int) -> None:
-        """Wait for a topic that another request is creating."""
-        await self._controller.await_topic(name, timeout_ms=timeout_ms)
-
-    async def create_automatically(self, name: str, *, timeout_ms: int) -> None:
-        """Create a topic with the broker's defaults; one that was created meanwhile is as good."""
-        check_creation_on_demand(name)
-        try:
-            await self.create(self.plan(name, configs={}), timeout_ms=timeout_ms)
-        except TopicAlreadyExists:
-            await self._controller.await_topic(name, timeout_ms=timeout_ms)

@@ -97,12 +97,15 @@ class GroupCoordinator:
         )
 
     async def create_topic(self, request: Request) -> None:
-        """Create the topic of offsets for the client of a request; CoordinatorNotAvailable if that is impossible."""
+        """Create the topic of offsets for the client of a request; CoordinatorNotAvailable if that is impossible.
+
+        It gets as many replicas as wanted, or as there are brokers (the controller adds the others when they come); Kafka would refuse.
+        """
         settings = self._settings.current
         topic = WantedTopic(
             OFFSETS_TOPIC,
             partitions=settings.integer("offsets.topic.num.partitions"),
-            replication_factor=min(settings.integer("offsets.topic.replication.factor"), len(self._view.brokers)),
+            replication_factor=max(1, min(settings.integer("offsets.topic.replication.factor"), len(self._view.brokers))),
             configs=offsets_topic_configs(settings),
         )
         try:

@@ -15,6 +15,8 @@ from millstream.broker.cluster.config_resources import ConfigResource
 from millstream.broker.cluster.forwarding import DEFAULT_TIMEOUT_MS, RequestForwarding
 from millstream.broker.failures import as_kafka_error, error_fields
 from millstream.broker.network.api import Fields, Forwarding, Later, Request, api
+from millstream.coordination.cluster_view import DEFAULT_BROKER
+from millstream.coordination.cluster_watcher import Stale
 from millstream.errors import InvalidRequest, KafkaError, UnsupportedVersion
 from millstream.options.alteration import Alteration, AlterOperation
 from millstream.options.description import DescribedOption
@@ -150,9 +152,10 @@ class ConfigsFamily:
         """What the controller makes of resources whose options it keeps."""
         api_key = ApiKey(request.api_key)
         fields = {"resources": [_asked(resource, api_key) for resource in resources], "validate_only": validate_only}
+        touched: list[Stale] = [("config", resource.name or DEFAULT_BROKER) for resource in resources if resource.type == BROKER]
         try:
             answer: AlterConfigsResponse | IncrementalAlterConfigsResponse = await self._forwarding.ask(
-                request, api_key, request.api_version, fields=fields, timeout_ms=DEFAULT_TIMEOUT_MS
+                request, api_key, request.api_version, fields=fields, timeout_ms=DEFAULT_TIMEOUT_MS, touched=touched
             )
         except Exception as error:
             return [_outcome(resource, as_kafka_error(error)) for resource in resources]

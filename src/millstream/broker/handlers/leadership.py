@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from millstream.admin_errors import NoReassignmentInProgress
 from millstream.broker.cluster.active_controller import ActiveController
 from millstream.broker.failures import as_kafka_error, error_fields
-from millstream.broker.network.api import Fields, Later, Request, api
+from millstream.broker.network.api import Fields, Forwarding, Later, Request, api
 from millstream.cluster.placement import check_assignment
 from millstream.coordination.cluster_view import ClusterView
 from millstream.coordination.partition_state import NO_LEADER, PartitionState
@@ -37,7 +37,7 @@ class LeadershipFamily:
         self._view = view
         self._active = active
 
-    @api(ApiKey.ELECT_LEADERS, 0, 2)
+    @api(ApiKey.ELECT_LEADERS, 0, 2, forwarding=Forwarding.WHOLE)
     def elect_leaders(self, request: Request) -> Later:
         """Elect the preferred leader of each partition, or any at all; or say why not."""
         return self._elect_leaders(request.decode())
@@ -73,7 +73,7 @@ class LeadershipFamily:
             for name, topic in self._view().topics.items()
         ]
 
-    @api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1)
+    @api(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 0, 1, forwarding=Forwarding.WHOLE)
     def alter_partition_reassignments(self, request: Request) -> Fields:
         """Accept the replicas that a partition has, refuse all others."""
         message: AlterPartitionReassignmentsRequest = request.decode()
@@ -99,7 +99,7 @@ class LeadershipFamily:
             return error_fields(as_kafka_error(error))
         return error_fields(None)
 
-    @api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0)
+    @api(ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, 0, forwarding=Forwarding.WHOLE)
     def list_partition_reassignments(self, request: Request) -> Fields:
         """None: no partition is ever being moved."""
         request.decode()

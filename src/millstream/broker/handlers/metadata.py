@@ -4,17 +4,22 @@ Metadata 0-13. 0: an empty list means all topics; from 1 on null does. 4: the cl
 replicas. 7: leader epoch. 8-10: authorized operations of the cluster. 10: topic ids. 12: topics asked for by id. 13: top-level error.
 DescribeTopicPartitions 0 (KIP-966): eligible leaders, in pages. DescribeCluster 0-2. 1: endpoint type (KIP-919). 2: fenced brokers.
 
+A partition whose leader is not alive is answered with LEADER_NOT_AVAILABLE and no leader, as in Kafka; replicas on brokers that are not
+alive are offline (version 0, which cannot say so, leaves them out: REPLICA_NOT_AVAILABLE). While there is no controller any broker that
+is alive is named as one: all of them pass on what it is needed for.
+
 A topic that is created because a client asked for it is answered once it is there: clients need not ask again. That goes for the topic of
 committed offsets too; the topic of transactions is not there before they are.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from millstream.broker.cluster.topics_on_demand import TopicsOnDemand, WantedTopic
 from millstream.broker.failures import as_kafka_error, error_fields
 from millstream.broker.network.api import Fields, Later, Request, api
+from millstream.cluster.topic_access import check_creation_on_demand
 from millstream.coordination.cluster_view import ClusterView, TopicState
 from millstream.coordination.partition_state import NO_LEADER, PartitionState
 from millstream.coordination.topic_names import INTERNAL_TOPICS, OFFSETS_TOPIC, check_name
@@ -43,6 +48,7 @@ BROKER_ENDPOINTS = 1
 CONTROLLER_ENDPOINTS = 2
 CREATION_TIMEOUT_MS = 5_000
 _FIRST_BY_ID = 12
+_REPLICA_NOT_AVAILABLE = 9
 _PASSING = (CoordinatorNotAvailable, NotController, RequestTimedOut)
 _TOPIC_OPERATIONS = {"topic_authorized_operations": sum(1 << code for code in (3, 4, 5, 6, 7, 8, 10, 11))}
 _CLUSTER_OPERATIONS = {"cluster_authorized_operations": sum(1 << code for code in (5, 7, 8, 9, 10, 11, 12))}
@@ -65,8 +71,8 @@ class MetadataFamily:
         message: MetadataRequest = request.decode()
         asked = message.topics
         if asked is None or (request.api_version == 0 and not asked):
-            topics = [_describe_topic(topic) for topic in self._view().topics.values()]
-            return self._reply(topics, message)
+            view = self._view()
+            return self._reply([_describe_topic(topic, view) for topic in view.topics.values()], request, message)
         # Named a thousand times it is still one topic: the answer is not to grow without bound with a small request. Kafka does the same.
         asked = tuple({(topic.name, topic.topic_id): topic for topic in asked}.values())
         if request.api_version < _FIRST_BY_ID and any(_asked_name(topic) is None for topic in asked):
@@ -76,24 +82,27 @@ class MetadataFamily:
         names = [name for name in map(_asked_name, asked) if name is not None and name not in self._view().topics]
         if names and message.allow_auto_topic_creation and self._on_demand.is_automatic:
             return self._create_and_describe(request, message, asked, names)
-        return self._reply([self._look_up(topic) for topic in asked], message)
+        return self._reply([self._look_up(topic) for topic in asked], request, message)
 
     async def _create_and_describe(
         self, request: Request, message: "MetadataRequest", asked: "Sequence[MetadataRequestTopic]", names: Iterable[str]
     ) -> Fields:
-        wanted = dict.fromkeys(names)
         errors: dict[str, KafkaError] = {}
-        if OFFSETS_TOPIC in wanted:
+        creatable = []
+        for name in dict.fromkeys(names):
             try:
-                await self._create_offsets_topic(request)
+                if name == OFFSETS_TOPIC:
+                    await self._create_offsets_topic(request)
+                else:
+                    check_creation_on_demand(name)
+                    creatable.append(name)
             except Exception as error:
-                errors[OFFSETS_TOPIC] = as_kafka_error(error)
-        creatable = [name for name in wanted if name not in INTERNAL_TOPICS]
+                errors[name] = as_kafka_error(error)
         if creatable:
             errors |= await self._create(request, creatable)
         # What may pass is answered as a topic that is not there yet: that is what clients come back for.
         errors = {name: UnknownTopicOrPartition(str(error)) if isinstance(error, _PASSING) else error for name, error in errors.items()}
-        return self._reply([self._look_up(topic, errors.get(topic.name or "")) for topic in asked], message)
+        return self._reply([self._look_up(topic, errors.get(topic.name or "")) for topic in asked], request, message)
 
     async def _create(self, request: Request, names: Sequence[str]) -> dict[str, KafkaError]:
         try:
@@ -101,7 +110,7 @@ class MetadataFamily:
         except Exception as error:
             return dict.fromkeys(names, as_kafka_error(error))
 
-    def _look_up(self, asked: "MetadataRequestTopic", error: KafkaError | None = None) -> dict[str, object]:
+    def _look_up(self, asked: "MetadataRequestTopic", error: KafkaError | None = None) -> dict[str, Any]:
         view = self._view()
         name = _asked_name(asked)
         if name is None:
@@ -109,17 +118,20 @@ class MetadataFamily:
             by_id = view.topics_by_id.get(topic_id)
             if by_id is None:
                 return {"error_code": UnknownTopicId.code, "name": None, "topic_id": topic_id, "is_internal": False, "partitions": []}
-            return _describe_topic(by_id)
+            return _describe_topic(by_id, view)
         topic = view.topics.get(name)
-        return _describe_missing(name, error) if topic is None else _describe_topic(topic)
+        return _describe_missing(name, error) if topic is None else _describe_topic(topic, view)
 
-    def _reply(self, topics: list[dict[str, object]], message: "MetadataRequest") -> Fields:
+    def _reply(self, topics: list[dict[str, Any]], request: Request, message: "MetadataRequest") -> Fields:
         view = self._view()
+        if request.api_version == 0:
+            for topic in topics:
+                topic["partitions"] = [_without_offline(partition) for partition in topic["partitions"]]
         if message.include_topic_authorized_operations:
             topics = [topic if topic["name"] is None else topic | _TOPIC_OPERATIONS for topic in topics]
         operations = _CLUSTER_OPERATIONS if message.include_cluster_authorized_operations else {}
         brokers = [{"node_id": one.node_id, "host": one.host, "port": one.port, "rack": one.rack} for one in view.brokers.values()]
-        return {"brokers": brokers, "cluster_id": view.cluster_id, "controller_id": view.controller_id, "topics": topics, **operations}
+        return {"brokers": brokers, "cluster_id": view.cluster_id, "controller_id": _controller(view), "topics": topics, **operations}
 
     @api(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, 0)
     def describe_topic_partitions(self, request: Request) -> Fields:
@@ -155,7 +167,7 @@ class MetadataFamily:
             for one in view.brokers.values()
         ]
         operations = _CLUSTER_OPERATIONS if message.include_cluster_authorized_operations else {}
-        return {**error_fields(None), "cluster_id": view.cluster_id, "controller_id": view.controller_id, "brokers": brokers, **operations}
+        return {**error_fields(None), "cluster_id": view.cluster_id, "controller_id": _controller(view), "brokers": brokers, **operations}
 
 
 def _asked_name(asked: "MetadataRequestTopic") -> str | None:
@@ -163,7 +175,11 @@ def _asked_name(asked: "MetadataRequestTopic") -> str | None:
     return None if asked.topic_id is not None else asked.name
 
 
-def _describe_missing(name: str, error: KafkaError | None = None) -> dict[str, object]:
+def _controller(view: ClusterView) -> int:
+    return view.controller_id if view.controller_id in view.brokers else next(iter(view.brokers), NO_LEADER)
+
+
+def _describe_missing(name: str, error: KafkaError | None = None) -> dict[str, Any]:
     code = (error or _why_unknown(name)).code
     return {"error_code": code, "name": name, "topic_id": None, "is_internal": name in INTERNAL_TOPICS, "partitions": []}
 
@@ -189,7 +205,7 @@ def _describe_page(view: ClusterView, names: Sequence[str], first_partition: int
             continue
         first_partition = min(first_partition, len(topic.partitions))
         end = min(len(topic.partitions), first_partition + limit)
-        topics.append(_describe_topic(topic, partitions=range(first_partition, end)) | _TOPIC_OPERATIONS)
+        topics.append(_describe_topic(topic, view, partitions=range(first_partition, end)) | _TOPIC_OPERATIONS)
         if end < len(topic.partitions):
             return {"topics": topics, "next_cursor": {"topic_name": name, "partition_index": end}}
         limit -= end - first_partition
@@ -197,26 +213,37 @@ def _describe_page(view: ClusterView, names: Sequence[str], first_partition: int
     return {"topics": topics, "next_cursor": None}
 
 
-def _describe_topic(topic: TopicState, *, partitions: Iterable[int] | None = None) -> dict[str, object]:
+def _describe_topic(topic: TopicState, view: ClusterView, *, partitions: Iterable[int] | None = None) -> dict[str, Any]:
     indexes = range(len(topic.partitions)) if partitions is None else partitions
     return {
         "error_code": 0,
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
-        "partitions": [_describe_partition(index, topic.partitions[index]) for index in indexes],
+        "partitions": [_describe_partition(index, topic.partitions[index], view) for index in indexes],
     }
 
 
-def _describe_partition(index: int, state: PartitionState) -> dict[str, object]:
+def _describe_partition(index: int, state: PartitionState, view: ClusterView) -> dict[str, object]:
+    brokers = view.brokers
+    is_led = state.leader in brokers
     return {
-        "error_code": LeaderNotAvailable.code if state.leader == NO_LEADER else 0,
+        "error_code": 0 if is_led else LeaderNotAvailable.code,
         "partition_index": index,
-        "leader_id": state.leader,
+        "leader_id": state.leader if is_led else NO_LEADER,
         "leader_epoch": state.leader_epoch,
         "replica_nodes": state.replicas,
         "isr_nodes": state.in_sync_replicas,
         "eligible_leader_replicas": state.eligible_leaders,
-        "last_known_elr": (),
-        "offline_replicas": (),
+        "last_known_elr": () if state.last_leader == NO_LEADER else (state.last_leader,),
+        "offline_replicas": tuple(replica for replica in state.replicas if replica not in brokers),
     }
+
+
+def _without_offline(partition: dict[str, Any]) -> dict[str, object]:
+    """As version 0 describes a partition: it has no field for replicas that are offline."""
+    offline = partition["offline_replicas"]
+    if not offline:
+        return partition
+    alive = {name: tuple(replica for replica in partition[name] if replica not in offline) for name in ("replica_nodes", "isr_nodes")}
+    return partition | alive | {"error_code": partition["error_code"] or _REPLICA_NOT_AVAILABLE}

@@ -64,7 +64,10 @@ class Router:
     def handle(self, connection: Connection, frame: memoryview) -> None:
         """Handle one request of a connection."""
         header = read_request_header(frame)
-        api, handler = _find(self._routes, header)
+        route = self._routes.get(header.api_key)
+        if route is None:
+            raise _unknown(header)
+        api, handler = route
         session = connection.session
         if session.client_id != header.client_id:
             session = connection.identify(session._replace(client_id=header.client_id))
@@ -93,7 +96,10 @@ class Router:
         """Handle a request of the client of a broker that passed it on; the connection is that of the broker, or the client's own here."""
         view = memoryview(frame)
         header = read_request_header(view)
-        api, handler = _find(self._handlers, header)
+        route = self._handlers.get(header.api_key)
+        if route is None:
+            raise _unknown(header)
+        api, handler = route
         if api.forwarding is Forwarding.NONE:
             raise InvalidRequest(f"{api.key.name} is not passed on: every broker answers it by itself")
         client = client._replace(client_id=header.client_id)
@@ -120,11 +126,8 @@ class Router:
         request.connection.close("the broker failed on its request")
 
 
-def _find(routes: Mapping[int, tuple[Api, Handler]], header: RequestHeader) -> tuple[Api, Handler]:
-    route = routes.get(header.api_key)
-    if route is None:
-        raise MalformedFrame(f"request with the API key {header.api_key}, which this broker does not answer")
-    return route
+def _unknown(header: RequestHeader) -> MalformedFrame:
+    return MalformedFrame(f"request with the API key {header.api_key}, which this broker does not answer")
 
 
 def _is_refused(reply: Mapping[str, object]) -> bool:

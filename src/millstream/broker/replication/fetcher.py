@@ -22,7 +22,7 @@ from millstream.broker.replication.fetch_session import FetchSession
 from millstream.broker.replication.leader_offsets import LeaderOffsets
 from millstream.broker.tasks import Spawn
 from millstream.client.errors import kafka_error
-from millstream.client.replica_fetch import ReplicaFetched, ReplicaFetchRequest, ReplicaKey, ReplicaWanted
+from millstream.client.replica_fetch import ReplicaFetchAnswer, ReplicaFetched, ReplicaFetchRequest, ReplicaKey, ReplicaWanted
 from millstream.cluster.follower import Follower
 from millstream.errors import KafkaError, MillstreamError, OffsetOutOfRange, StorageError
 from millstream.log.leader_epochs import EpochEnd
@@ -37,6 +37,10 @@ PIECE_BATCHES: Final = 500
 """What is larger than so many bytes is appended in pieces of so many batches, each well below a turn."""
 WAIT_WHILE_BUSY_MS: Final = 20
 """How long a fetch may wait while partitions are about to come back."""
+HURRY_S: Final = 0.01
+"""How long a fetch may go on waiting when partitions have come that it does not ask for."""
+INTERRUPT_AGAIN_S: Final = 0.5
+"""Not more often than that: all partitions are named anew then, and when topics are created in a row that would be many."""
 _FIRST_PAUSE_S: Final = 0.02
 
 
@@ -85,6 +89,8 @@ class Fetcher:
         self._paused: dict[ReplicaKey, _Followed] = {}
         self._busy: set[ReplicaKey] = set()
         """What is worked on beside the fetches; it is put back when that is over."""
+        self._under_way: asyncio.Future[ReplicaFetchAnswer] | None = None
+        self._interrupted_at = -INTERRUPT_AGAIN_S
         self._changed = asyncio.Event()
         self._is_ended = False
 
@@ -98,12 +104,21 @@ class Fetcher:
         if key not in self._busy:
             self._session.add(key)
             self._changed.set()
+            if self._under_way is not None:
+                self._loop.call_later(HURRY_S, self._interrupt, self._under_way)
 
     def unfollow(self, key: ReplicaKey) -> None:
         """Fetch the partition no longer."""
         self._followed.pop(key, None)
         self._paused.pop(key, None)
         self._session.remove(key)
+
+    def _interrupt(self, waiting: object) -> None:
+        """A fetch that waits for news of other partitions would keep one that came since from its leader, and its producers waiting."""
+        now = self._loop.time()
+        if self._under_way is waiting and now - self._interrupted_at >= INTERRUPT_AGAIN_S:
+            self._interrupted_at = now
+            self._peer.disconnect()
 
     def end(self) -> None:
         """Fetch nothing any more; `run` returns."""
@@ -117,19 +132,26 @@ class Fetcher:
         while not self._is_ended:
             await self._until_there_is_work()
             try:
-                connection = await self._peer.connected()
-                answer = await connection.send(self._next_request(), timeout_s=self._limits().timeout_s)
-                if answer.error_code:
-                    raise kafka_error(answer.error_code)
+                await self._fetch()
+                pause_s = _FIRST_PAUSE_S
             except MillstreamError as error:
                 self._session.reset()
                 logger.debug("nothing was fetched from broker %d: %s", self._peer.node_id, error)
                 await self._pause(pause_s)
                 pause_s = min(2 * pause_s, self._limits().backoff_s)
-            else:
-                self._session.answered(answer.session_id)
-                pause_s = _FIRST_PAUSE_S
-                await self._take(answer.partitions)
+
+    async def _fetch(self) -> None:
+        """One request and its answer; raises what concerns all partitions."""
+        connection = await self._peer.connected()
+        self._under_way = sent = connection.send(self._next_request(), timeout_s=self._limits().timeout_s)
+        try:
+            answer = await sent
+        finally:
+            self._under_way = None
+        if answer.error_code:
+            raise kafka_error(answer.error_code)
+        self._session.answered(answer.session_id)
+        await self._take(answer.partitions)
 
     # --- asking
 
@@ -255,7 +277,10 @@ class Fetcher:
         self._paused[followed.key] = followed
 
     def _give_up(self, followed: _Followed, error: StorageError) -> None:
-        """The disk failed: until the view says something new of the partition it is offline here."""
+        """The disk failed: until the view says something new of the partition it is offline here. Too few descriptors may pass."""
+        if followed.follower.log.directory.offline is None:
+            self._try_later(followed, error)
+            return
         logger.error("%s is offline and is not copied any more: %s", followed.follower.log.topic_partition, error)
         self.unfollow(followed.key)
 
@@ -296,9 +321,12 @@ class Fetcher:
         self._changed.set()
 
     async def _truncate(self, follower: Follower, diverging: EpochEnd) -> None:
-        end = follower.fetch_offset
+        end, committed = follower.fetch_offset, follower.partition.high_watermark.value
         await follower.truncate(diverging)
-        logger.info("%r was cut from %d to %d, where its history leaves the leader's", follower, end, follower.fetch_offset)
+        cut = follower.fetch_offset
+        logger.info("%r was cut from %d to %d, where its history leaves the leader's", follower, end, cut)
+        if cut < committed:
+            logger.warning("%r had been committed up to %d, and lost that: was its leader elected uncleanly?", follower, committed)
 
     async def _begin_inside_a_batch(self, follower: Follower, start: int, fetched: ReplicaFetched) -> None:
         """The leader's log begins inside its first batch, which comes whole."""
@@ -312,6 +340,8 @@ class Fetcher:
         if not follower.is_current:
             return
         own_end = follower.fetch_offset
+        if not 0 <= start <= end:
+            raise ValueError(f"the leader's log cannot begin at {start} and end at {end}")
         if end < own_end:
             logger.warning(
                 "%r ends at %d, and its leader's log at %d: what is beyond is cut off (was its leader elected uncleanly?)",

@@ -31,14 +31,13 @@ class Fetchers:
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
         """By leader and number."""
         self._assigned: dict[Partition, tuple[int, int]] = {}
-        self._per_leader = 0
+        self._per_leader = settings.current.integer("num.replica.fetchers")
         self._is_closed = False
 
     def follow(self, partitions: Iterable[Partition]) -> None:
         """These began or ceased to follow, or follow another leader or in another epoch."""
         if self._is_closed:
             return
-        self._per_leader = self._settings.current.integer("num.replica.fetchers")
         for partition in partitions:
             self._assign(partition)
         for place in [place for place, fetcher in self._fetchers.items() if not len(fetcher)]:
@@ -46,7 +45,9 @@ class Fetchers:
 
     def settings_changed(self) -> None:
         """Spread the partitions anew if there are to be more or fewer fetchers."""
-        if self._assigned and self._settings.current.integer("num.replica.fetchers") != self._per_leader:
+        per_leader = self._settings.current.integer("num.replica.fetchers")
+        if per_leader != self._per_leader:
+            self._per_leader = per_leader
             self.follow(list(self._assigned))
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from millstream.broker.cluster import active_controller as module
 from millstream.broker.cluster.active_controller import ActiveController
-from millstream.broker.cluster.controller_term import CHUNK, InSyncChange
+from millstream.broker.cluster.controller_term import CHUNK, SLICE, InSyncChange
 from millstream.cluster.leader_election import ElectionRules
 from millstream.coordination.cluster_view import TopicState
 from millstream.coordination.election import ControllerClaim
@@ -143,7 +143,7 @@ async def test_a_write_whose_answer_was_lost_is_not_written_twice(cluster: Clust
         cluster.show()
         raise ConnectionLost("after it was done")
 
-    cluster.tree.write_states = write  # type: ignore[method-assign]
+    cluster.tree.write_states = write  # type: ignore[method-assign, assignment]
     await cluster.lose(1)
     await eventually(lambda: cluster.tree.caught_up == 2)
     assert len(cluster.tree.writes) == 1
@@ -315,16 +315,43 @@ async def test_the_clusters_own_topics_grow_when_brokers_join(cluster: Cluster) 
     assert {node_id: preferred.count(node_id) for node_id in (1, 2, 3)} == {1: 2, 2: 2, 3: 2}
 
 
-async def test_the_loop_is_not_held_up_by_ten_thousand_partitions() -> None:
+async def test_ten_thousand_partitions_are_decided_in_many_turns_of_the_loop() -> None:
     many = Cluster(10_000)
     running = asyncio.create_task(many.controller.run())
     await many.elect()
-    loop, worst = asyncio.get_running_loop(), 0.0
     await many.lose(1)
-    last = loop.time()
-    while len(many.tree.writes) < 10_000 / CHUNK:
+    turns = 0
+    while not many.tree.writes:
         await asyncio.sleep(0)
-        worst, last = max(worst, loop.time() - last), loop.time()
+        turns += 1
+    assert turns >= 10_000 / SLICE, "a slice takes about 5 ms"
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    assert worst < 0.2, "about 6 ms where nothing else runs"
+
+
+async def test_a_successor_finishes_what_a_controller_left_half_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RETRY_S", 60.0)
+    first = Cluster(2 * CHUNK + 1)
+    first.tree.register(1, 21)  # back without its marker: all has to be written before its new life is
+    first.tree.failures = [None, ConnectionLost("killed after the first chunk")]
+    running = [asyncio.create_task(first.controller.run())]
+    first.show()
+    first.controller.elected(CLAIM)
+    await eventually(lambda: not first.tree.failures)
+    first.controller.resigned()
+    assert (len(first.tree.writes), first.tree.lives[1]) == (1, 11)
+    second = ActiveController(first.tree, rules=rules_of, own_topics=dict, doubt=lambda: None)
+    second.view_changed(first.tree.view())
+    running.append(asyncio.create_task(second.run()))
+    second.elected(CLAIM)
+    await eventually(lambda: first.tree.lives[1] == 21)
+    assert {(state.leader, state.leader_epoch, state.partition_epoch) for state in first.tree.states.values()} == {(2, 1, 1)}
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+
+
+async def test_brokers_that_stop_together_leave_the_last_one_leading(cluster: Cluster) -> None:
+    await cluster.elect()
+    await asyncio.gather(*(cluster.controller.relieve(node_id, 10 + node_id) for node_id in (1, 2, 3)))
+    assert (cluster.orders.leader, cluster.orders.in_sync_replicas) == (3, (3,))

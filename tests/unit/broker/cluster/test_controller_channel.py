@@ -120,3 +120,19 @@ async def test_a_controller_in_this_broker_that_takes_too_long_is_given_up() -> 
 
     with pytest.raises(AnswerTimedOut, match="this broker"):
         await Cluster(SELF).channel(local=never).ask(REQUEST, timeout_s=0.05)
+
+
+async def test_controller_that_is_replaced_before_it_answers_is_not_waited_for() -> None:
+    cluster = Cluster(OTHER)
+    channel = cluster.channel()
+
+    async def paused(node_id: int, _request: Request[Any], *, timeout_s: float) -> Any:
+        cluster.asked.append(node_id)
+        await asyncio.sleep(timeout_s)
+
+    channel._peers.ask = paused  # type: ignore[method-assign,assignment]
+    cluster.answers[SELF] = [Answer(0, SELF)]
+    asking = asyncio.create_task(channel.ask(REQUEST, timeout_s=20))
+    await eventually(lambda: cluster.asked == [OTHER])
+    cluster.elect(SELF)
+    assert await asking == Answer(0, SELF)

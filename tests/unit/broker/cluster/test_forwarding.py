@@ -15,7 +15,7 @@ from millstream.broker.network.router import Router
 from millstream.client.errors import BrokerUnavailable
 from millstream.coordination.cluster_view import ClusterView
 from millstream.coordination.cluster_watcher import ClusterWatcher
-from millstream.errors import InvalidRequest, KafkaError, NotController
+from millstream.errors import InvalidRequest, KafkaError, MalformedFrame, NotController
 from millstream.replication_errors import BrokerIdNotRegistered
 from millstream.wire.api import ApiKey
 from millstream.wire.messages import encode_response
@@ -89,7 +89,11 @@ class Setting:
         self.watcher, self.controller, self.topics, self.desk = watcher, controller, Topics(), Desk()
         router = Router([self.topics.delete_topics], spawn=lambda work: work.close())
         self.forwarding = RequestForwarding(
-            cast(ClusterWatcher, watcher), cast(Peers, controller), router.carry_out, node_id=ME, broker_epoch=lambda: 40
+            cast(ClusterWatcher, watcher),
+            router.carry_out,
+            node_id=ME,
+            broker_epoch=lambda: 40,
+            new_peers=lambda: cast(Peers, controller),
         )
 
     async def delete(self, name: str) -> Any:
@@ -144,3 +148,36 @@ async def test_refusal_of_the_envelope_is_no_answer(answer: EnvelopeAnswer) -> N
     setting = Setting(Watcher(OTHER), Controller(EnvelopeAnswer(InvalidRequest.code, b"")))
     with pytest.raises(KafkaError):
         await setting.delete("orders")
+
+
+async def test_slow_request_does_not_hold_up_another_one(answer: EnvelopeAnswer, monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[Controller] = []
+
+    def new_peers() -> Peers:
+        used.append(Controller(answer, answer))
+        return cast(Peers, used[-1])
+
+    setting = Setting(Watcher(OTHER), Controller())
+    monkeypatch.setattr(setting.forwarding, "_new_peers", new_peers)
+    go_on = asyncio.Event()
+    slow = Controller.ask
+
+    async def wait(self: Controller, node_id: int, request: Envelope, *, timeout_s: float) -> EnvelopeAnswer:
+        if self is used[0]:
+            await go_on.wait()
+        return await slow(self, node_id, request, timeout_s=timeout_s)
+
+    monkeypatch.setattr(Controller, "ask", wait)
+    first = asyncio.create_task(setting.delete("orders"))
+    await asyncio.sleep(0)
+    assert await setting.delete("orders") == await setting.delete("orders") == [("orders", 0)]
+    assert (first.done(), len(used)) == (False, 2)
+    go_on.set()
+    assert await first == [("orders", 0)]
+
+
+async def test_request_that_does_not_fit_into_an_envelope_ends_the_connection_of_its_client(answer: EnvelopeAnswer) -> None:
+    setting = Setting(Watcher(OTHER), Controller(answer))
+    names = ["x" * 30_000] * (module.LARGEST_REQUEST_BYTES // 30_000 + 1)
+    with pytest.raises(MalformedFrame, match="above the limit"):
+        await setting.desk.ask(setting.forwarding.forward, ApiKey.DELETE_TOPICS, 3, topic_names=names, timeout_ms=0)

@@ -13,7 +13,6 @@ from millstream.errors import (
     InvalidTopic,
     PolicyViolation,
     TopicAlreadyExists,
-    UnknownTopicOrPartition,
 )
 from tests.unit.cluster.test_controller import LONG_MS, Cluster, running, with_second_broker
 
@@ -59,7 +58,7 @@ async def test_topics_that_are_created_together_share_the_limit(cluster: Cluster
 async def test_names_that_collide_are_refused_also_while_the_other_is_being_created(cluster: Cluster) -> None:
     creation = creation_in(cluster)
     cluster.held_back.clear()
-    other = asyncio.create_task(creation.create_automatically("a.b", timeout_ms=LONG_MS))
+    other = asyncio.create_task(creation.create(creation.plan("a.b", configs={}), timeout_ms=LONG_MS))
     await asyncio.sleep(0)
     with pytest.raises(InvalidTopic):
         creation.plan("a_b", configs={})
@@ -69,18 +68,6 @@ async def test_names_that_collide_are_refused_also_while_the_other_is_being_crea
     await other
 
 
-async def test_all_who_ask_for_a_new_topic_at_the_same_time_find_it(cluster: Cluster) -> None:
-    creation = creation_in(cluster)
-
-    async def ask() -> bool:
-        await creation.create_automatically("orders", timeout_ms=LONG_MS)
-        return "orders" in cluster.watcher.view.topics
-
-    assert await asyncio.gather(*(ask() for _ in range(5))) == [True] * 5
-    with pytest.raises(UnknownTopicOrPartition):
-        await creation.create_automatically("__transaction_state", timeout_ms=LONG_MS)
-
-
 async def test_there_is_always_room_for_the_topics_that_the_broker_makes_for_itself(cluster: Cluster) -> None:
     creation = creation_in(cluster, max_partitions=10)
     await creation.create(creation.plan("orders", partitions=10, configs={}), timeout_ms=LONG_MS)
@@ -88,13 +75,6 @@ async def test_there_is_always_room_for_the_topics_that_the_broker_makes_for_its
         creation.plan("more", partitions=1, configs={})
     await creation.create(creation.plan("__consumer_offsets", partitions=50, configs={}), timeout_ms=LONG_MS)
     assert len(cluster.watcher.view.topics["__consumer_offsets"].partitions) == 50
-
-
-async def test_the_brokers_own_topics_have_as_many_replicas_as_there_are_brokers(cluster: Cluster) -> None:
-    creation = creation_in(cluster)
-    assert creation.internal_replication_factor(3) == 1
-    await with_second_broker(cluster)
-    assert (creation.internal_replication_factor(3), creation.internal_replication_factor(1)) == (2, 1)
 
 
 async def test_the_default_number_of_replicas_is_obeyed(cluster: Cluster) -> None:

@@ -1,6 +1,9 @@
+import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from uuid import UUID
 
 import pytest
 
@@ -14,10 +17,13 @@ from millstream.broker.handlers.topics import TopicsFamily
 from millstream.broker.network.api import Request
 from millstream.broker.network.router import Router
 from millstream.coordination import paths
+from millstream.coordination.cluster_view import BrokerState, ClusterView, TopicState
+from millstream.coordination.partition_state import PartitionState
 from millstream.errors import (
     CoordinatorNotAvailable,
     InvalidRequest,
     InvalidTopic,
+    LeaderNotAvailable,
     PolicyViolation,
     UnknownTopicId,
     UnknownTopicOrPartition,
@@ -48,8 +54,13 @@ async def family(cluster: Cluster, creation: TopicCreation) -> MetadataFamily:
     """Of the broker that is the controller."""
     settings = LiveSettings({}, node_id=1)
     router = Router([TopicsFamily(cluster.controller, creation, settings).create_topics], spawn=lambda work: work.close())
-    peers = Peers(view=lambda: cluster.watcher.view, client_id="tests")
-    forwarding = RequestForwarding(cluster.watcher, peers, router.carry_out, node_id=1, broker_epoch=lambda: 1)
+    forwarding = RequestForwarding(
+        cluster.watcher,
+        router.carry_out,
+        node_id=1,
+        broker_epoch=lambda: 1,
+        new_peers=lambda: Peers(view=lambda: cluster.watcher.view, client_id="tests"),
+    )
     await cluster.coordination.create(paths.CONTROLLER, b'{"broker_id": 1}')
     assert await cluster.watcher.until(lambda view: view.controller_id == 1, timeout_ms=LONG_MS)
     on_demand = TopicsOnDemand(forwarding, cluster.watcher, settings=settings)
@@ -146,3 +157,49 @@ async def test_a_topic_to_delete_is_named_in_one_way(desk: Desk, cluster: Cluste
     for code in (0, UnknownTopicId.code):
         answer = await desk.ask(family.delete_topics, ApiKey.DELETE_TOPICS, 6, topics=asked, timeout_ms=20_000)
         assert answer.responses[0].error_code == code
+
+
+async def test_all_who_ask_for_a_new_topic_at_the_same_time_find_it(desk: Desk, family: MetadataFamily) -> None:
+    answers = await asyncio.gather(*(metadata(Desk(), family, "orders", may_create=True) for _ in range(5)))
+    assert [answer.topics[0].error_code for answer in answers] == [0] * 5
+    refused = await metadata(desk, family, "__transaction_state", may_create=True)
+    assert refused.topics[0].error_code == UnknownTopicOrPartition.code
+
+
+LIVING = {number: BrokerState(number, "localhost", 9090 + number) for number in (1, 2)}
+STATES = (
+    PartitionState((1, 2, 3), leader=1, leader_epoch=4, in_sync_replicas=(1, 2), eligible_leaders=(3,)),
+    PartitionState((3, 1), leader=3, leader_epoch=2, in_sync_replicas=(3,)),
+    PartitionState((3,), leader=-1, leader_epoch=5, in_sync_replicas=(), last_leader=3),
+)
+BROKEN = ClusterView(brokers=LIVING, topics={"orders": TopicState("orders", UUID(int=7), STATES)})
+
+
+def describing(view: ClusterView) -> MetadataFamily:
+    return MetadataFamily(lambda: view, cast(TopicsOnDemand, None), create_offsets_topic=no_offsets_topic)
+
+
+async def test_partitions_say_who_leads_and_what_is_offline(desk: Desk) -> None:
+    (topic,) = (await metadata(desk, describing(BROKEN), "orders")).topics
+    found = [(one.error_code, one.leader_id, list(one.isr_nodes), list(one.offline_replicas)) for one in topic.partitions]
+    not_available = LeaderNotAvailable.code
+    assert found == [(0, 1, [1, 2], [3]), (not_available, -1, [3], [3]), (not_available, -1, [], [3])]
+
+
+async def test_version_0_leaves_out_what_is_offline(desk: Desk) -> None:
+    answer = await desk.ask(describing(BROKEN).metadata, ApiKey.METADATA, 0, topics=[])
+    found = [(one.error_code, one.leader_id, list(one.replica_nodes), list(one.isr_nodes)) for one in answer.topics[0].partitions]
+    assert found == [(9, 1, [1, 2], [1, 2]), (LeaderNotAvailable.code, -1, [1], []), (LeaderNotAvailable.code, -1, [], [])]
+
+
+async def test_eligible_leaders_are_described(desk: Desk) -> None:
+    asked = {"topics": [{"name": "orders"}], "response_partition_limit": 10, "cursor": None}
+    answer = await desk.ask(describing(BROKEN).describe_topic_partitions, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, **asked)
+    found = [(list(one.eligible_leader_replicas or ()), list(one.last_known_elr or ())) for one in answer.topics[0].partitions]
+    assert found == [([3], []), ([], []), ([], [3])]
+
+
+@pytest.mark.parametrize(("controller_id", "shown"), [(2, 2), (-1, 1), (3, 1)])
+async def test_some_broker_that_is_alive_is_named_as_the_controller(desk: Desk, controller_id: int, shown: int) -> None:
+    family = describing(replace(BROKEN, controller_id=controller_id))
+    assert (await metadata(desk, family)).controller_id == shown

@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -10,10 +11,14 @@ from millstream.broker.network.api import Request
 from millstream.broker.network.connection import Connection
 from millstream.cluster.partition import Partition
 from millstream.cluster.replicas import Replicas
+from millstream.coordination.partition_state import PartitionState
 from millstream.errors import (
     FencedLeaderEpoch,
+    LeaderNotAvailable,
+    OffsetNotAvailable,
     OffsetOutOfRange,
     PolicyViolation,
+    RequestTimedOut,
     StorageError,
     UnknownTopicOrPartition,
     UnsupportedVersion,
@@ -25,6 +30,7 @@ from millstream.wire.compression import Codec
 from millstream.wire.frames import read_request_header
 from millstream.wire.records import Record, Walked, encode_batch, walk_records
 from tests.connection import encode_request
+from tests.unit.broker.eventually import eventually
 from tests.unit.broker.handlers.desk import Desk
 from tests.unit.cluster.hosting import NOW_MS, append, topic_state, view_of
 
@@ -167,3 +173,43 @@ async def test_an_error_in_the_middle_of_a_search_is_the_partitions_own(
     await asyncio.sleep(0)
     partition.log.close()
     assert (await asking).error_code == StorageError.code
+
+
+THREE = PartitionState(replicas=(1, 2, 3), leader=1, leader_epoch=3, in_sync_replicas=(1, 2, 3))
+
+
+@pytest.mark.parametrize(("version", "code"), [(4, LeaderNotAvailable.code), (5, OffsetNotAvailable.code), (11, OffsetNotAvailable.code)])
+async def test_new_leader_does_not_say_where_the_end_is_before_it_knows(
+    replicas: Replicas, family: OffsetsFamily, desk: Desk, version: int, code: int
+) -> None:
+    await replicas.apply(view_of(replace(topic_state(), partitions=(THREE,))))
+    partition = replicas.partition("orders", 0)
+    append(partition, b"a")
+    await replicas.apply(view_of(replace(topic_state(), partitions=(THREE._replace(leader_epoch=4),))))
+    assert (await list_offset(desk, family, -1, version=version)).error_code == code
+    assert (await list_offset(desk, family, NOW_MS, version=version)).error_code == code, "the time may be found below the end later"
+    assert (await list_offset(desk, family, -2, version=version)).error_code == 0
+    topics = [{"name": "orders", "partitions": [{"partition_index": 0, "timestamp": -1, "current_leader_epoch": 4}]}]
+    follower = await desk.ask(family.list_offsets, ApiKey.LIST_OFFSETS, 11, replica_id=2, isolation_level=0, topics=topics)
+    assert follower.topics[0].partitions[0].offset == 1, "a follower asks for the log end"
+    for replica in (2, 3):
+        partition.as_leader().replica_fetched(replica, 5, 1, 0)
+    assert (await list_offset(desk, family, -1, version=version)).offset == 1
+    assert (await list_offset(desk, family, NOW_MS, version=version)).offset == 0
+
+
+@pytest.mark.parametrize("follows", [True, False])
+async def test_deleting_records_waits_for_the_followers(replicas: Replicas, family: OffsetsFamily, desk: Desk, *, follows: bool) -> None:
+    await replicas.apply(view_of(replace(topic_state(), partitions=(THREE,))))
+    partition = replicas.partition("orders", 0)
+    append(partition, b"a")
+    leader = partition.as_leader()
+    for replica in (2, 3):
+        leader.replica_fetched(replica, 5, 1, 0)
+    deleting = asyncio.create_task(delete(desk, family, 1))
+    await eventually(lambda: leader.low_watermark.is_awaited)
+    assert not deleting.done()
+    leader.replica_fetched(2, 5, 1, 1)
+    if follows:
+        leader.replica_fetched(3, 5, 1, 1)
+    assert await deleting == ((0, 1) if follows else (RequestTimedOut.code, 0))

@@ -12,7 +12,7 @@ from millstream.broker.network.frame_reader import ReceiveBuffers
 from millstream.broker.network.router import Router
 from millstream.clock import Clock, SystemClock
 from millstream.cluster.replicas import Replicas
-from millstream.coordination.cluster_view import ClusterView, TopicState
+from millstream.coordination.cluster_view import TopicState
 from millstream.coordination.partition_state import PartitionState
 from millstream.log.config import LogConfig
 from millstream.log.directories.manager import LogManager
@@ -23,7 +23,7 @@ from tests.framed_requests import framed_request
 from tests.unit.broker.conftest import Ends
 from tests.unit.broker.eventually import eventually
 from tests.unit.broker.produce_family import produce_family
-from tests.unit.cluster.hosting import replicas_on
+from tests.unit.cluster.hosting import replicas_on, view_of
 
 TOPIC = TopicState(name="orders", topic_id=uuid4(), partitions=(PartitionState.first((1,)),) * 3)
 VERSIONS = (3, 7, 9, 12, 13)
@@ -70,7 +70,7 @@ async def served(
     logs = LogManager([directory], clock=SystemClock())
     logs.start(node_id=1, cluster_id="here")
     replicas = replicas_on(logs, log_config=lambda _topic: config or LogConfig())
-    await replicas.apply(ClusterView(topics={"orders": TOPIC}))
+    await replicas.apply(view_of(TOPIC))
     family = produce_family(replicas, clock or SystemClock())
     router = Router([family.produce], spawn=lambda _work: None)
     buffers = buffers or ReceiveBuffers(max_held_bytes=1 << 26)
@@ -157,7 +157,7 @@ REPLICATED = replace(TOPIC, partitions=tuple(PartitionState((1, 2), 1, 0, (1, 2)
 
 async def test_run_waits_as_a_whole_for_the_followers_of_its_partitions(tmp_path: Path, ends: Ends) -> None:
     async with served(tmp_path, ends) as (_, replicas):
-        await replicas.apply(ClusterView(topics={"orders": REPLICATED}))
+        await replicas.apply(view_of(REPLICATED))
         leaders = [replicas.partition("orders", index).as_leader() for index in range(2)]
         ends.client.sendall(b"".join(request(number, partition=number % 2, acks=-1) for number in range(10)))
         await eventually(lambda: all(leader.log.log_end_offset == 5 for leader in leaders))
@@ -176,13 +176,13 @@ async def test_run_waits_as_a_whole_for_the_followers_of_its_partitions(tmp_path
 
 async def test_what_a_run_has_committed_is_acknowledged_when_the_leader_loses_the_rest(tmp_path: Path, ends: Ends) -> None:
     async with served(tmp_path, ends) as (_, replicas):
-        await replicas.apply(ClusterView(topics={"orders": REPLICATED}))
+        await replicas.apply(view_of(REPLICATED))
         leader = replicas.partition("orders", 0).as_leader()
         ends.client.sendall(b"".join(request(number, acks=-1) for number in range(4)))
         await eventually(lambda: leader.log.log_end_offset == 4)
         leader.replica_fetched(2, 1, 2, 0)
         moved = replace(REPLICATED, partitions=tuple(PartitionState((1, 2), 2, 1, (1, 2)) for _ in TOPIC.partitions))
-        await replicas.apply(ClusterView(topics={"orders": moved}))
+        await replicas.apply(view_of(moved))
         assert [(answer[0], answer[2]) for answer in await answers(ends, 9, 4)] == [(0, 0), (1, 0), (2, 6), (3, 6)]
         assert not leader.log_end.is_awaited
 

@@ -76,9 +76,10 @@ class ReplicaBroker:
         self.address = self.listener.bind("127.0.0.1", 0)
 
     def _handlers(self) -> list[Handler]:
+        self.sessions = FetchSessions(max_sessions=100)
         fetch = FetchFamily(
             self.replicas,
-            sessions=FetchSessions(max_sessions=100),
+            sessions=self.sessions,
             loader=RegionLoader(self._threads),
             clock=self._clock,
             max_bytes=1 << 30,
@@ -86,6 +87,11 @@ class ReplicaBroker:
         offsets = OffsetsFamily(self.replicas, executor=self._threads)
         spoken = [api_of(each) for each in (FetchFamily.fetch, OffsetsFamily.list_offsets, ApiVersionsFamily.api_versions)]
         return [fetch.fetch, offsets.list_offsets, ApiVersionsFamily(lambda: spoken).api_versions]
+
+    def configure(self, options: Mapping[str, str]) -> None:
+        """Set options of this broker while it runs."""
+        self._settings.apply(ClusterView(broker_configs={str(self.node_id): options}))
+        self.fetchers.settings_changed()
 
     def start(self) -> None:
         self.logs.start(node_id=self.node_id, cluster_id="tests")

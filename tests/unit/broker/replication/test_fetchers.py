@@ -1,5 +1,6 @@
 import asyncio
 import errno
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from millstream.buffer import Buffer
 from millstream.files import FileHandle, Files
 from tests.unit.broker.eventually import eventually
 from tests.unit.broker.replication.replica_broker import replica_cluster
+from tests.unit.cluster.slow_disk import SlowDisk
 
 
 async def test_followers_have_what_the_leader_has_byte_for_byte(tmp_path: Path) -> None:
@@ -44,6 +46,36 @@ async def test_a_new_partition_is_fetched_without_a_new_session(tmp_path: Path) 
             cluster.brokers[1].append(b"b", index=index)
         for index in range(3):
             await cluster.until_equal(index)
+
+
+async def test_a_partition_that_comes_while_a_fetch_waits_is_not_kept_waiting(tmp_path: Path) -> None:
+    """Or else a produce with acks=all after a change of leaders would wait for half a second."""
+    async with replica_cluster(tmp_path, options={"replica.fetch.wait.max.ms": "15000"}) as cluster:
+        await cluster.lead(1, epoch=0)
+        cluster.brokers[1].append(b"a")
+        await cluster.until_equal()
+        await cluster.lead(1, epoch=1, partitions=2)
+        cluster.brokers[1].append(b"b", index=1)
+        async with asyncio.timeout(5):
+            await cluster.until_equal(1)
+            cluster.brokers[1].append(b"c")
+            await cluster.until_equal()
+
+
+async def test_the_number_of_fetchers_can_be_changed(tmp_path: Path) -> None:
+    async with replica_cluster(tmp_path) as cluster:
+        await cluster.lead(1, epoch=0, partitions=4)
+        follower = cluster.brokers[2]
+        follower.configure({"num.replica.fetchers": "3"})
+        assert len(follower.fetchers._fetchers) == 3
+        for index in range(4):
+            cluster.brokers[1].append(b"x", index=index)
+        for index in range(4):
+            await cluster.until_equal(index)
+        follower.configure({"num.replica.fetchers": "1"})
+        assert len(follower.fetchers._fetchers) == 1
+        cluster.brokers[1].append(b"y")
+        await cluster.until_equal()
 
 
 async def test_leaders_change_and_what_diverged_is_cut_off(tmp_path: Path) -> None:
@@ -139,6 +171,61 @@ async def test_a_leader_that_restarted_elsewhere_is_found(tmp_path: Path) -> Non
         cluster.view = replace(cluster.view, brokers={**cluster.view.brokers, 1: leader.registration})
         await cluster.announce()
         await cluster.until_equal()
+
+
+async def test_a_session_that_the_leader_forgot_is_begun_anew(tmp_path: Path) -> None:
+    async with replica_cluster(tmp_path) as cluster:
+        await cluster.lead(1, epoch=0, partitions=2)
+        leader = cluster.brokers[1]
+        leader.append(b"a")
+        await cluster.until_equal()
+        assert len(leader.sessions) == 1
+        leader.sessions._sessions.clear()
+        leader.append(b"b")
+        leader.append(b"c", index=1)
+        await cluster.until_equal()
+        await cluster.until_equal(1)
+        assert len(leader.sessions) == 1
+
+
+async def test_what_rotted_at_the_leader_is_not_copied_and_does_not_hold_up_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with replica_cluster(tmp_path) as cluster:
+        leader, follower = cluster.brokers.values()
+        await cluster.lead(1, epoch=0, partitions=2, only=[1], in_sync=[1])
+        leader.append(b"a")
+        leader.append(b"rotten")
+        path = leader.partition().log.segments.active.path()
+        content = path.read_bytes()
+        path.write_bytes(content.replace(b"rotten", b"ROTTEN"))
+        await cluster.announce()
+        leader.append(b"b", index=1)
+        await cluster.until_equal(1)
+        await eventually(lambda: "the leader sent a damaged batch for offset 1" in caplog.text)
+        assert follower.partition().log.log_end_offset == 0
+        path.write_bytes(content)
+        await cluster.until_equal()
+
+
+async def test_a_stop_waits_for_a_log_that_is_being_cut(tmp_path: Path) -> None:
+    disk = SlowDisk()
+    async with replica_cluster(tmp_path, files={1: disk}) as cluster:
+        first, second = cluster.brokers.values()
+        await cluster.lead(1, epoch=0, only=[1], in_sync=[1])
+        first.append(b"only here", b"and of no worth")
+        disk.may_sync.clear()
+        await cluster.lead(2, epoch=1, in_sync=[2])
+        second.append(b"x")
+        log = first.partition().log
+        await eventually(lambda: log.is_truncating)
+        stopping = asyncio.create_task(first.tasks.stop())
+        await asyncio.sleep(0.02)
+        assert not stopping.done()
+        disk.may_sync.set()
+        await stopping
+        assert (log.is_truncating, log.log_end_offset) == (False, 0)
 
 
 class FullDisk(Files):

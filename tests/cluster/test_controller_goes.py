@@ -1,0 +1,48 @@
+"""What only the controller can do, while there is none: asked of another broker it waits for the next one."""
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.brokers import IS_KAFKA
+from tests.cluster.server_process import ServerProcess
+from tests.connection import CREATE_TOPICS, METADATA
+from tests.topics import fresh_name
+from tests.waiting import wait_until
+from tests.zookeeper_broker import ZooKeeperBroker
+
+pytestmark = pytest.mark.skipif(IS_KAFKA, reason="starts several brokers of its own")
+
+
+@pytest.fixture
+def brokers(tmp_path: Path) -> Iterator[list[ZooKeeperBroker]]:
+    """Two, whose tree is in neither of them; the first is the controller."""
+    tree = ServerProcess("embedded", tmp_path)
+    tree.start()
+    made = [ZooKeeperBroker(tmp_path / str(number), tree.address, node_id=number) for number in (1, 2)]
+    try:
+        for broker in made:
+            broker.coordination = made[0].coordination
+            broker.options = {"zookeeper.session.timeout.ms": "4000"}
+            broker.start()
+        with made[1].connect() as connection:
+            wait_until(lambda: len(connection.ask(METADATA, 12, {"topics": []}).brokers) == 2, "both know each other")
+            assert connection.ask(METADATA, 12, {"topics": []}).controller_id == 1
+        yield made
+    finally:
+        for broker in made:
+            broker.kill()
+        tree.stop()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_topic_is_created_by_the_next_controller(brokers: list[ZooKeeperBroker], how: signal.Signals) -> None:
+    os.kill(brokers[0].pid, how)
+    entry = {"name": fresh_name(), "num_partitions": 1, "replication_factor": 1}
+    with brokers[1].connect(timeout_s=60) as connection:
+        created = connection.ask(CREATE_TOPICS, 7, {"topics": [entry], "timeout_ms": 50_000}).topics[0]
+        assert created.error_code == 0, created
+        assert connection.ask(METADATA, 12, {"topics": []}).controller_id == 2
