@@ -10,7 +10,7 @@ import pytest
 from millstream.buffer import Buffer
 from millstream.files import FileHandle, Files
 from tests.unit.broker.eventually import eventually
-from tests.unit.broker.replication.replica_broker import replica_cluster
+from tests.unit.broker.replication.replica_broker import TOPIC, replica_cluster
 from tests.unit.cluster.slow_disk import SlowDisk
 
 
@@ -282,6 +282,39 @@ async def test_a_follower_that_has_to_flush_says_nothing_of_what_is_not_on_disk(
             cluster.brokers[1].append(b"%d" % number)
             await eventually(lambda number=number: cluster.brokers[1].partition().high_watermark.value == number + 1)  # type: ignore[misc]
             assert follower.log.durable_end >= number + 1
+
+
+class FewDescriptors(SlowDisk):
+    """A disk whose syncs lack descriptors, once they may go on."""
+
+    def fsync(self, handle: FileHandle) -> None:
+        if not self.may_sync.is_set() and handle.path.suffix == ".log":
+            assert self.may_sync.wait(20)
+            raise OSError(errno.EMFILE, "too many open files")
+        super().fsync(handle)
+
+
+async def test_a_flush_that_fails_after_the_partition_went_elsewhere_ends_nothing(tmp_path: Path) -> None:
+    disk = FewDescriptors()
+    async with replica_cluster(tmp_path, files={2: disk}) as cluster:
+        await cluster.lead(1, epoch=0, partitions=2, flush_messages="1")
+        leader, follower = cluster.brokers.values()
+        for index in range(2):
+            leader.append(b"a", index=index)
+            await cluster.until_equal(index)
+        disk.may_sync.clear()
+        leader.append(b"b")
+        await eventually(lambda: follower.partition().durable.is_awaited)
+        topic = cluster.view.topics[TOPIC]
+        moved = topic.partitions[0]._replace(leader=2, leader_epoch=1, partition_epoch=1)
+        cluster.view = cluster.view.with_topics({TOPIC: replace(topic, partitions=(moved, topic.partitions[1]))})
+        await cluster.announce()
+        disk.may_sync.set()
+        leader.append(b"c", index=1)
+        await cluster.until_equal(1)
+        await asyncio.sleep(0.2)
+        leader.append(b"d", index=1)
+        await cluster.until_equal(1)
 
 
 async def test_a_large_answer_is_appended_in_turns(tmp_path: Path) -> None:
