@@ -356,6 +356,8 @@ class Fetcher:
         elif start > own_end:
             logger.warning("%r ends at %d, and its leader's log begins at %d: it begins anew there", follower, own_end, start)
             await follower.restart_at(start)
+        else:
+            raise OffsetOutOfRange(f"{own_end} is inside the leader's log, from {start} to {end}, which does not know the epoch before it")
 
 
 def _append(follower: Follower, fetched: ReplicaFetched, records: memoryview) -> None:

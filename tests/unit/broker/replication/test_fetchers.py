@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from millstream.buffer import Buffer
+from millstream.broker.replication.leader_offsets import LeaderOffsets
+from millstream.cluster.follower import Follower
 from millstream.files import FileHandle, Files
 from tests.unit.broker.eventually import eventually
 from tests.unit.broker.replication.replica_broker import TOPIC, replica_cluster
@@ -145,6 +147,32 @@ async def test_a_follower_ahead_of_the_leader_without_known_epochs_is_cut(tmp_pa
         await cluster.until_equal()
         assert follower.content() == leader.content()
         assert "what is beyond is cut off" in caplog.text
+
+
+async def test_a_follower_of_which_nothing_is_known_to_the_leader_asks_with_growing_pauses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last epoch is later than all that the leader has had: somebody restored an older tree of znodes."""
+    async with replica_cluster(tmp_path) as cluster:
+        leader, follower = cluster.brokers.values()
+        await cluster.lead(2, epoch=9, only=[2], in_sync=[2])
+        follower.append(b"a")
+        await cluster.lead(1, epoch=10, only=[1], in_sync=[1])
+        leader.append(b"b", b"c")
+        leader.partition().log.epochs.clear()
+        leader.partition().log.epochs.assign(8, 0)
+        asked = 0
+        real = LeaderOffsets.range_of
+
+        async def counted(offsets: LeaderOffsets, role: Follower) -> tuple[int, int]:
+            nonlocal asked
+            asked += 1
+            return await real(offsets, role)
+
+        monkeypatch.setattr(LeaderOffsets, "range_of", counted)
+        await cluster.announce()
+        await asyncio.sleep(0.5)
+        assert 1 < asked < 20
 
 
 async def test_deleted_records_are_deleted_at_the_follower(tmp_path: Path) -> None:
