@@ -221,3 +221,21 @@ async def test_who_waits_for_the_disk_does_not_wait_for_what_was_cut_off(logs: L
     with pytest.raises(NotLeaderOrFollower, match="cut off"):
         async with asyncio.timeout(5):
             await waiting
+
+
+async def test_nothing_is_done_with_a_log_that_is_being_cut(logs: LogManager, disk: SlowDisk) -> None:
+    """When `num.replica.fetchers` changes, another fetcher goes on with the same role."""
+    _, follower = following(logs)
+    append(follower, 0, 1, 2)
+    disk.may_sync.clear()
+    cutting = asyncio.create_task(follower.truncate_to(1))
+    await eventually(lambda: follower.is_truncating)
+    with pytest.raises(NotLeaderOrFollower, match="being cut"):
+        append(follower, 3)
+    with pytest.raises(NotLeaderOrFollower, match="being cut"):
+        await follower.truncate_to(2)
+    with pytest.raises(NotLeaderOrFollower, match="being cut"):
+        await follower.restart_at(7)
+    disk.may_sync.set()
+    await cutting
+    assert follower.fetch_offset == 1
