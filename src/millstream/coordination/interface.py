@@ -4,7 +4,7 @@ Two implementations, one contract (`tests/cluster/test_contract.py` runs on all)
 `KazooCoordination`, a real ZooKeeper. What a caller may rely on:
 
 - Paths, versions, ephemeral and sequential znodes and multi are ZooKeeper's.
-- A write that returned is durable. After `ConnectionLost` a write may or may not have happened.
+- A write that returned is durable. After `ConnectionLost` a write may or may not have happened, or happen when the connection is back.
 - A watch is one-shot: it is called once, on the event loop, for the first change after the read that set it; `exists` may watch a znode
   that is not there yet. Each registration is called by itself, also when the same function is registered twice.
 - Watches do not outlive a lost connection: whoever watches also listens to the session, and reads everything again on `CONNECTED`.

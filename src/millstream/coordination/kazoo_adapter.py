@@ -28,6 +28,7 @@ from typing import Any, Final, Self
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol.serialization import Auth
 from kazoo.protocol.states import EventType, KazooState, KeeperState, WatchedEvent
 from kazoo.security import READ_ACL_UNSAFE, make_acl
 
@@ -51,11 +52,21 @@ from millstream.coordination.interface import (
 from millstream.coordination.lease import RENEWALS, Lease
 from millstream.coordination.loop_inbox import LoopInbox
 from millstream.errors import StartupError
-from millstream.zookeeper.errors import ERROR_OF_CODE, BadArguments, ConnectionLost, NoAuth, RuntimeInconsistency, ZooKeeperError
+from millstream.zookeeper.errors import (
+    ERROR_OF_CODE,
+    BadArguments,
+    ConnectionLost,
+    NoAuth,
+    RuntimeInconsistency,
+    SessionExpired,
+    ZooKeeperError,
+)
 from millstream.zookeeper.znode import check_path
 
 logger = logging.getLogger(__name__)
 _kazoo_logger = logging.getLogger(f"{__name__}.kazoo")
+# At its level DEBUG, which an operator may set at any time, kazoo logs each request, the credentials among them.
+_kazoo_logger.addFilter(lambda record: not any(isinstance(argument, Auth) for argument in record.args or ()))
 
 MOST_UNDER_WAY: Final = 64
 _SWITCH_INTERVAL_S = 0.0005
@@ -206,8 +217,8 @@ class KazooCoordination:
     # --- connecting -----------------------------------------------------------------------------------------------------------------------
 
     def _make_client(self, credentials: str | None) -> KazooClient:
-        if logger.getEffectiveLevel() > logging.DEBUG:
-            _kazoo_logger.setLevel(logging.ERROR)
+        if not _kazoo_logger.level:
+            _kazoo_logger.setLevel(logging.ERROR if logger.getEffectiveLevel() > logging.DEBUG else logging.INFO)
         client = KazooClient(
             hosts=self._hosts,
             timeout=self._asked_timeout_ms / _MILLISECONDS,
@@ -353,12 +364,20 @@ class KazooCoordination:
 
     def _answered(self, future: asyncio.Future[Any], result: Any) -> None:
         self._under_way.discard(future)
+        error = None if result.exception is None else _translate(result.exception)
         if not future.done():
-            if result.exception is not None:
-                future.set_exception(_translate(result.exception))
+            if error is not None:
+                future.set_exception(error)
             else:
                 future.set_result(result.value)
-        self._send_waiting()
+        if isinstance(error, ConnectionLost | SessionExpired):
+            self._fail_waiting()  # kazoo says so before it says that the connection is broken
+        else:
+            self._send_waiting()
+
+    def _fail_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        _fail(future for _, future in waiting)
 
     def _watcher(self, callback: WatchCallback | None) -> Callable[[WatchedEvent], None] | None:
         if callback is None:
@@ -386,14 +405,14 @@ class KazooCoordination:
             if state is SessionState.LOST:
                 logger.warning("the session in ZooKeeper is over, and its ephemeral znodes are gone; the next one begins")
         if state is not SessionState.CONNECTED:
-            waiting, self._waiting = self._waiting, deque()
-            _fail(future for _, future in waiting)
+            self._fail_waiting()
+            # kazoo has an answer to what it has sent, not to what is handed to it in the moment in which the connection breaks: that waits
+            # for the next one, and may then be done after all, or is forgotten with the session.
+            _fail(self._under_way)
+            self._under_way.clear()
         if state is SessionState.LOST:
             self._lease.ended()
             self._session_number += 1
-            # kazoo loses a request that is handed to it in the moment in which a session ends: it has no answer to that one.
-            _fail(self._under_way)
-            self._under_way.clear()
         for listener in self._listeners:
             listener(state)
 

@@ -123,6 +123,13 @@ _REPLICATION = (
     _option("replica.fetch.response.max.bytes", OptionType.INT, 10_485_760, "Bytes a follower asks for in one fetch.", minimum=0),
     _option("replica.fetch.wait.max.ms", OptionType.INT, 500, "How long the leader waits for `replica.fetch.min.bytes`.", minimum=0),
     _option(
+        "replica.high.watermark.checkpoint.interval.ms",
+        OptionType.LONG,
+        5000,
+        "How often it is written down how far partitions with followers are committed.",
+        minimum=1,
+    ),
+    _option(
         "replica.lag.time.max.ms",
         OptionType.LONG,
         30_000,

@@ -58,7 +58,6 @@ _ROWS: Mapping[str, tuple[Row, ...]] = {
         ("share.coordinator.state.topic.segment.bytes", _INT, "104857600", "Segment size of the topic of share groups."),
     ),
     ONE_REPLICA: (
-        ("replica.high.watermark.checkpoint.interval.ms", _LONG, "5000", "How often the high watermarks are written."),
         ("replica.selector.class", _STRING, None, "Which replica a consumer is sent to read from."),
         ("leader.replication.throttled.rate", _LONG, None, "Bytes a second that throttled replicas may be read at."),
         ("follower.replication.throttled.rate", _LONG, None, "Bytes a second that throttled replicas may be written at."),

@@ -82,11 +82,19 @@ class Cluster(ABC):
 
     def start(self, *node_ids: int) -> None:
         """Start these together and wait until all serve clients."""
+        self.launch(*node_ids)
+        self.await_ready(*node_ids)
+
+    def launch(self, *node_ids: int) -> None:
+        """Start these, and do not wait."""
         for node_id in node_ids:
             node = self.nodes[node_id]
             node.launch()
             self.reaper.watch(node.pid)
             self.network.belongs_to(node.pid, broker_name(node_id))
+
+    def await_ready(self, *node_ids: int) -> None:
+        """Until all of them serve clients."""
         with ThreadPoolExecutor() as threads:
             waiting = [threads.submit(self.nodes[node_id].await_ready, deadline_s=START_DEADLINE_S) for node_id in node_ids]
             for ready in waiting:

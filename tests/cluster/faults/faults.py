@@ -24,6 +24,7 @@ from random import Random
 from tests.cluster.faults.cluster import NODE_IDS, Cluster, NotHealthy
 from tests.cluster.faults.groups import GROUPS
 from tests.cluster.faults.network import SILENT, Condition, Link
+from tests.waiting import wait_until
 
 RECOVERY_DEADLINE_S = 180.0
 LEFT_ON_FULL_DISK_BYTES = 64 << 10
@@ -275,6 +276,41 @@ class RollingRestart(Fault):
         """Nothing is left to heal."""
 
 
+class KillAll(Fault):
+    """All at once, and all back together."""
+
+    def apply(self) -> str:
+        for node_id in NODE_IDS:
+            self.cluster.kill(node_id)
+        return "every broker"
+
+    def heal(self) -> None:
+        self.cluster.start(*NODE_IDS)
+
+
+class StaleFirst(_OfOneBroker):
+    """Of the replicas the one that misses what the others acknowledged without it is back alone for a while."""
+
+    def begin(self) -> None:
+        self.cluster.kill(self.victim)
+        wait_until(self._is_left_behind, f"the others go on without broker {self.victim}", deadline_s=RECOVERY_DEADLINE_S)
+        time.sleep(self.lasts_s)
+        for node_id in self._others():
+            self.cluster.kill(node_id)
+        self.cluster.launch(self.victim)
+
+    def heal(self) -> None:
+        self.cluster.launch(*self._others())
+        self.cluster.await_ready(*NODE_IDS)
+
+    def _is_left_behind(self) -> bool:
+        partitions = self.cluster.metadata(self.scene.topics[0]).values()
+        return all(partition.leader in self._others() and self.victim not in partition.in_sync for partition in partitions)
+
+    def _others(self) -> list[int]:
+        return [node_id for node_id in NODE_IDS if node_id != self.victim]
+
+
 ROLES: tuple[Role, ...] = (leader, follower, controller, coordinator)
 KINDS: Mapping[str, Callable[[Scene], Fault]] = {
     **{f"kill-{role.__name__}-fast": partial(Kill, role=role, lasts_sessions=0.0) for role in ROLES},
@@ -292,6 +328,8 @@ KINDS: Mapping[str, Callable[[Scene], Fault]] = {
     "coordination-leader-killed": CoordinationLeaderKilled,
     "power-cut": partial(PowerCut, role=broker_with_a_disk, lasts_sessions=0.0),
     "full-disk": partial(FullDisk, role=broker_with_a_disk),
+    "kill-all": partial(KillAll, lasts_sessions=0.0),
+    "stale-first": partial(StaleFirst, role=leader),
     "rolling-restart": partial(RollingRestart, lasts_sessions=0.0),
 }
 NEED_A_DISK = frozenset({"power-cut", "full-disk"})

@@ -7,7 +7,9 @@ were assigned to it last, so a commit that goes back was caused by a broker.
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from math import inf
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -26,12 +28,14 @@ class GroupMember(threading.Thread):
 
     def __init__(self, group: str, number: int, history: History, *, bootstrap_servers: str, topic: str) -> None:
         super().__init__(name=f"{group}-{number}", daemon=True)
-        self._group = group
+        self.group = self._group = group
         self._topic = topic
         self._history = history
         self._positions: dict[int, int] = {}
         self._asked: dict[tuple[int, int], float] = {}
         """When a commit of a partition and offset was asked for first."""
+        self._unanswered: Counter[tuple[int, int]] = Counter()
+        self._acknowledged: dict[tuple[int, int], Commit] = {}
         self._asked_to_end = threading.Event()
         protocol: dict[str, str | int] = {"group.protocol": GROUPS[group]}
         if GROUPS[group] == "classic":
@@ -52,9 +56,14 @@ class GroupMember(threading.Thread):
                 if time.monotonic() > committed_at + COMMIT_INTERVAL_S:
                     self._commit()
                     committed_at = time.monotonic()
+            self._write_down()
             self._consumer.close()
         except Exception:  # noqa: BLE001 - a thread has nobody else to report to
             self._history.crashes.append(traceback.format_exc())
+
+    @property
+    def has_committed(self) -> bool:
+        return bool(self._acknowledged)
 
     def _process_one(self) -> None:
         message = self._consumer.poll(_POLL_S)
@@ -75,6 +84,7 @@ class GroupMember(threading.Thread):
         began = time.monotonic()
         for partition, offset in self._positions.items():
             self._asked.setdefault((partition, offset), began)
+            self._unanswered[partition, offset] += 1
         try:
             self._consumer.commit(offsets=wanted, asynchronous=True)
         except KafkaException as error:
@@ -88,7 +98,15 @@ class GroupMember(threading.Thread):
         for one in partitions:
             began = self._asked.get((one.partition, one.offset))
             if one.error is None and began is not None:
-                self._history.commits.append(Commit(self._group, one.partition, one.offset, began, ended))
+                self._unanswered[one.partition, one.offset] -= 1
+                self._acknowledged[one.partition, one.offset] = Commit(self._group, one.partition, one.offset, began, ended)
+
+    def _write_down(self) -> None:
+        for (partition, offset), began in self._asked.items():
+            attempt = Commit(self._group, partition, offset, began, inf)
+            if not self._unanswered[partition, offset]:
+                attempt = self._acknowledged.get((partition, offset), attempt)
+            self._history.commits.append(attempt)
 
     def _forget(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         for one in partitions:

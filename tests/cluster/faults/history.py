@@ -33,7 +33,7 @@ class ProducerHistory:
 
 
 class Commit(NamedTuple):
-    """A committed offset of a group that was acknowledged, or one that was read: both are true from `began` to `ended`."""
+    """A commit from when it was asked for until it was acknowledged (never: infinity), or the same of a question what is committed."""
 
     group: str
     partition: int
@@ -52,6 +52,7 @@ class History:
         self.failures: dict[str, int] = defaultdict(int)
         """Records that producers gave up, and commits that failed, by error: neither is a promise broken."""
         self.commits: list[Commit] = []
+        """All attempts that could have had an effect."""
         self.observed: list[Commit] = []
         self.delivered: dict[tuple[str, int], bytearray] = defaultdict(bytearray)
         """By group and partition, one byte per offset: how often it was delivered, up to 255."""

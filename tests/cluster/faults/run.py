@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from math import inf
 from typing import Protocol
 
 from confluent_kafka import KafkaError, KafkaException
@@ -30,7 +31,7 @@ TOPICS = (TOPIC, OFFSETS_TOPIC)
 START_DEADLINE_S = 120.0
 CONVERGENCE_DEADLINE_S = 180.0
 READ_DEADLINE_S = 300.0
-_JOIN_DEADLINE_S = 300.0
+_JOIN_DEADLINE_S = 150.0
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,8 @@ class Run:
 
     def run(self) -> Report:
         """All of it."""
-        began = time.monotonic()
         self._begin()
+        began = time.monotonic()
         for attempt, kind in enumerate(schedule(self.plan.kinds, self._scene.random)):
             is_enough = time.monotonic() - began > self.plan.seconds or attempt == self.plan.attempts
             if is_enough or self.report.stuck or len(self.report.skipped) == len(self.plan.kinds):
@@ -126,7 +127,7 @@ class Run:
 
     def _is_under_way(self) -> bool:
         written = len(self.history.acknowledgement_times) == self.plan.partitions
-        return written and {commit.group for commit in list(self.history.commits)} == set(GROUPS)
+        return written and {member.group for member in self._members if member.has_committed} == set(GROUPS)
 
     def _cycle(self, kind: str) -> None:
         fault = KINDS[kind](self._scene)
@@ -184,7 +185,8 @@ class Run:
         history, report = self.history, self.report
         report.problems += check_commits(history.commits, history.observed)
         report.sent = sum(len(producer.partitions) for producer in history.producers.values())
-        report.acknowledged, report.commits = history.acknowledged_count, len(history.commits)
+        report.acknowledged = history.acknowledged_count
+        report.commits = sum(commit.ended < inf for commit in history.commits)
         report.failures = dict(history.failures)
         report.stuck += [f"a thread of the load ended: {text}" for text in history.crashes]
 

@@ -1,5 +1,7 @@
 """The checker notices each promise broken, and nothing where all are kept."""
 
+from math import inf
+
 from tests.cluster.faults.checker import (
     Batch,
     Problem,
@@ -100,8 +102,14 @@ def test_a_committed_offset_read_lower_than_acknowledged_is_noticed() -> None:
     assert kinds(check_commits([commit(5, 0)], [commit(0, 1)])) == ["gone back"]
 
 
-def test_a_commit_behind_an_earlier_one_is_noticed() -> None:
-    assert kinds(check_commits([commit(5, 0), commit(4, 1)], [])) == ["gone back"]
+def test_a_committed_offset_that_falls_back_to_an_earlier_commit_is_noticed() -> None:
+    assert kinds(check_commits([commit(4, 0), commit(5, 1)], [commit(4, 2)])) == ["gone back"]
+
+
+def test_a_commit_that_was_under_way_when_a_higher_one_was_acknowledged_may_overwrite_it() -> None:
+    assert check_commits([commit(4, 0, 3), commit(5, 1)], [commit(4, 2)]) == []
+    assert check_commits([commit(4, 0, inf), commit(5, 1)], [commit(4, 2)]) == []
+    assert kinds(check_commits([commit(4, 3, inf), commit(5, 0)], [commit(4, 1)])) == ["gone back"]
 
 
 def test_an_answer_that_was_asked_for_before_the_commit_was_acknowledged_may_be_older() -> None:

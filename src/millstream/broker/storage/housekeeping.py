@@ -66,6 +66,7 @@ class Housekeeping:
             chores.create_task(self._repeat(self._every("log.retention.check.interval.ms"), self._apply_retention))
             chores.create_task(self._repeat(self._every("log.cleaner.backoff.ms"), self._cleaning.clean_due))
             chores.create_task(self._repeat(self._every("log.flush.offset.checkpoint.interval.ms"), self._checkpoint))
+            chores.create_task(self._repeat(self._every("replica.high.watermark.checkpoint.interval.ms"), self._checkpoint_high_watermarks))
             chores.create_task(self._repeat(self._every("producer.id.expiration.check.interval.ms"), self._expire_producers))
 
     def remove_later(self, directory: Path, delay_ms: int) -> None:
@@ -107,6 +108,12 @@ class Housekeeping:
     async def _checkpoint(self) -> None:
         write = self._logs.prepare_checkpoints(self._replicas.high_watermark_of)
         await asyncio.get_running_loop().run_in_executor(self._executor, write)
+
+    async def _checkpoint_high_watermarks(self) -> None:
+        # Without followers the high watermark is the end of the log, and needs no memory.
+        if any(len(partition.state.replicas) > 1 for partition in self._replicas):
+            write = self._logs.prepare_high_watermarks(self._replicas.high_watermark_of)
+            await asyncio.get_running_loop().run_in_executor(self._executor, write)
 
     async def _expire_producers(self) -> None:
         self._logs.expire_producers(expiration_ms=self._settings.current.integer("producer.id.expiration.ms"))

@@ -293,6 +293,14 @@ class LogManager:
         self._captures += 1
         return partial(self._write_capture, self._captures, offsets)
 
+    def prepare_high_watermarks(self, high_watermark_of: Callable[[Log], int]) -> Callable[[], None]:
+        """The high watermarks as they are now, of all logs; call the result to write them, in a thread."""
+        offsets: dict[LogDirectory, dict[TopicPartition, int]] = {directory: {} for directory in self.online_directories}
+        for log in self:
+            if log.directory in offsets:
+                offsets[log.directory][log.topic_partition] = high_watermark_of(log)
+        return partial(self._write_high_watermarks, self._captures, offsets)
+
     def release_idle(self) -> None:
         """Close the files of sealed segments and of indexes; whoever reads them opens them again."""
         for log in self:
@@ -332,6 +340,12 @@ class LogManager:
                 self._written_capture = number
                 _write_all(offsets)
 
+    def _write_high_watermarks(self, number: int, offsets: Mapping[LogDirectory, Mapping[TopicPartition, int]]) -> None:
+        """Write the high watermarks, unless all checkpoints were captured later and are written already."""
+        with self._writing:
+            if number >= self._written_capture:
+                _write_all([(directory, checkpoints.HIGH_WATERMARK, values) for directory, values in offsets.items()])
+
     def _set_older_topic_aside(self, path: Path, topic_id: uuid.UUID) -> None:
         """A new log must not begin with the records of an older topic of the same name."""
         found = checkpoints.read_topic_id(self._files, path)
@@ -368,7 +382,8 @@ class LogManager:
 
     def _close_idle(self) -> None:
         for log in self:
-            log.segments.close_idle()
+            if not log.is_truncating:
+                log.segments.close_idle()
 
     def _give_up(self, log: Log) -> None:
         """The files stay where they are, for now."""

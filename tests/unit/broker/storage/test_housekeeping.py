@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from millstream.broker.storage.housekeeping import Housekeeping
 from millstream.log.directories.manager import LogManager
 from tests.manual_clock import ManualClock
 from tests.unit.broker.eventually import eventually
-from tests.unit.cluster.hosting import NOW_MS, append, local_broker, replicas_on, topic_state, view_of
+from tests.unit.cluster.hosting import LED_BY_1, NOW_MS, append, local_broker, replicas_on, topic_state, view_of
 
 
 class House:
@@ -105,6 +106,21 @@ async def test_checkpoints_are_written_with_the_high_watermarks(house: House, tm
     append(house.replicas.partition("orders", 0), b"a", b"b")
     await house.chores._checkpoint()
     assert (tmp_path / "replication-offset-checkpoint").read_text() == "0\n1\norders 0 2\n"
+
+
+async def test_high_watermarks_are_written_by_themselves_where_there_are_followers(house: House, tmp_path: Path) -> None:
+    written = tmp_path / "replication-offset-checkpoint"
+    await house.replicas.apply(view_of(topic_state()))
+    await house.chores._checkpoint_high_watermarks()
+    assert not written.exists()
+    await house.chores._checkpoint()  # of logs that began since the last of these nothing is written
+    state = LED_BY_1._replace(replicas=(1, 2), in_sync_replicas=(1, 2), partition_epoch=1)
+    await house.replicas.apply(view_of(replace(topic_state(), partitions=(state,))))
+    partition = house.replicas.partition("orders", 0)
+    append(partition, b"a", b"b")
+    partition.as_leader().replica_fetched(2, 9, 1, 0)
+    await house.chores._checkpoint_high_watermarks()
+    assert written.read_text() == "0\n1\norders 0 1\n"
 
 
 async def test_the_chores_run_until_they_are_cancelled(house: House, tmp_path: Path) -> None:

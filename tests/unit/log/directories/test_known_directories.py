@@ -98,7 +98,7 @@ def test_nothing_is_written_anew_where_nothing_changed() -> None:
 @pytest.mark.parametrize(
     ("nonsense", "reason"),
     [
-        (b"", "Expecting value"),
+        (b"", "must be JSON"),
         (b"[]", "it must be a JSON object"),
         (b'{"generation": "1", "tree": "", "directories": {}}', "generation must be a whole number"),
         (b'{"generation": 1, "directories": {}}', "tree is missing"),

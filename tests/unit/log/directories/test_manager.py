@@ -252,6 +252,17 @@ def test_checkpoints_that_are_written_late_do_not_replace_later_ones(tmp_path: P
     assert [len(values(log)) for log in again] == [2]
 
 
+def test_high_watermarks_that_are_written_late_do_not_replace_later_checkpoints(tmp_path: Path) -> None:
+    manager = started(tmp_path)
+    append_many(create(manager, "orders"), 3)
+    write_late = manager.prepare_high_watermarks(lambda log: log.log_end_offset)
+    write_late()
+    manager.write_checkpoints(lambda _log: 2)
+    write_late()
+    assert (tmp_path / "replication-offset-checkpoint").read_bytes() == b"0\n1\norders 0 2\n"
+    manager.close()
+
+
 def test_log_that_lost_its_label_in_a_crash_is_labelled_again(tmp_path: Path) -> None:
     manager = started(tmp_path)
     append_many(create(manager, "orders"), 3)
