@@ -312,6 +312,17 @@ async def test_a_follower_that_has_to_flush_says_nothing_of_what_is_not_on_disk(
             assert follower.log.durable_end >= number + 1
 
 
+async def test_what_was_not_flushed_before_it_had_to_be_is_flushed(tmp_path: Path) -> None:
+    async with replica_cluster(tmp_path) as cluster:
+        await cluster.lead(1, epoch=0)
+        cluster.brokers[1].append(b"a", b"b")
+        await cluster.until_equal()
+        follower = cluster.brokers[2].partition()
+        assert follower.log.durable_end == 0
+        await cluster.lead(1, epoch=1, flush_messages="1")
+        await eventually(lambda: follower.log.durable_end == 2)
+
+
 class FewDescriptors(SlowDisk):
     """A disk whose syncs lack descriptors, once they may go on."""
 
