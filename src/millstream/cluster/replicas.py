@@ -175,7 +175,16 @@ class Replicas:
             if state is not None:
                 await self._take_up(state)
         self._unread &= view.unreadable_topics
+        is_broker_gone = self._applied is not None and not self._applied.brokers.keys() <= view.brokers.keys()
         self._applied = view
+        if is_broker_gone:
+            self._commit_what_waits()
+
+    def _commit_what_waits(self) -> None:
+        """A follower that was about to join, and is gone, holds nothing up any more; nobody else may fetch and find that out."""
+        for partition in self:
+            if partition.leading is not None and partition.high_watermark.is_awaited:
+                partition.leading.commit()
 
     async def _move(self, states: Iterable[TopicState]) -> None:
         """Hand their states and configs to the partitions that are here."""
