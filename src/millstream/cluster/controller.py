@@ -31,6 +31,8 @@ from millstream.errors import (
 from millstream.zookeeper.errors import BadVersion, NodeExists, NoNode
 
 MAX_TRIES = 5
+REGISTERED_WITHIN_MS = 5_000
+"""How long a request waits for the controller's own broker, which is registered anew after its session has ended."""
 
 
 class Controller:
@@ -46,6 +48,14 @@ class Controller:
     def view(self) -> ClusterView:
         """The cluster as this broker sees it."""
         return self._watcher.view
+
+    async def wait_for_brokers(self) -> None:
+        """Return when there is a broker for partitions to be placed on; RequestTimedOut, after which clients ask again, if none comes.
+
+        The controller's own broker lives: while none is in the view, its session has just ended, and it is registered in the next one soon.
+        """
+        if not await self._watcher.until(lambda view: bool(view.brokers), timeout_ms=REGISTERED_WITHIN_MS):
+            raise RequestTimedOut(f"no broker was registered for {REGISTERED_WITHIN_MS} ms; try again")
 
     def plan_topic(
         self,
