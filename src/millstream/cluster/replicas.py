@@ -168,8 +168,7 @@ class Replicas:
             if topic is not None and (current is None or current.topic_id != topic.topic_id):
                 await self._let_go(topic)
         await self._move([view.topics[name] for name in names if name in view.topics])
-        if is_life_known:
-            self._applied_life = life
+        self._applied_life = life if is_life_known else NO_LIFE
         for name in names:
             state = view.topics.get(name)
             if state is not None:
