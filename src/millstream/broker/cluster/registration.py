@@ -6,6 +6,7 @@ import logging
 import uuid
 from typing import Final
 
+from millstream.address import Address
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import BrokerState, decode_cluster_id
 from millstream.coordination.interface import Coordination, Create, SessionState, WatchEvent
@@ -67,7 +68,7 @@ class Registration:
     async def register(self) -> None:
         """Announce the broker; StartupError if another one has its number for longer than a session lasts."""
         path, loop = paths.broker(self._broker.node_id), asyncio.get_running_loop()
-        begun = loop.time()
+        begun, is_waiting = loop.time(), False
         while True:
             session_id = self._coordination.session_id
             stat = await self._coordination.exists(path, watch=self._touched)
@@ -81,19 +82,28 @@ class Registration:
                 announced = self._broker._replace(previous_epoch=await self._life_before())
                 await _create_if_missing(self._coordination, path, announced.encode(), ephemeral=True)
                 continue
-            patience_s = OWN_FORMER_LIFE_S if await self._is_at_our_address(path) else FORMER_LIFE_S
+            number, address = self._broker.node_id, await self._address_at(path)
+            is_own = address == Address(self._broker.host, self._broker.port)
+            patience_s = OWN_FORMER_LIFE_S if is_own else FORMER_LIFE_S
+            where = address or "an address that makes no sense"
             if (left_s := begun + patience_s - loop.time()) <= 0:
-                number = self._broker.node_id
-                raise StartupError(f"another broker is registered as number {number}: give this one another number with --node-id")
+                raise StartupError(f"another broker is registered as number {number}, at {where}: give this one another --node-id")
+            if not is_waiting:
+                is_waiting = True
+                whose = "the former life of this broker" if is_own else f"perhaps the former life of this broker, at {where}"
+                logger.info(
+                    "number %d is registered by another session, %s; waiting for its end, at most %d s", number, whose, patience_s
+                )
             await _until_gone(self._coordination, path, timeout_s=min(left_s, LOOK_S))
 
-    async def _is_at_our_address(self, path: str) -> bool:
+    async def _address_at(self, path: str) -> Address | None:
+        """Where the broker is that has registered there; None if that is not known."""
         try:
             data, stat = await self._coordination.get(path)
             found = BrokerState.decode(self._broker.node_id, data, epoch=stat.czxid)
         except (NoNode, ValueError):
-            return False
-        return (found.host, found.port) == (self._broker.host, self._broker.port)
+            return None
+        return Address(found.host, found.port)
 
     def _live(self, epoch: int) -> None:
         self.epoch = self.last_epoch = epoch
