@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from millstream.buffer import Buffer
 from millstream.broker.replication.leader_offsets import LeaderOffsets
+from millstream.buffer import Buffer
 from millstream.cluster.follower import Follower
 from millstream.files import FileHandle, Files
 from tests.unit.broker.eventually import eventually
