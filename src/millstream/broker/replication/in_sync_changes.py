@@ -243,7 +243,10 @@ class InSyncChanges:
         if answer.error_code or not is_ours or answer.partition_epoch < asked.base.partition_epoch:
             return
         del self._asked[name]
-        state = asked.base._replace(in_sync_replicas=tuple(answer.isr), partition_epoch=answer.partition_epoch)
+        # Who is eligible is not in the answer. Whoever left may be: until the view says who is, the high watermark stands still for them.
+        had_all = {*asked.base.in_sync_replicas, *asked.base.eligible_leaders}.difference(answer.isr)
+        eligible = tuple(replica for replica in asked.base.replicas if replica in had_all)
+        state = asked.base._replace(in_sync_replicas=tuple(answer.isr), eligible_leaders=eligible, partition_epoch=answer.partition_epoch)
         if answer.partition_epoch == asked.base.partition_epoch:
             asked.leading.replica_set.refused()  # it was so already: nothing is pending
         asked.leading.decided(state)

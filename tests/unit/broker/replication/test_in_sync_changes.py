@@ -154,6 +154,11 @@ async def test_one_that_falls_behind_leaves_with_the_next_look(rig: Rig) -> None
     rig.clock.advance(LAG_MS + 1)
     rig.leading.log.log_end_offset = 11
     await eventually(lambda: rig.leading.replica_set.state.in_sync_replicas == (1,))
+    # It may be an eligible leader now, whatever minimum the controller went by: nothing is committed without it until the view says so.
+    assert rig.leading.replica_set.state.eligible_leaders == (2,)
+    assert rig.leading.replica_set.advance(11, min_insync_replicas=1, now_ms=0) == 10
+    rig.leading.decided(STATE._replace(in_sync_replicas=(1,), partition_epoch=6))
+    assert rig.leading.replica_set.advance(11, min_insync_replicas=1, now_ms=0) == 11
 
 
 async def test_a_refusal_ends_the_wait_for_the_pending_replica(rig: Rig) -> None:
