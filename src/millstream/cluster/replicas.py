@@ -182,7 +182,7 @@ class Replicas:
     def _commit_what_waits(self) -> None:
         """A follower that was about to join, and is gone, holds nothing up any more; nobody else may fetch and find that out."""
         for partition in self:
-            if partition.leading is not None and partition.high_watermark.is_awaited:
+            if partition.leading is not None and partition.high_watermark.value < partition.log.log_end_offset:
                 partition.leading.commit()
 
     async def _move(self, states: Iterable[TopicState]) -> None:
