@@ -143,6 +143,7 @@ class Partition:
     def truncated(self) -> None:
         """The log was cut off, or begun anew: nothing is said any more of what is gone. Only a follower does that."""
         log = self.log
+        self.durable.fail(NotLeaderOrFollower(f"the end of {self.topic}-{self.index} was cut off"))
         self.durable.fall_to(log.durable_end)
         self.high_watermark.fall_to(log.log_end_offset)
         self.high_watermark.advance(log.log_start_offset)

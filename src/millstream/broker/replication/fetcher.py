@@ -271,7 +271,9 @@ class Fetcher:
             self._try_later(followed, kafka_error(error_code))
 
     def _try_later(self, followed: _Followed, error: MillstreamError | ValueError) -> None:
-        """Leave the partition out for a while."""
+        """Leave the partition out for a while; if it is still followed in that role."""
+        if self._followed.get(followed.key) is not followed:
+            return
         if followed.failures == QUIET_FAILURES:
             self._troubles.is_tried_again(followed.follower.log.topic_partition, error)
         pause_s = min(_FIRST_PAUSE_S * 2 ** min(followed.failures, 20), self._limits().backoff_s)
@@ -286,7 +288,8 @@ class Fetcher:
             self._try_later(followed, error)
             return
         self._troubles.is_given_up(followed.follower.log.topic_partition, error)
-        self.unfollow(followed.key)
+        if self._followed.get(followed.key) is followed:
+            self.unfollow(followed.key)
 
     async def _await_flush(self, followed: _Followed) -> None:
         follower = followed.follower
@@ -357,6 +360,8 @@ class Fetcher:
         elif start > own_end:
             logger.warning("%r ends at %d, and its leader's log begins at %d: it begins anew there", follower, own_end, start)
             await follower.restart_at(start)
+        else:
+            raise OffsetOutOfRange(f"{own_end} is inside the leader's log, from {start} to {end}, which does not know the epoch before it")
 
 
 def _append(follower: Follower, fetched: ReplicaFetched, records: memoryview) -> None:

@@ -386,7 +386,8 @@ class LogManager:
 
     def _close_idle(self) -> None:
         for log in self:
-            log.segments.close_idle()
+            if not log.is_truncating:
+                log.segments.close_idle()
 
     def _give_up(self, log: Log) -> None:
         """The files stay where they are, for now."""

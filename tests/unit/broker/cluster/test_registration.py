@@ -86,7 +86,7 @@ async def test_a_number_that_another_broker_has_is_refused_at_the_start_and_wait
     registration = Registration(coordination, BROKER)
     with pytest.raises(StartupError, match=f"registered as number 1, at {where}: give this one another --node-id"):
         await registration.register()
-    assert caplog.text.count("number 1 is registered by another session, perhaps the former life of this broker") == 1
+    assert caplog.text.count(f"number 1 is registered by another session, at {where}; waiting for its end") == 1
     running = asyncio.create_task(registration.run())
     come_back(coordination)
     await coordination.delete(paths.broker(1))
@@ -190,3 +190,63 @@ async def test_a_broker_waits_longer_for_the_session_of_its_own_former_life(
     await coordination.delete(paths.broker(1))
     await registering
     assert registration.epoch > 0
+
+
+HOME = BROKER._replace(home="boot-7 first second")
+
+
+@pytest.mark.parametrize(
+    ("home", "is_dead"),
+    [
+        ("boot-7 second first", True),
+        ("boot-7 second third", True),
+        ("boot-7 third", False),  # another data directory: it may live
+        ("boot-8 first", False),  # a copy of the directory on another machine, or before a power cut
+        ("boot-7", False),
+        ("", False),
+    ],
+)
+def test_a_former_life_is_dead_if_this_one_has_its_lock(home: str, is_dead: bool) -> None:
+    assert HOME.is_in_the_place_of(BROKER._replace(home=home)) is is_dead
+    assert not BROKER.is_in_the_place_of(BROKER._replace(home=home))
+
+
+async def test_the_znodes_of_a_life_that_was_killed_are_not_waited_for(coordination: EmbeddedCoordination) -> None:
+    killed = EmbeddedCoordination(coordination.keeper, broker_session_name="killed")
+    await killed.create(paths.broker(1), HOME.encode(), ephemeral=True)
+    await killed.create(paths.CONTROLLER, b"{}", ephemeral=True)
+    registration = Registration(coordination, HOME._replace(port=9093))
+    await registration.register()
+    stat = await coordination.exists(paths.broker(1))
+    assert stat is not None
+    assert (stat.ephemeral_owner, stat.czxid) == (coordination.session_id, registration.epoch)
+    assert await coordination.exists(paths.CONTROLLER) is None
+    await killed.close()
+
+
+async def test_the_controller_of_another_life_stays(coordination: EmbeddedCoordination) -> None:
+    killed = EmbeddedCoordination(coordination.keeper, broker_session_name="killed")
+    other = EmbeddedCoordination(coordination.keeper, broker_session_name="other")
+    await killed.create(paths.broker(1), HOME.encode(), ephemeral=True)
+    await other.create(paths.CONTROLLER, b"{}", ephemeral=True)
+    await Registration(coordination, HOME).register()
+    assert await coordination.exists(paths.CONTROLLER) is not None
+    await killed.close()
+    await other.close()
+
+
+async def test_a_life_in_which_data_was_lost_is_followed_by_one_that_has_survived_nothing(coordination: EmbeddedCoordination) -> None:
+    registration = Registration(coordination, BROKER)
+    await registration.register()
+    await coordination.create(paths.broker_epoch(1), str(registration.epoch).encode())
+    running = asyncio.create_task(registration.run())
+    former = registration.epoch
+    registration.lost_data()
+    assert registration.epoch == -1, "what it leads is not confirmed any more"
+    await eventually(lambda: registration.epoch >= 0)
+    assert registration.epoch > former
+    data, stat = await coordination.get(paths.broker(1))
+    announced = BrokerState.decode(1, data, epoch=stat.czxid)
+    assert (announced.epoch, announced.previous_epoch) == (registration.epoch, -1)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
