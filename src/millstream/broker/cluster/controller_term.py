@@ -19,7 +19,7 @@ from millstream.cluster.controller_machine import BrokerLife, ControllerMachine,
 from millstream.cluster.leader_election import ElectionRules
 from millstream.cluster.replica_growth import grown_replicas
 from millstream.coordination.cluster_view import ClusterView, TopicState
-from millstream.coordination.partition_state import PartitionState
+from millstream.coordination.partition_state import NO_LEADER, PartitionState
 from millstream.errors import KafkaError, NotController, RetriableError
 from millstream.replication_errors import StaleBrokerEpoch
 from millstream.topic_partition import TopicPartition
@@ -80,10 +80,15 @@ class ControllerTerm:
 
     async def follow(self, view: ClusterView) -> None:
         """Take up a view, and do what follows from it; the first one brings everything."""
+        is_first = self.view is None
         names = self._begin(view) if self.view is None else self._take_up(self.view, view)
         self.view = view
-        registered = self._registered(view)
-        await self._settle(lambda some: self.machine.brokers_changed(registered, some), names)
+        registered, changed = self._registered(view), set[TopicPartition]()
+        await self._settle(lambda some: self.machine.brokers_changed(registered, some), names, on_written=changed.update)
+        if news := _news(self.machine.brokers, registered) if not is_first else "":
+            states = [state for name in changed if (state := self.machine.partitions.get(name)) is not None]
+            leaderless = sum(state.leader == NO_LEADER for state in states)
+            logger.info("%s: %d partitions were decided anew, %d of them have no leader", news, len(states), leaderless)
         self.machine.brokers = registered
         await self._grow_replicas(view)
 
@@ -254,6 +259,17 @@ class ControllerTerm:
                 partitions[name] = found[name]
             else:
                 del partitions[name]
+
+
+def _news(known: Mapping[int, BrokerLife], registered: Mapping[int, BrokerLife]) -> str:
+    """Which brokers came and went, in words; nothing if none did."""
+    both = known.keys() & registered.keys()
+    kinds = {
+        "gone": known.keys() - registered.keys(),
+        "new": registered.keys() - known.keys(),
+        "registered anew": {number for number in both if known[number].epoch != registered[number].epoch},
+    }
+    return ", ".join(f"broker {number} is {word}" for word, numbers in kinds.items() for number in sorted(numbers))
 
 
 def _changed_partitions(former: TopicState | None, topic: TopicState) -> list[TopicPartition]:
