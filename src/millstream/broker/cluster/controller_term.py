@@ -20,7 +20,7 @@ from millstream.cluster.controller_machine import BrokerLife, ControllerMachine,
 from millstream.cluster.leader_election import ElectionRules
 from millstream.cluster.replica_growth import grown_replicas
 from millstream.coordination.cluster_view import ClusterView, TopicState
-from millstream.coordination.partition_state import PartitionState
+from millstream.coordination.partition_state import NO_LEADER, PartitionState
 from millstream.errors import KafkaError, NotController, RetriableError, UnknownTopicId, UnknownTopicOrPartition
 from millstream.replication_errors import StaleBrokerEpoch
 from millstream.topic_partition import TopicPartition
@@ -88,16 +88,23 @@ class ControllerTerm:
         """Take up a view, and do what follows from it; the first one brings everything."""
         last, self.view = self.view, view
         names = self._begin(view) if last is None else self._take_up(last, view)
-        registered = self._registered(view)
+        registered, changed = self._registered(view), set[TopicPartition]()
         overwritten = {} if last is None else self._overwritten_lives(last, view)
 
         def decide(some: Iterable[TopicPartition]) -> Decision:
             decision = self.machine.brokers_changed(registered, some)
             return decision._replace(lives={**overwritten, **decision.lives})
 
-        await self._settle(decide, names)
+        await self._settle(decide, names, on_written=changed.update)
+        if last is not None and (news := _news(self.machine.brokers, registered)):
+            self._log(news, changed)
         self.machine.brokers = registered
         await self._grow_replicas(view)
+
+    def _log(self, news: str, changed: Iterable[TopicPartition]) -> None:
+        states = [state for name in changed if (state := self.machine.partitions.get(name)) is not None]
+        leaderless = sum(state.leader == NO_LEADER for state in states)
+        logger.info("%s: %d partitions were decided anew, %d of them have no leader", news, len(states), leaderless)
 
     def _begin(self, view: ClusterView) -> Collection[TopicPartition]:
         states = {
@@ -289,6 +296,17 @@ class ControllerTerm:
                 partitions[name] = found[name]
             else:
                 del partitions[name]
+
+
+def _news(known: Mapping[int, BrokerLife], registered: Mapping[int, BrokerLife]) -> str:
+    """Which brokers came and went, in words; nothing if none did."""
+    both = known.keys() & registered.keys()
+    kinds = {
+        "gone": known.keys() - registered.keys(),
+        "new": registered.keys() - known.keys(),
+        "registered anew": {number for number in both if known[number].epoch != registered[number].epoch},
+    }
+    return ", ".join(f"broker {number} is {word}" for word, numbers in kinds.items() for number in sorted(numbers))
 
 
 def _changed_partitions(former: TopicState | None, topic: TopicState) -> list[TopicPartition]:
