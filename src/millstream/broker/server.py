@@ -200,5 +200,6 @@ class BrokerServer:
 
     def _directory_failed(self, directory: LogDirectory, failure: StorageError) -> None:
         self._groups.runtime.directory_failed(directory, failure)
-        if not self._storage.logs.online_directories:
+        if not self._storage.logs.online_directories or self._storage.replicas.has_copies_elsewhere(directory):
+            # While this broker is there it leads what is in the directory, and no other broker serves that.
             self._tasks.fail(failure)
