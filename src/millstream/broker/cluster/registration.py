@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
+from millstream.address import Address
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import BrokerState, decode_cluster_id
 from millstream.coordination.interface import Coordination, Create, SessionState, WatchEvent
@@ -70,7 +71,7 @@ class Registration:
     async def register(self) -> None:
         """Announce the broker; StartupError if another one has its number for longer than a session lasts."""
         path, loop = paths.broker(self._broker.node_id), asyncio.get_running_loop()
-        begun = loop.time()
+        begun, is_waiting = loop.time(), False
         while True:
             session_id = self._coordination.session_id
             stat = await self._coordination.exists(path, watch=self._touched)
@@ -89,14 +90,20 @@ class Registration:
                 # A life that was killed, and whose session would go on for a while: it need not be waited for.
                 await _remove_ephemerals(self._coordination, (paths.CONTROLLER, path), session_id=stat.ephemeral_owner)
                 continue
-            is_at_our_address = found is not None and (found.host, found.port) == (self._broker.host, self._broker.port)
-            patience_s = OWN_FORMER_LIFE_S if is_at_our_address else FORMER_LIFE_S
+            number, address = self._broker.node_id, None if found is None else Address(found.host, found.port)
+            is_own = address == Address(self._broker.host, self._broker.port)
+            patience_s = OWN_FORMER_LIFE_S if is_own else FORMER_LIFE_S
+            where = address or "an address that makes no sense"
             if (left_s := begun + patience_s - loop.time()) <= 0:
-                number = self._broker.node_id
-                raise StartupError(f"another broker is registered as number {number}: give this one another number with --node-id")
+                raise StartupError(f"another broker is registered as number {number}, at {where}: give this one another --node-id")
+            if not is_waiting:
+                is_waiting = True
+                whose = "the former life of this broker" if is_own else f"perhaps the former life of this broker, at {where}"
+                logger.info("number %d is registered by another session, %s; waiting for its end, at most %d s", number, whose, patience_s)
             await _until_gone(self._coordination, path, timeout_s=min(left_s, LOOK_S))
 
     async def _read(self, path: str) -> BrokerState | None:
+        """What is registered there; None if that is gone, or makes no sense."""
         try:
             data, stat = await self._coordination.get(path)
             return BrokerState.decode(self._broker.node_id, data, epoch=stat.czxid)

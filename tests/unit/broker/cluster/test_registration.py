@@ -1,4 +1,5 @@
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -71,15 +72,21 @@ async def test_a_registration_that_was_removed_comes_back(coordination: Embedded
     await asyncio.gather(running, return_exceptions=True)
 
 
+@pytest.mark.parametrize(
+    ("content", "where"),
+    [(b"another broker's", "an address that makes no sense"), (BROKER._replace(port=9093).encode(), "localhost:9093")],
+)
 async def test_a_number_that_another_broker_has_is_refused_at_the_start_and_waited_for_later(
-    coordination: EmbeddedCoordination, monkeypatch: pytest.MonkeyPatch
+    coordination: EmbeddedCoordination, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, content: bytes, where: str
 ) -> None:
+    caplog.set_level(logging.INFO)
     monkeypatch.setattr(module, "RETRY_S", 0.001)
     monkeypatch.setattr(module, "FORMER_LIFE_S", 0.003)
-    await coordination.create(paths.broker(1), b"another broker's")
+    await coordination.create(paths.broker(1), content)
     registration = Registration(coordination, BROKER)
-    with pytest.raises(StartupError, match="give this one another number with --node-id"):
+    with pytest.raises(StartupError, match=f"registered as number 1, at {where}: give this one another --node-id"):
         await registration.register()
+    assert caplog.text.count("number 1 is registered by another session, perhaps the former life of this broker") == 1
     running = asyncio.create_task(registration.run())
     come_back(coordination)
     await coordination.delete(paths.broker(1))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from millstream.buffer import Buffer
 from millstream.broker.replication.leader_offsets import LeaderOffsets
+from millstream.buffer import Buffer
 from millstream.cluster.follower import Follower
 from millstream.files import FileHandle, Files
 from tests.unit.broker.eventually import eventually
@@ -278,7 +278,9 @@ async def test_a_partition_whose_disk_failed_is_given_up_and_the_others_go_on(tm
         disk.is_full = True
         leader.append(b"b")
         third = cluster.brokers[3].partition()
-        await eventually(lambda: third.log.log_end_offset == 2 and "orders-0 is offline and is not copied any more" in caplog.text)
+        await eventually(
+            lambda: third.log.log_end_offset == 2 and "orders-0 is offline here and not copied from broker 1 any more" in caplog.text
+        )
         assert cluster.brokers[2].partition().log.log_end_offset == 1
 
 
