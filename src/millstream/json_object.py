@@ -25,7 +25,11 @@ class JsonObject:
     def parse(cls, data: bytes) -> Self:
         """The object in `data`."""
         try:
-            value = json.loads(data)
+            value = json.loads(data.decode())
+        except UnicodeDecodeError:
+            raise ValueError(f"it must be JSON in UTF-8, and begins with {data[:20]!r}") from None
+        except json.JSONDecodeError as error:
+            raise ValueError(f"it must be JSON, and begins with {data[:20]!r}: {error}") from None
         except RecursionError:
             raise ValueError("JSON that is nested too deeply") from None
         return cls(_object(value, "it"))

@@ -25,9 +25,17 @@ def test_what_is_no_object_is_refused(text: str) -> None:
         parsed(text)
 
 
-def test_bytes_that_are_no_text_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"."):
-        JsonObject.parse(b'{"a": "\xff\xfe"}')
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b'{"a": "\xff\xfe"}', r"must be JSON in UTF-8, and begins with "),
+        (b"\xff\x00hello", r"must be JSON in UTF-8, and begins with "),
+        (b"hello", r"must be JSON, and begins with b'hello': "),
+    ],
+)
+def test_bytes_that_are_no_text_or_no_json_are_refused(data: bytes, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        JsonObject.parse(data)
 
 
 def test_the_error_names_the_place() -> None:

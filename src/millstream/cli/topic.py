@@ -170,7 +170,7 @@ def _leader(partition: "TopicPartitionInfo") -> int | None:
 
 
 def _offsets(admin: "AdminClient", topic: "TopicDescription", *, at_end: bool) -> dict[int, int]:
-    """First or next offset of each partition that has a leader to ask."""
+    """First or next offset of each partition whose leader answers."""
     from confluent_kafka import TopicPartition
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined] # their types do not list what they re-export
 
@@ -179,7 +179,8 @@ def _offsets(admin: "AdminClient", topic: "TopicDescription", *, at_end: bool) -
     if not asked:
         return {}
     futures = admin.list_offsets(asked, request_timeout=REQUEST_SECONDS)
-    return {partition.partition: future.result().offset for partition, future in futures.items()}
+    found = {partition.partition: future.result().offset for partition, future in futures.items()}
+    return {partition: offset for partition, offset in found.items() if offset >= 0}  # a leader that is not reached has OFFSET_INVALID
 
 
 def _options_that_were_set(admin: "AdminClient", name: str) -> dict[str, str]:

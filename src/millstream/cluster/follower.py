@@ -13,6 +13,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from millstream.cluster.truncation import truncation_offset
+from millstream.errors import NotLeaderOrFollower
 from millstream.log.leader_epochs import EpochEnd
 from millstream.log.truncation import Truncation
 from millstream.wire.batch import HEADER_SIZE, read_header
@@ -63,6 +64,7 @@ class Follower:
 
     def append(self, records: memoryview, *, high_watermark: int, leader_log_start: int) -> None:
         """Append the whole batches in `records`; CorruptMessage, and nothing is appended, if they do not follow what is here."""
+        self._check_free()
         partition, log = self.partition, self.log
         if len(records):
             log.append_as_follower(records, now_ms=partition.broker.clock.now_ms())
@@ -79,6 +81,8 @@ class Follower:
 
     async def flushed(self) -> None:
         """Wait until everything is on disk that was appended by now; raises if that will never be."""
+        self.log.check_usable()
+        self.partition.broker.request_flush(self.partition)  # recovery, or another value of the option, may have left it to do
         await self.partition.durable.reached(self.log.log_end_offset)
 
     def start_before(self, records: memoryview) -> int | None:
@@ -95,11 +99,18 @@ class Follower:
 
     async def truncate_to(self, offset: int) -> None:
         """Cut off everything from `offset` on."""
+        self._check_free()
         await self._carry_out(Truncation(self.log, offset))
 
     async def restart_at(self, offset: int) -> None:
         """Drop everything, and begin anew at `offset`: the leader has nothing of what would come next here."""
+        self._check_free()
         await self._carry_out(Truncation(self.log, offset, is_whole=True))
+
+    def _check_free(self) -> None:
+        """Raise while a thread has the log: what was fetched for it beside that, by another fetcher, says nothing of what it will be."""
+        if self.is_truncating:
+            raise NotLeaderOrFollower(f"{self.log.topic_partition} is being cut")
 
     async def _carry_out(self, truncation: Truncation) -> None:
         running = asyncio.get_running_loop().run_in_executor(None, truncation.run)

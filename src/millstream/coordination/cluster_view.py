@@ -3,7 +3,7 @@
 A broker holds exactly one view at a time and swaps it whole, so whoever reads it within one callback sees one consistent picture. The
 truth is in the znodes; the classes here also know how their state is written there (JSON; topics: `topic_header`, `partition_state`):
 
-    /brokers/ids/<id>         {"host": ..., "port": ..., "rack": ..., "previous_epoch": ...}
+    /brokers/ids/<id>         {"host": ..., "port": ..., "rack": ..., "previous_epoch": ..., "home": ...}
     /brokers/epochs/<id>      decimal
     /config/brokers/<id>      {"option": "value", ...}; the id `<default>` holds for all brokers
 
@@ -123,10 +123,19 @@ class BrokerState(NamedTuple):
     """What two lives of a broker differ in: the transaction that created its znode. Not part of the znode's content."""
     previous_epoch: int = -1
     """The life that ended well before this one: nothing that it had is lost. -1 if none did."""
+    home: str = ""
+    """Where it holds the locks of its data directories: the boot of the machine, and the ids of the directories."""
 
     def encode(self) -> bytes:
         """The content of the broker's znode."""
-        return json.dumps({"host": self.host, "port": self.port, "rack": self.rack, "previous_epoch": self.previous_epoch}).encode()
+        fields = {"host": self.host, "port": self.port, "rack": self.rack, "previous_epoch": self.previous_epoch, "home": self.home}
+        return json.dumps(fields).encode()
+
+    def is_in_the_place_of(self, former: "BrokerState") -> bool:
+        """Whether the other one is certainly dead: it held a lock, on this run of this machine, that this one holds now."""
+        boot, *directories = self.home.split() or [""]
+        former_boot, *former_directories = former.home.split() or [""]
+        return bool(boot) and boot == former_boot and not set(directories).isdisjoint(former_directories)
 
     @classmethod
     def decode(cls, node_id: int, data: bytes, *, epoch: int) -> Self:
@@ -135,8 +144,8 @@ class BrokerState(NamedTuple):
         host = fields.text("host")
         if not host:
             raise ValueError("host must not be empty")
-        previous = fields.integer("previous_epoch", lowest=-1, highest=2**63 - 1)
-        return cls(node_id, host, fields.integer("port", highest=65_535), fields.optional_text("rack"), epoch, previous)
+        port, rack, home = fields.integer("port", highest=65_535), fields.optional_text("rack"), fields.text("home")
+        return cls(node_id, host, port, rack, epoch, fields.integer("previous_epoch", lowest=-1, highest=2**63 - 1), home)
 
 
 @dataclass(frozen=True, slots=True)

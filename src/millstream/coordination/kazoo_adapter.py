@@ -28,6 +28,7 @@ from typing import Any, Final, Self
 from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol.serialization import Auth
 from kazoo.protocol.states import EventType, KazooState, KeeperState, WatchedEvent
 from kazoo.security import READ_ACL_UNSAFE, make_acl
 
@@ -64,6 +65,8 @@ from millstream.zookeeper.znode import check_path
 
 logger = logging.getLogger(__name__)
 _kazoo_logger = logging.getLogger(f"{__name__}.kazoo")
+# At its level DEBUG, which an operator may set at any time, kazoo logs each request, the credentials among them.
+_kazoo_logger.addFilter(lambda record: not any(isinstance(argument, Auth) for argument in record.args or ()))
 
 MOST_UNDER_WAY: Final = 64
 _SWITCH_INTERVAL_S = 0.0005
@@ -214,8 +217,8 @@ class KazooCoordination:
     # --- connecting -----------------------------------------------------------------------------------------------------------------------
 
     def _make_client(self, credentials: str | None) -> KazooClient:
-        if logger.getEffectiveLevel() > logging.DEBUG:
-            _kazoo_logger.setLevel(logging.ERROR)
+        if not _kazoo_logger.level:
+            _kazoo_logger.setLevel(logging.ERROR if logger.getEffectiveLevel() > logging.DEBUG else logging.INFO)
         client = KazooClient(
             hosts=self._hosts,
             timeout=self._asked_timeout_ms / _MILLISECONDS,

@@ -52,7 +52,7 @@ class ListedChanges(NamedTuple):
     changes: ChangeLog | None
     """None if it is not there or makes no sense."""
     created: int
-    """The transaction that created the list."""
+    """The transaction that created the list, or emptied it: numbers begin anew then."""
 
 
 class _Heading(NamedTuple):
@@ -107,7 +107,7 @@ class MetadataReader:
             self._complaints.report(paths.CHANGES, stat.mzxid, error)
             return ListedChanges(None, stat.czxid)
         self._complaints.forget(paths.CHANGES)
-        return ListedChanges(changes, stat.czxid)
+        return ListedChanges(changes, stat.czxid if data else stat.mzxid)
 
     async def read_lives(self, known: Mapping[int, int]) -> dict[int, int]:
         """Which life of each broker the controller has dealt with."""

@@ -368,8 +368,8 @@ class Log:
         return self.log_end_offset - self.local.durable_end >= self.config.flush_messages
 
     def is_flush_due(self, now_ms: int) -> bool:
-        """Whether it is time to sync, whoever waits for it."""
-        return self.local.is_flush_due(self.log_end_offset, self.config, now_ms=now_ms)
+        """Whether it is time to sync, whoever waits for it; a log that is being cut is synced by that."""
+        return not self.is_truncating and self.local.is_flush_due(self.log_end_offset, self.config, now_ms=now_ms)
 
     def begin_flush(self) -> Flush | None:
         """What has to be synced so that everything written by now is durable; None if nothing is, or a flush is under way."""

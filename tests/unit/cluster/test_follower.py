@@ -1,4 +1,5 @@
 import asyncio
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from millstream.cluster.follower import Follower
 from millstream.cluster.partition import LocalBroker, Partition
 from millstream.coordination.partition_state import PartitionState
-from millstream.errors import CorruptMessage, StorageError
+from millstream.errors import CorruptMessage, NotLeaderOrFollower, StorageError
 from millstream.log.directories.manager import LogManager
 from millstream.log.leader_epochs import EpochEnd
 from tests.batches import encode_batch
@@ -197,3 +198,44 @@ async def test_a_batch_that_begins_before_the_start_makes_an_empty_log_begin_the
     follower.append(batch, high_watermark=13, leader_log_start=11)
     assert (follower.log_start_offset, follower.fetch_offset, partition.high_watermark.value) == (11, 13, 13)
     assert follower.start_before(batch) is None
+
+
+async def test_who_waits_for_the_disk_hears_of_its_failure_however_late_he_asks(logs: LogManager) -> None:
+    """One fetcher waits for its partitions one after the other: it must not wait for ever for those of a disk that failed meanwhile."""
+    _, follower = following(logs, flush_messages=1)
+    append(follower, 0)
+    follower.log.directory.fail("fsync", OSError(errno.EIO, "the disk is gone"))
+    with pytest.raises(StorageError, match="the disk is gone"):
+        async with asyncio.timeout(5):
+            await follower.flushed()
+
+
+async def test_who_waits_for_the_disk_does_not_wait_for_what_was_cut_off(logs: LogManager) -> None:
+    partition, follower = following(logs, flush_messages=1)
+    append(follower, 0, 1)
+    waiting = asyncio.create_task(follower.flushed())
+    await asyncio.sleep(0)
+    partition.apply(LED_BY_2._replace(leader=3, leader_epoch=4, partition_epoch=4, replicas=(1, 2, 3)))
+    assert partition.following is not None
+    await partition.following.truncate_to(1)
+    with pytest.raises(NotLeaderOrFollower, match="cut off"):
+        async with asyncio.timeout(5):
+            await waiting
+
+
+async def test_nothing_is_done_with_a_log_that_is_being_cut(logs: LogManager, disk: SlowDisk) -> None:
+    """When `num.replica.fetchers` changes, another fetcher goes on with the same role."""
+    _, follower = following(logs)
+    append(follower, 0, 1, 2)
+    disk.may_sync.clear()
+    cutting = asyncio.create_task(follower.truncate_to(1))
+    await eventually(lambda: follower.is_truncating)
+    with pytest.raises(NotLeaderOrFollower, match="being cut"):
+        append(follower, 3)
+    with pytest.raises(NotLeaderOrFollower, match="being cut"):
+        await follower.truncate_to(2)
+    with pytest.raises(NotLeaderOrFollower, match="being cut"):
+        await follower.restart_at(7)
+    disk.may_sync.set()
+    await cutting
+    assert follower.fetch_offset == 1

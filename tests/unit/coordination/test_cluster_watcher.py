@@ -188,6 +188,21 @@ async def test_a_list_of_changes_that_makes_no_sense_means_that_everything_is_re
     assert await follower.sees("new")
 
 
+async def test_everything_is_read_each_time_that_the_list_of_changes_is_emptied(
+    coordination: EmbeddedCoordination, follower: Follower
+) -> None:
+    await create_topic(coordination, TOPIC)
+    assert await follower.sees("orders")
+    for epoch in (1, 2, 3):
+        state = MOVED._replace(leader_epoch=epoch)
+        await coordination.set(paths.partition("orders", 0), state.encode())
+        await coordination.set(paths.CHANGES, b"")
+        assert await follower.watcher.until(
+            lambda view, epoch=epoch: view.topics["orders"].partitions[0].leader_epoch == epoch,  # type: ignore[misc]
+            timeout_ms=LONG_MS,
+        )
+
+
 async def test_a_read_that_fails_halfway_loses_no_change(
     coordination: EmbeddedCoordination, follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,6 +98,8 @@ def test_chores_leave_a_log_alone_that_is_being_cut(tmp_path: Path) -> None:
     assert manager.apply_retention(lambda log: log.log_end_offset) == []
     manager.expire_producers(expiration_ms=0)
     manager.release_idle()
+    log.directory.files.close_idle()
+    assert not log.is_flush_due(NOW_MS)
     manager.prepare_checkpoints()()
     assert log.directory.read_offsets(checkpoints.LOG_START_OFFSET) == {log.topic_partition: 3}
 

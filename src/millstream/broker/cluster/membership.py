@@ -4,6 +4,7 @@ import logging
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from millstream.broker.cluster.active_controller import ActiveController
@@ -34,6 +35,7 @@ logger = logging.getLogger(__name__)
 WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 -- to recognise them, not to listen on them
 WELCOME_MS: Final = 5_000
 """How long a broker that starts waits for the controller to deal with it before it serves clients all the same."""
+BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 SCHEMAS_TOPIC: Final = "_schemas"
 OWN_REPLICATION: Final = 3
 """Replicas of topics that the cluster itself lives by, where no option says how many."""
@@ -92,7 +94,7 @@ class ClusterMembership:
         cluster_id = await prepare_tree(session, cluster_id=logs.cluster_id)
         advertised = options.advertise or (_advertised_host(listen[0]), listen[1])
         self._settings.know(options.facts(listen=listen, advertise=advertised))
-        announced = BrokerState(options.node_id, *advertised, self._settings.current.text("broker.rack"))
+        announced = BrokerState(options.node_id, *advertised, self._settings.current.text("broker.rack"), home=_home(logs))
         self.registration = Registration(session, announced, clean_epoch=logs.previous_broker_epoch)
         await self.registration.register()
         # Before that it would be another broker of our number whose directories are missing here.
@@ -148,6 +150,15 @@ class ClusterMembership:
     def _own_topics(self) -> Mapping[str, int]:
         settings = self._settings.current
         return {OFFSETS_TOPIC: settings.integer("offsets.topic.replication.factor"), SCHEMAS_TOPIC: OWN_REPLICATION}
+
+
+def _home(logs: LogManager) -> str:
+    """What `BrokerState.home` says of this broker; nothing where the boots of the machine cannot be told apart."""
+    try:
+        boot = BOOT_ID.read_text().strip()
+    except OSError:
+        return ""
+    return " ".join([boot, *(directory.id_text for directory in logs.online_directories)])
 
 
 def _advertised_host(listen_host: str) -> str:

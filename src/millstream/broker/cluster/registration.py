@@ -4,14 +4,17 @@ import asyncio
 import base64
 import logging
 import uuid
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final
 
+from millstream.address import Address
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import BrokerState, decode_cluster_id
 from millstream.coordination.interface import Coordination, Create, SessionState, WatchEvent
 from millstream.errors import StartupError
 from millstream.log.directories.known_directories import KnownDirectories
-from millstream.zookeeper.errors import NodeExists, NoNode, ZooKeeperError
+from millstream.zookeeper.errors import BadVersion, NodeExists, NoNode, ZooKeeperError
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +52,8 @@ class Registration:
     clean stop names. Of these it is the one that the controller has dealt with last (`/brokers/epochs/<id>`): another says nothing to it.
 
     After the start no failure of it ends the broker: it serves what it has, and tries again when the connection is back, or after a while.
-    A znode that was removed by hand comes back too: without it clients find no broker.
+    The znode of a life that was killed is removed: the locks of the data directories say that it is dead, and a restart within the session
+    timeout does not wait for it. A znode that was removed by hand comes back too: without it clients find no broker.
     """
 
     def __init__(self, coordination: Coordination, broker: BrokerState, *, clean_epoch: int = NO_EPOCH) -> None:
@@ -67,7 +71,7 @@ class Registration:
     async def register(self) -> None:
         """Announce the broker; StartupError if another one has its number for longer than a session lasts."""
         path, loop = paths.broker(self._broker.node_id), asyncio.get_running_loop()
-        begun = loop.time()
+        begun, is_waiting = loop.time(), False
         while True:
             session_id = self._coordination.session_id
             stat = await self._coordination.exists(path, watch=self._touched)
@@ -81,19 +85,30 @@ class Registration:
                 announced = self._broker._replace(previous_epoch=await self._life_before())
                 await _create_if_missing(self._coordination, path, announced.encode(), ephemeral=True)
                 continue
-            patience_s = OWN_FORMER_LIFE_S if await self._is_at_our_address(path) else FORMER_LIFE_S
+            found = await self._read(path)
+            if found is not None and self._broker.is_in_the_place_of(found):
+                # A life that was killed, and whose session would go on for a while: it need not be waited for.
+                await _remove_ephemerals(self._coordination, (paths.CONTROLLER, path), session_id=stat.ephemeral_owner)
+                continue
+            number, address = self._broker.node_id, None if found is None else Address(found.host, found.port)
+            is_own = address == Address(self._broker.host, self._broker.port)
+            patience_s = OWN_FORMER_LIFE_S if is_own else FORMER_LIFE_S
+            where = address or "an address that makes no sense"
             if (left_s := begun + patience_s - loop.time()) <= 0:
-                number = self._broker.node_id
-                raise StartupError(f"another broker is registered as number {number}: give this one another number with --node-id")
+                raise StartupError(f"another broker is registered as number {number}, at {where}: give this one another --node-id")
+            if not is_waiting:
+                is_waiting = True
+                whose = "the former life of this broker" if is_own else f"perhaps the former life of this broker, at {where}"
+                logger.info("number %d is registered by another session, %s; waiting for its end, at most %d s", number, whose, patience_s)
             await _until_gone(self._coordination, path, timeout_s=min(left_s, LOOK_S))
 
-    async def _is_at_our_address(self, path: str) -> bool:
+    async def _read(self, path: str) -> BrokerState | None:
+        """What is registered there; None if that is gone, or makes no sense."""
         try:
             data, stat = await self._coordination.get(path)
-            found = BrokerState.decode(self._broker.node_id, data, epoch=stat.czxid)
+            return BrokerState.decode(self._broker.node_id, data, epoch=stat.czxid)
         except (NoNode, ValueError):
-            return False
-        return (found.host, found.port) == (self._broker.host, self._broker.port)
+            return None
 
     def _live(self, epoch: int) -> None:
         self.epoch = self.last_epoch = epoch
@@ -169,6 +184,15 @@ async def _until_gone(coordination: Coordination, path: str, *, timeout_s: float
 def new_cluster_id() -> str:
     """A random id in the form of Kafka's: 22 characters."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
+async def _remove_ephemerals(coordination: Coordination, candidates: Iterable[str], *, session_id: int) -> None:
+    """Remove those of the znodes that the session owns."""
+    for path in candidates:
+        stat = await coordination.exists(path)
+        if stat is not None and stat.ephemeral_owner == session_id:
+            with suppress(NoNode, BadVersion):
+                await coordination.delete(path, version=stat.version)
 
 
 async def _create_if_missing(coordination: Coordination, path: str, data: bytes, *, ephemeral: bool = False) -> None:

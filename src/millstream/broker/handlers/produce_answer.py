@@ -16,7 +16,7 @@ from millstream.broker.network.connection import Connection, PendingReply
 from millstream.broker.network.outbox import Chunk
 from millstream.broker.network.session import Session
 from millstream.broker.storage.record_turns import TakesLonger
-from millstream.cluster.leader import ACKS_ALL
+from millstream.cluster.leader import ACKS_ALL, Leader
 from millstream.cluster.partition import Partition
 from millstream.cluster.watermark import Watermark
 from millstream.errors import (
@@ -75,6 +75,8 @@ class Wait(NamedTuple):
     watermark: Watermark
     offset: int
     appended_to: Partition
+    appended_by: Leader | None
+    """The role in which it was appended: in another one the watermark says nothing of this batch."""
     topic: int
     partition: int
 
@@ -119,7 +121,7 @@ class Answering:
         """The answer for a batch that was appended; what it has to wait for is noted for its place, the numbers of topic and partition."""
         if watermark is not None and watermark.value <= result.last_offset:
             assert partition is not None
-            self.waits.append(Wait(watermark, result.last_offset + 1, partition, *place))
+            self.waits.append(Wait(watermark, result.last_offset + 1, partition, partition.leading, *place))
         return PartitionProduced(index, 0, result.base_offset, result.log_append_time_ms, result.log_start_offset)
 
     def refused(self, index: int, error: KafkaError, partition: Partition | None = None) -> PartitionProduced:
@@ -213,7 +215,11 @@ class PendingProduce:
         self._timer = asyncio.get_running_loop().call_later(max(self._asked.timeout_ms, 0) / 1000, self._time_is_up)
         self._pending.on_abandon = self._abandoned
         for number, wait in list(self._remaining.items()):
-            wait.watermark.wait_for(wait.offset, partial(self._reached, number), token=(self, number))
+            if wait.appended_to.leading is wait.appended_by:
+                wait.watermark.wait_for(wait.offset, partial(self._reached, number), token=(self, number))
+            else:
+                # Another batch of the request was late, and nothing waited meanwhile that could have heard of it.
+                self._reached(number, NotLeaderOrFollower("the batch was appended, and the leader changed before it was committed"))
 
     def _reached(self, number: int, error: KafkaError | None) -> None:
         wait = self._remaining.pop(number)

@@ -19,6 +19,7 @@ from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.peers import Peer
 from millstream.broker.replication.fetch_limits import fetch_limits
 from millstream.broker.replication.fetch_session import FetchSession
+from millstream.broker.replication.fetch_troubles import FetchTroubles
 from millstream.broker.replication.leader_offsets import LeaderOffsets
 from millstream.broker.tasks import Spawn
 from millstream.client.errors import kafka_error
@@ -42,6 +43,8 @@ HURRY_S: Final = 0.01
 INTERRUPT_AGAIN_S: Final = 0.5
 """Not more often than that: all partitions are named anew then, and when topics are created in a row that would be many."""
 _FIRST_PAUSE_S: Final = 0.02
+QUIET_FAILURES: Final = 4
+"""So many failures of a partition, a third of a second, are nothing to speak of: its leader has not heard of its election yet."""
 
 
 class _Followed:
@@ -85,6 +88,7 @@ class Fetcher:
         self._spawn = spawn
         self._loop = asyncio.get_running_loop()
         self._session = FetchSession()
+        self._troubles = FetchTroubles(peer.node_id)
         self._followed: dict[ReplicaKey, _Followed] = {}
         self._paused: dict[ReplicaKey, _Followed] = {}
         self._busy: set[ReplicaKey] = set()
@@ -267,9 +271,11 @@ class Fetcher:
             self._try_later(followed, kafka_error(error_code))
 
     def _try_later(self, followed: _Followed, error: MillstreamError | ValueError) -> None:
-        """Leave the partition out for a while."""
-        if followed.failures == 1:  # once is nothing: the leader may not have heard of its election yet
-            logger.info("%r cannot be fetched and is tried again: %s: %s", followed.follower, type(error).__name__, error)
+        """Leave the partition out for a while; if it is still followed in that role."""
+        if self._followed.get(followed.key) is not followed:
+            return
+        if followed.failures == QUIET_FAILURES:
+            self._troubles.is_tried_again(followed.follower.log.topic_partition, error)
         pause_s = min(_FIRST_PAUSE_S * 2 ** min(followed.failures, 20), self._limits().backoff_s)
         followed.failures += 1
         followed.not_before = self._loop.time() + pause_s
@@ -281,8 +287,9 @@ class Fetcher:
         if followed.follower.log.directory.offline is None:
             self._try_later(followed, error)
             return
-        logger.error("%s is offline and is not copied any more: %s", followed.follower.log.topic_partition, error)
-        self.unfollow(followed.key)
+        self._troubles.is_given_up(followed.follower.log.topic_partition, error)
+        if self._followed.get(followed.key) is followed:
+            self.unfollow(followed.key)
 
     async def _await_flush(self, followed: _Followed) -> None:
         follower = followed.follower
@@ -353,6 +360,8 @@ class Fetcher:
         elif start > own_end:
             logger.warning("%r ends at %d, and its leader's log begins at %d: it begins anew there", follower, own_end, start)
             await follower.restart_at(start)
+        else:
+            raise OffsetOutOfRange(f"{own_end} is inside the leader's log, from {start} to {end}, which does not know the epoch before it")
 
 
 def _append(follower: Follower, fetched: ReplicaFetched, records: memoryview) -> None:

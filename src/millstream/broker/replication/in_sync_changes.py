@@ -63,8 +63,8 @@ class Leading(Protocol):
     def decided(self, state: PartitionState) -> None:
         """The controller decided something else for the same epoch."""
 
-    def commit(self) -> None:
-        """Let the high watermark follow what the replicas have."""
+    def refused(self) -> None:
+        """The controller will not do what it was asked for."""
 
 
 class LedPartition(Protocol):
@@ -237,8 +237,7 @@ class InSyncChanges:
         if answer.error_code in REFUSALS:
             del self._asked[name]
             self._resting[name] = asyncio.get_running_loop().time() + RETRY_S
-            asked.leading.replica_set.refused()
-            asked.leading.commit()
+            asked.leading.refused()
             return
         is_ours = (answer.leader_id, answer.leader_epoch) == (self._node_id, asked.base.leader_epoch)
         if answer.error_code or not is_ours or answer.partition_epoch < asked.base.partition_epoch:

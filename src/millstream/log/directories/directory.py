@@ -110,10 +110,16 @@ class LogDirectory:
         """Compare meta.properties with who we are; once the cluster is known, write it in a new directory."""
         found = self._read_meta()
         if found.get("node.id", str(node_id)) != str(node_id):
-            raise StartupError(f"the data directory {self.path} belongs to node {found['node.id']}, this is node {node_id}")
+            owner = found["node.id"]
+            raise StartupError(
+                f"the data directory {self.path} belongs to node {owner}, this is node {node_id}: give --node-id {owner}, or another --data"
+            )
         self.cluster_id = found.get("cluster.id", cluster_id)
         if cluster_id is not None and self.cluster_id != cluster_id:
-            raise StartupError(f"the data directory {self.path} belongs to cluster {self.cluster_id}, this is cluster {cluster_id}")
+            raise StartupError(
+                f"the data directory {self.path} belongs to cluster {self.cluster_id}, this is cluster {cluster_id}: "
+                "give the --zookeeper of that one, or another --data"
+            )
         if self.cluster_id is None:
             return
         wanted = {"version": "1", "node.id": str(node_id), "directory.id": self.id_text, "cluster.id": self.cluster_id}

@@ -131,6 +131,10 @@ class LogManager:
         except StartupError:
             self.leave_as_found()
             raise
+        if not self.known.paths.keys().isdisjoint(forgotten):
+            # What was in the directory that is given up is lost, however cleanly the broker stopped: it must not stay in sync.
+            for directory in self.directories:
+                directory.previous_broker_epoch = -1
 
     def leave_as_found(self) -> None:
         """Give up a start before a log was opened: no checkpoint is written, what was clean stays so, and nothing else becomes so."""
@@ -382,7 +386,8 @@ class LogManager:
 
     def _close_idle(self) -> None:
         for log in self:
-            log.segments.close_idle()
+            if not log.is_truncating:
+                log.segments.close_idle()
 
     def _give_up(self, log: Log) -> None:
         """The files stay where they are, for now."""

@@ -1,4 +1,5 @@
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -71,15 +72,21 @@ async def test_a_registration_that_was_removed_comes_back(coordination: Embedded
     await asyncio.gather(running, return_exceptions=True)
 
 
+@pytest.mark.parametrize(
+    ("content", "where"),
+    [(b"another broker's", "an address that makes no sense"), (BROKER._replace(port=9093).encode(), "localhost:9093")],
+)
 async def test_a_number_that_another_broker_has_is_refused_at_the_start_and_waited_for_later(
-    coordination: EmbeddedCoordination, monkeypatch: pytest.MonkeyPatch
+    coordination: EmbeddedCoordination, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, content: bytes, where: str
 ) -> None:
+    caplog.set_level(logging.INFO)
     monkeypatch.setattr(module, "RETRY_S", 0.001)
     monkeypatch.setattr(module, "FORMER_LIFE_S", 0.003)
-    await coordination.create(paths.broker(1), b"another broker's")
+    await coordination.create(paths.broker(1), content)
     registration = Registration(coordination, BROKER)
-    with pytest.raises(StartupError, match="give this one another number with --node-id"):
+    with pytest.raises(StartupError, match=f"registered as number 1, at {where}: give this one another --node-id"):
         await registration.register()
+    assert caplog.text.count("number 1 is registered by another session, perhaps the former life of this broker") == 1
     running = asyncio.create_task(registration.run())
     come_back(coordination)
     await coordination.delete(paths.broker(1))
@@ -183,3 +190,46 @@ async def test_a_broker_waits_longer_for_the_session_of_its_own_former_life(
     await coordination.delete(paths.broker(1))
     await registering
     assert registration.epoch > 0
+
+
+HOME = BROKER._replace(home="boot-7 first second")
+
+
+@pytest.mark.parametrize(
+    ("home", "is_dead"),
+    [
+        ("boot-7 second first", True),
+        ("boot-7 second third", True),
+        ("boot-7 third", False),  # another data directory: it may live
+        ("boot-8 first", False),  # a copy of the directory on another machine, or before a power cut
+        ("boot-7", False),
+        ("", False),
+    ],
+)
+def test_a_former_life_is_dead_if_this_one_has_its_lock(home: str, is_dead: bool) -> None:
+    assert HOME.is_in_the_place_of(BROKER._replace(home=home)) is is_dead
+    assert not BROKER.is_in_the_place_of(BROKER._replace(home=home))
+
+
+async def test_the_znodes_of_a_life_that_was_killed_are_not_waited_for(coordination: EmbeddedCoordination) -> None:
+    killed = EmbeddedCoordination(coordination.keeper, broker_session_name="killed")
+    await killed.create(paths.broker(1), HOME.encode(), ephemeral=True)
+    await killed.create(paths.CONTROLLER, b"{}", ephemeral=True)
+    registration = Registration(coordination, HOME._replace(port=9093))
+    await registration.register()
+    stat = await coordination.exists(paths.broker(1))
+    assert stat is not None
+    assert (stat.ephemeral_owner, stat.czxid) == (coordination.session_id, registration.epoch)
+    assert await coordination.exists(paths.CONTROLLER) is None
+    await killed.close()
+
+
+async def test_the_controller_of_another_life_stays(coordination: EmbeddedCoordination) -> None:
+    killed = EmbeddedCoordination(coordination.keeper, broker_session_name="killed")
+    other = EmbeddedCoordination(coordination.keeper, broker_session_name="other")
+    await killed.create(paths.broker(1), HOME.encode(), ephemeral=True)
+    await other.create(paths.CONTROLLER, b"{}", ephemeral=True)
+    await Registration(coordination, HOME).register()
+    assert await coordination.exists(paths.CONTROLLER) is not None
+    await killed.close()
+    await other.close()

@@ -12,7 +12,8 @@ from millstream.broker.network.frame_reader import ReceiveBuffers
 from millstream.broker.storage.record_turns import REBUILT_BYTES_LIKE_A_RECORD, RECORDS_PER_SLICE, RECORDS_PER_TURN, SMALL_REBUILT_BYTES
 from millstream.broker.storage.unfolding import MAX_IN_WORK
 from millstream.buffer import Buffer
-from millstream.errors import InvalidRecord, InvalidTimestamp, UnsupportedCompressionType
+from millstream.coordination.partition_state import PartitionState
+from millstream.errors import InvalidRecord, InvalidTimestamp, NotLeaderOrFollower, UnsupportedCompressionType
 from millstream.log.config import LogConfig
 from millstream.log.records.record_check import RecordScan
 from millstream.wire import messages
@@ -25,7 +26,7 @@ from tests.connection import encode_request
 from tests.manual_clock import ManualClock
 from tests.unit.broker.conftest import Ends
 from tests.unit.broker.eventually import eventually
-from tests.unit.broker.handlers.test_produce_run import answers, request, served
+from tests.unit.broker.handlers.test_produce_run import TOPIC, answers, request, served
 
 COMPACTED = LogConfig(cleanup_policy=frozenset({"compact"}))
 MANY = 4 * RECORDS_PER_TURN
@@ -253,6 +254,36 @@ async def test_no_lane_leads_into_another_topic_of_the_same_name(tmp_path: Path,
         assert connection.lane.take(memoryview(request(1))[4:])
         replicas.partition("orders", 0).log.abandon()
         assert not connection.lane.take(memoryview(request(2))[4:])
+
+
+async def test_what_another_leader_wrote_while_a_batch_was_looked_into_acknowledges_nothing(
+    tmp_path: Path, ends: Ends, turns: Turns
+) -> None:
+    """The first batch is appended and its answer waits for the second; meanwhile it is cut off, and others are committed in its place."""
+    with_followers = PartitionState((1, 2, 3), leader=1, leader_epoch=1, in_sync_replicas=(1, 2, 3), partition_epoch=1)
+    led_by_2 = with_followers._replace(leader=2, leader_epoch=2, partition_epoch=2)
+    records = [{"index": 0, "records": keyed()}, {"index": 1, "records": many()}]
+    fields = {
+        "transactional_id": None,
+        "acks": -1,
+        "timeout_ms": 10_000,
+        "topic_data": [{"name": "orders", "topic_id": TOPIC.topic_id, "partition_data": records}],
+    }
+    async with served(tmp_path, ends, COMPACTED) as (_, replicas):
+        first, second = (replicas.partition("orders", index) for index in (0, 1))
+        first.apply(with_followers)
+        turns.start()
+        await send(ends, encode_request(ApiKey.PRODUCE, 9, fields, correlation_id=0, client_id="me"))
+        await turns.first_slice()
+        assert (first.log.log_end_offset, second.log.log_end_offset) == (1, 0)
+        first.apply(led_by_2)
+        assert first.following is not None
+        await first.following.truncate_to(0)
+        others = encode_batch([b"other"] * 5, keys=[b"k"] * 5, leader_epoch=2)
+        first.following.append(memoryview(others), high_watermark=5, leader_log_start=0)
+        found = await one_topic(ends)
+        turns.stop()
+    assert [one.error_code for one in found] == [NotLeaderOrFollower.code, 0]
 
 
 async def send(ends: Ends, data: bytes) -> None:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from millstream.broker.replication.leader_offsets import LeaderOffsets
 from millstream.buffer import Buffer
+from millstream.cluster.follower import Follower
 from millstream.files import FileHandle, Files
 from tests.unit.broker.eventually import eventually
-from tests.unit.broker.replication.replica_broker import replica_cluster
+from tests.unit.broker.replication.replica_broker import TOPIC, replica_cluster
 from tests.unit.cluster.slow_disk import SlowDisk
 
 
@@ -147,6 +149,32 @@ async def test_a_follower_ahead_of_the_leader_without_known_epochs_is_cut(tmp_pa
         assert "what is beyond is cut off" in caplog.text
 
 
+async def test_a_follower_of_which_nothing_is_known_to_the_leader_asks_with_growing_pauses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last epoch is later than all that the leader has had: somebody restored an older tree of znodes."""
+    async with replica_cluster(tmp_path) as cluster:
+        leader, follower = cluster.brokers.values()
+        await cluster.lead(2, epoch=9, only=[2], in_sync=[2])
+        follower.append(b"a")
+        await cluster.lead(1, epoch=10, only=[1], in_sync=[1])
+        leader.append(b"b", b"c")
+        leader.partition().log.epochs.clear()
+        leader.partition().log.epochs.assign(8, 0)
+        asked = 0
+        real = LeaderOffsets.range_of
+
+        async def counted(offsets: LeaderOffsets, role: Follower) -> tuple[int, int]:
+            nonlocal asked
+            asked += 1
+            return await real(offsets, role)
+
+        monkeypatch.setattr(LeaderOffsets, "range_of", counted)
+        await cluster.announce()
+        await asyncio.sleep(0.5)
+        assert 1 < asked < 20
+
+
 async def test_deleted_records_are_deleted_at_the_follower(tmp_path: Path) -> None:
     async with replica_cluster(tmp_path) as cluster:
         await cluster.lead(1, epoch=0)
@@ -250,7 +278,9 @@ async def test_a_partition_whose_disk_failed_is_given_up_and_the_others_go_on(tm
         disk.is_full = True
         leader.append(b"b")
         third = cluster.brokers[3].partition()
-        await eventually(lambda: third.log.log_end_offset == 2 and "orders-0 is offline and is not copied any more" in caplog.text)
+        await eventually(
+            lambda: third.log.log_end_offset == 2 and "orders-0 is offline here and not copied from broker 1 any more" in caplog.text
+        )
         assert cluster.brokers[2].partition().log.log_end_offset == 1
 
 
@@ -282,6 +312,68 @@ async def test_a_follower_that_has_to_flush_says_nothing_of_what_is_not_on_disk(
             cluster.brokers[1].append(b"%d" % number)
             await eventually(lambda number=number: cluster.brokers[1].partition().high_watermark.value == number + 1)  # type: ignore[misc]
             assert follower.log.durable_end >= number + 1
+
+
+async def test_what_was_not_flushed_before_it_had_to_be_is_flushed(tmp_path: Path) -> None:
+    async with replica_cluster(tmp_path) as cluster:
+        await cluster.lead(1, epoch=0)
+        cluster.brokers[1].append(b"a", b"b")
+        await cluster.until_equal()
+        follower = cluster.brokers[2].partition()
+        assert follower.log.durable_end == 0
+        await cluster.lead(1, epoch=1, flush_messages="1")
+        await eventually(lambda: follower.log.durable_end == 2)
+
+
+class FewDescriptors(SlowDisk):
+    """A disk whose syncs lack descriptors, once they may go on."""
+
+    def fsync(self, handle: FileHandle) -> None:
+        if not self.may_sync.is_set() and handle.path.suffix == ".log":
+            assert self.may_sync.wait(20)
+            raise OSError(errno.EMFILE, "too many open files")
+        super().fsync(handle)
+
+
+async def test_a_flush_that_fails_after_the_partition_went_elsewhere_ends_nothing(tmp_path: Path) -> None:
+    disk = FewDescriptors()
+    async with replica_cluster(tmp_path, files={2: disk}) as cluster:
+        await cluster.lead(1, epoch=0, partitions=2, flush_messages="1")
+        leader, follower = cluster.brokers.values()
+        for index in range(2):
+            leader.append(b"a", index=index)
+            await cluster.until_equal(index)
+        disk.may_sync.clear()
+        leader.append(b"b")
+        await eventually(lambda: follower.partition().durable.is_awaited)
+        topic = cluster.view.topics[TOPIC]
+        moved = topic.partitions[0]._replace(leader=2, leader_epoch=1, partition_epoch=1)
+        cluster.view = cluster.view.with_topics({TOPIC: replace(topic, partitions=(moved, topic.partitions[1]))})
+        await cluster.announce()
+        disk.may_sync.set()
+        leader.append(b"c", index=1)
+        await cluster.until_equal(1)
+        await asyncio.sleep(0.2)
+        leader.append(b"d", index=1)
+        await cluster.until_equal(1)
+
+
+async def test_nothing_waits_for_a_follower_that_was_about_to_join_and_is_gone(tmp_path: Path) -> None:
+    async with replica_cluster(tmp_path) as cluster:
+        await cluster.lead(1, epoch=0, in_sync=[1])
+        leader, follower = cluster.brokers.values()
+        leader.append(b"a")
+        replica_set = leader.partition().as_leader().replica_set
+        await eventually(lambda: replica_set.high_watermark == 1 and replica_set.may_join(2))
+        follower.fetchers.close()
+        end, partition = leader.append(b"b"), leader.partition()
+        assert partition.high_watermark.value == 1
+        waiting = asyncio.create_task(partition.high_watermark.reached(end))
+        await asyncio.sleep(0)
+        cluster.view = replace(cluster.view, brokers={1: leader.registration})
+        await cluster.announce(1)
+        async with asyncio.timeout(5):
+            await waiting
 
 
 async def test_a_large_answer_is_appended_in_turns(tmp_path: Path) -> None:

@@ -73,9 +73,9 @@ def test_meta_properties_are_kafkas_and_stay(tmp_path: Path) -> None:
 
 def test_directory_of_another_node_or_cluster_is_refused(tmp_path: Path) -> None:
     started(tmp_path).release()
-    with pytest.raises(StartupError, match="belongs to node 1, this is node 2"):
+    with pytest.raises(StartupError, match="belongs to node 1, this is node 2: give --node-id 1, or another --data"):
         started(tmp_path, node_id=2)
-    with pytest.raises(StartupError, match="belongs to cluster abc, this is cluster xyz"):
+    with pytest.raises(StartupError, match="belongs to cluster abc, this is cluster xyz: give the --zookeeper of that one"):
         started(tmp_path, cluster_id="xyz")
     assert started(tmp_path, cluster_id=None).cluster_id == "abc"
 

@@ -98,7 +98,7 @@ def test_nothing_is_written_anew_where_nothing_changed() -> None:
 @pytest.mark.parametrize(
     ("nonsense", "reason"),
     [
-        (b"", "Expecting value"),
+        (b"", "must be JSON"),
         (b"[]", "it must be a JSON object"),
         (b'{"generation": "1", "tree": "", "directories": {}}', "generation must be a whole number"),
         (b'{"generation": 1, "directories": {}}', "tree is missing"),
@@ -176,6 +176,24 @@ def test_when_everything_is_gone_nothing_is_missed(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "one")
     shutil.rmtree(tmp_path / "two")
     assert ended(started(tmp_path / "one")).generation == 1
+
+
+def test_a_stop_was_not_clean_if_a_directory_is_given_up_after_it(tmp_path: Path) -> None:
+    """Or else the broker would stay in sync, and might lead, with the partitions of that directory empty."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    manager = started(one, two)
+    known = manager.remember(tree=ZOOKEEPER)
+    manager.close(broker_epoch=9)
+    lost = next(identifier for identifier, path in known.paths.items() if path == str(two))
+    shutil.rmtree(two)
+    first = started(one, forgotten=[lost])
+    assert first.previous_broker_epoch == -1
+    first.remember(tree=ZOOKEEPER)
+    first.leave_as_found()
+    second = started(one, forgotten=[lost])
+    assert second.previous_broker_epoch == -1, "neither after a start that came to nothing"
+    second.close(broker_epoch=10)
+    assert started(one, forgotten=[lost]).previous_broker_epoch == 10, "the flag may stay in a script"
 
 
 def test_a_directory_that_was_away_does_not_bring_back_what_was_given_up(tmp_path: Path) -> None:
