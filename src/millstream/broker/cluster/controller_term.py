@@ -44,6 +44,9 @@ class MetadataTree(Protocol):
     async def read_states(self, known: Mapping[TopicPartition, PartitionState]) -> Mapping[TopicPartition, PartitionState]:
         """Partitions as they stand in the tree; without those that are gone."""
 
+    async def announce(self, names: Collection[TopicPartition]) -> None:
+        """Have every broker read these partitions again."""
+
 
 class InSyncChange(NamedTuple):
     """What a leader asks for."""
@@ -291,11 +294,15 @@ class ControllerTerm:
         partitions = self.machine.partitions
         found = await self._tree.read_states({name: partitions[name] for name in doubtful if self._is_still_there(name.topic)})
         found = {name: state for name, state in found.items() if self._is_still_there(name.topic)}
+        edited = [name for name, state in found.items() if state.partition_epoch > partitions[name].partition_epoch]
         for name in doubtful:
             if name in found:
                 partitions[name] = found[name]
             else:
                 del partitions[name]
+        if edited:
+            # No list of changes names them. Their leaders would ask for changes of what they know for ever, and be refused each time.
+            await self._tree.announce(edited)
 
 
 def _news(known: Mapping[int, BrokerLife], registered: Mapping[int, BrokerLife]) -> str:
