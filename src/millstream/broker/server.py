@@ -200,5 +200,8 @@ class BrokerServer:
 
     def _directory_failed(self, directory: LogDirectory, failure: StorageError) -> None:
         self._groups.runtime.directory_failed(directory, failure)
+        self._replication.directory_failed(directory)
         if not self._storage.logs.online_directories:
             self._tasks.fail(failure)
+        elif self._storage.replicas.has_copies_elsewhere(directory):
+            self._cluster.registration.lost_data()

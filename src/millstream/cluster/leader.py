@@ -109,7 +109,7 @@ class Leader:
         if self.replica_set.has_followers and not self._partition.broker.has_lease():
             partition = self._partition
             raise NotLeaderOrFollower(
-                f"broker {partition.broker.node_id} has not heard from ZooKeeper for a session timeout: "
+                f"broker {partition.broker.node_id} has not heard from ZooKeeper for most of a session: "
                 f"another one may lead {partition.topic}-{partition.index} by now"
             )
 

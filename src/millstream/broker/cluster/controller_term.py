@@ -20,7 +20,7 @@ from millstream.cluster.controller_machine import BrokerLife, ControllerMachine,
 from millstream.cluster.leader_election import ElectionRules
 from millstream.cluster.replica_growth import grown_replicas
 from millstream.coordination.cluster_view import ClusterView, TopicState
-from millstream.coordination.partition_state import PartitionState
+from millstream.coordination.partition_state import NO_LEADER, PartitionState
 from millstream.errors import KafkaError, NotController, RetriableError, UnknownTopicId, UnknownTopicOrPartition
 from millstream.replication_errors import StaleBrokerEpoch
 from millstream.topic_partition import TopicPartition
@@ -43,6 +43,9 @@ class MetadataTree(Protocol):
 
     async def read_states(self, known: Mapping[TopicPartition, PartitionState]) -> Mapping[TopicPartition, PartitionState]:
         """Partitions as they stand in the tree; without those that are gone."""
+
+    async def announce(self, names: Collection[TopicPartition]) -> None:
+        """Have every broker read these partitions again."""
 
 
 class InSyncChange(NamedTuple):
@@ -88,16 +91,23 @@ class ControllerTerm:
         """Take up a view, and do what follows from it; the first one brings everything."""
         last, self.view = self.view, view
         names = self._begin(view) if last is None else self._take_up(last, view)
-        registered = self._registered(view)
+        registered, changed = self._registered(view), set[TopicPartition]()
         overwritten = {} if last is None else self._overwritten_lives(last, view)
 
         def decide(some: Iterable[TopicPartition]) -> Decision:
             decision = self.machine.brokers_changed(registered, some)
             return decision._replace(lives={**overwritten, **decision.lives})
 
-        await self._settle(decide, names)
+        await self._settle(decide, names, on_written=changed.update)
+        if last is not None and (news := _news(self.machine.brokers, registered)):
+            self._log(news, changed)
         self.machine.brokers = registered
         await self._grow_replicas(view)
+
+    def _log(self, news: str, changed: Iterable[TopicPartition]) -> None:
+        states = [state for name in changed if (state := self.machine.partitions.get(name)) is not None]
+        leaderless = sum(state.leader == NO_LEADER for state in states)
+        logger.info("%s: %d partitions were decided anew, %d of them have no leader", news, len(states), leaderless)
 
     def _begin(self, view: ClusterView) -> Collection[TopicPartition]:
         states = {
@@ -284,11 +294,26 @@ class ControllerTerm:
         partitions = self.machine.partitions
         found = await self._tree.read_states({name: partitions[name] for name in doubtful if self._is_still_there(name.topic)})
         found = {name: state for name, state in found.items() if self._is_still_there(name.topic)}
+        edited = [name for name, state in found.items() if state.partition_epoch > partitions[name].partition_epoch]
         for name in doubtful:
             if name in found:
                 partitions[name] = found[name]
             else:
                 del partitions[name]
+        if edited:
+            # No list of changes names them. Their leaders would ask for changes of what they know for ever, and be refused each time.
+            await self._tree.announce(edited)
+
+
+def _news(known: Mapping[int, BrokerLife], registered: Mapping[int, BrokerLife]) -> str:
+    """Which brokers came and went, in words; nothing if none did."""
+    both = known.keys() & registered.keys()
+    kinds = {
+        "gone": known.keys() - registered.keys(),
+        "new": registered.keys() - known.keys(),
+        "registered anew": {number for number in both if known[number].epoch != registered[number].epoch},
+    }
+    return ", ".join(f"broker {number} is {word}" for word, numbers in kinds.items() for number in sorted(numbers))
 
 
 def _changed_partitions(former: TopicState | None, topic: TopicState) -> list[TopicPartition]:

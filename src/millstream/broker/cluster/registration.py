@@ -51,6 +51,9 @@ class Registration:
     lost nothing, so that the broker stays in the in-sync sets: one that this process itself lived, or the one that the marker of the last
     clean stop names. Of these it is the one that the controller has dealt with last (`/brokers/epochs/<id>`): another says nothing to it.
 
+    A life ends, too, when a disk does not work any more (`lost_data`): the broker begins the next one at once, and leaves the in-sync sets
+    by that. So others lead what it cannot, and it comes back into the sets of the partitions that it still has.
+
     After the start no failure of it ends the broker: it serves what it has, and tries again when the connection is back, or after a while.
     The znode of a life that was killed is removed: the locks of the data directories say that it is dead, and a restart within the session
     timeout does not wait for it. A znode that was removed by hand comes back too: without it clients find no broker.
@@ -65,8 +68,18 @@ class Registration:
         self._broker = broker
         self._survived = {clean_epoch} - {NO_EPOCH}
         """Lives of which nothing is lost."""
+        self._lost_epoch = NO_EPOCH
+        """The life in which data was lost."""
         self._wake = asyncio.Event()
         coordination.add_session_listener(self._session_changed)
+
+    def lost_data(self) -> None:
+        """Not all that this broker has written is there any more: begin a new life, as if it had been killed and had come back."""
+        logger.warning("this broker leaves all in-sync sets and registers anew, so that others lead what it has lost")
+        self._lost_epoch = self.last_epoch
+        self._survived.clear()
+        self.epoch = NO_EPOCH
+        self._wake.set()
 
     async def register(self) -> None:
         """Announce the broker; StartupError if another one has its number for longer than a session lasts."""
@@ -78,8 +91,11 @@ class Registration:
             if session_id != self._coordination.session_id:
                 continue
             if stat is not None and stat.ephemeral_owner == session_id:
-                self._live(stat.czxid)
-                return
+                if stat.czxid != self._lost_epoch:
+                    self._live(stat.czxid)
+                    return
+                await self._coordination.delete(path)
+                continue
             if stat is None:
                 self.epoch = NO_EPOCH
                 announced = self._broker._replace(previous_epoch=await self._life_before())
@@ -90,20 +106,25 @@ class Registration:
                 # A life that was killed, and whose session would go on for a while: it need not be waited for.
                 await _remove_ephemerals(self._coordination, (paths.CONTROLLER, path), session_id=stat.ephemeral_owner)
                 continue
-            number, address = self._broker.node_id, None if found is None else Address(found.host, found.port)
-            is_own = address == Address(self._broker.host, self._broker.port)
-            patience_s = OWN_FORMER_LIFE_S if is_own else FORMER_LIFE_S
-            where = address or "an address that makes no sense"
-            if (left_s := begun + patience_s - loop.time()) <= 0:
-                raise StartupError(f"another broker is registered as number {number}, at {where}: give this one another --node-id")
-            if not is_waiting:
-                is_waiting = True
-                whose = "the former life of this broker" if is_own else f"perhaps the former life of this broker, at {where}"
-                logger.info("number %d is registered by another session, %s; waiting for its end, at most %d s", number, whose, patience_s)
+            left_s = begun + self._patience_s(found) - loop.time()
+            self._check_patience(found, left_s, is_waiting=is_waiting)
+            is_waiting = True
             await _until_gone(self._coordination, path, timeout_s=min(left_s, LOOK_S))
 
+    def _patience_s(self, found: BrokerState | None) -> float:
+        is_at_our_address = found is not None and (found.host, found.port) == (self._broker.host, self._broker.port)
+        return OWN_FORMER_LIFE_S if is_at_our_address else FORMER_LIFE_S
+
+    def _check_patience(self, found: BrokerState | None, left_s: float, *, is_waiting: bool) -> None:
+        """Say, once, that another session has the number, and raise StartupError when it had it for too long."""
+        number = self._broker.node_id
+        where = "an address that makes no sense" if found is None else Address(found.host, found.port)
+        if left_s <= 0:
+            raise StartupError(f"another broker is registered as number {number}, at {where}: give this one another --node-id")
+        if not is_waiting:
+            logger.info("number %d is registered by another session, at %s; waiting for its end, at most %d s", number, where, left_s)
+
     async def _read(self, path: str) -> BrokerState | None:
-        """What is registered there; None if that is gone, or makes no sense."""
         try:
             data, stat = await self._coordination.get(path)
             return BrokerState.decode(self._broker.node_id, data, epoch=stat.czxid)

@@ -162,11 +162,12 @@ class CoordinatorRuntime(Generic[ShardT]):
 
     def _unload_lost(self) -> None:
         """Let go of partitions that this broker leads no longer, or in another epoch by now."""
-        for index, context in list(self._contexts.items()):
-            if not context.is_led:
-                logger.info("%s-%d is led by another broker, or anew: its coordinator here stops", self._topic, index)
-                del self._contexts[index]
-                context.unload(NotCoordinator(f"another broker leads {self._topic}-{index}"))
+        lost = {index: context for index, context in self._contexts.items() if not context.is_led}
+        for index, context in lost.items():
+            del self._contexts[index]
+            context.unload(NotCoordinator(f"another broker leads {self._topic}-{index}"))
+        if lost:
+            logger.info("%d partitions of %s are led by other brokers, or anew: their coordinators here stop", len(lost), self._topic)
 
     def _forget_all(self) -> None:
         contexts, self._contexts = self._contexts, {}

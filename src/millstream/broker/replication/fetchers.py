@@ -14,6 +14,7 @@ from millstream.broker.replication.leader_offsets import LeaderOffsets
 from millstream.broker.tasks import Spawn
 from millstream.client.replica_fetch import ReplicaKey
 from millstream.cluster.partition import Partition
+from millstream.log.directories.directory import LogDirectory
 
 
 class Fetchers:
@@ -50,6 +51,10 @@ class Fetchers:
             self._per_leader = per_leader
             self.follow(list(self._assigned))
 
+    def directory_failed(self, directory: LogDirectory) -> None:
+        """Fetch nothing any more that is in this directory: each fetch would say that the replica is alive and well."""
+        self.follow([partition for partition in self._assigned if partition.log.directory is directory])
+
     def close(self) -> None:
         """Fetch nothing any more."""
         self._is_closed = True
@@ -59,6 +64,8 @@ class Fetchers:
 
     def _assign(self, partition: Partition) -> None:
         key, follower = _key(partition), partition.following
+        if partition.log.directory.offline is not None:
+            follower = None
         place = None if follower is None else (follower.leader, _number(partition, self._per_leader))
         former = self._assigned.pop(partition, None)
         if former is not None and former != place and former in self._fetchers:

@@ -12,6 +12,7 @@ from millstream.clock import Clock
 from millstream.cluster.partition import Partition
 from millstream.cluster.replicas import Replicas
 from millstream.coordination.cluster_view import ClusterView
+from millstream.log.directories.directory import LogDirectory
 
 
 class Replication:
@@ -53,6 +54,10 @@ class Replication:
     def in_sync_change_wanted(self, partition: Partition) -> None:
         """A follower of this partition has caught up."""
         self._in_sync_changes.wanted(partition)
+
+    def directory_failed(self, directory: LogDirectory) -> None:
+        """What is in this directory cannot be written any more."""
+        self._fetchers.directory_failed(directory)
 
     def settings_changed(self) -> None:
         """Options of the broker may be others."""

@@ -1,6 +1,7 @@
 """The queue of the controller: what is written in which order, and what happens after a failure."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Mapping
 from uuid import UUID
 
@@ -72,6 +73,24 @@ async def cluster(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Cluster]:
     await asyncio.gather(running, return_exceptions=True)
 
 
+async def test_brokers_that_come_and_go_are_logged_with_what_follows_from_it(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    await cluster.elect()
+    assert not caplog.messages, "the brokers that are there at its election are no news"
+    await cluster.lose(1, 2, 3)
+    await eventually(lambda: cluster.orders.leader == NO_LEADER)
+    cluster.tree.register(3, 33)
+    cluster.show()
+    await eventually(lambda: len(caplog.messages) == 2)
+    assert caplog.messages == [
+        "broker 1 is gone, broker 2 is gone, broker 3 is gone: 1 partitions were decided anew, 1 of them have no leader",
+        "broker 3 is new: 1 partitions were decided anew, 1 of them have no leader",  # it was killed, and did not lead last
+    ]
+    cluster.tree.register(3, 34)
+    cluster.show()
+    await eventually(lambda: "broker 3 is registered anew: " in caplog.text)
+
+
 async def test_a_broker_that_is_not_elected_decides_nothing(cluster: Cluster) -> None:
     await cluster.lose(1)
     with pytest.raises(NotController):
@@ -107,6 +126,15 @@ async def test_what_another_hand_changed_is_read_and_decided_again(cluster: Clus
     await cluster.lose(1)
     await eventually(lambda: cluster.orders.leader == 3)
     assert (cluster.orders.in_sync_replicas, cluster.orders.partition_epoch) == ((3,), 8)
+
+
+async def test_a_leader_learns_that_another_hand_has_changed_what_it_knows(cluster: Cluster) -> None:
+    await cluster.elect()
+    change = InSyncChange(cluster.orders, {1: 11, 2: 12})
+    cluster.tree.states[ORDERS] = cluster.orders.read_at(7)
+    answers = await cluster.controller.alter_partitions(1, 11, {ORDERS: change})
+    assert isinstance(answers[ORDERS], InvalidUpdateVersion)
+    assert cluster.tree.announced == [ORDERS]
 
 
 async def test_a_partition_that_is_changed_again_and_again_is_not_given_up(cluster: Cluster) -> None:

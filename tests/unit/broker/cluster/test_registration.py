@@ -86,7 +86,7 @@ async def test_a_number_that_another_broker_has_is_refused_at_the_start_and_wait
     registration = Registration(coordination, BROKER)
     with pytest.raises(StartupError, match=f"registered as number 1, at {where}: give this one another --node-id"):
         await registration.register()
-    assert caplog.text.count("number 1 is registered by another session, perhaps the former life of this broker") == 1
+    assert caplog.text.count(f"number 1 is registered by another session, at {where}; waiting for its end") == 1
     running = asyncio.create_task(registration.run())
     come_back(coordination)
     await coordination.delete(paths.broker(1))
@@ -233,3 +233,20 @@ async def test_the_controller_of_another_life_stays(coordination: EmbeddedCoordi
     assert await coordination.exists(paths.CONTROLLER) is not None
     await killed.close()
     await other.close()
+
+
+async def test_a_life_in_which_data_was_lost_is_followed_by_one_that_has_survived_nothing(coordination: EmbeddedCoordination) -> None:
+    registration = Registration(coordination, BROKER)
+    await registration.register()
+    await coordination.create(paths.broker_epoch(1), str(registration.epoch).encode())
+    running = asyncio.create_task(registration.run())
+    former = registration.epoch
+    registration.lost_data()
+    assert registration.epoch == -1, "what it leads is not confirmed any more"
+    await eventually(lambda: registration.epoch >= 0)
+    assert registration.epoch > former
+    data, stat = await coordination.get(paths.broker(1))
+    announced = BrokerState.decode(1, data, epoch=stat.czxid)
+    assert (announced.epoch, announced.previous_epoch) == (registration.epoch, -1)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

@@ -284,6 +284,25 @@ async def test_a_partition_whose_disk_failed_is_given_up_and_the_others_go_on(tm
         assert cluster.brokers[2].partition().log.log_end_offset == 1
 
 
+async def test_what_is_in_a_directory_that_failed_is_not_fetched_whatever_the_view_says(tmp_path: Path) -> None:
+    """A fetch would tell the leader that the replica has all that is committed, and is in sync: producers would wait for it."""
+    disk = FullDisk()
+    async with replica_cluster(tmp_path, files={2: disk}) as cluster:
+        await cluster.lead(1, epoch=0, partitions=2)
+        leader, follower = cluster.brokers.values()
+        leader.append(b"a")
+        await cluster.until_equal()
+        disk.is_full = True
+        leader.append(b"b")
+        directory = follower.partition().log.directory
+        await eventually(lambda: directory.offline is not None)
+        assert follower.fetchers._fetchers, "the partition that had nothing to write is fetched still"
+        follower.fetchers.directory_failed(directory)
+        assert not follower.fetchers._fetchers
+        await cluster.lead(1, epoch=1, partitions=2)
+        assert not follower.fetchers._fetchers
+
+
 async def test_one_more_fetcher_per_leader_shares_the_partitions(tmp_path: Path) -> None:
     async with replica_cluster(tmp_path, options={"num.replica.fetchers": "2"}) as cluster:
         await cluster.lead(1, epoch=0, partitions=4)
