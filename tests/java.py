@@ -15,6 +15,11 @@ SMALL_MACHINE = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
 """A JVM for one short test on two shared cores."""
 
 
+def is_java_there() -> bool:
+    """Whether Java and Kafka's jars are here."""
+    return shutil.which("java") is not None and any(LIBRARIES.glob("kafka-clients-*.jar"))
+
+
 def java_command(main_class: str, *arguments: str) -> list[str]:
     """The command line for one of Kafka's classes; skips the test where Java or the jars are missing."""
     java = shutil.which("java")

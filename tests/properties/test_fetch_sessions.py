@@ -30,7 +30,7 @@ def flat(wanted: dict[str, dict[int, int]]) -> dict[tuple[str, int], int]:
 
 
 def content(session: FetchSession) -> dict[tuple[object, int], int]:
-    return {(wanted.topic, wanted.index): wanted.fetch_offset for wanted in session}
+    return {(wanted.topic, wanted.index): wanted.fetch_offset for wanted in session.due()}
 
 
 class Sessions(RuleBasedStateMachine):

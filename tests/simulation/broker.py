@@ -43,6 +43,7 @@ class Bugs:
     ignores_lives: bool = False
     has_no_lease: bool = False
     commits_below_minimum: bool = False
+    forgets_positions: bool = False
 
 
 class Disk:
@@ -95,6 +96,14 @@ class FetchAnswer(NamedTuple):
 
 
 @dataclass
+class Position:
+    """Where a follower is in its fetch session: while it stays at the end of the log it is not counted again."""
+
+    request: FetchRequest
+    fetched_ms: int
+
+
+@dataclass
 class Asked:
     """Something that was sent to the controller and not answered yet."""
 
@@ -131,6 +140,9 @@ class Broker:
     lease: Lease = field(default_factory=lambda: Lease(0))
     waiters: list[tuple[int, Callable[[], None]]] = field(default_factory=list)
     is_deciding: bool = False
+    positions: dict[int, Position] = field(default_factory=dict)
+    complete_ms: dict[int, int] = field(default_factory=dict)
+    """When each follower last had everything, as it said itself."""
 
     def __post_init__(self) -> None:
         self.address = f"broker-{self.number}"
@@ -303,7 +315,7 @@ class Broker:
     def _lead(self, state: PartitionState) -> None:
         self.history.leads(self, state)
         self.disk.epochs.assign(state.leader_epoch, len(self.disk.entries))
-        self.asked = None
+        self.asked, self.positions, self.complete_ms = None, {}, {}
         self.leading = ReplicaSet(
             self.number,
             state,
@@ -332,6 +344,8 @@ class Broker:
                 return
         elif len(leading.state.in_sync_replicas) < self.rules.min_insync_replicas:
             return
+        if not self.bugs.forgets_positions:
+            leading.grew_from(len(self.disk.entries))
         self.disk.append([(state.leader_epoch, value)])
         if acks == 1:
             self.history.acknowledged_by_one(self)
@@ -370,6 +384,7 @@ class Broker:
         able = _lives(self.snapshot).keys()
         wanted = self.leading.wanted_change(len(self.disk.entries), able=able, now_ms=self.world.now_ms)
         if wanted is not None:
+            self.history.asks_for_in_sync(self, wanted, lag_ms=LAG_MS)
             self.asked = Asked(self.leading.state, wanted, self.world.now_ms)
             if not self.bugs.forgets_pending:
                 self.leading.asked(wanted)
@@ -401,19 +416,23 @@ class Broker:
             known = self.disk.epochs.end_of(request.last_epoch, log_end_offset=end)
             if known.epoch < request.last_epoch or known.end_offset < request.offset:
                 return FetchAnswer(state.leader_epoch, request.offset, (), leading.high_watermark, known)
-        is_counted = leading.fetched(
-            request.replica,
-            request.offset,
-            broker_epoch=-1 if self.bugs.ignores_lives else request.broker_epoch,
-            log_start_offset=0,
-            leader_end=end,
-            now_ms=self.world.now_ms,
-        )
-        if is_counted:
+        position = self.positions.get(request.replica)
+        if request.offset == end:
+            self.complete_ms[request.replica] = self.world.now_ms
+        if position is not None and position.request == request and request.offset == end:
+            position.fetched_ms = self.world.now_ms
+        elif self._count(request, leading):
             self._advance()
         return FetchAnswer(
             state.leader_epoch, request.offset, tuple(entries[request.offset : request.offset + BATCH]), leading.high_watermark
         )
+
+    def _count(self, request: FetchRequest, leading: ReplicaSet) -> bool:
+        now_ms, end = self.world.now_ms, len(self.disk.entries)
+        position = self.positions[request.replica] = Position(request, now_ms)
+        epoch = -1 if self.bugs.ignores_lives else request.broker_epoch
+        where = request.replica, request.offset
+        return leading.fetched(*where, broker_epoch=epoch, log_start_offset=0, leader_end=end, now_ms=now_ms, position=position)
 
     # --- the follower ---------------------------------------------------------------------------------------------------------------------
 

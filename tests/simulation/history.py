@@ -1,5 +1,6 @@
 """What a simulated cluster promised, and whether it kept it; checked with every step that could break it."""
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from millstream.coordination.partition_state import PartitionState
@@ -46,6 +47,14 @@ class History:
             offset = next(number for number in range(shared) if entries[number] != self.log[number])
             raise Broken(f"at offset {offset} broker {broker.number} has {entries[offset]}, readers were shown {self.log[offset]}")
         self.log += entries[shared:]
+
+    def asks_for_in_sync(self, broker: "Broker", wanted: Collection[int], *, lag_ms: int) -> None:
+        """A leader asks for another in-sync set: nobody leaves it who had everything lately."""
+        assert broker.leading is not None
+        for replica in set(broker.leading.state.in_sync_replicas).difference(wanted):
+            since_ms = self._world.now_ms - broker.complete_ms.get(replica, -lag_ms)
+            if since_ms <= lag_ms:
+                raise Broken(f"broker {broker.number} puts out broker {replica}, which had everything {since_ms} ms ago")
 
     def acknowledge(self, value: int) -> None:
         """A client heard that its record is safe."""

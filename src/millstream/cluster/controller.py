@@ -22,6 +22,7 @@ from millstream.coordination.partition_state import PartitionState
 from millstream.coordination.topic_header import CREATING, TopicHeader
 from millstream.coordination.topic_names import check_collision, check_name
 from millstream.errors import (
+    InvalidConfig,
     InvalidPartitions,
     InvalidReplicaAssignment,
     RequestTimedOut,
@@ -31,6 +32,10 @@ from millstream.errors import (
 from millstream.zookeeper.errors import BadVersion, NodeExists, NoNode
 
 MAX_TRIES = 5
+MAX_CONFIGS_BYTES = 100_000
+"""Of the own options of a topic or a broker. ZooKeeper ends the connection of whoever sends it 1 MB, and all others on it wait."""
+REGISTERED_WITHIN_MS = 5_000
+"""How long a request waits for the controller's own broker, which is registered anew after its session has ended."""
 
 
 class Controller:
@@ -47,6 +52,14 @@ class Controller:
         """The cluster as this broker sees it."""
         return self._watcher.view
 
+    async def wait_for_brokers(self) -> None:
+        """Return when there is a broker for partitions to be placed on; RequestTimedOut, after which clients ask again, if none comes.
+
+        The controller's own broker lives: while none is in the view, its session has just ended, and it is registered in the next one soon.
+        """
+        if not await self._watcher.until(lambda view: bool(view.brokers), timeout_ms=REGISTERED_WITHIN_MS):
+            raise RequestTimedOut(f"no broker was registered for {REGISTERED_WITHIN_MS} ms; try again")
+
     def plan_topic(
         self,
         name: str,
@@ -61,6 +74,7 @@ class Controller:
         if name in self.view.topics:
             raise TopicAlreadyExists(f"topic {name!r} already exists")
         check_collision(name, self.view.topics)
+        _check_size(configs)
         topic_id = uuid4()
         states = self._plan_partitions(topic_id, count=partitions, factor=replication_factor, assignment=assignment)
         return TopicState(name=name, topic_id=topic_id, partitions=states, configs=dict(configs))
@@ -114,7 +128,8 @@ class Controller:
 
         async def write() -> None:
             header, version = await self._read_header(name)
-            await self._writer.set_header(name, header._replace(configs=dict(change(header.configs))), version=version)
+            configs = _check_size(change(header.configs))
+            await self._writer.set_header(name, header._replace(configs=configs), version=version)
 
         await self._alter(paths.topic(name), write)
         await self._catch_up(CHANGES, timeout_ms, f"configs of topic {name!r} were changed")
@@ -133,9 +148,10 @@ class Controller:
             try:
                 data, stat = await self._coordination.get(path)
             except NoNode:
-                await self._writer.write([Create(path, encode_configs(change({})))])
+                await self._writer.write([Create(path, encode_configs(_check_size(change({}))))])
             else:
-                await self._writer.write([SetData(path, encode_configs(change(self._configs_in(data, broker))), stat.version)])
+                configs = _check_size(change(self._configs_in(data, broker)))
+                await self._writer.write([SetData(path, encode_configs(configs), stat.version)])
 
         await self._alter(path, write)
         await self._catch_up(("config", broker), timeout_ms, f"configs of broker {broker} were changed")
@@ -209,6 +225,15 @@ class Controller:
             except (BadVersion, NodeExists, NoNode):
                 continue
         raise RequestTimedOut(f"others changed the same thing {MAX_TRIES} times in a row; try again")
+
+
+def _check_size(configs: Mapping[str, str]) -> dict[str, str]:
+    """The options, if they are not too large to be written."""
+    size = len(encode_configs(configs))
+    if size > MAX_CONFIGS_BYTES:
+        longest = max(configs, key=lambda name: len(configs[name]))
+        raise InvalidConfig(f"these options take {size} bytes, most of them {longest}; at most {MAX_CONFIGS_BYTES} are allowed")
+    return dict(configs)
 
 
 def _partition_count(view: ClusterView, name: str) -> int:

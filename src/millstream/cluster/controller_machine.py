@@ -53,7 +53,8 @@ class ControllerMachine:
         self.partitions = dict(partitions)
         self.brokers: dict[int, BrokerLife] = {}
         """Who is registered, as of the last `brokers_changed` that was written."""
-        self._known_lives = dict(known_lives)
+        self.known_lives = dict(known_lives)
+        """Which life of each broker was last decided about."""
         self._rules = rules
 
     # --- brokers ------------------------------------------------------------------------------------------------------------------------
@@ -67,7 +68,7 @@ class ControllerMachine:
         lost = {
             broker
             for broker, life in registered.items()
-            if self._known_lives.get(broker, life.epoch) not in (life.epoch, life.previous_epoch)
+            if self.known_lives.get(broker, life.epoch) not in (life.epoch, life.previous_epoch)
         }
         changed = {}
         for name in self.partitions if names is None else names:
@@ -84,7 +85,7 @@ class ControllerMachine:
         return Decision(changed, self._new_lives(registered))
 
     def _new_lives(self, registered: Mapping[int, BrokerLife]) -> dict[int, int]:
-        return {broker: life.epoch for broker, life in registered.items() if self._known_lives.get(broker) != life.epoch}
+        return {broker: life.epoch for broker, life in registered.items() if self.known_lives.get(broker) != life.epoch}
 
     def _decide(
         self,
@@ -106,7 +107,7 @@ class ControllerMachine:
         """The decision was written: each state now stands in the next version of its znode."""
         for name, state in decision.partitions.items():
             self.partitions[name] = state.read_at(state.partition_epoch + 1)
-        self._known_lives.update(decision.lives)
+        self.known_lives.update(decision.lives)
         if registered is not None:
             self.brokers = dict(registered)
 

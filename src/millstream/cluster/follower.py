@@ -82,6 +82,7 @@ class Follower:
     async def flushed(self) -> None:
         """Wait until everything is on disk that was appended by now; raises if that will never be."""
         self.log.check_usable()
+        self.partition.broker.request_flush(self.partition)  # recovery, or another value of the option, may have left it to do
         await self.partition.durable.reached(self.log.log_end_offset)
 
     def start_before(self, records: memoryview) -> int | None:

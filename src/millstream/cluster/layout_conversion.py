@@ -23,6 +23,12 @@ LAYOUT: Final = b"2"
 AT_ONCE: Final = 100
 
 
+async def has_old_topics(coordination: Coordination) -> bool:
+    """Whether there may be topics in the old layout."""
+    data, _ = await coordination.get(paths.TOPICS)
+    return data != LAYOUT and bool(await coordination.children(paths.TOPICS))
+
+
 async def convert_layout(coordination: Coordination, writer: MetadataWriter) -> None:
     """Convert all topics that are in the old layout; NotController if there is another controller by now."""
     data, stat = await coordination.get(paths.TOPICS)

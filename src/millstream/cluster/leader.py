@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from millstream.buffer import Buffer
-from millstream.cluster.replica_set import ReplicaSet
+from millstream.cluster.replica_set import Position, ReplicaSet
 from millstream.cluster.watermark import Watermark
 from millstream.coordination.partition_state import PartitionState
-from millstream.errors import KafkaError, NotEnoughReplicas, NotEnoughReplicasAfterAppend, NotLeaderOrFollower, OffsetOutOfRange
+from millstream.errors import NotEnoughReplicas, NotEnoughReplicasAfterAppend, NotLeaderOrFollower, OffsetOutOfRange
 from millstream.log.log import AppendResult
 from millstream.log.records.record_check import CheckedBatch, RecordCheck
 from millstream.log.region import FileRegion
@@ -31,7 +31,7 @@ READ_COMMITTED: Final = 1
 class Leader:
     """This broker leads a partition in one epoch."""
 
-    __slots__ = ("_partition", "leader_epoch", "log", "log_end", "low_watermark", "replica_set")
+    __slots__ = ("_known_end", "_partition", "leader_epoch", "log", "low_watermark", "replica_set")
 
     def __init__(self, partition: "Partition", state: PartitionState) -> None:
         """Begin to lead; the log says StorageError if it cannot be used. `commit` has to follow."""
@@ -40,8 +40,8 @@ class Leader:
         self._partition = partition
         self.log = log
         self.leader_epoch = state.leader_epoch
-        self.log_end = Watermark(log.log_end_offset)
-        """For followers that wait for something to fetch."""
+        self._known_end = log.log_end_offset
+        """The log end that followers were last called for."""
         self.replica_set = ReplicaSet(
             broker.node_id,
             state,
@@ -128,11 +128,17 @@ class Leader:
         log = self.log
         end = log.log_end_offset
         if self.replica_set.has_followers:
-            self.log_end.advance(end)
+            self._call_followers(end)
         if log.is_flush_required:
             self._partition.broker.request_flush(self._partition)
             end = log.durable_end
         self._advance(end)
+
+    def _call_followers(self, end: int) -> None:
+        former_end, self._known_end = self._known_end, end
+        if end > former_end:
+            self.replica_set.grew_from(former_end)
+            self._partition.watchers.appended()
 
     def commit(self) -> None:
         """Let the high watermark follow what the replicas have."""
@@ -145,7 +151,9 @@ class Leader:
         broker, minimum = partition.broker, self.log.config.min_insync_replicas
         now_ms = broker.clock.monotonic_ms() if replica_set.has_followers else 0
         high_watermark = replica_set.advance(end, min_insync_replicas=minimum, now_ms=now_ms, is_able=broker.is_registered)
-        partition.high_watermark.advance(high_watermark)
+        if high_watermark > partition.high_watermark.value:
+            partition.high_watermark.advance(high_watermark)
+            partition.watchers.committed()
 
     # --- readers
 
@@ -187,6 +195,7 @@ class Leader:
             )
         self.log.delete_records_before(target)
         self.low_watermark.advance(self._low_watermark())
+        partition.watchers.noted()
         return target
 
     def _low_watermark(self) -> int:
@@ -194,7 +203,9 @@ class Leader:
 
     # --- followers
 
-    def replica_fetched(self, replica_id: int, broker_epoch: int, offset: int, log_start_offset: int) -> None:
+    def replica_fetched(
+        self, replica_id: int, broker_epoch: int, offset: int, log_start_offset: int, *, position: Position | None = None
+    ) -> None:
         """A follower asked for `offset` in this epoch, so it has everything below; raises if it is none, or of a former life."""
         partition, replica_set = self._partition, self.replica_set
         is_counted = replica_set.fetched(
@@ -204,6 +215,7 @@ class Leader:
             log_start_offset=log_start_offset,
             leader_end=self.log.log_end_offset,
             now_ms=partition.broker.clock.monotonic_ms(),
+            position=position,
         )
         if not is_counted:
             raise NotLeaderOrFollower(f"a newer life of broker {replica_id} has fetched {self.log.topic_partition} already")
@@ -219,10 +231,12 @@ class Leader:
         if state.partition_epoch >= partition.state.partition_epoch:
             partition.state = state
         self.replica_set.decided(state, now_ms=partition.broker.clock.monotonic_ms())
-        self.log_end.advance(self.log.log_end_offset)
+        self._known_end = self.log.log_end_offset
         self.commit()
+        partition.watchers.noted()
 
-    def fail_waiters(self, error: KafkaError) -> None:
-        """Whoever waits for this leader waits in vain."""
-        self.log_end.fail(error)
-        self.low_watermark.fail(error)
+    def refused(self) -> None:
+        """The controller will not do what it was asked for; followers that belong into the in-sync set ask again."""
+        self.replica_set.refused()
+        self.commit()
+        self._partition.watchers.noted()

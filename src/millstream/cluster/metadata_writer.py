@@ -171,7 +171,7 @@ class MetadataWriter:
             return
         try:
             await self._remove_unfinished(name)
-        except (BadVersion, NoNode, NodeExists) as error:
+        except (BadVersion, NoNode, NodeExists, NotEmpty) as error:
             logger.warning("topic %s was left unfinished, and is written to by others: %r", name, error)
 
     async def read_header(self, name: str) -> tuple[TopicHeader, int]:
@@ -219,16 +219,16 @@ class MetadataWriter:
 
     async def _send(self, batch: "list[_Waiting]") -> None:
         """One transaction. If one write cannot be done, that one fails, and the others are sent again."""
-        outcome: Exception | None = ConnectionLost("the write was given up")
+        failure: Exception = ConnectionLost("the write was given up")
         try:
             while batch:
                 settled, outcome = await self._try_to_send(batch)
                 _settle(settled, outcome)
                 batch = [waiting for waiting in batch if waiting not in settled]
         except ZooKeeperError as error:
-            outcome = error
+            failure = error
         finally:
-            _settle(batch, outcome)
+            _settle(batch, failure)
 
     async def _try_to_send(self, batch: "list[_Waiting]") -> "tuple[list[_Waiting], Exception | None]":
         """Which writes are settled by that, and what was wrong with them."""

@@ -10,7 +10,7 @@ All changes are plain functions on the event loop. Invariants:
 - a role belongs to one leader epoch: another epoch makes another object;
 - a log that is being truncated in a thread keeps its `Follower` until that is over (`truncated` then takes the role that was decided).
 
-It does not wait: who wants to wait gives `high_watermark` or `durable` a callback.
+It does not wait: who wants to wait gives `high_watermark` or `durable` a callback, and who reads registers with `watchers`.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,6 +20,7 @@ from typing import Final
 from millstream.clock import Clock
 from millstream.cluster.follower import Follower
 from millstream.cluster.leader import Leader
+from millstream.cluster.watchers import Watchers
 from millstream.cluster.watermark import Watermark
 from millstream.coordination.partition_state import NO_LEADER, PartitionState
 from millstream.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower, UnknownLeaderEpoch
@@ -50,7 +51,7 @@ class LocalBroker:
 class Partition:
     """A replica of a partition."""
 
-    __slots__ = ("broker", "durable", "following", "high_watermark", "index", "leading", "log", "state", "topic")
+    __slots__ = ("broker", "durable", "following", "high_watermark", "index", "leading", "log", "state", "topic", "watchers")
 
     def __init__(
         self, topic: str, index: int, log: Log, *, broker: LocalBroker, state: PartitionState, high_watermark: int | None = None
@@ -63,6 +64,8 @@ class Partition:
         self.broker = broker
         self.leading: Leader | None = None
         self.following: Follower | None = None
+        self.watchers = Watchers()
+        """Readers that wait for more."""
         self.durable = Watermark(log.durable_end)
         self.high_watermark = Watermark(min(max(high_watermark or 0, log.log_start_offset), log.log_end_offset))
 
@@ -113,10 +116,11 @@ class Partition:
                 leading.decided(state)
                 return False
             if leading is not None:
-                leading.fail_waiters(NotLeaderOrFollower(f"{self.topic}-{self.index} is in leader epoch {state.leader_epoch} now"))
+                leading.low_watermark.fail(NotLeaderOrFollower(f"{self.topic}-{self.index} is in leader epoch {state.leader_epoch} now"))
             self.following = None
             self.leading = Leader(self, state)
             self.leading.commit()
+            self.watchers.changed()
         elif state.leader != NO_LEADER and self.broker.node_id in state.replicas:
             if following is not None and (following.leader, following.leader_epoch) == (state.leader, state.leader_epoch):
                 return False
@@ -151,8 +155,9 @@ class Partition:
             self.broker.on_follow([self])
 
     def fail_waiters(self, error: KafkaError) -> None:
-        """Whoever waits for this partition waits in vain."""
+        """Whoever waits for this partition waits in vain; its readers look what became of it."""
         self.high_watermark.fail(error)
         self.durable.fail(error)
         if self.leading is not None:
-            self.leading.fail_waiters(error)
+            self.leading.low_watermark.fail(error)
+        self.watchers.changed()

@@ -9,20 +9,32 @@ A follower says how far it has come by asking for the next offset, in a fetch of
 (KIP-320, broker epochs): anything else says nothing. It is *caught up* at a time when it had everything that the leader had then. Who has
 not been for `replica.lag.time.max.ms` leaves the in-sync set; who has reached the high watermark, and the start of the leader's epoch,
 joins it. One change is under way at a time; the controller answers with the new state or refuses.
+
+A follower that has everything does not ask again for each partition: it has a `Position` in a fetch session, and each request of that says
+that it is still there. This is looked up when the log goes on (`grew_from`): up to then it was caught up. A follower that is at the end is
+in sync, however long ago it asked, as in Kafka; if its broker is gone the controller knows.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Final
+from typing import Final, Protocol
 
 from millstream.coordination.partition_state import PartitionState
 
 UNKNOWN: Final = -1
 
 
+class Position(Protocol):
+    """Where a follower is within its fetch session, which does not say it again while it stays there."""
+
+    @property
+    def fetched_ms(self) -> int:
+        """When the follower was last known to be there: at the last request of the session, while the partition belongs to it."""
+
+
 class Follower:
     """What the leader knows of a follower."""
 
-    __slots__ = ("broker_epoch", "caught_up_ms", "fetched_ms", "leader_end_when_fetched", "log_end_offset", "log_start_offset")
+    __slots__ = ("broker_epoch", "caught_up_ms", "fetched_ms", "leader_end_when_fetched", "log_end_offset", "log_start_offset", "position")
 
     def __init__(self, *, caught_up_ms: int) -> None:
         self.broker_epoch = UNKNOWN
@@ -33,8 +45,9 @@ class Follower:
         self.fetched_ms = caught_up_ms
         self.leader_end_when_fetched = UNKNOWN
         """What it has to reach to have been caught up at its last fetch."""
+        self.position: Position | None = None
 
-    def fetched(self, offset: int, *, log_start_offset: int, leader_end: int, now_ms: int) -> None:
+    def fetched(self, offset: int, *, log_start_offset: int, leader_end: int, now_ms: int, position: Position | None) -> None:
         """It has everything below `offset`."""
         if offset >= leader_end:
             self.caught_up_ms = now_ms
@@ -44,6 +57,7 @@ class Follower:
         self.log_start_offset = log_start_offset
         self.fetched_ms = now_ms
         self.leader_end_when_fetched = leader_end
+        self.position = position
 
 
 class ReplicaSet:
@@ -79,8 +93,21 @@ class ReplicaSet:
 
     # --- followers ----------------------------------------------------------------------------------------------------------------------
 
-    def fetched(self, replica: int, offset: int, *, broker_epoch: int, log_start_offset: int, leader_end: int, now_ms: int) -> bool:
-        """A follower asked for `offset` in the leader's epoch; False if it is none, or speaks for a former life of its broker."""
+    def fetched(
+        self,
+        replica: int,
+        offset: int,
+        *,
+        broker_epoch: int,
+        log_start_offset: int,
+        leader_end: int,
+        now_ms: int,
+        position: Position | None = None,
+    ) -> bool:
+        """A follower asked for `offset` in the leader's epoch; False if it is none, or speaks for a former life of its broker.
+
+        `position` if the requests that follow do not repeat it.
+        """
         follower = self._followers.get(replica)
         if follower is None or broker_epoch < follower.broker_epoch:
             return False
@@ -90,8 +117,14 @@ class ReplicaSet:
             if replica not in self.state.in_sync_replicas:
                 # That its former life had caught up says nothing of this one: it may have missed any amount, and is not waited for.
                 follower.caught_up_ms = self._too_long_before(now_ms)
-        follower.fetched(offset, log_start_offset=log_start_offset, leader_end=leader_end, now_ms=now_ms)
+        follower.fetched(offset, log_start_offset=log_start_offset, leader_end=leader_end, now_ms=now_ms, position=position)
         return True
+
+    def grew_from(self, log_end: int) -> None:
+        """The leader's log goes on from `log_end`: a follower that was there had everything until now, if it was still fetching."""
+        for follower in self._followers.values():
+            if follower.log_end_offset == log_end and follower.position is not None:
+                follower.caught_up_ms = max(follower.caught_up_ms, follower.position.fetched_ms)
 
     def advance(
         self, log_end: int, *, min_insync_replicas: int, now_ms: int, is_able: Callable[[int], bool] = lambda _replica: True
@@ -191,6 +224,7 @@ class ReplicaSet:
                 # Its broker is gone, or it fell behind: it is not about to join, and nothing waits for it, until it has caught up again.
                 follower = self._followers[replica]
                 follower.leader_end_when_fetched, follower.caught_up_ms = UNKNOWN, self._too_long_before(now_ms)
+                follower.position = None
         self.state = state
         self._take_followers(now_ms)
 

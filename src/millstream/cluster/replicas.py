@@ -148,6 +148,13 @@ class Replicas:
             return partition.high_watermark.value
         return min(max(self._logs.high_watermarks.get(log.topic_partition, 0), log.log_start_offset), log.log_end_offset)
 
+    def log_shortened(self, log: Log) -> None:
+        """Old records of the log were dropped: its readers learn where it begins now."""
+        topic = self._topics.get(log.topic)
+        partition = topic.partitions.get(log.partition) if topic is not None else None
+        if partition is not None:
+            partition.watchers.noted()
+
     async def apply(self, view: ClusterView) -> None:
         """Make what this broker keeps agree with the view; topics that are as they were in the last one are not looked at."""
         life = self._life()
@@ -161,14 +168,22 @@ class Replicas:
             if topic is not None and (current is None or current.topic_id != topic.topic_id):
                 await self._let_go(topic)
         await self._move([view.topics[name] for name in names if name in view.topics])
-        if is_life_known:
-            self._applied_life = life
+        self._applied_life = life if is_life_known else NO_LIFE
         for name in names:
             state = view.topics.get(name)
             if state is not None:
                 await self._take_up(state)
         self._unread &= view.unreadable_topics
+        is_broker_gone = self._applied is not None and not self._applied.brokers.keys() <= view.brokers.keys()
         self._applied = view
+        if is_broker_gone:
+            self._commit_what_waits()
+
+    def _commit_what_waits(self) -> None:
+        """A follower that was about to join, and is gone, holds nothing up any more; nobody else may fetch and find that out."""
+        for partition in self:
+            if partition.leading is not None and partition.high_watermark.is_awaited:
+                partition.leading.commit()
 
     async def _move(self, states: Iterable[TopicState]) -> None:
         """Hand their states and configs to the partitions that are here."""

@@ -99,9 +99,10 @@ class ControllerElection:
             stat = await self._coordination.exists(paths.CONTROLLER, watch=self._on_controller_change)
             is_ours = stat is not None and stat.ephemeral_owner == self._coordination.session_id
             if self.claim is not None:
-                if is_ours and await self._is_epoch_untouched(self.claim):
+                if stat is not None and is_ours and not stat.version and await self._is_epoch_untouched(self.claim):
                     return
-                # Our znode was removed, which is how a person asks for another controller, or the epoch was written to.
+                # Our znode was removed, which is how a person asks for another controller, or it names another one by now, or the epoch
+                # was written to.
                 self._resign()
             if stat is not None and not is_ours:
                 return

@@ -15,6 +15,8 @@ import pytest
 from millstream.broker.metrics import read
 from millstream.broker.server import BrokerServer
 from millstream.broker.server_options import ServerOptions
+from millstream.broker.storage.storage import Storage
+from millstream.coordination.cluster_view import ClusterView
 from millstream.errors import StartupError, StorageError, UsageError
 from millstream.files import FileHandle, Files
 from tests.batches import encode_batch
@@ -329,3 +331,20 @@ async def test_a_taken_coordination_port_is_an_error_only_if_it_was_asked_for(tm
             pass
     assert asyncio.all_tasks() == {asyncio.current_task()}
     assert is_clean(tmp_path)
+
+
+async def test_a_broker_stands_for_election_when_its_logs_are_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running(tmp_path) as server:
+        assert await create(server) == 0
+    server = BrokerServer(options_for(tmp_path))
+    load = Storage._load_logs
+
+    def load_logs(storage: Storage, view: ClusterView) -> None:
+        # It may take minutes, in which a controller would decide nothing and keep the others from it.
+        assert server._cluster._election.claim is None
+        assert view.controller_id == -1
+        load(storage, view)
+
+    monkeypatch.setattr(Storage, "_load_logs", load_logs)
+    async with server:
+        assert await produce(server) == 0

@@ -20,6 +20,19 @@ TOPIC_ID = UUID(int=7)
 LED_BY_1 = PartitionState(replicas=(1,), leader=1, leader_epoch=3, in_sync_replicas=(1,))
 
 
+class RecordingWatcher:
+    """A reader of a partition that notes how it is called."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def moved(self) -> None:
+        self.calls.append("moved")
+
+    def marked(self) -> None:
+        self.calls.append("marked")
+
+
 def started_logs(*paths: Path, files: Files | None = None) -> LogManager:
     """A log manager with nothing in it."""
     logs = LogManager(paths, clock=ManualClock(NOW_MS), files=files)

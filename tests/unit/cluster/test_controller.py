@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from millstream.broker.cluster.registration import Registration, prepare_tree
+from millstream.cluster import controller
 from millstream.cluster.controller import Controller
 from millstream.cluster.metadata_writer import MetadataWriter
 from millstream.coordination import paths
@@ -17,6 +18,7 @@ from millstream.coordination.election import ControllerClaim
 from millstream.coordination.embedded import EmbeddedCoordination
 from millstream.coordination.topic_header import TopicHeader
 from millstream.errors import (
+    InvalidConfig,
     InvalidPartitions,
     InvalidReplicaAssignment,
     InvalidReplicationFactor,
@@ -230,3 +232,32 @@ async def test_a_refused_change_writes_nothing(cluster: Cluster) -> None:
     with pytest.raises(InvalidPartitions):
         await cluster.controller.alter_topic_configs("orders", refuse, timeout_ms=LONG_MS)
     assert cluster.watcher.view.topics["orders"].configs == {"retention.ms": "5"}
+
+
+async def test_a_topic_waits_for_the_broker_that_is_about_to_be_registered_again(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    await cluster.coordination.delete(paths.broker(1))
+    assert await cluster.watcher.until(lambda view: not view.brokers, timeout_ms=LONG_MS)
+    waiting = asyncio.create_task(cluster.controller.wait_for_brokers())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await Registration(cluster.coordination, BrokerState(1, "localhost", 9092)).register()
+    await waiting
+    await cluster.create("orders")
+    await cluster.coordination.delete(paths.broker(1))
+    assert await cluster.watcher.until(lambda view: not view.brokers, timeout_ms=LONG_MS)
+    monkeypatch.setattr(controller, "REGISTERED_WITHIN_MS", 1)
+    with pytest.raises(RequestTimedOut):
+        await cluster.controller.wait_for_brokers()
+
+
+async def test_options_that_are_too_large_for_a_znode_are_refused(cluster: Cluster) -> None:
+    large = {"retention.ms": " " * controller.MAX_CONFIGS_BYTES + "5"}
+    with pytest.raises(InvalidConfig, match=r"most of them retention\.ms"):
+        cluster.controller.plan_topic("orders", partitions=1, replication_factor=1, configs=large)
+    await cluster.create("orders")
+    with pytest.raises(InvalidConfig):
+        await cluster.controller.alter_topic_configs("orders", lambda _configs: large, timeout_ms=LONG_MS)
+    for _ in range(2):  # the znode is not there yet, and it is
+        with pytest.raises(InvalidConfig):
+            await cluster.controller.alter_broker_configs("1", lambda _configs: large, timeout_ms=LONG_MS)
+        await cluster.controller.alter_broker_configs("1", lambda _configs: {"num.io.threads": "9"}, timeout_ms=LONG_MS)

@@ -11,7 +11,7 @@ from millstream.coordination.partition_state import PartitionState
 from millstream.errors import KafkaError, NotEnoughReplicas, NotEnoughReplicasAfterAppend, NotLeaderOrFollower, OffsetOutOfRange
 from millstream.log.directories.manager import LogManager
 from tests.manual_clock import ManualClock
-from tests.unit.cluster.hosting import LED_BY_1, append, flush, host, local_broker, started_logs
+from tests.unit.cluster.hosting import LED_BY_1, RecordingWatcher, append, flush, host, local_broker, started_logs
 
 THREE = PartitionState(replicas=(1, 2, 3), leader=1, leader_epoch=3, in_sync_replicas=(1, 2, 3), partition_epoch=5)
 LIFE = 70
@@ -41,10 +41,28 @@ def test_high_watermark_is_what_all_in_sync_replicas_have(logs: LogManager) -> N
 
 def test_appends_wake_followers_that_wait_for_the_log_end(logs: LogManager) -> None:
     partition = host(logs, state=THREE)
-    outcome = outcome_of(partition.as_leader().log_end, 1)
+    follower, consumer = RecordingWatcher(), RecordingWatcher()
+    partition.watchers.add(follower, is_replica=True)
+    partition.watchers.add(consumer, is_replica=False)
     append(partition, b"a")
-    assert outcome == [None]
+    assert (follower.calls, consumer.calls) == (["moved"], [])
     assert partition.high_watermark.value == 0
+
+
+def test_commits_wake_consumers_and_give_followers_something_to_say(logs: LogManager) -> None:
+    partition = host(logs, state=THREE)
+    append(partition, b"a")
+    follower, consumer = RecordingWatcher(), RecordingWatcher()
+    partition.watchers.add(follower, is_replica=True)
+    partition.watchers.add(consumer, is_replica=False)
+    fetched(partition, 2, 1)
+    assert (follower.calls, consumer.calls) == ([], [])
+    fetched(partition, 3, 1)
+    assert (follower.calls, consumer.calls) == (["marked"], ["moved"])
+    partition.as_leader().delete_records_before(1)
+    partition.as_leader().refused()
+    assert (follower.calls, consumer.calls) == (["marked"] * 3, ["moved"])
+    assert len(partition.watchers) == 1
 
 
 def test_follower_reads_to_the_log_end_and_a_consumer_to_the_high_watermark(logs: LogManager) -> None:
@@ -191,15 +209,17 @@ def test_records_are_gone_when_all_replicas_that_are_there_have_deleted_them(log
     assert (outcome, leader.low_watermark.value) == ([None], 2)
 
 
-def test_losing_the_lead_fails_all_who_wait_and_leading_again_in_another_epoch_only_followers(logs: LogManager) -> None:
+def test_losing_the_lead_fails_all_who_wait_and_leading_again_in_another_epoch_only_readers(logs: LogManager) -> None:
     partition = host(logs, state=THREE)
     append(partition, b"a")
-    committed, end = outcome_of(partition.high_watermark, 1), outcome_of(partition.as_leader().log_end, 2)
-    partition.apply(THREE._replace(leader_epoch=4, partition_epoch=6))
-    assert (committed, [type(error) for error in end]) == ([], [NotLeaderOrFollower])
-    end = outcome_of(partition.as_leader().log_end, 2)
-    partition.apply(THREE._replace(leader=2, leader_epoch=5, partition_epoch=7))
-    assert [type(error) for error in (*committed, *end)] == [NotLeaderOrFollower] * 2
+    committed, readers = outcome_of(partition.high_watermark, 1), (RecordingWatcher(), RecordingWatcher())
+    for state in (THREE._replace(leader_epoch=4, partition_epoch=6), THREE._replace(leader=2, leader_epoch=5, partition_epoch=7)):
+        assert committed == []
+        for reader in readers:
+            partition.watchers.add(reader, is_replica=reader is readers[0])
+        partition.apply(state)
+    assert [type(error) for error in committed] == [NotLeaderOrFollower]
+    assert [reader.calls for reader in readers] == [["moved"] * 2] * 2
 
 
 Step = tuple[str, int]

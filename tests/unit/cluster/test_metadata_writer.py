@@ -1,7 +1,7 @@
 """What the controller writes, and what is left when it ends halfway."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from millstream.coordination.cluster_view import TopicState
 from millstream.coordination.election import ControllerClaim
 from millstream.coordination.interface import Create, Operation, OperationResult
 from millstream.coordination.partition_state import PartitionState
+from millstream.coordination.topic_header import DELETING
 from millstream.errors import InvalidPartitions, NotController
 from millstream.topic_partition import TopicPartition
 from millstream.zookeeper.errors import BadVersion, ConnectionLost, NodeExists
@@ -218,3 +219,28 @@ def test_chunks_stay_below_the_limits() -> None:
     large = [Create(f"/{number}", b"x" * 150_000) for number in range(5)]
     assert [len(chunk) for chunk in chunks_of(large)] == [2, 2, 1]
     assert list(chunks_of([])) == []
+
+
+async def test_a_topic_that_cannot_be_removed_does_not_keep_the_controller_from_its_work(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = await cluster.create("orders")
+    await cluster.coordination.create(f"{paths.partition('orders', 0)}/by-hand")
+    await cluster.writer.set_header("orders", topic.header._replace(phase=DELETING), version=0)
+    assert await cluster.watcher.catch_up(timeout_ms=LONG_MS)
+    await cluster.controller.finish_half_done()
+    assert "orders was left unfinished" in caplog.text
+
+
+async def test_a_write_that_was_broken_off_is_never_taken_for_done(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes: Iterator[tuple[list[object], None]] = iter([([], None)])
+
+    async def try_to_send(_batch: object) -> object:
+        try:
+            return next(outcomes)
+        except StopIteration:
+            raise MemoryError from None
+
+    monkeypatch.setattr(cluster.writer, "_try_to_send", try_to_send)
+    with pytest.raises((ConnectionLost, MemoryError)):
+        await cluster.writer.write([Create("/a", b"")])

@@ -1,5 +1,7 @@
 """The leader's view of its replicas: the high watermark, and the in-sync set that it asks for."""
 
+from dataclasses import dataclass
+
 import pytest
 
 from millstream.cluster.replica_set import ReplicaSet
@@ -14,8 +16,17 @@ def replicas(state: PartitionState = STATE, *, start: int = 100, high_watermark:
     return ReplicaSet(1, state, high_watermark=high_watermark, epoch_start_offset=start, lag_ms=LAG_MS, now_ms=0)
 
 
-def fetch(made: ReplicaSet, replica: int, offset: int, *, end: int, now_ms: int = 0, epoch: int = 7) -> bool:
-    return made.fetched(replica, offset, broker_epoch=epoch, log_start_offset=0, leader_end=end, now_ms=now_ms)
+@dataclass
+class Position:
+    """A follower's place in its fetch session."""
+
+    fetched_ms: int
+
+
+def fetch(
+    made: ReplicaSet, replica: int, offset: int, *, end: int, now_ms: int = 0, epoch: int = 7, position: Position | None = None
+) -> bool:
+    return made.fetched(replica, offset, broker_epoch=epoch, log_start_offset=0, leader_end=end, now_ms=now_ms, position=position)
 
 
 def advance(made: ReplicaSet, end: int, *, minimum: int = 2, now_ms: int = 0) -> int:
@@ -176,3 +187,36 @@ def test_a_follower_that_reaches_the_former_end_was_caught_up_then(offsets: tupl
     for number, offset in enumerate(offsets):
         fetch(made, 2, offset, end=offset + 10 if is_in_sync else 200, now_ms=number * 800)
     assert (made.wanted_change(300, able={1, 2}, now_ms=1_700) is None) is is_in_sync
+
+
+def idle(*, fetched_ms: int, offset: int = 120) -> ReplicaSet:
+    """Both followers were counted at the time 0; the second one has a session since."""
+    made = replicas()
+    fetch(made, 2, 120, end=120)
+    fetch(made, 3, offset, end=120, position=Position(fetched_ms))
+    return made
+
+
+def test_a_follower_at_the_end_stays_in_sync_however_long_ago_it_said_so() -> None:
+    assert idle(fetched_ms=0).wanted_change(120, able=ALL, now_ms=100 * LAG_MS) is None
+
+
+def test_a_follower_was_caught_up_at_the_last_request_of_its_session_before_the_log_went_on() -> None:
+    made = idle(fetched_ms=5_000)
+    made.grew_from(120)
+    assert made.wanted_change(121, able=ALL, now_ms=5_000 + LAG_MS) == {1: -1, 3: 7}
+    assert made.wanted_change(121, able=ALL, now_ms=5_001 + LAG_MS) == {1: -1}
+
+
+def test_requests_after_the_log_went_on_say_nothing_of_a_follower_that_is_behind() -> None:
+    made = idle(fetched_ms=5_000, offset=119)
+    made.grew_from(120)
+    assert made.wanted_change(121, able=ALL, now_ms=5_000) == {1: -1}
+
+
+def test_a_follower_that_was_put_out_is_not_waited_for_because_its_session_goes_on() -> None:
+    made = idle(fetched_ms=5_000)
+    made.decided(STATE._replace(in_sync_replicas=(1, 2), partition_epoch=1), now_ms=4_000)
+    made.grew_from(120)
+    fetch(made, 2, 130, end=130, now_ms=5_000)
+    assert advance(made, 130, now_ms=5_000) == 130

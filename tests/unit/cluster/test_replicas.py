@@ -101,6 +101,9 @@ async def test_roles_are_taken_only_for_the_life_that_the_controller_has_dealt_w
     assert (partition.is_leader, replicas.is_confirmed) == (True, False)
     await replicas.apply(replace(moved, lives={1: 9}))
     assert (partition.is_leader, replicas.is_confirmed) == (False, True)
+    # Somebody edited the znode: what is decided from now on would not be noticed.
+    await replicas.apply(replace(moved, lives={1: 7}))
+    assert not replicas.is_confirmed
 
 
 async def test_all_roles_change_before_a_log_is_opened(logs: LogManager, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,6 +89,17 @@ async def test_deleting_the_controllers_znode_asks_for_an_election(keeper: TreeK
     await broker.election.stop()
 
 
+async def test_a_controller_whose_znode_names_another_one_is_elected_anew(keeper: TreeKeeper) -> None:
+    broker = Candidate(keeper, 1)
+    await broker.election.start()
+    await broker.coordination.set(paths.CONTROLLER, b'{"broker_id": 2}')
+    while len(broker.claims) < 3:
+        await broker.next_change()
+    assert broker.claims == [ControllerClaim(1, 1, 1), None, ControllerClaim(1, 2, 2)]
+    assert (await broker.coordination.get(paths.CONTROLLER))[0] == b'{"broker_id": 1}'
+    await broker.election.stop()
+
+
 async def test_a_claim_whose_answer_was_lost_is_made_again(keeper: TreeKeeper) -> None:
     broker = Candidate(keeper, 1)
     real_multi = broker.coordination.multi

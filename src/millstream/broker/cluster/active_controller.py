@@ -189,6 +189,7 @@ class ActiveController:
             rules=self._rules,
             own_topics=self._own_topics,
             stopping=self._stopping,
+            newest=lambda: self._view,
             is_in_office=lambda term: self._term is term,
         )
         self._wake.set()

@@ -63,7 +63,7 @@ class ControllerRequests:
             asked.topic_id: topic.name for asked in message.topics if asked.topic_id and (topic := by_id.get(asked.topic_id))
         }
         changes = {
-            TopicPartition(names[topic.topic_id], partition.partition_index): _change(partition)
+            TopicPartition(names[topic.topic_id], partition.partition_index): _change(partition, topic.topic_id)
             for topic in message.topics
             if topic.topic_id in names
             for partition in topic.partitions
@@ -75,9 +75,9 @@ class ControllerRequests:
         return {"error_code": 0, "topics": [_topic_answer(topic, names.get(topic.topic_id), answers) for topic in message.topics]}
 
 
-def _change(asked: "PartitionData") -> InSyncChange:
+def _change(asked: "PartitionData", topic_id: UUID | None) -> InSyncChange:
     in_sync = {one.broker_id: one.broker_epoch for one in asked.new_isr_with_epochs} or dict.fromkeys(asked.new_isr, UNKNOWN_EPOCH)
-    return InSyncChange(PartitionState((), NO_LEADER, asked.leader_epoch, (), partition_epoch=asked.partition_epoch), in_sync)
+    return InSyncChange(PartitionState((), NO_LEADER, asked.leader_epoch, (), partition_epoch=asked.partition_epoch), in_sync, topic_id)
 
 
 def _topic_answer(topic: "TopicData", name: str | None, answers: Answers) -> Mapping[str, object]:

@@ -14,13 +14,14 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import zip_longest
 from typing import Final, NamedTuple, Protocol
+from uuid import UUID
 
 from millstream.cluster.controller_machine import BrokerLife, ControllerMachine, Decision
 from millstream.cluster.leader_election import ElectionRules
 from millstream.cluster.replica_growth import grown_replicas
 from millstream.coordination.cluster_view import ClusterView, TopicState
 from millstream.coordination.partition_state import NO_LEADER, PartitionState
-from millstream.errors import KafkaError, NotController, RetriableError
+from millstream.errors import KafkaError, NotController, RetriableError, UnknownTopicId, UnknownTopicOrPartition
 from millstream.replication_errors import StaleBrokerEpoch
 from millstream.topic_partition import TopicPartition
 from millstream.zookeeper.errors import BadVersion, NoNode
@@ -51,6 +52,8 @@ class InSyncChange(NamedTuple):
     """What it knows: only its epochs count."""
     in_sync: Mapping[int, int]
     """The replicas with the lives in which the leader saw them, -1 if it did not say."""
+    topic_id: UUID | None = None
+    """The topic it means: another one of the same name may be in the same epochs."""
 
 
 class ControllerTerm:
@@ -63,6 +66,7 @@ class ControllerTerm:
         rules: Callable[[TopicState], ElectionRules],
         own_topics: Callable[[], Mapping[str, int]],
         stopping: dict[int, int],
+        newest: Callable[[], ClusterView | None],
         is_in_office: Callable[["ControllerTerm"], bool],
     ) -> None:
         self.view: ClusterView | None = None
@@ -74,18 +78,25 @@ class ControllerTerm:
         """The topics that the cluster itself lives by, with the number of replicas that they should have."""
         self._stopping = stopping
         """Brokers that asked to be relieved, by number, with the life in which they did."""
+        self._newest = newest
+        """The view of now, which may be ahead of what is being followed."""
         self._is_in_office = is_in_office
 
     # --- what happens in the cluster ----------------------------------------------------------------------------------------------------
 
     async def follow(self, view: ClusterView) -> None:
         """Take up a view, and do what follows from it; the first one brings everything."""
-        is_first = self.view is None
-        names = self._begin(view) if self.view is None else self._take_up(self.view, view)
-        self.view = view
+        last, self.view = self.view, view
+        names = self._begin(view) if last is None else self._take_up(last, view)
         registered, changed = self._registered(view), set[TopicPartition]()
-        await self._settle(lambda some: self.machine.brokers_changed(registered, some), names, on_written=changed.update)
-        if news := _news(self.machine.brokers, registered) if not is_first else "":
+        overwritten = {} if last is None else self._overwritten_lives(last, view)
+
+        def decide(some: Iterable[TopicPartition]) -> Decision:
+            decision = self.machine.brokers_changed(registered, some)
+            return decision._replace(lives={**overwritten, **decision.lives})
+
+        await self._settle(decide, names, on_written=changed.update)
+        if news := _news(self.machine.brokers, registered) if last is not None else "":
             states = [state for name in changed if (state := self.machine.partitions.get(name)) is not None]
             leaderless = sum(state.leader == NO_LEADER for state in states)
             logger.info("%s: %d partitions were decided anew, %d of them have no leader", news, len(states), leaderless)
@@ -117,6 +128,15 @@ class ControllerTerm:
                 partitions[partition] = state
         is_about_all = view.broker_configs != last.broker_configs or self._registered(view) != self.machine.brokers
         return list(partitions) if is_about_all else touched
+
+    def _overwritten_lives(self, last: ClusterView, view: ClusterView) -> dict[int, int]:
+        """Lives that another hand has changed or removed: a broker of which they say something else would take up no role any more."""
+        known = self.machine.known_lives
+        return {
+            number: broker.epoch
+            for number, broker in view.brokers.items()
+            if broker.epoch == known.get(number) == last.lives.get(number) != view.lives.get(number)
+        }
 
     def _registered(self, view: ClusterView) -> dict[int, BrokerLife]:
         return {
@@ -150,7 +170,10 @@ class ControllerTerm:
         self._check_registered(broker, broker_epoch)
 
         def decide(name: TopicPartition) -> PartitionState:
-            base, in_sync = changes[name]
+            base, in_sync, topic_id = changes[name]
+            known = self.view.topics.get(name.topic) if self.view is not None else None
+            if topic_id is not None and known is not None and known.topic_id != topic_id:
+                raise UnknownTopicId(f"topic {name.topic!r} was deleted and created again, no topic has the id {topic_id}")
             return self.machine.in_sync_change(name, leader=broker, broker_epoch=broker_epoch, base=base, in_sync=in_sync)
 
         return await self._decide_each(decide, changes)
@@ -205,7 +228,8 @@ class ControllerTerm:
             answers.update((name, self.machine.partitions[name]) for name in names)
 
         await self._settle(decide_some, names, on_written=written)
-        return answers
+        gone = {name: UnknownTopicOrPartition(f"{name} does not exist any more") for name in names if name not in answers}
+        return {**answers, **gone}
 
     async def _settle(
         self,
@@ -243,7 +267,7 @@ class ControllerTerm:
     async def _write(self, decision: Decision, on_written: Callable[[Iterable[TopicPartition]], None]) -> None:
         names = list(decision.partitions)
         for start in range(0, max(len(names), 1), CHUNK):
-            some = {name: decision.partitions[name] for name in names[start : start + CHUNK]}
+            some = {name: decision.partitions[name] for name in names[start : start + CHUNK] if self._is_still_there(name.topic)}
             lives = decision.lives if start + CHUNK >= len(names) else {}
             if not self._is_in_office(self):
                 raise NotController("this broker is not the controller any more")
@@ -251,9 +275,19 @@ class ControllerTerm:
             self.machine.take(Decision(some, lives))
             on_written(some)
 
+    def _is_still_there(self, topic: str) -> bool:
+        """Whether the topic that was decided about is there. A later one of its name has partitions of the same versions.
+
+        No topic is created before the view of this broker has let go of the one that had its name.
+        """
+        newest = self._newest()
+        known, present = (None if view is None else view.topics.get(topic) for view in (self.view, newest))
+        return known is not None and present is not None and known.topic_id == present.topic_id
+
     async def _read_again(self, doubtful: Collection[TopicPartition]) -> None:
         partitions = self.machine.partitions
-        found = await self._tree.read_states({name: partitions[name] for name in doubtful})
+        found = await self._tree.read_states({name: partitions[name] for name in doubtful if self._is_still_there(name.topic)})
+        found = {name: state for name, state in found.items() if self._is_still_there(name.topic)}
         for name in doubtful:
             if name in found:
                 partitions[name] = found[name]

@@ -97,7 +97,8 @@ def decode_principal(principal: bytes | None, *, host: bytes) -> tuple[Sender, S
     """Who sends the envelope, and for whom; PrincipalDeserializationFailure if it does not say so."""
     try:
         fields = JsonObject.parse(principal or b"")
-        sender = Sender(fields.integer("broker_id"), fields.integer("broker_epoch", highest=_HIGHEST_EPOCH))
+        # -1: not registered for now, which is another error than one that makes no sense.
+        sender = Sender(fields.integer("broker_id"), fields.integer("broker_epoch", lowest=-1, highest=_HIGHEST_EPOCH))
         client = Session(
             fields.text("listener"),
             _decode_host(host),

@@ -45,7 +45,7 @@ MAX_CONNECTIONS: Final = 8
 _CATCH_UP_MS: Final = 5_000
 _RETRY_S: Final = 0.05
 _NOT_KNOWN_YET: Final = (BrokerIdNotRegistered.code, StaleBrokerEpoch.code)
-"""A controller that has not seen yet that this broker is registered."""
+"""A controller that has not seen yet that this broker is registered, or this broker is not: its session has ended, the next one begins."""
 
 
 class CarryOut(Protocol):
@@ -147,8 +147,10 @@ class RequestForwarding:
             left_s = deadline - asyncio.get_running_loop().time()
             with self._free_line() as channel:
                 answer = await channel.ask(envelope, timeout_s=left_s)
-            if answer.error_code not in _NOT_KNOWN_YET or left_s < _RETRY_S:
+            if answer.error_code not in _NOT_KNOWN_YET:
                 return answer
+            if left_s < _RETRY_S:
+                raise NotController(f"the controller has not seen within {timeout_s:g} s that this broker is registered")
             await asyncio.sleep(_RETRY_S)
 
     @contextmanager

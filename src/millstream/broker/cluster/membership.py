@@ -20,7 +20,7 @@ from millstream.broker.cluster.topic_creation import TopicCreation
 from millstream.broker.server_options import ServerOptions
 from millstream.broker.tasks import Spawn
 from millstream.cluster.controller import Controller
-from millstream.cluster.layout_conversion import convert_layout
+from millstream.cluster.layout_conversion import convert_layout, has_old_topics
 from millstream.cluster.metadata_writer import MetadataWriter
 from millstream.coordination.cluster_view import BrokerState, ClusterView
 from millstream.coordination.cluster_watcher import ClusterWatcher, ViewListener
@@ -101,11 +101,16 @@ class ClusterMembership:
         logs.recall(await recall_directories(session, options.node_id))
         logs.identify(node_id=options.node_id, cluster_id=cluster_id)
         await remember_directories(session, options.node_id, logs.remember(tree=self._tree.holder))
-        await self._election.start()
-        if self._election.claim is not None:
-            with suppress(NotController):  # another broker has been elected, and converts it
-                await convert_layout(session, self.writer)
+        has_old = await has_old_topics(session)
+        if has_old:
+            await self._election.start()
+            if self._election.claim is not None:
+                with suppress(NotController):  # another broker has been elected, and converts it
+                    await convert_layout(session, self.writer)
+        # Opening the logs may take minutes after a crash: a controller that is busy with it would keep the others from being elected.
         await self.watcher.load()
+        if not has_old:
+            await self._election.start()
 
     async def begin(self, spawn: Spawn) -> None:
         """Follow the cluster from here on; returns when the controller has dealt with this broker, so that it leads what it should."""

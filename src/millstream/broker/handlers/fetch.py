@@ -11,9 +11,11 @@ A fetch with a replica id comes from a follower: it is shown everything up to th
 has all that comes before what it asks for. It has to be a replica of the partition, and the broker of that number and epoch (from version
 15 on) has to be registered. Anyone else is refused, as Kafka refuses replicas that it does not know.
 
-A fetch that finds less than `min_bytes` waits for the high watermarks of its partitions, without a task, until the client's deadline, and
-then reads once more. It does not wait for what would not fit: `min_bytes` above `max_bytes` means `max_bytes`, and what a partition could
-give counts even where this answer has no room for it (both as in Kafka).
+Of an incremental session only what is named or has moved is read (`fetch_sessions`); the work does not grow with what is idle.
+
+A fetch that finds less than `min_bytes` waits for partitions that move, without a task, until the client's deadline, and then reads once
+more. It does not wait for what would not fit: `min_bytes` above `max_bytes` means `max_bytes`, and what a partition could give counts even
+where this answer has no room for it (both as in Kafka).
 """
 
 import asyncio
@@ -33,7 +35,6 @@ from millstream.cluster.leader import READ_COMMITTED, Leader
 from millstream.cluster.partition import Partition
 from millstream.cluster.replicas import Replicas
 from millstream.cluster.topic_access import Operation
-from millstream.cluster.watermark import Watermark
 from millstream.errors import (
     FencedLeaderEpoch,
     InvalidRequest,
@@ -50,10 +51,14 @@ from millstream.wire.fetch import FIRST_WITH_ENDPOINTS, FetchRequest, PartitionF
 _LED_ELSEWHERE = (NotLeaderOrFollower.code, FencedLeaderEpoch.code)
 
 
-class FetchRound(NamedTuple):
-    """What one pass over the wanted partitions found."""
+Found = tuple[Wanted, PartitionFetched[FileRegion], Partition | None]
+"""The answer for a partition; without the partition where there is none to read."""
 
-    found: list[tuple[Wanted, PartitionFetched[FileRegion]]]
+
+class FetchRound(NamedTuple):
+    """What one pass over the partitions that are due found."""
+
+    found: list[Found]
     size_bytes: int
     has_error: bool
 
@@ -73,28 +78,36 @@ class FetchFamily:
     def fetch(self, request: Request) -> Sequence[Chunk] | None:
         """Read from each wanted partition, or wait until there is enough to read."""
         fetch = decode_request(request.frame, request.api_version, start=request.body_start)
+        now_ms = self._clock.monotonic_ms()
         try:
-            session = self._sessions.begin(fetch, version=request.api_version, now_ms=self._clock.monotonic_ms())
+            session = self._sessions.begin(fetch, version=request.api_version, now_ms=now_ms)
         except KafkaError as error:
             return encode_response(request.api_version, request.correlation_id, topics=[], error_code=error.code)
+        if fetch.replica_id >= 0:
+            if self._is_registered(fetch):
+                session.fetched_ms = now_ms
+            else:
+                session.mark_all()
         attempt = FetchAttempt(self, request, fetch, session)
         found = self.read(request.session, fetch, session, is_first_look=True)
-        if fetch.max_wait_ms <= 0 or self.is_enough(request.session, fetch, found):
+        if fetch.max_wait_ms <= 0 or not len(session) or self.is_enough(request.session, fetch, found):
             chunks = attempt.compose(found)
             if self._loader.load_warm(chunks):
                 return chunks
             self._loader.load_cold(chunks, request.defer())
         else:
-            attempt.wait(request.defer())
+            attempt.wait(request.defer(), found)
         return None
 
     def read(self, client: Session, fetch: FetchRequest, session: FetchSession, *, is_first_look: bool = False) -> FetchRound:
-        """One pass over the wanted partitions, until `max_bytes` are found; at the first one a follower says what it has."""
+        """One pass over the partitions that are due, until `max_bytes` are found; at the first one a follower says what it has."""
         budget = self._budget(fetch)
-        found: list[tuple[Wanted, PartitionFetched[FileRegion]]] = []
+        found: list[Found] = []
         size_bytes = 0
         has_error = False
-        for wanted in session:
+        for wanted in session.due():
+            wanted.stir()
+            partition: Partition | None = None
             try:
                 partition = self._looked_up(client, wanted)
                 leader = partition.as_leader(wanted.current_leader_epoch)
@@ -105,7 +118,7 @@ class FetchFamily:
                 )
             except Exception as error:
                 answer = _refused(wanted.index, as_kafka_error(error))
-            found.append((wanted, answer))
+            found.append((wanted, answer, partition))
             if answer.records is not None:
                 size_bytes += answer.records.length
             elif answer.error_code or answer.diverging_epoch:
@@ -115,17 +128,10 @@ class FetchFamily:
     def is_enough(self, client: Session, fetch: FetchRequest, found: FetchRound) -> bool:
         """Whether the answer may go out before the deadline."""
         min_bytes = min(fetch.min_bytes, self._budget(fetch))
-        if found.size_bytes >= min_bytes or found.has_error or not found.found:
+        if found.size_bytes >= min_bytes or found.has_error:
             return True
         # Nothing found means that nothing is there: whoever is first gets its batch whatever its size.
         return found.size_bytes > 0 and self._could_be_enough(client, fetch, found, min_bytes=min_bytes)
-
-    def watermarks(self, client: Session, fetch: FetchRequest, session: FetchSession) -> list[Watermark]:
-        """What a fetch of this session waits for."""
-        partitions = [self._looked_up(client, wanted) for wanted in session]
-        if fetch.replica_id >= 0:
-            return [partition.as_leader().log_end for partition in partitions]
-        return [partition.high_watermark for partition in partitions]
 
     def deliver(self, chunks: list[Chunk], pending: PendingReply) -> None:
         """Send a composed answer that had to wait."""
@@ -137,7 +143,7 @@ class FetchFamily:
     def _could_be_enough(self, client: Session, fetch: FetchRequest, found: FetchRound, *, min_bytes: int) -> bool:
         """Whether there is enough to read, though not for this answer; or a region ends with its segment, and cannot grow."""
         readable = 0
-        for wanted, _ in found.found:
+        for wanted, _, _ in found.found:
             try:
                 leader = self._looked_up(client, wanted).as_leader()
                 end = leader.visible_end(fetch.isolation_level, is_replica=fetch.replica_id >= 0)
@@ -163,9 +169,12 @@ class FetchFamily:
             # Kafka's codes: whoever says an epoch may know more of the replicas than is known here, and asks again.
             error = UnknownLeaderEpoch if wanted.current_leader_epoch >= 0 else NotLeaderOrFollower
             raise error(f"broker {replica_id} does not follow {leader.log.topic_partition}")
-        broker = self._replicas.view.brokers.get(replica_id)
-        if broker is None or broker.epoch != fetch.replica_epoch:
+        if not self._is_registered(fetch):
             raise NotLeaderOrFollower(f"no broker {replica_id} of the epoch {fetch.replica_epoch} is registered")
+
+    def _is_registered(self, fetch: FetchRequest) -> bool:
+        broker = self._replicas.view.brokers.get(fetch.replica_id)
+        return broker is not None and broker.epoch == fetch.replica_epoch
 
 
 class FetchAttempt:
@@ -181,7 +190,6 @@ class FetchAttempt:
         "_session",
         "_timer",
         "_version",
-        "_waiting",
     )
 
     def __init__(self, family: FetchFamily, request: Request, fetch: FetchRequest, session: FetchSession) -> None:
@@ -193,7 +201,6 @@ class FetchAttempt:
         self._correlation_id = request.correlation_id
         self._pending: PendingReply | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._waiting: list[Watermark] = []
         self._is_scheduled = False
 
     def compose(self, found: FetchRound) -> list[Chunk]:
@@ -204,8 +211,10 @@ class FetchAttempt:
         answers: list[PartitionFetched[FileRegion]] = []
         current: object = None
         leaders: list[int] = []
-        for wanted, answer in found.found:
+        for wanted, answer, partition in found.found:
             is_news = wanted.is_news(answer)
+            if wanted.is_quiet and partition is not None:
+                self._session.settle(wanted, partition)
             if is_incremental and not is_news:
                 continue
             if answer.error_code in _LED_ELSEWHERE and self._version >= FIRST_WITH_ENDPOINTS:
@@ -226,19 +235,15 @@ class FetchAttempt:
             self._version, self._correlation_id, topics=topics, session_id=self._session.session_id, node_endpoints=endpoints
         )
 
-    def wait(self, pending: PendingReply) -> None:
-        """Answer when a watermark moves and there is enough, or when the client's time is up."""
+    def wait(self, pending: PendingReply, found: FetchRound) -> None:
+        """Answer when partitions move and there is enough, or when the client's time is up."""
         self._pending = pending
         pending.on_abandon = self._stop_waiting
         self._timer = asyncio.get_running_loop().call_later(self._fetch.max_wait_ms / 1000, self._finish)
-        self._watch()
+        self._session.wait(self, self._moved)
+        _watch(found)
 
-    def _watch(self) -> None:
-        self._waiting = self._family.watermarks(self._client, self._fetch, self._session)
-        for watermark in self._waiting:
-            watermark.wait_for(watermark.value + 1, self._moved, token=self)
-
-    def _moved(self, _error: KafkaError | None) -> None:
+    def _moved(self) -> None:
         # Soon, not now: what else this callback of the loop appends then goes out with the same answer.
         if not self._is_scheduled:
             self._is_scheduled = True
@@ -252,7 +257,7 @@ class FetchAttempt:
         if self._family.is_enough(self._client, self._fetch, found):
             self._finish(found)
         else:
-            self._watch()
+            _watch(found)
 
     def _finish(self, found: FetchRound | None = None) -> None:
         pending = self._pending
@@ -265,9 +270,14 @@ class FetchAttempt:
         self._pending = None
         if self._timer is not None:
             self._timer.cancel()
-        for watermark in self._waiting:
-            watermark.cancel(self)
-        self._waiting = []
+        self._session.stop_waiting(self)
+
+
+def _watch(found: FetchRound) -> None:
+    """Be called when what was just looked at moves; whatever else is in the session calls already."""
+    for wanted, _, partition in found.found:
+        if partition is not None:
+            wanted.watch(partition)
 
 
 def _read_partition(
@@ -292,7 +302,9 @@ def _read_partition(
     is_committed_only = fetch.isolation_level == READ_COMMITTED and not is_replica
     region = leader.read(offset, end=end, max_bytes=min(budget, wanted.max_bytes), min_one_batch=is_first)
     if is_replica and is_counted and wanted.current_leader_epoch >= 0:
-        leader.replica_fetched(fetch.replica_id, fetch.replica_epoch, offset, wanted.log_start_offset)
+        leader.replica_fetched(fetch.replica_id, fetch.replica_epoch, offset, wanted.log_start_offset, position=wanted)
+    # A follower that belongs into the in-sync set says so with each request until it is asked for.
+    wanted.is_quiet = offset >= end and not (is_replica and leader.replica_set.may_join(fetch.replica_id))
     return PartitionFetched(
         wanted.index,
         0,

@@ -11,11 +11,19 @@ A full cache makes room by dropping the session that was not used for longest, i
 gets no session and sends everything each time. Followers (KIP-227 calls them privileged) fetch many partitions and for ever: for one of
 them the oldest session of a consumer goes, however old it is, and none of theirs goes for a consumer. Within a session the partitions
 that an incremental answer had data of move to the back of the order, so that a small `max_bytes` starves no partition.
+
+A session of ten thousand partitions of which nine move costs as much as one of nine: only *marked* partitions are read. A partition is
+marked when a request names it and when it moves, and stays so until an answer has said all there is to say of it: no data is left, nothing
+is wrong, and the high watermark was mentioned. From then on the session watches it (`cluster.watchers`). A session that is not kept has all
+its partitions marked, and watches them only while its one request waits.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable
+from itertools import count
+from operator import attrgetter
 from random import randrange
 
+from millstream.cluster.partition import Partition
 from millstream.errors import FetchSessionIdNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch
 from millstream.log.region import FileRegion
 from millstream.wire.fetch import FetchRequest, FetchTopic, ForgottenTopic, PartitionFetched
@@ -31,15 +39,24 @@ MIN_IDLE_MS = 120_000
 
 TopicKey = str | bytes
 PartitionKey = tuple[TopicKey, int]
+Reader = tuple[int, int, int]
+"""Replica id, broker epoch of the replica, isolation level: what decides, beside the position, what a partition has to give."""
+ANY_CONSUMER: Reader = (-1, -1, 0)
+
+_TURN = attrgetter("turn")
 
 
 class Wanted:
-    """One partition that a client fetches, and the last answer about it."""
+    """One partition that a client fetches, and the last answer about it: a `Watcher` of it, and the `Position` of a follower in it."""
 
     __slots__ = (
+        "_seen_ms",
+        "_session",
+        "_watched",
         "current_leader_epoch",
         "fetch_offset",
         "index",
+        "is_quiet",
         "last_error",
         "last_fetched_epoch",
         "last_high_watermark",
@@ -47,9 +64,17 @@ class Wanted:
         "log_start_offset",
         "max_bytes",
         "topic",
+        "turn",
     )
 
-    def __init__(self, topic: TopicKey, index: int) -> None:
+    def __init__(self, session: "FetchSession", topic: TopicKey, index: int, *, turn: int) -> None:
+        self._session = session
+        self._watched: Partition | None = None
+        self._seen_ms = -1
+        self.turn = turn
+        """The smaller, the earlier it is read."""
+        self.is_quiet = False
+        """Whether the last look found nothing to read and nothing wrong, so that it need not be repeated."""
         self.topic = topic
         self.index = index
         self.fetch_offset = 0
@@ -60,6 +85,44 @@ class Wanted:
         self.last_high_watermark = -1
         self.last_log_start_offset = -1
         self.last_error = 0
+
+    # --- as a watcher
+
+    def watch(self, partition: Partition) -> None:
+        """Have the partition call when it moves."""
+        if self._watched is not partition:
+            self.unwatch()
+            self._watched = partition
+            partition.watchers.add(self, is_replica=self._session.is_privileged)
+
+    def unwatch(self) -> None:
+        """Do not be called any more."""
+        if self._watched is not None:
+            self._watched.watchers.remove(self)
+            self._watched = None
+
+    def moved(self) -> None:
+        """There may be something to read."""
+        self._watched = None
+        self._session.mark(self)
+        self._session.wake()
+
+    def marked(self) -> None:
+        """The next answer has something to say."""
+        self._session.mark(self)
+
+    # --- as the position of a follower
+
+    @property
+    def fetched_ms(self) -> int:
+        """When the follower was last known to be here: while it is quiet, each request of the session says so."""
+        return self._session.fetched_ms if self.is_quiet else self._seen_ms
+
+    def stir(self) -> None:
+        """It is looked at anew, or left: nothing is known of it."""
+        if self.is_quiet:
+            self._seen_ms = self._session.fetched_ms
+            self.is_quiet = False
 
     def is_news(self, answer: PartitionFetched[FileRegion]) -> bool:
         """Whether an incremental answer has to mention this; remembers what was answered."""
@@ -80,47 +143,113 @@ class Wanted:
 class FetchSession:
     """What one client fetches; a client without a session has one that lasts for a single request and has the id 0."""
 
-    def __init__(self, session_id: int, *, uses_topic_ids: bool, is_privileged: bool = False) -> None:
+    def __init__(self, session_id: int, *, uses_topic_ids: bool, reader: Reader = ANY_CONSUMER) -> None:
         self.session_id = session_id
-        self.is_privileged = is_privileged
+        self._reader = reader
+        self.is_privileged = reader[0] >= 0
+        """Whether a follower fetches."""
+        self.is_kept = False
+        """Whether another request may come."""
         self.next_epoch = 1
         self.uses_topic_ids = uses_topic_ids
         self.used_ms = 0
         self.is_incremental = False
         """Whether the current request carried only changes, so that the answer may too."""
+        self.fetched_ms = 0
+        """When the last request came that speaks for a follower."""
         self._wanted: dict[PartitionKey, Wanted] = {}
-
-    def __iter__(self) -> Iterator[Wanted]:
-        return iter(self._wanted.values())
+        self._marked: set[Wanted] = set()
+        self._turns = count()
+        self._waiting: dict[object, Callable[[], None]] = {}
 
     def __len__(self) -> int:
         return len(self._wanted)
 
     def update(self, topics: Iterable[FetchTopic], forgotten: Iterable[ForgottenTopic] = ()) -> None:
         """Take over the changes that a request carries; what it both wants and forgets is forgotten, as in Kafka."""
-        wanted = self._wanted
+        wanted, mark = self._wanted, self._marked.add
         for name, topic_id, partitions in topics:
             key = _key(name, topic_id)
             for partition in partitions:
                 place = (key, partition.partition)
                 entry = wanted.get(place)
                 if entry is None:
-                    entry = wanted[place] = Wanted(key, partition.partition)
+                    entry = wanted[place] = Wanted(self, key, partition.partition, turn=next(self._turns))
                 entry.fetch_offset = partition.fetch_offset
                 entry.max_bytes = partition.max_bytes
                 entry.current_leader_epoch = partition.current_leader_epoch
                 entry.last_fetched_epoch = partition.last_fetched_epoch
                 entry.log_start_offset = partition.log_start_offset
+                mark(entry)
         for name, topic_id, indexes in forgotten:
             for index in indexes:
-                wanted.pop((_key(name, topic_id), index), None)
+                entry = wanted.pop((_key(name, topic_id), index), None)
+                if entry is not None:
+                    self._marked.discard(entry)
+                    entry.unwatch()
+                    entry.stir()
 
     def move_to_back(self, entries: Iterable[Wanted]) -> None:
         """Let the others go first next time."""
         for entry in entries:
-            place = (entry.topic, entry.index)
-            if self._wanted.pop(place, None) is not None:
-                self._wanted[place] = entry
+            entry.turn = next(self._turns)
+
+    # --- what has to be read
+
+    def due(self) -> list[Wanted]:
+        """The partitions of which there may be something to say, in their order."""
+        return sorted(self._marked, key=_TURN) if len(self._marked) > 1 else list(self._marked)
+
+    def mark(self, wanted: Wanted) -> None:
+        """Read the partition with the next look."""
+        self._marked.add(wanted)
+
+    def mark_all(self) -> None:
+        """Read everything with the next look."""
+        self._marked.update(self._wanted.values())
+
+    def read_as(self, reader: Reader) -> None:
+        """Who asks now; what was answered to another one, or in another life, does not hold for it."""
+        if reader != self._reader:
+            self._reader = reader
+            self.is_privileged = reader[0] >= 0
+            for wanted in self._wanted.values():
+                wanted.unwatch()
+                wanted.stir()
+            self.mark_all()
+
+    def settle(self, wanted: Wanted, partition: Partition) -> None:
+        """Everything was said of the partition: do not read it before it moves."""
+        if self.is_kept:
+            self._marked.discard(wanted)
+            wanted.watch(partition)
+
+    # --- waiting
+
+    def wait(self, token: object, waker: Callable[[], None]) -> None:
+        """Call `waker`, as often as it happens, when a partition has something to read."""
+        self._waiting[token] = waker
+
+    def wake(self) -> None:
+        """Something can be read."""
+        for waker in self._waiting.values():
+            waker()
+
+    def stop_waiting(self, token: object) -> None:
+        """Forget the wait."""
+        self._waiting.pop(token, None)
+        if not self.is_kept:
+            self._unwatch()
+
+    def end(self) -> None:
+        """No further request comes; one that waits still gets its answer."""
+        self.is_kept = False
+        self._unwatch()
+
+    def _unwatch(self) -> None:
+        if not self._waiting:
+            for wanted in self._wanted.values():
+                wanted.unwatch()
 
 
 class FetchSessions:
@@ -143,13 +272,14 @@ class FetchSessions:
             self._end(request.session_id)
             is_privileged = request.replica_id >= 0
             session_id = NO_SESSION if request.session_epoch == FINAL_EPOCH else self._make_room(now_ms, is_privileged=is_privileged)
-            session = FetchSession(session_id, uses_topic_ids=uses_topic_ids, is_privileged=is_privileged)
+            session = FetchSession(session_id, uses_topic_ids=uses_topic_ids, reader=_reader_of(request))
             session.update(request.topics)
             if session_id != NO_SESSION and self._partitions + len(session) > MAX_PARTITIONS:
                 session.session_id = NO_SESSION
             elif session_id != NO_SESSION:
                 self._sessions[session_id] = session
                 self._partitions += len(session)
+                session.is_kept = True
         else:
             session = self._continue(request, uses_topic_ids=uses_topic_ids)
         session.used_ms = now_ms
@@ -168,6 +298,7 @@ class FetchSessions:
         session.next_epoch = session.next_epoch + 1 if session.next_epoch < MAX_EPOCH else 1
         session.is_incremental = True
         self._partitions -= len(session)
+        session.read_as(_reader_of(request))
         session.update(request.topics, request.forgotten_topics)
         self._partitions += len(session)
         # Taken out and put back: the dictionary is in the order of use, the one unused for longest first.
@@ -184,6 +315,7 @@ class FetchSessions:
         session = self._sessions.pop(session_id, None)
         if session is not None:
             self._partitions -= len(session)
+            session.end()
 
     def _make_room(self, now_ms: int, *, is_privileged: bool) -> int:
         if len(self._sessions) >= self._max_sessions:
@@ -195,6 +327,10 @@ class FetchSessions:
             session_id = randrange(1, MAX_EPOCH)
             if session_id not in self._sessions:
                 return session_id
+
+
+def _reader_of(request: FetchRequest) -> Reader:
+    return request.replica_id, request.replica_epoch, request.isolation_level
 
 
 def _key(name: str | None, topic_id: bytes | None) -> TopicKey:

@@ -62,6 +62,7 @@ class TopicsFamily:
             if is_repeated:
                 raise InvalidRequest(f"topic {asked.name!r} is named twice in the request")
             self._creation.check_new(asked.name)
+            await self._controller.wait_for_brokers()
             topic = self._creation.plan(
                 asked.name,
                 partitions=asked.num_partitions,
@@ -168,6 +169,7 @@ class TopicsFamily:
             try:
                 if asked.name in repeated:
                     raise InvalidRequest(f"topic {asked.name!r} is named twice in the request")
+                await self._controller.wait_for_brokers()
                 assignments = None if asked.assignments is None else [one.broker_ids for one in asked.assignments]
                 topic = self._controller.plan_partitions(asked.name, count=asked.count, assignments=assignments)
                 self._creation.check_partition_count(asked.count - len(self._controller.view.topics[asked.name].partitions))

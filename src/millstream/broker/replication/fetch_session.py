@@ -41,7 +41,8 @@ class FetchSession:
         return len(self._members)
 
     def add(self, key: ReplicaKey) -> None:
-        """The partition is fetched from now on, or from another position."""
+        """The partition is fetched from now on, or from another position; where all are named, the others are before it."""
+        self._members.pop(key, None)
         self._members[key] = None
         self._changed[key] = None
         self._gone.pop(key, None)

@@ -63,8 +63,8 @@ class Leading(Protocol):
     def decided(self, state: PartitionState) -> None:
         """The controller decided something else for the same epoch."""
 
-    def commit(self) -> None:
-        """Let the high watermark follow what the replicas have."""
+    def refused(self) -> None:
+        """The controller will not do what it was asked for."""
 
 
 class LedPartition(Protocol):
@@ -237,14 +237,16 @@ class InSyncChanges:
         if answer.error_code in REFUSALS:
             del self._asked[name]
             self._resting[name] = asyncio.get_running_loop().time() + RETRY_S
-            asked.leading.replica_set.refused()
-            asked.leading.commit()
+            asked.leading.refused()
             return
         is_ours = (answer.leader_id, answer.leader_epoch) == (self._node_id, asked.base.leader_epoch)
         if answer.error_code or not is_ours or answer.partition_epoch < asked.base.partition_epoch:
             return
         del self._asked[name]
-        state = asked.base._replace(in_sync_replicas=tuple(answer.isr), partition_epoch=answer.partition_epoch)
+        # Who is eligible is not in the answer. Whoever left may be: until the view says who is, the high watermark stands still for them.
+        had_all = {*asked.base.in_sync_replicas, *asked.base.eligible_leaders}.difference(answer.isr)
+        eligible = tuple(replica for replica in asked.base.replicas if replica in had_all)
+        state = asked.base._replace(in_sync_replicas=tuple(answer.isr), eligible_leaders=eligible, partition_epoch=answer.partition_epoch)
         if answer.partition_epoch == asked.base.partition_epoch:
             asked.leading.replica_set.refused()  # it was so already: nothing is pending
         asked.leading.decided(state)

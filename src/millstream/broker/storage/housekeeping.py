@@ -100,6 +100,7 @@ class Housekeeping:
 
     async def _apply_retention(self) -> None:
         for log, dropped in self._logs.apply_retention(self._replicas.high_watermark_of):
+            self._replicas.log_shortened(log)
             self._after_delay(log.config.file_delete_delay_ms, partial(self._logs.unlink, dropped))
         # Sealed segments that were read stay open otherwise, and descriptors are few.
         self._logs.release_idle()

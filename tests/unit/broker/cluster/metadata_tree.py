@@ -25,6 +25,8 @@ class FakeTree:
         self.lives = dict(lives)
         self.brokers: dict[int, BrokerState] = {}
         self.configs: dict[str, dict[str, str]] = {}
+        self.topic_ids: dict[str, UUID] = {}
+        """Of topics that have been created again."""
         self.writes: list[tuple[dict[TopicPartition, PartitionState], dict[int, int]]] = []
         self.failures: list[Exception | None] = []
         """What the next writes fail with, before anything is written; None: it succeeds."""
@@ -48,7 +50,12 @@ class FakeTree:
         self.lives.update(lives or {})
 
     async def read_states(self, known: Mapping[TopicPartition, PartitionState]) -> Mapping[TopicPartition, PartitionState]:
-        return {name: self.states[name] for name in known if name in self.states}
+        found = {name: self.states[name] for name in known if name in self.states}
+        # As the real one: what cannot be what became of a state is replaced by it.
+        return {
+            name: state if state.partition_epoch >= known[name].partition_epoch else known[name].read_at(state.partition_epoch)
+            for name, state in found.items()
+        }
 
     async def catch_up(self, *, timeout_ms: int) -> bool:
         self.caught_up += 1
@@ -60,10 +67,18 @@ class FakeTree:
     def register(self, node_id: int, epoch: int, *, previous_epoch: int = -1) -> None:
         self.brokers[node_id] = BrokerState(node_id, "localhost", 9092, epoch=epoch, previous_epoch=previous_epoch)
 
+    def recreate(self, topic: str, state: PartitionState) -> None:
+        """Another topic of that name, with as many partitions."""
+        self.topic_ids[topic] = uuid5(NAMESPACE_DNS, f"{topic} again")
+        self.states.update({name: state for name in self.states if name.topic == topic})
+
+    def _topic_id(self, topic: str) -> UUID:
+        return self.topic_ids.get(topic) or topic_id_of(topic)
+
     def view(self) -> ClusterView:
         """All of it, as a watcher would show it."""
         topics: dict[str, TopicState] = {}
         for name, state in sorted(self.states.items()):
-            topic = topics.get(name.topic) or TopicState(name.topic, topic_id_of(name.topic), (), self.configs.get(name.topic, {}))
+            topic = topics.get(name.topic) or TopicState(name.topic, self._topic_id(name.topic), (), self.configs.get(name.topic, {}))
             topics[name.topic] = replace(topic, partitions=(*topic.partitions, state))
         return ClusterView(brokers=dict(self.brokers), lives=dict(self.lives), topics=topics)

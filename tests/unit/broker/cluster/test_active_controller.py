@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from uuid import UUID
 
 import pytest
 
@@ -13,7 +14,7 @@ from millstream.cluster.leader_election import ElectionRules
 from millstream.coordination.cluster_view import TopicState
 from millstream.coordination.election import ControllerClaim
 from millstream.coordination.partition_state import NO_LEADER, PartitionState
-from millstream.errors import NotController
+from millstream.errors import NotController, UnknownTopicId
 from millstream.replication_errors import InvalidUpdateVersion, StaleBrokerEpoch
 from millstream.topic_partition import TopicPartition
 from millstream.zookeeper.errors import BadVersion, ConnectionLost
@@ -374,3 +375,51 @@ async def test_brokers_that_stop_together_leave_the_last_one_leading(cluster: Cl
     await cluster.elect()
     await asyncio.gather(*(cluster.controller.relieve(node_id, 10 + node_id) for node_id in (1, 2, 3)))
     assert (cluster.orders.leader, cluster.orders.in_sync_replicas) == (3, (3,))
+
+
+@pytest.mark.parametrize("version", [0, 3])
+async def test_what_was_decided_about_a_topic_is_not_written_to_a_later_one_of_its_name(
+    monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    many = Cluster(CHUNK + 1)
+    many.tree.states = {name: state.read_at(version) for name, state in many.tree.states.items()}
+    many.show()
+    running = asyncio.create_task(many.controller.run())
+    await many.elect()
+    later = PartitionState.first((2, 3))
+    write = many.tree.write_states
+
+    async def write_states(states: Mapping[TopicPartition, PartitionState], lives: Mapping[int, int] | None = None) -> None:
+        """The topic is deleted and created again while the first chunk is being written."""
+        if not many.tree.topic_ids:
+            many.tree.recreate("orders", later)
+            many.show()
+            if version == later.partition_epoch:
+                return  # it was written before
+        await write(states, lives)
+
+    monkeypatch.setattr(many.tree, "write_states", write_states)
+    await many.lose(1)
+    await eventually(lambda: bool(many.tree.topic_ids))
+    await many.controller.elect_leaders([], is_unclean=False)  # after all that was to be done
+    assert set(many.tree.states.values()) == {later}
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_leader_cannot_change_a_later_topic_of_the_same_name(cluster: Cluster) -> None:
+    await cluster.elect()
+    change = InSyncChange(cluster.orders, {1: 11, 2: 12}, UUID(int=7))
+    answers = await cluster.controller.alter_partitions(1, 11, {ORDERS: change})
+    assert isinstance(answers[ORDERS], UnknownTopicId)
+    assert cluster.tree.writes == []
+
+
+async def test_lives_that_another_hand_changed_are_written_again(cluster: Cluster) -> None:
+    await cluster.elect()
+    cluster.tree.lives[2] = 999
+    del cluster.tree.lives[3]
+    cluster.show()
+    await eventually(lambda: cluster.tree.lives == {1: 11, 2: 12, 3: 13})
+    assert cluster.orders.in_sync_replicas == (1, 2, 3)
+    assert cluster.tree.writes == [({}, {2: 12, 3: 13})]

@@ -34,8 +34,11 @@ def test_envelope_that_does_not_say_whose_it_is_is_refused(principal: bytes | No
         decode_principal(principal, host=host)
 
 
-@pytest.mark.parametrize(("sender", "error"), [(Sender(3, 2**40), BrokerIdNotRegistered), (Sender(2, 7), StaleBrokerEpoch)])
+@pytest.mark.parametrize(
+    ("sender", "error"), [(Sender(3, 2**40), BrokerIdNotRegistered), (Sender(2, 7), StaleBrokerEpoch), (Sender(2, -1), StaleBrokerEpoch)]
+)
 def test_only_registered_brokers_send_envelopes(sender: Sender, error: type[KafkaError]) -> None:
     Sender(2, 2**40).check_registered(VIEW)
+    found, _ = decode_principal(encode_principal(sender, Session("A", "")), host=b"")
     with pytest.raises(error):
-        sender.check_registered(VIEW)
+        found.check_registered(VIEW)

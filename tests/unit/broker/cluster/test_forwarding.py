@@ -16,7 +16,7 @@ from millstream.client.errors import BrokerUnavailable
 from millstream.coordination.cluster_view import ClusterView
 from millstream.coordination.cluster_watcher import ClusterWatcher
 from millstream.errors import InvalidRequest, KafkaError, MalformedFrame, NotController
-from millstream.replication_errors import BrokerIdNotRegistered
+from millstream.replication_errors import BrokerIdNotRegistered, StaleBrokerEpoch
 from millstream.wire.api import ApiKey
 from millstream.wire.messages import encode_response
 from tests.unit.broker.handlers.desk import Desk
@@ -142,6 +142,14 @@ async def test_controller_that_is_gone_or_is_none_or_does_not_know_this_broker_y
     not_controller, not_known = EnvelopeAnswer(NotController.code, b""), EnvelopeAnswer(BrokerIdNotRegistered.code, b"")
     setting = Setting(Watcher(OTHER), Controller(BrokerUnavailable("gone"), not_controller, not_known, answer))
     assert await setting.delete("orders") == [("orders", 0)]
+
+
+async def test_broker_that_is_not_registered_in_time_answers_what_clients_ask_again_after(
+    answer: EnvelopeAnswer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SHORTEST_TIMEOUT_MS", 20)
+    setting = Setting(Watcher(OTHER), Controller(*[EnvelopeAnswer(StaleBrokerEpoch.code, b"")] * 1_000))
+    assert await setting.delete("orders") == [("orders", NotController.code)]
 
 
 async def test_refusal_of_the_envelope_is_no_answer(answer: EnvelopeAnswer) -> None:

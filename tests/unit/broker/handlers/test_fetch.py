@@ -41,7 +41,7 @@ def asked(offset: int = 0, *, count: int = 1, max_wait_ms: int = LONG_MS, min_by
 
 
 def waiters(partitions: list[Partition]) -> int:
-    return sum(partition.high_watermark.is_awaited for partition in partitions)
+    return sum(len(partition.watchers) for partition in partitions)
 
 
 async def test_what_is_there_is_answered_at_once(family: FetchFamily, desk: Desk, partitions: list[Partition]) -> None:
@@ -121,7 +121,7 @@ async def test_what_is_not_on_disk_yet_does_not_wake_a_fetch(replicas: Replicas,
     partition = replicas.partition("orders", 0)
     assert await desk.ask(family.fetch, ApiKey.FETCH, 12, **asked()) is None
     append(partition, b"a")
-    assert partition.high_watermark.is_awaited
+    assert len(partition.watchers) == 1
     flush(partition)
     answer = await desk.later(ApiKey.FETCH, 12)
     assert len(decode_records(answer.responses[0].partitions[0].records)) == 1

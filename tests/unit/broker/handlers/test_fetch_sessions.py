@@ -25,7 +25,7 @@ def request(
 
 
 def content(session: FetchSession) -> list[tuple[object, int, int]]:
-    return [(wanted.topic, wanted.index, wanted.fetch_offset) for wanted in session]
+    return [(wanted.topic, wanted.index, wanted.fetch_offset) for wanted in session.due()]
 
 
 @pytest.fixture
@@ -138,12 +138,12 @@ def test_all_sessions_together_remember_a_bounded_number_of_partitions(monkeypat
 
 def test_partitions_with_data_move_to_the_back(sessions: FetchSessions) -> None:
     session = begin(sessions, request(0, 0, wanted={"a": {0: 1, 1: 2, 2: 3}}))
-    session.move_to_back(list(session)[:1])
-    assert [wanted.index for wanted in session] == [1, 2, 0]
+    session.move_to_back(session.due()[:1])
+    assert [wanted.index for wanted in session.due()] == [1, 2, 0]
 
 
 def test_news_are_data_errors_watermarks_and_divergence_and_the_end_of_an_error(sessions: FetchSessions) -> None:
-    (wanted,) = begin(sessions, request(0, 0, wanted={"a": {0: 1}}))
+    (wanted,) = begin(sessions, request(0, 0, wanted={"a": {0: 1}})).due()
     quiet: PartitionFetched[FileRegion] = PartitionFetched(0, 0, 5, 5, 0)
     assert wanted.is_news(quiet)
     assert not wanted.is_news(quiet)

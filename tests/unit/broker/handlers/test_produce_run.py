@@ -184,7 +184,7 @@ async def test_what_a_run_has_committed_is_acknowledged_when_the_leader_loses_th
         moved = replace(REPLICATED, partitions=tuple(PartitionState((1, 2), 2, 1, (1, 2)) for _ in TOPIC.partitions))
         await replicas.apply(view_of(moved))
         assert [(answer[0], answer[2]) for answer in await answers(ends, 9, 4)] == [(0, 0), (1, 0), (2, 6), (3, 6)]
-        assert not leader.log_end.is_awaited
+        assert not replicas.partition("orders", 0).high_watermark.is_awaited
 
 
 async def test_answers_wait_for_the_flush_in_their_order(tmp_path: Path, ends: Ends) -> None:

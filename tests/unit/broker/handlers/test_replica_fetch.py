@@ -123,8 +123,7 @@ async def test_follower_waits_for_the_log_end_and_a_consumer_for_the_high_waterm
     append(partition, b"a")
     answer = await follower.later(ApiKey.FETCH, 17)
     assert len(decode_records(answer.responses[0].partitions[0].records)) == 1
-    assert partition.high_watermark.is_awaited
-    assert not partition.as_leader().log_end.is_awaited
+    assert len(partition.watchers) == 1
     assert await Desk().ask(family.fetch, ApiKey.FETCH, 17, **asked(1) | wait) is None
     answer = await consumer.later(ApiKey.FETCH, 17)
     assert len(decode_records(answer.responses[0].partitions[0].records)) == 1

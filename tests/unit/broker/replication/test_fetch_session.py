@@ -75,3 +75,10 @@ def test_the_epoch_of_a_session_begins_again_at_one() -> None:
     assert session.next_request().session_epoch == MAX_EPOCH
     session.answered(7)
     assert session.next_request().session_epoch == 1
+
+
+def test_without_a_session_what_moved_on_is_named_behind_the_others() -> None:
+    """Or else the first partitions, if they are busy, would fill every answer."""
+    session = session_with(A, B, C, session_id=0)
+    session.add(A)
+    assert session.next_request() == (0, 0, [B, C, A], [])

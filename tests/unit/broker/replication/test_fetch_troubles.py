@@ -18,8 +18,10 @@ async def test_a_thousand_partitions_with_one_trouble_are_one_line(caplog: pytes
     assert not caplog.messages
     await eventually(lambda: caplog.messages)
     assert caplog.messages == [
-        "1000 partitions (orders-0, orders-1, orders-2, orders-3, orders-4 and 995 more) are not fetched from broker 2, tried again: "
-        "UnknownLeaderEpoch: newer",
+        (
+            "1000 partitions (orders-0, orders-1, orders-2, orders-3, orders-4 and 995 more) are not fetched from broker 2, tried again: "
+            "UnknownLeaderEpoch: newer"
+        ),
         "clicks-0 is not fetched from broker 2, tried again: NotLeaderOrFollower: another leads",
         "clicks-1 is offline here and not copied from broker 2 any more: full",
     ]

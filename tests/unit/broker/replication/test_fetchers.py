@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from millstream.buffer import Buffer
 from millstream.broker.replication.leader_offsets import LeaderOffsets
+from millstream.buffer import Buffer
 from millstream.cluster.follower import Follower
 from millstream.files import FileHandle, Files
 from tests.unit.broker.eventually import eventually
@@ -278,7 +278,9 @@ async def test_a_partition_whose_disk_failed_is_given_up_and_the_others_go_on(tm
         disk.is_full = True
         leader.append(b"b")
         third = cluster.brokers[3].partition()
-        await eventually(lambda: third.log.log_end_offset == 2 and "orders-0 is offline here and not copied from broker 1 any more" in caplog.text)
+        await eventually(
+            lambda: third.log.log_end_offset == 2 and "orders-0 is offline here and not copied from broker 1 any more" in caplog.text
+        )
         assert cluster.brokers[2].partition().log.log_end_offset == 1
 
 
@@ -331,6 +333,17 @@ async def test_a_follower_that_has_to_flush_says_nothing_of_what_is_not_on_disk(
             assert follower.log.durable_end >= number + 1
 
 
+async def test_what_was_not_flushed_before_it_had_to_be_is_flushed(tmp_path: Path) -> None:
+    async with replica_cluster(tmp_path) as cluster:
+        await cluster.lead(1, epoch=0)
+        cluster.brokers[1].append(b"a", b"b")
+        await cluster.until_equal()
+        follower = cluster.brokers[2].partition()
+        assert follower.log.durable_end == 0
+        await cluster.lead(1, epoch=1, flush_messages="1")
+        await eventually(lambda: follower.log.durable_end == 2)
+
+
 class FewDescriptors(SlowDisk):
     """A disk whose syncs lack descriptors, once they may go on."""
 
@@ -362,6 +375,24 @@ async def test_a_flush_that_fails_after_the_partition_went_elsewhere_ends_nothin
         await asyncio.sleep(0.2)
         leader.append(b"d", index=1)
         await cluster.until_equal(1)
+
+
+async def test_nothing_waits_for_a_follower_that_was_about_to_join_and_is_gone(tmp_path: Path) -> None:
+    async with replica_cluster(tmp_path) as cluster:
+        await cluster.lead(1, epoch=0, in_sync=[1])
+        leader, follower = cluster.brokers.values()
+        leader.append(b"a")
+        replica_set = leader.partition().as_leader().replica_set
+        await eventually(lambda: replica_set.high_watermark == 1 and replica_set.may_join(2))
+        follower.fetchers.close()
+        end, partition = leader.append(b"b"), leader.partition()
+        assert partition.high_watermark.value == 1
+        waiting = asyncio.create_task(partition.high_watermark.reached(end))
+        await asyncio.sleep(0)
+        cluster.view = replace(cluster.view, brokers={1: leader.registration})
+        await cluster.announce(1)
+        async with asyncio.timeout(5):
+            await waiting
 
 
 async def test_a_large_answer_is_appended_in_turns(tmp_path: Path) -> None:

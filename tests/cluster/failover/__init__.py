@@ -1,0 +1,1 @@
+"""Clients at work while leaders, coordinators and controllers change."""
