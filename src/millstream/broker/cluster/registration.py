@@ -51,8 +51,8 @@ class Registration:
     lost nothing, so that the broker stays in the in-sync sets: one that this process itself lived, or the one that the marker of the last
     clean stop names. Of these it is the one that the controller has dealt with last (`/brokers/epochs/<id>`): another says nothing to it.
 
-    A life ends, too, when a disk does not work any more (`lost_data`): the broker begins the next one at once, and leaves the in-sync sets by
-    that. So others lead what it cannot, and it comes back into the sets of the partitions that it still has.
+    A life ends, too, when a disk does not work any more (`lost_data`): the broker begins the next one at once, and leaves the in-sync sets
+    by that. So others lead what it cannot, and it comes back into the sets of the partitions that it still has.
 
     After the start no failure of it ends the broker: it serves what it has, and tries again when the connection is back, or after a while.
     The znode of a life that was killed is removed: the locks of the data directories say that it is dead, and a restart within the session
