@@ -203,5 +203,5 @@ class BrokerServer:
         self._replication.directory_failed(directory)
         if not self._storage.logs.online_directories:
             self._tasks.fail(failure)
-        elif any(partition.log.directory is directory and len(partition.state.replicas) > 1 for partition in self._storage.replicas):
+        elif self._storage.replicas.has_copies_elsewhere(directory):
             self._cluster.registration.lost_data()

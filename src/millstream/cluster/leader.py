@@ -219,11 +219,21 @@ class Leader:
         )
         if not is_counted:
             raise NotLeaderOrFollower(f"a newer life of broker {replica_id} has fetched {self.log.topic_partition} already")
-        self.commit()
+        if partition.high_watermark.value < self.log.log_end_offset:
+            self.commit()
         if self.low_watermark.is_awaited:
             self.low_watermark.advance(self._low_watermark())
         if replica_set.may_join(replica_id):
             partition.broker.in_sync_change_wanted(partition)
+
+    def expects_nothing_of(self, replica_id: int) -> bool:
+        """Whether a further fetch of a follower that has everything would change nothing: else it is to come with each of its requests.
+
+        What holds the high watermark back, or the deletion of records, may be a follower that is gone by then; and a follower that
+        belongs into the in-sync set says so until the controller was asked.
+        """
+        is_committed = self._partition.high_watermark.value >= self.log.log_end_offset
+        return is_committed and not self.low_watermark.is_awaited and not self.replica_set.may_join(replica_id)
 
     def decided(self, state: PartitionState) -> None:
         """The controller decided something else for the same epoch: the in-sync set, or the replicas."""

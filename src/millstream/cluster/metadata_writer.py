@@ -99,6 +99,10 @@ class MetadataWriter:
         if last and not written:
             await self.write(last, LIVES)
 
+    async def announce(self, names: Iterable[TopicPartition]) -> None:
+        """Have every broker read these partitions again, which another hand has changed."""
+        await self.write([], _touched(names))
+
     async def create_topic(self, topic: TopicState) -> None:
         """Write a topic that is not there; NodeExists if it is. One that was left half created or half deleted is removed first."""
         name = topic.name

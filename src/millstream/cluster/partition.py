@@ -120,6 +120,8 @@ class Partition:
             self.following = None
             self.leading = Leader(self, state)
             self.leading.commit()
+            if self.log.is_flush_required:
+                self.broker.request_flush(self)
             self.watchers.changed()
         elif state.leader != NO_LEADER and self.broker.node_id in state.replicas:
             if following is not None and (following.leader, following.leader_epoch) == (state.leader, state.leader_epoch):

@@ -23,6 +23,7 @@ from millstream.coordination.cluster_view import ClusterView, TopicState
 from millstream.coordination.partition_state import PartitionState
 from millstream.errors import KafkaError, NotLeaderOrFollower, StorageError, UnknownTopicId, UnknownTopicOrPartition
 from millstream.log.config import LogConfig
+from millstream.log.directories.directory import LogDirectory
 from millstream.log.directories.manager import LogManager
 from millstream.log.log import Log
 
@@ -139,6 +140,10 @@ class Replicas:
     def is_confirmed(self) -> bool:
         """Whether the roles are those of the present registration: after another one nothing is known until a view has spoken of it."""
         return self._applied_life != NO_LIFE and self._applied_life == self._life()
+
+    def has_copies_elsewhere(self, directory: LogDirectory) -> bool:
+        """Whether other brokers have replicas of what is kept in that directory."""
+        return any(partition.log.directory is directory and len(partition.state.replicas) > 1 for partition in self)
 
     def high_watermark_of(self, log: Log) -> int:
         """How far the log is committed; of a log without a partition, how far it was when that was last written down."""

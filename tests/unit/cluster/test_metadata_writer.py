@@ -244,3 +244,14 @@ async def test_a_write_that_was_broken_off_is_never_taken_for_done(cluster: Clus
     monkeypatch.setattr(cluster.writer, "_try_to_send", try_to_send)
     with pytest.raises((ConnectionLost, MemoryError)):
         await cluster.writer.write([Create("/a", b"")])
+
+
+async def test_brokers_read_again_what_is_announced(cluster: Cluster) -> None:
+    await cluster.create("orders")
+    data, _ = await cluster.coordination.get(paths.partition("orders", 0))
+    await cluster.coordination.set(paths.partition("orders", 0), data)
+    assert await cluster.watcher.catch_up(timeout_ms=LONG_MS)
+    assert cluster.watcher.view.topics["orders"].partitions[0].partition_epoch == 0
+    await cluster.writer.announce([FIRST])
+    assert await cluster.watcher.catch_up(timeout_ms=LONG_MS)
+    assert cluster.watcher.view.topics["orders"].partitions[0].partition_epoch == 1

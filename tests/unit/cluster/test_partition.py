@@ -15,6 +15,7 @@ from millstream.errors import (
     StorageError,
     UnknownLeaderEpoch,
 )
+from millstream.log.config import LogConfig
 from millstream.log.directories.manager import LogManager
 from tests.unit.cluster.hosting import LED_BY_1, append, flush, host, local_broker, started_logs
 
@@ -190,3 +191,13 @@ def test_nothing_can_be_done_with_a_partition_whose_disk_is_gone(logs: LogManage
         append(partition, b"b")
     with pytest.raises(StorageError):
         read(partition, 0)
+
+
+def test_a_new_leader_has_flushed_what_it_may_only_show_from_disk(logs: LogManager) -> None:
+    asked: list[Partition] = []
+    partition = host(logs, broker=local_broker(request_flush=asked.append))
+    append(partition, b"a")
+    partition.log.update_config(LogConfig(flush_messages=1))
+    assert not asked
+    partition.apply(LED_BY_1._replace(leader_epoch=4, partition_epoch=1))
+    assert asked == [partition]

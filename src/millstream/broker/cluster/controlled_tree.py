@@ -31,6 +31,7 @@ class ControlledTree:
         self._writer = writer
         self._controller = controller
         self.write_states = writer.write_states
+        self.announce = writer.announce
 
     async def catch_up(self, *, timeout_ms: int) -> bool:
         """Wait until the view of this broker has all that was written before the call; False when the time ran out first."""

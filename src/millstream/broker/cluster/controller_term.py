@@ -44,6 +44,9 @@ class MetadataTree(Protocol):
     async def read_states(self, known: Mapping[TopicPartition, PartitionState]) -> Mapping[TopicPartition, PartitionState]:
         """Partitions as they stand in the tree; without those that are gone."""
 
+    async def announce(self, names: Collection[TopicPartition]) -> None:
+        """Have every broker read these partitions again."""
+
 
 class InSyncChange(NamedTuple):
     """What a leader asks for."""
@@ -96,12 +99,15 @@ class ControllerTerm:
             return decision._replace(lives={**overwritten, **decision.lives})
 
         await self._settle(decide, names, on_written=changed.update)
-        if news := _news(self.machine.brokers, registered) if last is not None else "":
-            states = [state for name in changed if (state := self.machine.partitions.get(name)) is not None]
-            leaderless = sum(state.leader == NO_LEADER for state in states)
-            logger.info("%s: %d partitions were decided anew, %d of them have no leader", news, len(states), leaderless)
+        if last is not None and (news := _news(self.machine.brokers, registered)):
+            self._log(news, changed)
         self.machine.brokers = registered
         await self._grow_replicas(view)
+
+    def _log(self, news: str, changed: Iterable[TopicPartition]) -> None:
+        states = [state for name in changed if (state := self.machine.partitions.get(name)) is not None]
+        leaderless = sum(state.leader == NO_LEADER for state in states)
+        logger.info("%s: %d partitions were decided anew, %d of them have no leader", news, len(states), leaderless)
 
     def _begin(self, view: ClusterView) -> Collection[TopicPartition]:
         states = {
@@ -288,11 +294,15 @@ class ControllerTerm:
         partitions = self.machine.partitions
         found = await self._tree.read_states({name: partitions[name] for name in doubtful if self._is_still_there(name.topic)})
         found = {name: state for name, state in found.items() if self._is_still_there(name.topic)}
+        edited = [name for name, state in found.items() if state.partition_epoch > partitions[name].partition_epoch]
         for name in doubtful:
             if name in found:
                 partitions[name] = found[name]
             else:
                 del partitions[name]
+        if edited:
+            # No list of changes names them. Their leaders would ask for changes of what they know for ever, and be refused each time.
+            await self._tree.announce(edited)
 
 
 def _news(known: Mapping[int, BrokerLife], registered: Mapping[int, BrokerLife]) -> str:

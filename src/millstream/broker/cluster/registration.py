@@ -106,20 +106,25 @@ class Registration:
                 # A life that was killed, and whose session would go on for a while: it need not be waited for.
                 await _remove_ephemerals(self._coordination, (paths.CONTROLLER, path), session_id=stat.ephemeral_owner)
                 continue
-            number, address = self._broker.node_id, None if found is None else Address(found.host, found.port)
-            is_own = address == Address(self._broker.host, self._broker.port)
-            patience_s = OWN_FORMER_LIFE_S if is_own else FORMER_LIFE_S
-            where = address or "an address that makes no sense"
-            if (left_s := begun + patience_s - loop.time()) <= 0:
-                raise StartupError(f"another broker is registered as number {number}, at {where}: give this one another --node-id")
-            if not is_waiting:
-                is_waiting = True
-                whose = "the former life of this broker" if is_own else f"perhaps the former life of this broker, at {where}"
-                logger.info("number %d is registered by another session, %s; waiting for its end, at most %d s", number, whose, patience_s)
+            left_s = begun + self._patience_s(found) - loop.time()
+            self._check_patience(found, left_s, is_waiting=is_waiting)
+            is_waiting = True
             await _until_gone(self._coordination, path, timeout_s=min(left_s, LOOK_S))
 
+    def _patience_s(self, found: BrokerState | None) -> float:
+        is_at_our_address = found is not None and (found.host, found.port) == (self._broker.host, self._broker.port)
+        return OWN_FORMER_LIFE_S if is_at_our_address else FORMER_LIFE_S
+
+    def _check_patience(self, found: BrokerState | None, left_s: float, *, is_waiting: bool) -> None:
+        """Say, once, that another session has the number, and raise StartupError when it had it for too long."""
+        number = self._broker.node_id
+        where = "an address that makes no sense" if found is None else Address(found.host, found.port)
+        if left_s <= 0:
+            raise StartupError(f"another broker is registered as number {number}, at {where}: give this one another --node-id")
+        if not is_waiting:
+            logger.info("number %d is registered by another session, at %s; waiting for its end, at most %d s", number, where, left_s)
+
     async def _read(self, path: str) -> BrokerState | None:
-        """What is registered there; None if that is gone, or makes no sense."""
         try:
             data, stat = await self._coordination.get(path)
             return BrokerState.decode(self._broker.node_id, data, epoch=stat.czxid)

@@ -83,11 +83,10 @@ class FetchFamily:
             session = self._sessions.begin(fetch, version=request.api_version, now_ms=now_ms)
         except KafkaError as error:
             return encode_response(request.api_version, request.correlation_id, topics=[], error_code=error.code)
-        if fetch.replica_id >= 0:
-            if self._is_registered(fetch):
-                session.fetched_ms = now_ms
-            else:
-                session.mark_all()
+        if self._is_registered(fetch):
+            session.fetched_ms = now_ms
+        elif fetch.replica_id >= 0:
+            session.mark_all()
         attempt = FetchAttempt(self, request, fetch, session)
         found = self.read(request.session, fetch, session, is_first_look=True)
         if fetch.max_wait_ms <= 0 or not len(session) or self.is_enough(request.session, fetch, found):
@@ -105,14 +104,15 @@ class FetchFamily:
         found: list[Found] = []
         size_bytes = 0
         has_error = False
+        is_replica, is_registered = fetch.replica_id >= 0, self._is_registered(fetch)
         for wanted in session.due():
             wanted.stir()
             partition: Partition | None = None
             try:
                 partition = self._looked_up(client, wanted)
                 leader = partition.as_leader(wanted.current_leader_epoch)
-                if fetch.replica_id >= 0:
-                    self._check_replica(leader, fetch, wanted)
+                if is_replica:
+                    _check_replica(leader, fetch, wanted, is_registered=is_registered)
                 answer = _read_partition(
                     partition, leader, wanted, fetch, budget=budget - size_bytes, is_first=size_bytes == 0, is_counted=is_first_look
                 )
@@ -162,18 +162,9 @@ class FetchFamily:
     def _looked_up(self, client: Session, wanted: Wanted) -> Partition:
         return self._replicas.partition_for(client, Operation.READ, wanted.topic, wanted.index)
 
-    def _check_replica(self, leader: Leader, fetch: FetchRequest, wanted: Wanted) -> None:
-        """Raise unless the request comes from a follower in its present life."""
-        replica_id = fetch.replica_id
-        if not leader.replica_set.is_follower(replica_id):
-            # Kafka's codes: whoever says an epoch may know more of the replicas than is known here, and asks again.
-            error = UnknownLeaderEpoch if wanted.current_leader_epoch >= 0 else NotLeaderOrFollower
-            raise error(f"broker {replica_id} does not follow {leader.log.topic_partition}")
-        if not self._is_registered(fetch):
-            raise NotLeaderOrFollower(f"no broker {replica_id} of the epoch {fetch.replica_epoch} is registered")
-
     def _is_registered(self, fetch: FetchRequest) -> bool:
-        broker = self._replicas.view.brokers.get(fetch.replica_id)
+        """Whether the request comes from a broker in its present life."""
+        broker = self._replicas.view.brokers.get(fetch.replica_id) if fetch.replica_id >= 0 else None
         return broker is not None and broker.epoch == fetch.replica_epoch
 
 
@@ -280,6 +271,17 @@ def _watch(found: FetchRound) -> None:
             wanted.watch(partition)
 
 
+def _check_replica(leader: Leader, fetch: FetchRequest, wanted: Wanted, *, is_registered: bool) -> None:
+    """Raise unless the request comes from a follower in its present life."""
+    replica_id = fetch.replica_id
+    if not leader.replica_set.is_follower(replica_id):
+        # Kafka's codes: whoever says an epoch may know more of the replicas than is known here, and asks again.
+        error = UnknownLeaderEpoch if wanted.current_leader_epoch >= 0 else NotLeaderOrFollower
+        raise error(f"broker {replica_id} does not follow {leader.log.topic_partition}")
+    if not is_registered:
+        raise NotLeaderOrFollower(f"no broker {replica_id} of the epoch {fetch.replica_epoch} is registered")
+
+
 def _read_partition(
     partition: Partition, leader: Leader, wanted: Wanted, fetch: FetchRequest, *, budget: int, is_first: bool, is_counted: bool
 ) -> PartitionFetched[FileRegion]:
@@ -303,8 +305,7 @@ def _read_partition(
     region = leader.read(offset, end=end, max_bytes=min(budget, wanted.max_bytes), min_one_batch=is_first)
     if is_replica and is_counted and wanted.current_leader_epoch >= 0:
         leader.replica_fetched(fetch.replica_id, fetch.replica_epoch, offset, wanted.log_start_offset, position=wanted)
-    # A follower that belongs into the in-sync set says so with each request until it is asked for.
-    wanted.is_quiet = offset >= end and not (is_replica and leader.replica_set.may_join(fetch.replica_id))
+    wanted.is_quiet = offset >= end and (not is_replica or leader.expects_nothing_of(fetch.replica_id))
     return PartitionFetched(
         wanted.index,
         0,

@@ -9,7 +9,7 @@ Pure code: a request goes in, what to read comes out; after reading, the session
 
 A full cache makes room by dropping the session that was not used for longest, if that is long enough ago; otherwise the client simply
 gets no session and sends everything each time. Followers (KIP-227 calls them privileged) fetch many partitions and for ever: for one of
-them the oldest session of a consumer goes, however old it is, and none of theirs goes for a consumer. Within a session the partitions
+them the oldest session of a consumer goes, however old it is, and none that they use goes for a consumer. Within a session the partitions
 that an incremental answer had data of move to the back of the order, so that a small `max_bytes` starves no partition.
 
 A session of ten thousand partitions of which nine move costs as much as one of nine: only *marked* partitions are read. A partition is
@@ -270,16 +270,10 @@ class FetchSessions:
         uses_topic_ids = version >= FIRST_VERSION_WITH_TOPIC_ID
         if request.session_epoch in (FIRST_EPOCH, FINAL_EPOCH):
             self._end(request.session_id)
-            is_privileged = request.replica_id >= 0
-            session_id = NO_SESSION if request.session_epoch == FINAL_EPOCH else self._make_room(now_ms, is_privileged=is_privileged)
-            session = FetchSession(session_id, uses_topic_ids=uses_topic_ids, reader=_reader_of(request))
+            session = FetchSession(NO_SESSION, uses_topic_ids=uses_topic_ids, reader=_reader_of(request))
             session.update(request.topics)
-            if session_id != NO_SESSION and self._partitions + len(session) > MAX_PARTITIONS:
-                session.session_id = NO_SESSION
-            elif session_id != NO_SESSION:
-                self._sessions[session_id] = session
-                self._partitions += len(session)
-                session.is_kept = True
+            if request.session_epoch == FIRST_EPOCH and self._make_room(session, now_ms):
+                self._keep(session)
         else:
             session = self._continue(request, uses_topic_ids=uses_topic_ids)
         session.used_ms = now_ms
@@ -317,16 +311,29 @@ class FetchSessions:
             self._partitions -= len(session)
             session.end()
 
-    def _make_room(self, now_ms: int, *, is_privileged: bool) -> int:
-        if len(self._sessions) >= self._max_sessions:
-            oldest = next((session for session in self._sessions.values() if not session.is_privileged), None)
-            if oldest is None or (now_ms - oldest.used_ms < self._min_idle_ms and not is_privileged):
-                return NO_SESSION
-            self._end(oldest.session_id)
-        while True:
-            session_id = randrange(1, MAX_EPOCH)
-            if session_id not in self._sessions:
-                return session_id
+    def _keep(self, session: FetchSession) -> None:
+        while session.session_id == NO_SESSION or session.session_id in self._sessions:
+            session.session_id = randrange(1, MAX_EPOCH)
+        self._sessions[session.session_id] = session
+        self._partitions += len(session)
+        session.is_kept = True
+
+    def _make_room(self, session: FetchSession, now_ms: int) -> bool:
+        """Let others go until there is room for the session; False if that cannot be."""
+        if len(session) > MAX_PARTITIONS:
+            return False
+        while len(self._sessions) >= self._max_sessions or self._partitions + len(session) > MAX_PARTITIONS:
+            going = self._dispensable(now_ms, for_follower=session.is_privileged)
+            if going is None:
+                return False
+            self._end(going.session_id)
+        return True
+
+    def _dispensable(self, now_ms: int, *, for_follower: bool) -> FetchSession | None:
+        oldest = next(iter(self._sessions.values()), None)
+        if oldest is not None and now_ms - oldest.used_ms >= self._min_idle_ms:
+            return oldest  # also that of a follower, which asks all the time: this one has another by now, or is gone
+        return next((session for session in self._sessions.values() if not session.is_privileged), None) if for_follower else None
 
 
 def _reader_of(request: FetchRequest) -> Reader:

@@ -1,7 +1,7 @@
 """The znodes of a cluster as a dictionary: what a controller reads and writes, with the failures that a real tree has."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from uuid import NAMESPACE_DNS, UUID, uuid5
 
@@ -30,6 +30,7 @@ class FakeTree:
         self.writes: list[tuple[dict[TopicPartition, PartitionState], dict[int, int]]] = []
         self.failures: list[Exception | None] = []
         """What the next writes fail with, before anything is written; None: it succeeds."""
+        self.announced: list[TopicPartition] = []
         self.is_fenced = False
         self.finished = 0
         self.caught_up = 0
@@ -56,6 +57,9 @@ class FakeTree:
             name: state if state.partition_epoch >= known[name].partition_epoch else known[name].read_at(state.partition_epoch)
             for name, state in found.items()
         }
+
+    async def announce(self, names: Iterable[TopicPartition]) -> None:
+        self.announced += names
 
     async def catch_up(self, *, timeout_ms: int) -> bool:
         self.caught_up += 1

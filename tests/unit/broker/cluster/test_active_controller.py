@@ -128,6 +128,15 @@ async def test_what_another_hand_changed_is_read_and_decided_again(cluster: Clus
     assert (cluster.orders.in_sync_replicas, cluster.orders.partition_epoch) == ((3,), 8)
 
 
+async def test_a_leader_learns_that_another_hand_has_changed_what_it_knows(cluster: Cluster) -> None:
+    await cluster.elect()
+    change = InSyncChange(cluster.orders, {1: 11, 2: 12})
+    cluster.tree.states[ORDERS] = cluster.orders.read_at(7)
+    answers = await cluster.controller.alter_partitions(1, 11, {ORDERS: change})
+    assert isinstance(answers[ORDERS], InvalidUpdateVersion)
+    assert cluster.tree.announced == [ORDERS]
+
+
 async def test_a_partition_that_is_changed_again_and_again_is_not_given_up(cluster: Cluster) -> None:
     await cluster.elect()
     cluster.tree.failures = [BadVersion("again")] * 12

@@ -86,7 +86,7 @@ async def test_a_number_that_another_broker_has_is_refused_at_the_start_and_wait
     registration = Registration(coordination, BROKER)
     with pytest.raises(StartupError, match=f"registered as number 1, at {where}: give this one another --node-id"):
         await registration.register()
-    assert caplog.text.count(f"number 1 is registered by another session, perhaps the former life of this broker, at {where}; waiting") == 1
+    assert caplog.text.count(f"number 1 is registered by another session, at {where}; waiting for its end") == 1
     running = asyncio.create_task(registration.run())
     come_back(coordination)
     await coordination.delete(paths.broker(1))

@@ -128,12 +128,30 @@ def test_without_slots_there_are_no_sessions() -> None:
 
 def test_all_sessions_together_remember_a_bounded_number_of_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_PARTITIONS", 10)
-    sessions = FetchSessions(max_sessions=100, min_idle_ms=0)
+    sessions = FetchSessions(max_sessions=100, min_idle_ms=1)
     grown = begin(sessions, request(0, 0, wanted={"a": dict.fromkeys(range(6), 0)}))
     assert begin(sessions, request(0, 0, wanted={"a": dict.fromkeys(range(6), 0)})).session_id == 0
     with pytest.raises(FetchSessionIdNotFound):
         begin(sessions, request(grown.session_id, 1, wanted={"b": dict.fromkeys(range(6), 0)}))
     assert (len(sessions), sessions._partitions) == (0, 0)
+
+
+def test_what_former_lives_of_followers_left_makes_room(sessions: FetchSessions, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that is restarted begins with a session of its own each time, and nobody ends the old one."""
+    monkeypatch.setattr(module, "MAX_PARTITIONS", 3)
+    for life in range(5):
+        asked = request(0, 0, wanted={"a": {0: 1, 1: 1}})._replace(replica_id=2, replica_epoch=life)
+        assert begin(sessions, asked, now_ms=1000 * life).session_id != 0
+    assert len(sessions) == 1
+
+
+def test_a_follower_that_fetches_stays_and_a_consumer_makes_room_for_it(sessions: FetchSessions) -> None:
+    follower = request(0, 0, wanted={"a": {0: 1}})._replace(replica_id=2, replica_epoch=7)
+    assert begin(sessions, follower, now_ms=10).session_id != 0
+    assert begin(sessions, request(0, 0, wanted={"a": {0: 1}}), now_ms=20).session_id != 0
+    assert begin(sessions, request(0, 0, wanted={"a": {0: 1}}), now_ms=30).session_id == 0
+    assert begin(sessions, follower._replace(replica_id=3), now_ms=40).session_id != 0
+    assert begin(sessions, request(0, 0, wanted={"a": {0: 1}}), now_ms=50).session_id == 0
 
 
 def test_partitions_with_data_move_to_the_back(sessions: FetchSessions) -> None:

@@ -456,3 +456,39 @@ async def test_replica_that_is_taken_off_is_refused(replicas: Replicas, family: 
     await replicas.apply(view(without, *[STATE] * (COUNT - 1)))
     answer = await reader.ask()
     assert [found.error_code for found in answer.responses[0].partitions] == [UnknownLeaderEpoch.code]
+
+
+async def test_high_watermark_does_not_wait_for_a_broker_that_is_gone_because_the_others_have_everything(
+    replicas: Replicas, family: CountingFamily, partitions: list[Partition], clock: ManualClock
+) -> None:
+    three = STATE._replace(replicas=(1, 2, 3), partition_epoch=1)
+    await replicas.apply(view(three, *[STATE] * (COUNT - 1)))
+    reader, leader = await reader_at_the_end(family, FOLLOWER), partitions[0].as_leader()
+    leader.replica_fetched(3, 30, 0, 0)
+    leader.replica_set.asked({1, 2})
+    append(partitions[0], b"a")
+    await reader.ask({0: 1})
+    assert partitions[0].high_watermark.value == 0, "broker 3 was about to join"
+    clock.advance(LAG_MS + 1)
+    assert await reader.mentioned() == [0]
+    assert partitions[0].high_watermark.value == 1
+    family.looks = 0
+    assert await reader.mentioned() == []
+    assert family.looks == 0
+
+
+async def test_deletion_of_records_is_looked_at_with_each_request(family: CountingFamily, partitions: list[Partition]) -> None:
+    append(partitions[0], b"a")
+    reader, leader = await reader_at_the_end(family, FOLLOWER), partitions[0].as_leader()
+    await reader.ask({0: 1})
+    outcome: list[object] = []
+    leader.delete_records_before(1)
+    leader.low_watermark.wait_for(1, outcome.append, token=outcome.append)
+    assert await reader.mentioned() == [0]
+    family.looks = 0
+    await reader.ask()
+    assert (family.looks, outcome) == (1, [])
+    leader.low_watermark.cancel(outcome.append)
+    await reader.ask()
+    await reader.ask()
+    assert family.looks == 2
