@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from millstream.broker.metrics import read
+from millstream.broker.network.descriptors import Descriptors
 from millstream.broker.server import BrokerServer
 from millstream.broker.server_options import ServerOptions
 from millstream.broker.storage.storage import Storage
@@ -311,6 +312,16 @@ async def test_more_partitions_than_descriptors_are_reported_at_the_start(
     monkeypatch.setattr("millstream.broker.server.raise_descriptor_limit", lambda: 200)
     async with running(tmp_path):
         assert "there are 52 partitions here, and of 200 file descriptors enough for 51" in caplog.text
+
+
+async def test_more_partitions_than_descriptors_are_reported_once_when_another_controller_made_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running(tmp_path) as server:
+        server._storage._descriptors = Descriptors(200, 50)  # the controller, which has more, does not know
+        assert await create(server, partitions=52) == 0
+        assert await create(server, "another") == 0
+        assert caplog.text.count("partitions here, and of 200 file descriptors enough for 51") == 1
 
 
 async def test_listening_on_all_addresses_advertises_the_name_of_the_machine(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

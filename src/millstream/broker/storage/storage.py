@@ -60,6 +60,7 @@ class Storage:
         self._descriptors = descriptors
         self._broker_epoch = broker_epoch
         self._on_directory_failed = on_directory_failed
+        self._has_too_many_logs = False
         self._has_opened_logs = False
         self._loop = asyncio.get_running_loop()
         self._disk_threads = ThreadPoolExecutor(DISK_THREADS, thread_name_prefix="disk")
@@ -112,6 +113,7 @@ class Storage:
         if not self.logs.is_loaded:
             self._load_logs(view)
         await self.replicas.apply(view)
+        self._warn_of_too_many_logs()
 
     def _load_logs(self, view: ClusterView) -> None:
         report = self.logs.load(
@@ -120,15 +122,16 @@ class Storage:
             doubtful=view.unreadable_topics,
         )
         self._has_opened_logs = True
-        self._warn_of_too_many_logs()
         for path in report.deleted:
             self.housekeeping.remove_later(path, 0)
         for path in report.strays:
             logger.warning("%s belongs to no topic that is known; it is kept as %s", path, self.logs.set_aside(path).name)
 
     def _warn_of_too_many_logs(self) -> None:
+        """Say so when there are, once: the controller, which creates partitions on all brokers, knows only its own descriptors."""
         room = self._descriptors.max_partitions(0) + self._descriptors.internal_partitions
-        if len(self.logs) > room:
+        had_too_many, self._has_too_many_logs = self._has_too_many_logs, len(self.logs) > room
+        if self._has_too_many_logs and not had_too_many:
             logger.warning(
                 "there are %d partitions here, and of %d file descriptors enough for %d of them to be written to: writes to the others "
                 "will be refused, and connections too (raise `ulimit -n` and restart the broker)",
