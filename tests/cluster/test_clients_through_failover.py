@@ -10,6 +10,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,7 +33,7 @@ from tests.cluster.failover.worker import Worker
 from tests.cluster.faults.cluster import NODE_IDS, Cluster
 from tests.cluster.faults.groups import read_back
 from tests.group_offsets import OFFSET_FETCH
-from tests.java import is_java_there
+from tests.java import is_java_there, run_tool
 from tests.waiting import wait_until
 
 pytestmark = [
@@ -67,14 +68,23 @@ class Bench:
     cluster: Cluster
     topics: tuple[str, ...]
     groups: dict[str, str]
-    admin: AdminClient
     workers: list[Worker] = field(default_factory=list)
     committed: dict[tuple[str, int], int] = field(default_factory=dict)
 
+    def admin(self) -> AdminClient:
+        """A new one each time: librdkafka's goes on looking for the controller that it once knew, also when that is dead."""
+        return AdminClient({"bootstrap.servers": self.cluster.bootstrap_servers, "log_level": 0})
+
+    def create_all(self, *topics: str) -> None:
+        """The same for several."""
+        admin = self.admin()
+        for created in admin.create_topics([NewTopic(topic, 3, 3) for topic in topics]).values():
+            created.result()
+        self.cluster.await_healthy(topics, deadline_s=60)
+
     def create(self, topic: str) -> str:
         """Create a topic of three partitions on all brokers, and wait until all know it."""
-        self.admin.create_topics([NewTopic(topic, 3, 3)])[topic].result()
-        self.cluster.await_healthy([topic], deadline_s=60)
+        self.create_all(topic)
         return topic
 
     def await_progress(self) -> None:
@@ -116,14 +126,8 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     directory = tmp_path_factory.mktemp("clients")
     with three_brokers(directory) as cluster, ExitStack() as stack:
         topics = TOPICS + (JAVA_TOPICS if is_java_there() else ())
-        bench = Bench(
-            cluster,
-            topics,
-            GROUPS | (JAVA_GROUPS if is_java_there() else {}),
-            AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}),
-        )
-        for created in bench.admin.create_topics([NewTopic(topic, 3, 3) for topic in topics]).values():
-            created.result()
+        bench = Bench(cluster, topics, GROUPS | (JAVA_GROUPS if is_java_there() else {}))
+        bench.create_all(*topics)
         for worker in _workers(cluster, directory):
             worker.start()
             if isinstance(worker, JavaWorker):
@@ -206,7 +210,8 @@ def test_leader_is_stopped(bench: Bench) -> None:
 def test_preferred_leaders_are_elected(bench: Bench) -> None:
     def preferred_leaders_are_elected() -> None:
         partitions = [TopicPartition(topic, partition) for topic in bench.topics for partition in range(3)]
-        results = bench.admin.elect_leaders(ElectionType.PREFERRED, partitions).result()
+        admin = bench.admin()
+        results = admin.elect_leaders(ElectionType.PREFERRED, partitions).result()
         refused = {
             str(partition): error for partition, error in results.items() if error is not None and error.name() != "ELECTION_NOT_NEEDED"
         }
@@ -277,6 +282,58 @@ def test_one_living_broker_in_the_list_is_enough(bench: Bench) -> None:
     assert {worker.name: worker.errors for worker in workers if worker.errors} == {}
 
 
+def test_newcomers_while_the_controller_is_gone(bench: Bench) -> None:
+    """Clients that begin before anybody has noticed that the controller, which led a third of everything, is dead.
+
+    kafka-python's consumer is not among them: whatever cluster it is, it gives up when the first broker it turns to refuses the connection.
+    """
+    servers, topic = bench.cluster.bootstrap_servers, bench.create("newcomers")
+    workers: list[Worker] = [
+        ConfluentProducer("confluent", topic, servers, enable_idempotence=True),
+        ConfluentConsumer("confluent, classic group", topic, servers, group="newcomers-classic"),
+        ConfluentConsumer("confluent, consumer group", topic, servers, group="newcomers-consumer", group_protocol="consumer"),
+        KafkaPythonProducer("kafka-python", topic, servers),
+        AiokafkaProducer("aiokafka", topic, servers, enable_idempotence=True),
+        AiokafkaConsumer("aiokafka, group", topic, servers, group="newcomers-aiokafka"),
+    ]
+
+    def newcomers() -> None:
+        killed = bench.cluster.controller()
+        led = {number: partition.leader for number, partition in bench.cluster.metadata(topic).items()}
+        bench.cluster.kill(killed)
+        with ExitStack() as stack:
+            for worker in workers:
+                worker.start()
+                stack.callback(worker.end)
+            if is_java_there():
+                _ask_with_java(servers, topic, next(number for number, leader in led.items() if leader != killed))
+            await_progress(workers)
+            bench.cluster.start(killed)
+            await_progress(workers)
+
+    bench.through(newcomers)
+    assert {worker.name: worker.errors for worker in workers if worker.errors} == {}
+
+
+def _ask_with_java(servers: str, topic: str, partition: int) -> None:
+    """Java's admin client, by Kafka's own tools, all at once. The preferred leader of that partition is alive, and leads it."""
+    server, tools = ["--bootstrap-server", servers], "org.apache.kafka.tools"
+    with ThreadPoolExecutor() as threads:
+        asked = [
+            threads.submit(run_tool, f"{tools}.{tool}", *server, *arguments)
+            for tool, arguments in (
+                ("TopicCommand", ["--create", "--topic", f"{topic}-java", "--partitions", "3", "--replication-factor", "2"]),
+                ("TopicCommand", ["--describe", "--topic", topic]),
+                ("LeaderElectionCommand", ["--election-type", "preferred", "--topic", topic, "--partition", str(partition)]),
+                ("GetOffsetShell", ["--topic", topic]),
+                ("consumer.group.ConsumerGroupCommand", ["--describe", "--group", "confluent-classic"]),
+            )
+        ]
+        for answer in asked:
+            answer.result()
+    run_tool(f"{tools}.TopicCommand", *server, "--delete", "--topic", f"{topic}-java")
+
+
 def test_topic_is_deleted_and_created_again(bench: Bench) -> None:
     """A client may say meanwhile that it does not know the topic, as with Apache Kafka; then it goes on with the new one."""
     servers, topic = bench.cluster.bootstrap_servers, bench.create("again")
@@ -295,7 +352,8 @@ def test_topic_is_deleted_and_created_again(bench: Bench) -> None:
             stack.callback(worker.end)
         await_progress(workers)
         began = time.time()
-        bench.admin.delete_topics([topic])[topic].result()
+        admin = bench.admin()
+        admin.delete_topics([topic])[topic].result()
         assert bench.create("again") == topic
         await_progress(workers, may_fail=False)
         stalls = [f"{worker.name} {worker.longest_stall(began):.1f}" for worker in workers]

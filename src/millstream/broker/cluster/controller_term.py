@@ -310,7 +310,7 @@ def _news(known: Mapping[int, BrokerLife], registered: Mapping[int, BrokerLife])
     both = known.keys() & registered.keys()
     kinds = {
         "gone": known.keys() - registered.keys(),
-        "new": registered.keys() - known.keys(),
+        "there": registered.keys() - known.keys(),
         "registered anew": {number for number in both if known[number].epoch != registered[number].epoch},
     }
     return ", ".join(f"broker {number} is {word}" for word, numbers in kinds.items() for number in sorted(numbers))

@@ -56,7 +56,8 @@ class Registration:
 
     After the start no failure of it ends the broker: it serves what it has, and tries again when the connection is back, or after a while.
     The znode of a life that was killed is removed: the locks of the data directories say that it is dead, and a restart within the session
-    timeout does not wait for it. A znode that was removed by hand comes back too: without it clients find no broker.
+    timeout does not wait for it. A znode that was removed or written to by hand comes back too: without it clients find
+    no broker.
     """
 
     def __init__(self, coordination: Coordination, broker: BrokerState, *, clean_epoch: int = NO_EPOCH) -> None:
@@ -70,6 +71,7 @@ class Registration:
         """Lives of which nothing is lost."""
         self._lost_epoch = NO_EPOCH
         """The life in which data was lost."""
+        self._losses = 0
         self._wake = asyncio.Event()
         coordination.add_session_listener(self._session_changed)
 
@@ -77,6 +79,7 @@ class Registration:
         """Not all that this broker has written is there any more: begin a new life, as if it had been killed and had come back."""
         logger.warning("this broker leaves all in-sync sets and registers anew, so that others lead what it has lost")
         self._lost_epoch = self.last_epoch
+        self._losses += 1
         self._survived.clear()
         self.epoch = NO_EPOCH
         self._wake.set()
@@ -91,15 +94,13 @@ class Registration:
             if session_id != self._coordination.session_id:
                 continue
             if stat is not None and stat.ephemeral_owner == session_id:
-                if stat.czxid != self._lost_epoch:
+                if stat.czxid != self._lost_epoch and not stat.version:
                     self._live(stat.czxid)
                     return
                 await self._coordination.delete(path)
                 continue
             if stat is None:
-                self.epoch = NO_EPOCH
-                announced = self._broker._replace(previous_epoch=await self._life_before())
-                await _create_if_missing(self._coordination, path, announced.encode(), ephemeral=True)
+                await self._announce(path)
                 continue
             found = await self._read(path)
             if found is not None and self._broker.is_in_the_place_of(found):
@@ -110,6 +111,14 @@ class Registration:
             self._check_patience(found, left_s, is_waiting=is_waiting)
             is_waiting = True
             await _until_gone(self._coordination, path, timeout_s=min(left_s, LOOK_S))
+
+    async def _announce(self, path: str) -> None:
+        self.epoch = NO_EPOCH
+        losses = self._losses
+        announced = self._broker._replace(previous_epoch=await self._life_before())
+        await _create_if_missing(self._coordination, path, announced.encode(), ephemeral=True)
+        if losses != self._losses:
+            await self._coordination.delete(path)  # it says of a life that nothing of it was lost, and meanwhile it was
 
     def _patience_s(self, found: BrokerState | None) -> float:
         is_at_our_address = found is not None and (found.host, found.port) == (self._broker.host, self._broker.port)

@@ -84,7 +84,7 @@ async def test_brokers_that_come_and_go_are_logged_with_what_follows_from_it(clu
     await eventually(lambda: len(caplog.messages) == 2)
     assert caplog.messages == [
         "broker 1 is gone, broker 2 is gone, broker 3 is gone: 1 partitions were decided anew, 1 of them have no leader",
-        "broker 3 is new: 1 partitions were decided anew, 1 of them have no leader",  # it was killed, and did not lead last
+        "broker 3 is there: 1 partitions were decided anew, 1 of them have no leader",  # it was killed, and did not lead last
     ]
     cluster.tree.register(3, 34)
     cluster.show()

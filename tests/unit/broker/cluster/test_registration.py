@@ -60,14 +60,16 @@ async def test_a_registration_that_is_interrupted_is_tried_until_it_holds(
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_registration_that_was_removed_comes_back(coordination: EmbeddedCoordination) -> None:
+async def test_a_registration_that_was_removed_or_written_to_comes_back(coordination: EmbeddedCoordination) -> None:
     registration = Registration(coordination, BROKER)
     await registration.register()
     running = asyncio.create_task(registration.run())
-    for _ in range(2):
+    for change in (coordination.delete, coordination.delete, lambda path: coordination.set(path, b"garbage")):
         former = registration.epoch
-        await coordination.delete(paths.broker(1))
-        await eventually(lambda former=former: registration.epoch != former)  # type: ignore[misc]
+        await change(paths.broker(1))
+        await eventually(lambda former=former: registration.epoch > former)  # type: ignore[misc]
+        data, stat = await coordination.get(paths.broker(1))
+        assert BrokerState.decode(1, data, epoch=stat.czxid)[:3] == BROKER[:3]
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 
@@ -250,3 +252,23 @@ async def test_a_life_in_which_data_was_lost_is_followed_by_one_that_has_survive
     assert (announced.epoch, announced.previous_epoch) == (registration.epoch, -1)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_data_that_is_lost_while_the_broker_is_registered_anew_is_lost_to_the_new_life_too(
+    coordination: EmbeddedCoordination, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registration = Registration(coordination, BROKER)
+    await registration.register()
+    await coordination.create(paths.broker_epoch(1), str(registration.epoch).encode())
+    await coordination.delete(paths.broker(1))
+    create = coordination.create
+
+    async def create_late(*arguments: Any, **options: Any) -> str:
+        monkeypatch.undo()
+        registration.lost_data()
+        return await create(*arguments, **options)
+
+    monkeypatch.setattr(coordination, "create", create_late)
+    await registration.register()
+    data, stat = await coordination.get(paths.broker(1))
+    assert (BrokerState.decode(1, data, epoch=stat.czxid).previous_epoch, registration.epoch) == (-1, stat.czxid)
