@@ -12,8 +12,9 @@ Nothing is done per record, and a large answer is appended in turns, so that cli
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from typing import Final
 
 from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.peers import Peer
@@ -244,11 +245,11 @@ class Fetcher:
             self._take_error(followed, fetched.error_code)
             return False
         if fetched.diverging_epoch is not None:
-            self._work(followed, self._truncate(follower, EpochEnd(*fetched.diverging_epoch)))
+            self._work(followed, partial(self._truncate, follower, EpochEnd(*fetched.diverging_epoch)))
             return False
         start = follower.start_before(records)
         if start is not None:
-            self._work(followed, self._begin_inside_a_batch(follower, start, fetched))
+            self._work(followed, partial(self._begin_inside_a_batch, follower, start, fetched))
             return False
         position = follower.fetch_offset, follower.log_start_offset
         try:
@@ -266,7 +267,7 @@ class Fetcher:
 
     def _take_error(self, followed: _Followed, error_code: int) -> None:
         if error_code == OffsetOutOfRange.code:
-            self._work(followed, self._find_the_way_back(followed.follower))
+            self._work(followed, partial(self._find_the_way_back, followed.follower))
         else:
             self._try_later(followed, kafka_error(error_code))
 
@@ -302,16 +303,16 @@ class Fetcher:
 
     # --- what takes longer, beside the others
 
-    def _work(self, followed: _Followed, work: Coroutine[Any, Any, None]) -> None:
+    def _work(self, followed: _Followed, work: Callable[[], Awaitable[None]]) -> None:
         """Leave the partition out until the work on its log is done."""
         self._busy.add(followed.key)
         self._session.remove(followed.key)
         self._spawn(self._carry_out(followed, work))
 
-    async def _carry_out(self, followed: _Followed, work: Coroutine[Any, Any, None]) -> None:
+    async def _carry_out(self, followed: _Followed, work: Callable[[], Awaitable[None]]) -> None:
         failure: MillstreamError | ValueError | None = None
         try:
-            await work
+            await work()
         except (MillstreamError, ValueError) as error:
             failure = error
         finally:
