@@ -14,6 +14,7 @@ import contextlib
 import socket
 import struct
 import threading
+import weakref
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
@@ -59,6 +60,8 @@ class Network:
         self._changed = asyncio.Event()
         self._connections: dict[asyncio.StreamWriter, Link] = {}
         self._names_of_pids: dict[int, str] = {}
+        self._writers: weakref.WeakSet[asyncio.StreamWriter] = weakref.WeakSet()
+        """Of all connections, also of those that end or are about to begin."""
         self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.new_event_loop()
@@ -118,6 +121,7 @@ class Network:
 
     async def _listen(self, name: str, port: int) -> int:
         def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self._writers.add(writer)
             task = asyncio.ensure_future(self._serve(name, port, reader, writer))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -136,6 +140,7 @@ class Network:
         except OSError:
             _reset(writer)
             return
+        self._writers.add(server_writer)
         self._connections |= {writer: link, server_writer: link}
         try:
             requests = self._forward(reader, server_writer, lambda: self._conditions[link].holds_requests, link)
@@ -172,6 +177,9 @@ class Network:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for writer in list(self._writers):
+            writer.transport.abort()
+        await asyncio.sleep(0)  # the transports close their sockets on the next turn
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:

@@ -89,7 +89,7 @@ def test_a_cut_ends_open_connections_and_refuses_new_ones(network: Network, clie
     network.set([TO_ECHO], Condition(is_cut=True))
     with pytest.raises(ConnectionResetError):
         client.recv(100)
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as another, pytest.raises(ConnectionResetError):
+    with pytest.raises(ConnectionResetError), socket.create_connection(("127.0.0.1", port), timeout=30) as another:
         another.recv(100)
     wait_until(lambda: not network.links(), "the link has no connection")
 
@@ -103,10 +103,8 @@ def test_a_slow_link_delivers(network: Network, client: socket.socket) -> None:
 def test_a_server_that_is_not_there_resets_the_connection(network: Network) -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         gone = unused.getsockname()[1]
-    with (
-        socket.create_connection(("127.0.0.1", network.add("gone", gone)), timeout=30) as client,
-        pytest.raises(ConnectionResetError),
-    ):
+    behind = network.add("gone", gone)
+    with pytest.raises(ConnectionResetError), socket.create_connection(("127.0.0.1", behind), timeout=30) as client:
         client.recv(100)
 
 
