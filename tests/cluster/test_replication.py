@@ -85,7 +85,7 @@ def test_acknowledged_records_are_identical_on_all_disks(brokers: list[Broker], 
 
     def checkpointed(broker: Broker) -> bool:
         path = broker.partition_directory(topic).parent / "replication-offset-checkpoint"
-        return f"{topic} 0 3000" in path.read_text().splitlines()
+        return path.exists() and f"{topic} 0 3000" in path.read_text().splitlines()
 
     wait_until(lambda: all(checkpointed(broker) for broker in brokers), "the high watermark is known on every broker")
 
