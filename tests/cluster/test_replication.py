@@ -51,7 +51,7 @@ def created(connection: Connection, replicas: tuple[int, ...] = (1, 2, 3), **con
 
 def in_sync(connection: Connection, topic: str) -> set[int]:
     described = connection.ask(METADATA, 12, {"topics": [{"name": topic, "topic_id": None}], "allow_auto_topic_creation": False})
-    return set(described.topics[0].partitions[0].isr_nodes)
+    return {replica for partition in described.topics[0].partitions for replica in partition.isr_nodes}  # none if it is not known yet
 
 
 def knows(connection: Connection, topic: str) -> bool:
