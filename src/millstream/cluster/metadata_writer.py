@@ -26,6 +26,7 @@ from millstream.coordination.cluster_view import TopicState
 from millstream.coordination.cluster_watcher import ClusterWatcher
 from millstream.coordination.election import ControllerClaim
 from millstream.coordination.interface import Check, Coordination, Create, Delete, Operation, SetData
+from millstream.coordination.many_reads import children_of
 from millstream.coordination.partition_state import PartitionState
 from millstream.coordination.topic_header import COMPLETE, CREATING, DELETING, TopicHeader
 from millstream.errors import NotController
@@ -160,7 +161,11 @@ class MetadataWriter:
     async def delete_topic(self, name: str, header: TopicHeader, *, version: int) -> None:
         """Remove a topic whose znode has this version; else BadVersion or NoNode."""
         path, whole = paths.topic(name), [(name, None)]
-        chunks = list(chunks_of([Delete(f"{paths.partitions(name)}/{child}") for child in await self._children(paths.partitions(name))]))
+        chunks = list(
+            chunks_of(
+                [Delete(f"{paths.partitions(name)}/{child}") for child in await children_of(self._coordination, paths.partitions(name))]
+            )
+        )
         parent = [Delete(paths.partitions(name))] if await self._coordination.exists(paths.partitions(name)) is not None else []
         if len(chunks) > 1 and header.phase != DELETING:
             await self.set_header(name, header._replace(phase=DELETING), version=version)
@@ -309,15 +314,13 @@ class MetadataWriter:
     async def _remove_partitions_beyond(self, topic: TopicState) -> None:
         """Remove what a growth left behind that was not finished."""
         header, version = await self.read_header(topic.name)
-        numbers = [child for child in await self._children(paths.partitions(topic.name)) if not _is_one_of(child, header.partitions)]
+        numbers = [
+            child
+            for child in await children_of(self._coordination, paths.partitions(topic.name))
+            if not _is_one_of(child, header.partitions)
+        ]
         for chunk in chunks_of([Delete(f"{paths.partitions(topic.name)}/{child}") for child in numbers]):
             await self.write([Check(paths.topic(topic.name), version), *chunk], NOTHING)
-
-    async def _children(self, path: str) -> list[str]:
-        try:
-            return await self._coordination.children(path)
-        except NoNode:
-            return []
 
 
 def _settle(writes: Iterable[_Waiting], outcome: Exception | None) -> None:

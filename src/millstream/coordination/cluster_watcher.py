@@ -34,6 +34,7 @@ from millstream.coordination.cluster_view import (
 )
 from millstream.coordination.complaints import Complaints
 from millstream.coordination.interface import Coordination, SessionState, WatchEvent
+from millstream.coordination.many_reads import children_of, get_all
 from millstream.coordination.metadata_reader import MOST_TRIES, ListedChanges, MetadataReader, Wanted
 from millstream.coordination.sound_options import sound_options
 from millstream.errors import InvalidConfig
@@ -218,7 +219,8 @@ class ClusterWatcher:
         touched = self._position.changes_since(listed)
         wanted: dict[str, Wanted] = dict.fromkeys(reader.doubtful)
         if touched is None:
-            wanted |= dict.fromkeys([*await reader.children(paths.TOPICS), *view.topics, *reader.unreadable, *reader.unfinished])
+            listed_topics = await children_of(self._coordination, paths.TOPICS)
+            wanted |= dict.fromkeys([*listed_topics, *view.topics, *reader.unreadable, *reader.unfinished])
         else:
             wanted |= {name: one for name, one in touched.items() if name and name not in wanted}
         if wanted:
@@ -267,7 +269,8 @@ class ClusterWatcher:
         brokers: dict[int, BrokerState] = {}
         children = await self._children(paths.BROKER_IDS, BROKERS)
         # No data watch: a registration is written once, and a new life of the broker is a new child.
-        for child, found in zip(children, await self._reader.get_all(f"{paths.BROKER_IDS}/{child}" for child in children), strict=True):
+        registered = await get_all(self._coordination, [f"{paths.BROKER_IDS}/{child}" for child in children])
+        for child, found in zip(children, registered, strict=True):
             if found is None:
                 continue
             stat = found.stat

@@ -9,9 +9,7 @@ written last (see `metadata_writer`), so a partition that was created after it m
 topic's znode is looked at again, and if it was written meanwhile, all of it is read again.
 """
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
 from typing import Final, NamedTuple
 
 from millstream.coordination import paths
@@ -19,6 +17,7 @@ from millstream.coordination.change_log import ChangeLog, Touched
 from millstream.coordination.cluster_view import ClusterView, TopicState, decode_broker_id, decode_life
 from millstream.coordination.complaints import Complaints
 from millstream.coordination.interface import Coordination, WatchCallback, ZnodeStat
+from millstream.coordination.many_reads import AT_ONCE, Found, children_of, get_all
 from millstream.coordination.old_layout import is_in_old_layout
 from millstream.coordination.partition_state import PartitionState
 from millstream.coordination.sound_options import sound_options
@@ -28,22 +27,11 @@ from millstream.errors import InvalidConfig
 from millstream.options.validation import validate_topic_overrides
 from millstream.zookeeper.errors import NoNode
 
-AT_ONCE: Final = 250
-"""Reads under way at a time: many, so that a ZooKeeper far away costs little, and few enough for one turn of the loop."""
 MOST_TRIES: Final = 5
 """How often something that is written to while it is read is read again; later changes are noticed anyway."""
 
-_OLD: Final = ValueError("an older release wrote it; a controller of this release converts it")
-
 Wanted = Touched | None
 """What of a topic has changed; None: everything may have."""
-
-
-class Found(NamedTuple):
-    """A znode."""
-
-    data: bytes
-    stat: ZnodeStat
 
 
 class ListedChanges(NamedTuple):
@@ -111,9 +99,10 @@ class MetadataReader:
 
     async def read_lives(self, known: Mapping[int, int]) -> dict[int, int]:
         """Which life of each broker the controller has dealt with."""
-        children = await self.children(paths.BROKER_EPOCHS)
+        children = await children_of(self._coordination, paths.BROKER_EPOCHS)
         lives = {}
-        for child, found in zip(children, await self.get_all(f"{paths.BROKER_EPOCHS}/{child}" for child in children), strict=True):
+        read = await get_all(self._coordination, [f"{paths.BROKER_EPOCHS}/{child}" for child in children])
+        for child, found in zip(children, read, strict=True):
             if found is None:
                 continue
             path = f"{paths.BROKER_EPOCHS}/{child}"
@@ -125,27 +114,6 @@ class MetadataReader:
             else:
                 self._complaints.forget(path)
         return lives
-
-    async def children(self, path: str) -> list[str]:
-        """Names of the children; none of a znode that is not there."""
-        try:
-            return await self._coordination.children(path)
-        except NoNode:
-            return []
-
-    async def get_all(self, wanted: Iterable[str]) -> list[Found | None]:
-        """The znodes at these paths, many reads under way at a time."""
-        found: list[Found | None] = []
-        remaining = iter(wanted)
-        while some := list(islice(remaining, AT_ONCE)):
-            found += await asyncio.gather(*map(self._get, some))
-        return found
-
-    async def _get(self, path: str) -> Found | None:
-        try:
-            return Found(*await self._coordination.get(path))
-        except NoNode:
-            return None
 
     # --- topics -------------------------------------------------------------------------------------------------------------------------
 
@@ -180,7 +148,7 @@ class MetadataReader:
     ) -> dict[str, _Heading]:
         """The topics among these whose partitions are to be read; the others are `read` by that."""
         headings = {}
-        for name, found in zip(names, await self.get_all(map(paths.topic, names)), strict=True):
+        for name, found in zip(names, await get_all(self._coordination, map(paths.topic, names)), strict=True):
             for names_in_question in (self.unreadable, self.doubtful, self.unfinished):
                 names_in_question.discard(name)
             last = known.topics.get(name)
@@ -216,7 +184,7 @@ class MetadataReader:
 
     async def _probe(self, headings: Mapping[str, _Heading]) -> dict[str, _Heading]:
         """Large topics, to be read as far as their last partitions are there: any number may stand in a znode."""
-        found = await self.get_all(paths.partition(name, heading.numbers[-1]) for name, heading in headings.items())
+        found = await get_all(self._coordination, [paths.partition(name, heading.numbers[-1]) for name, heading in headings.items()])
         return {
             name: heading if last is not None else heading._replace(numbers=heading.numbers[-1:])
             for (name, heading), last in zip(headings.items(), found, strict=True)
@@ -228,10 +196,11 @@ class MetadataReader:
         states: dict[str, dict[int, _ReadState]] = {name: {} for name in headings}
         for start in range(0, len(flat), AT_ONCE):
             some = flat[start : start + AT_ONCE]
-            for (name, number), found in zip(some, await self.get_all(paths.partition(*one) for one in some), strict=True):
+            znodes = await get_all(self._coordination, [paths.partition(*one) for one in some])
+            for (name, number), found in zip(some, znodes, strict=True):
                 states[name][number] = _decoded(found)
         odd = [name for name, heading in headings.items() if _is_odd(heading, states[name].values())]
-        later = await self.get_all(map(paths.topic, odd))
+        later = await get_all(self._coordination, map(paths.topic, odd))
         moved = {name for name, found in zip(odd, later, strict=True) if found is None or found.stat.mzxid != headings[name].modified}
         for name, heading in headings.items():
             if name not in moved:
