@@ -161,11 +161,8 @@ class MetadataWriter:
     async def delete_topic(self, name: str, header: TopicHeader, *, version: int) -> None:
         """Remove a topic whose znode has this version; else BadVersion or NoNode."""
         path, whole = paths.topic(name), [(name, None)]
-        chunks = list(
-            chunks_of(
-                [Delete(f"{paths.partitions(name)}/{child}") for child in await children_of(self._coordination, paths.partitions(name))]
-            )
-        )
+        children = await children_of(self._coordination, paths.partitions(name))
+        chunks = list(chunks_of([Delete(f"{paths.partitions(name)}/{child}") for child in children]))
         parent = [Delete(paths.partitions(name))] if await self._coordination.exists(paths.partitions(name)) is not None else []
         if len(chunks) > 1 and header.phase != DELETING:
             await self.set_header(name, header._replace(phase=DELETING), version=version)
@@ -314,11 +311,8 @@ class MetadataWriter:
     async def _remove_partitions_beyond(self, topic: TopicState) -> None:
         """Remove what a growth left behind that was not finished."""
         header, version = await self.read_header(topic.name)
-        numbers = [
-            child
-            for child in await children_of(self._coordination, paths.partitions(topic.name))
-            if not _is_one_of(child, header.partitions)
-        ]
+        children = await children_of(self._coordination, paths.partitions(topic.name))
+        numbers = [child for child in children if not _is_one_of(child, header.partitions)]
         for chunk in chunks_of([Delete(f"{paths.partitions(topic.name)}/{child}") for child in numbers]):
             await self.write([Check(paths.topic(topic.name), version), *chunk], NOTHING)
 

@@ -12,14 +12,16 @@ caller.
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from millstream.address import Address
-from millstream.client.async_connection import AsyncConnection
 from millstream.client.errors import AnswerTimedOut, BrokerUnavailable
 from millstream.client.request import Request
 from millstream.coordination.cluster_view import ClusterView
 from millstream.errors import MillstreamError
+
+if TYPE_CHECKING:
+    from millstream.client.async_connection import AsyncConnection
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +53,7 @@ class Peer:
         self._is_reported = False
         self._is_closed = False
 
-    async def connected(self) -> AsyncConnection:
+    async def connected(self) -> "AsyncConnection":
         """The connection, opened if it has to be; BrokerUnavailable if that fails, or the broker is not registered."""
         while True:
             address = self._locate()
@@ -100,7 +102,9 @@ class Peer:
             raise BrokerUnavailable(f"broker {self.node_id} is not registered")
         return Address(broker.host, broker.port), broker.epoch
 
-    async def _open(self) -> AsyncConnection:
+    async def _open(self) -> "AsyncConnection":
+        from millstream.client.async_connection import AsyncConnection  # a broker without others starts sooner without it
+
         await asyncio.sleep(self._not_before - self._loop.time())
         address, _ = self._look_up()
         try:
@@ -122,7 +126,7 @@ class Peer:
             self._is_reported = True
             logger.warning("broker %d cannot be reached at %s, which it advertises; it is tried again: %s", self.node_id, address, error)
 
-    def _opened(self, task: asyncio.Task[AsyncConnection]) -> None:
+    def _opened(self, task: "asyncio.Task[AsyncConnection]") -> None:
         if self._opening is task:
             self._opening = None
         if not task.cancelled():

@@ -5,16 +5,18 @@ with the first partition of their leader and end with the last one.
 """
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.peers import Peers
-from millstream.broker.replication.fetcher import Fetcher
-from millstream.broker.replication.leader_offsets import LeaderOffsets
 from millstream.broker.tasks import Spawn
-from millstream.client.replica_fetch import ReplicaKey
 from millstream.cluster.partition import Partition
 from millstream.log.directories.directory import LogDirectory
+
+if TYPE_CHECKING:
+    from millstream.broker.replication.fetcher import Fetcher
+    from millstream.client.replica_fetch import ReplicaKey
 
 
 class Fetchers:
@@ -26,9 +28,6 @@ class Fetchers:
         self._broker_epoch = broker_epoch
         self._settings = settings
         self._spawn = spawn
-        self._leader_offsets = LeaderOffsets(
-            peers, node_id=node_id, timeout_s=lambda: settings.current.integer("replica.socket.timeout.ms") / 1000
-        )
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
         """By leader and number."""
         self._assigned: dict[Partition, tuple[int, int]] = {}
@@ -74,22 +73,30 @@ class Fetchers:
             self._assigned[partition] = place
             self._fetcher(place).follow(key, follower)
 
-    def _fetcher(self, place: tuple[int, int]) -> Fetcher:
+    def _fetcher(self, place: tuple[int, int]) -> "Fetcher":
         fetcher = self._fetchers.get(place)
         if fetcher is None:
+            from millstream.broker.replication.fetcher import Fetcher  # a broker without others follows nothing, and starts sooner
+            from millstream.broker.replication.leader_offsets import LeaderOffsets
+
+            settings = self._settings
             fetcher = self._fetchers[place] = Fetcher(
                 self._peers.peer(place[0]),
                 node_id=self._node_id,
                 broker_epoch=self._broker_epoch,
-                settings=self._settings,
-                leader_offsets=self._leader_offsets,
+                settings=settings,
+                leader_offsets=LeaderOffsets(
+                    self._peers,
+                    node_id=self._node_id,
+                    timeout_s=lambda: settings.current.integer("replica.socket.timeout.ms") / 1000,
+                ),
                 spawn=self._spawn,
             )
             self._spawn(fetcher.run())
         return fetcher
 
 
-def _key(partition: Partition) -> ReplicaKey:
+def _key(partition: Partition) -> "ReplicaKey":
     topic_id = partition.log.topic_id
     assert topic_id is not None, "a log that is followed belongs to a topic"
     return topic_id.bytes, partition.index
