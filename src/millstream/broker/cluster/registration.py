@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Final
 
 from millstream.address import Address
+from millstream.cluster.layout_conversion import LAYOUT
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import BrokerState, decode_cluster_id
 from millstream.coordination.interface import Coordination, Create, SessionState, WatchEvent
@@ -29,7 +30,8 @@ NO_EPOCH: Final = -1
 
 async def prepare_tree(coordination: Coordination, *, cluster_id: str | None) -> str:
     """Make the persistent parents and the cluster id, whoever comes first; returns the cluster id."""
-    wanted = dict.fromkeys(paths.PERSISTENT_PARENTS, b"") | {paths.CLUSTER_ID: (cluster_id or new_cluster_id()).encode()}
+    contents = {paths.TOPICS: LAYOUT, paths.CLUSTER_ID: (cluster_id or new_cluster_id()).encode()}
+    wanted = dict.fromkeys(paths.PERSISTENT_PARENTS, b"") | contents
     missing = [Create(path, data) for path, data in wanted.items() if await coordination.exists(path) is None]
     try:
         if missing:
