@@ -41,6 +41,21 @@ def create_topic(broker: Broker, *, name: str | None = None, partitions: int = 1
     return name
 
 
+def create_assigned_topic(connection: Connection, *assignment: Sequence[int], **configs: str) -> str:
+    """Create a topic whose partitions are kept by these brokers, the first of each being the leader; options with underscores."""
+    name = fresh_name()
+    entry = {
+        "name": name,
+        "num_partitions": -1,
+        "replication_factor": -1,
+        "assignments": [{"partition_index": number, "broker_ids": list(replicas)} for number, replicas in enumerate(assignment)],
+        "configs": [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()],
+    }
+    created = connection.ask(CREATE_TOPICS, 7, {"topics": [entry], "timeout_ms": 30_000}).topics[0]
+    assert created.error_code == 0, created
+    return name
+
+
 def delete_topic(broker: Broker, name: str) -> None:
     """Delete a topic by name."""
     with broker.connect() as connection:

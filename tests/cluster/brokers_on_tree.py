@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster.tree_in_thread import TreeInThread
-from tests.connection import CREATE_TOPICS, METADATA
-from tests.topics import fresh_name
+from tests.connection import METADATA
+from tests.topics import create_assigned_topic
 from tests.waiting import wait_until
 from tests.zookeeper_broker import ZooKeeperBroker
 
@@ -62,18 +62,8 @@ class Cluster:
         return int(self.state(topic, partition)["leader"])
 
     def create(self, *assignment: list[int], **configs: str) -> str:
-        name = fresh_name()
-        entry = {
-            "name": name,
-            "num_partitions": -1,
-            "replication_factor": -1,
-            "assignments": [{"partition_index": number, "broker_ids": replicas} for number, replicas in enumerate(assignment)],
-            "configs": [{"name": key.replace("_", "."), "value": value} for key, value in configs.items()],
-        }
         with self.broker(self.controller).connect() as connection:
-            created = connection.ask(CREATE_TOPICS, 7, {"topics": [entry], "timeout_ms": 30_000}).topics[0]
-        assert created.error_code == 0, created
-        return name
+            return create_assigned_topic(connection, *assignment, **configs)
 
 
 @contextmanager

@@ -11,8 +11,8 @@ from kio.schema.errors import ErrorCode
 from tests.batches import encode_batch
 from tests.brokers import IS_KAFKA, Broker
 from tests.cluster.several_brokers import several_brokers
-from tests.connection import CREATE_TOPICS, DELETE_RECORDS, METADATA, PRODUCE, Connection
-from tests.topics import fetch, fresh_name, list_offset, produce, produce_fields, read_all
+from tests.connection import DELETE_RECORDS, METADATA, PRODUCE, Connection
+from tests.topics import create_assigned_topic, fetch, list_offset, produce, produce_fields, read_all
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(IS_KAFKA, reason="starts several brokers of its own")
@@ -36,17 +36,7 @@ def connection(brokers: list[Broker]) -> Iterator[Connection]:
 
 def created(connection: Connection, replicas: tuple[int, ...] = (1, 2, 3), **configs: str) -> str:
     """A topic with one partition, led by the first of its replicas."""
-    topic = fresh_name()
-    entry = {
-        "name": topic,
-        "num_partitions": -1,
-        "replication_factor": -1,
-        "assignments": [{"partition_index": 0, "broker_ids": list(replicas)}],
-        "configs": [{"name": name.replace("_", "."), "value": value} for name, value in configs.items()],
-    }
-    answer = connection.ask(CREATE_TOPICS, 7, {"topics": [entry], "timeout_ms": 30_000}).topics[0]
-    assert answer.error_code == 0, answer
-    return topic
+    return create_assigned_topic(connection, replicas, **configs)
 
 
 def in_sync(connection: Connection, topic: str) -> set[int]:
