@@ -25,7 +25,9 @@ def old_topic(number: int, *partitions: dict[str, object]) -> bytes:
 
 @pytest.fixture
 async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
+    """On a tree that an older release made: it does not say a layout."""
     async with running(tmp_path) as cluster:
+        await cluster.coordination.set(paths.TOPICS, b"")
         yield cluster
 
 
