@@ -6,7 +6,8 @@ the loop does other work, and written in chunks; the lives of brokers go with th
 that concerns its former life has been written. Only what was written is taken over.
 
 A partition that was changed by another hand (BadVersion, or its topic is being deleted) is read again, and the decision is made again, a
-few times; one that was removed by it is brought back first. Any other failure leaves open what was written: the term is over, and the next one begins with what is in the tree.
+few times; one that was removed by it is brought back first. Any other failure leaves open what was written: the term is over, and the next
+one begins with what is in the tree.
 """
 
 import asyncio
