@@ -1,0 +1,43 @@
+"""Long work in steps, one step per turn of the event loop, whoever it is for: others are served in between.
+
+    turns.share(step)       `step` does a few milliseconds of work, and returns whether it was the last
+
+Those who have more to do take turns, in the order in which they came: many of them take no more of a turn than one. There are no tasks, and
+who gives up returns True from the next step. `turn_budget` is for work that waits in tasks, and of which most is done at once.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+Step = Callable[[], bool]
+
+
+class LoopTurns:
+    """The work under way."""
+
+    def __init__(self) -> None:
+        self._steps: deque[Step] = deque()
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def share(self, step: Step) -> None:
+        """Call `step` in later turns of the loop until it returns True. It must not raise."""
+        self._steps.append(step)
+        if len(self._steps) == 1:
+            asyncio.get_running_loop().call_soon(self._take_step)
+
+    def _take_step(self) -> None:
+        step = self._steps[0]
+        try:
+            is_last = step()
+        except BaseException:
+            is_last = True
+            raise
+        finally:
+            self._steps.popleft()
+            if not is_last:
+                self._steps.append(step)
+            if self._steps:
+                asyncio.get_running_loop().call_soon(self._take_step)
