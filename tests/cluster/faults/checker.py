@@ -46,7 +46,7 @@ class Batch(NamedTuple):
 
 
 def check_records(producers: Mapping[str, ProducerHistory], logs: Mapping[int, Sequence[Stored]]) -> list[Problem]:
-    """Every record of every partition against what its producer sent and was told."""
+    """Every record of every partition against what its producer sent and what was acknowledged."""
     problems: list[Problem] = []
     found: dict[tuple[str, int], tuple[int, int]] = {}
     for partition, records in logs.items():

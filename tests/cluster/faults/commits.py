@@ -11,7 +11,7 @@ clients do:
 
 The last is about fencing: a member that no longer owns a partition must not commit. The client did it where a record is a repetition (a
 request sent again, because its answer was lost), or was written after its member had given the partition up: librdkafka keeps commits
-while there is no coordinator, and sends them with the generation it has by then, which no coordinator can tell from a good one.
+while there is no coordinator, and sends them with the generation it has by then, which a coordinator cannot distinguish from a good one.
 """
 
 from collections import defaultdict

@@ -107,7 +107,7 @@ class _OfOneBroker(Fault):
         """Hit the victim."""
 
     def _find(self) -> int:
-        """Who has the role; right after another fault there may be nobody for a moment."""
+        """Who has the role; right after another fault no broker may have it for a moment."""
         end = time.monotonic() + ROLE_DEADLINE_S
         while (found := self._role(self.scene)) not in self.rig.node_ids:
             if time.monotonic() > end:

@@ -65,7 +65,7 @@ class GroupMember(threading.Thread):
                     committed_at = time.monotonic()
             self._write_down()
             self._consumer.close()
-        except Exception:  # noqa: BLE001 - a thread has nobody else to report to
+        except Exception:  # noqa: BLE001 - there is no caller to raise it to
             self._history.crashes.append(traceback.format_exc())
 
     def _process_one(self) -> None:
@@ -145,7 +145,7 @@ class GroupObserver(threading.Thread):
                     self.observe(group)
             for consumer in self._consumers.values():
                 consumer.close()
-        except Exception:  # noqa: BLE001 - a thread has nobody else to report to
+        except Exception:  # noqa: BLE001 - there is no caller to raise it to
             self._history.crashes.append(traceback.format_exc())
 
     def observe(self, group: str) -> Mapping[int, int]:

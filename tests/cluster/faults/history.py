@@ -65,7 +65,7 @@ class History:
         """What ended a thread of the load: a defect of the rig or of a client."""
 
     def acknowledged(self, producer: str, sequence: int, *, offset: int) -> None:
-        """The producer was told that the record is at that offset, or only that it is there."""
+        """The record was acknowledged, with its offset or without."""
         own = self.producers[producer]
         own.offsets[sequence] = offset
         with self.lock:

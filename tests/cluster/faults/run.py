@@ -225,7 +225,7 @@ class Run:
             self.report.problems += check_deliveries(self.history.delivered, committed)
 
     def _check_commits(self) -> None:
-        """Read the log of committed offsets, when nobody commits any more, and compare."""
+        """Read the log of committed offsets, when no member commits any more, and compare."""
         try:
             logs = read_back(
                 self.brokers.bootstrap_servers, OFFSETS_TOPIC, self.brokers.metadata(OFFSETS_TOPIC), deadline_s=READ_DEADLINE_S

@@ -15,7 +15,7 @@ PRODUCER = "p1"
 
 
 def history_of(*offsets: int | None, partition: int = 0) -> dict[str, ProducerHistory]:
-    """A producer that sent as many records and was told these offsets; None is no acknowledgement."""
+    """A producer that sent as many records and got these offsets in acknowledgements; None is no acknowledgement."""
     producer = ProducerHistory()
     for offset in offsets:
         sequence = producer.sent(partition)

@@ -15,7 +15,7 @@ def asked(label: str, offset: int, began: float, ended: float = inf, *, released
 
 
 def answered(label: str, offset: int, began: float) -> Commit:
-    """Somebody asks what is committed."""
+    """A client asks what is committed."""
     return Commit("g", 0, offset, label, began, began + 0.1)
 
 
