@@ -1,9 +1,9 @@
 """What a tier says: one message of the topic `_audit`, with what one reporter counted of one topic since its last one.
 
 The key of the message is the name of the topic, so that one auditor sees all reports of a topic. A report is known by its reporter and
-sequence: the same pair again is a repeat, a number left out is a report that was lost. Every reporter begins with a report without
-counts (`sequence` 0, sent when it first touches the topic), sends one at least every `interval_ms`, with counts or without, and ends with
-one that is its last. One that falls silent without that was killed, and what it had counted by then is unknown.
+sequence: the same pair again is a repeat, a number left out is a report that was lost. Every reporter begins with a report that it sends
+when it first touches the topic (`sequence` 0), sends one at least every `interval_ms`, with counts or without, and ends with one that is
+its last (for now: it may go on later). One that falls silent without that was killed, and what it had counted by then is unknown.
 
 Tiers that know offsets report the offsets they counted, so that the union of all reports is right whatever is repeated. Those that do not
 look at times say `ANY_BUCKET`: the auditor finds the buckets by the offsets, which the broker's tier knows.
