@@ -130,9 +130,7 @@ class Mirror:
                 logger.error("%s is not mirrored: %s", copy.name, error)
                 copy.stop(str(error))
             except UnsupportedVersion as error:
-                raise UsageError(
-                    f"the cluster at {self.target} cannot keep offsets, because it is not Millstream: {error}"
-                ) from None
+                raise UsageError(f"the cluster at {self.target} cannot keep offsets, because it is not Millstream: {error}") from None
             except MillstreamError as error:
                 logger.debug("%s does not begin for now: %s", copy.name, error)
                 copy.failed(str(error), now=self._loop.time())
