@@ -148,7 +148,7 @@ class BrokerState(NamedTuple):
             raise ValueError("host must not be empty")
         port, rack, home = fields.integer("port", highest=65_535), fields.optional_text("rack"), fields.text("home")
         previous_epoch = fields.integer("previous_epoch", lowest=-1, highest=2**63 - 1)
-        return cls(node_id, host, port, rack, epoch, previous_epoch, home, is_starting=fields.has("starting"))
+        return cls(node_id, host, port, rack, epoch, previous_epoch, home, is_starting="starting" in fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from millstream.log.config import LogConfig
 from millstream.log.directories.manager import LogManager
 from millstream.log.log import Log
 from tests.unit.cluster.hosting import LED_BY_1, TOPIC_ID, local_broker, replicas_on, topic_state, view_of
-from tests.waiting import wait_on_loop
+from tests.waiting import eventually
 
 OLD = topic_state("old", topic_id=UUID(int=1))
 FOLLOWED = LED_BY_1._replace(replicas=(1, 2), leader=2, leader_epoch=4, partition_epoch=1)
@@ -66,7 +66,7 @@ class Opening:
         """What was left to be opened each time that a topic was open."""
 
     async def until_begun(self, count: int) -> None:
-        await wait_on_loop(lambda: len(self.slow.begun) == count, f"{count} logs are being opened")
+        await eventually(lambda: len(self.slow.begun) == count, f"{count} logs are being opened")
 
     @asynccontextmanager
     async def opens(self, view: ClusterView) -> AsyncIterator[None]:
