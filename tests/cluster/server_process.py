@@ -14,6 +14,8 @@ import sys
 import time
 from pathlib import Path
 
+from tests.ports import free_port
+
 _DEBIAN_JAR = Path("/usr/share/java/zookeeper.jar")
 _START_DEADLINE_S = 60.0
 _PROJECT = Path(__file__).parents[2]
@@ -61,7 +63,7 @@ class ServerProcess:
                 answer = b"".join(iter(lambda: connection.recv(4096), b"")).decode()
         except OSError:
             return ""
-        # One that still loads its tree answers `ruok` with yes, but refuses clients; this tells the difference.
+        # One that still loads its tree answers `ruok` with yes, but refuses clients; `srvr` shows the difference.
         return answer.partition("Mode: ")[2].partition("\n")[0]
 
     def start(self) -> None:
@@ -70,7 +72,7 @@ class ServerProcess:
         self.await_serving()
 
     def launch(self) -> None:
-        """Start it, and do not wait: a member of an ensemble serves nobody before the others are there."""
+        """Start it, and do not wait: a member of an ensemble serves no client before the others are there."""
         with (self._directory / "server.out").open("ab") as output:
             self._process = subprocess.Popen(
                 self._command, cwd=_PROJECT, stdin=subprocess.DEVNULL, stdout=output, stderr=output, process_group=self._group
@@ -142,11 +144,6 @@ def missing_zookeeper() -> str | None:
     if _classpath() is None:
         return "no ZooKeeper here: apt-get install -y --no-install-recommends zookeeper (or pip install pyspark)"
     return None
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def _classpath() -> str | None:

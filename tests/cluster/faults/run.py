@@ -3,6 +3,7 @@
 import random
 import sys
 import time
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -13,13 +14,16 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.cluster.faults.checker import Problem, check_commits, check_deliveries, check_records, check_replicas
-from tests.cluster.faults.cluster import NODE_IDS, Cluster, NotHealthy
+from tests.cluster.brokers import NotHealthy
+from tests.cluster.faults.checker import Problem, check_deliveries, check_records, check_replicas
+from tests.cluster.faults.commits import check_commits
 from tests.cluster.faults.faults import KINDS, RECOVERY_DEADLINE_S, NotApplicable, Scene
 from tests.cluster.faults.groups import GROUPS, GroupMember, GroupObserver, read_back
 from tests.cluster.faults.history import History
 from tests.cluster.faults.load import LoadProducer, stored
+from tests.cluster.faults.offsets_log import commits_in
 from tests.cluster.faults.report import Cycle, Report
+from tests.cluster.faults.rig import Rig
 from tests.cluster.faults.schedule import schedule
 from tests.cluster.faults.segments import batches_of
 from tests.cluster.faults.unavailability import worst_gap
@@ -66,13 +70,14 @@ class LoadThread(Protocol):
 class Run:
     """Load and faults on a cluster that has been started."""
 
-    def __init__(self, cluster: Cluster, plan: Plan) -> None:
-        self.cluster = cluster
+    def __init__(self, rig: Rig, plan: Plan) -> None:
+        self.rig = rig
+        self.brokers = rig.brokers
         self.plan = plan
         self.history = History()
-        self.report = Report(cluster.peer, plan.seed)
-        self._scene = Scene(cluster, TOPICS, random.Random(plan.seed))
-        where, history = cluster.bootstrap_servers, self.history
+        self.report = Report(rig.peer, plan.seed)
+        self._scene = Scene(rig, TOPICS, random.Random(plan.seed))
+        where, history = rig.brokers.bootstrap_servers, self.history
         self._producers = [
             LoadProducer(number, history, bootstrap_servers=where, topic=TOPIC, partitions=plan.partitions, rate=plan.rate)
             for number in range(plan.producers)
@@ -98,7 +103,7 @@ class Run:
 
     def _begin(self) -> None:
         self._create_topic()
-        self.cluster.await_healthy([TOPIC], deadline_s=START_DEADLINE_S)
+        self.brokers.await_healthy([TOPIC], deadline_s=START_DEADLINE_S)
         for thread in (*self._producers, *self._members, self._observer):
             thread.start()
         try:
@@ -106,13 +111,13 @@ class Run:
         except AssertionError as error:
             history = self.history
             raise NotHealthy(f"{error}; {dict(history.failures)}, {len(history.commits)} commits, {history.crashes}") from error
-        self.cluster.await_healthy(TOPICS, deadline_s=START_DEADLINE_S)
-        say(f"{self.cluster.peer}, seed {self.plan.seed}: three brokers under load")
+        self.brokers.await_healthy(TOPICS, deadline_s=START_DEADLINE_S)
+        say(f"{self.rig.peer}, seed {self.plan.seed}: three brokers under load")
 
     def _create_topic(self) -> None:
         """Ask until it is there: on a busy machine the first answer may be that it is not known whether it was created."""
-        topic = NewTopic(TOPIC, self.plan.partitions, len(NODE_IDS), config={"min.insync.replicas": "2"})
-        admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap_servers, "log_level": 0})
+        topic = NewTopic(TOPIC, self.plan.partitions, len(self.brokers.nodes), config={"min.insync.replicas": "2"})
+        admin = AdminClient({"bootstrap.servers": self.brokers.bootstrap_servers, "log_level": 0})
         end = time.monotonic() + START_DEADLINE_S
         while True:
             try:
@@ -145,13 +150,15 @@ class Run:
         try:
             fault.heal()
             healed = time.monotonic()
-            self.cluster.await_healthy(TOPICS, deadline_s=RECOVERY_DEADLINE_S)
+            self.brokers.await_healthy(TOPICS, deadline_s=RECOVERY_DEADLINE_S)
             self._await_acknowledgements()
         except (NotHealthy, AssertionError) as error:
             self.report.stuck.append(f"{kind} of {hit}: {error}")
         recovered = time.monotonic()
-        away = worst_gap(self._times(), began, recovered)
-        self.report.cycles.append(Cycle(kind, hit, healed - began, recovered - healed, away))
+        times = self._times()
+        away = worst_gap(times, began, recovered)
+        acknowledged = sum(bisect_right(one, recovered) - bisect_left(one, began) for one in times.values())
+        self.report.cycles.append(Cycle(kind, hit, healed - began, recovered - healed, away, acknowledged))
         say(
             f"{kind} of {hit}: lasted {healed - began:.1f} s, no acknowledgement for {away:.1f} s, in sync after {recovered - healed:.1f} s"
         )
@@ -179,11 +186,10 @@ class Run:
             ends = {}
         self._await_groups(ends)
         self._end([*self._members, self._observer])
-        for node_id in NODE_IDS:
-            self.cluster.kill(node_id)
+        self._check_commits()
+        self.brokers.close()
         self._check_replicas(ends)
         history, report = self.history, self.report
-        report.problems += check_commits(history.commits, history.observed)
         report.sent = sum(len(producer.partitions) for producer in history.producers.values())
         report.acknowledged = history.acknowledged_count
         report.commits = sum(commit.ended < inf for commit in history.commits)
@@ -201,8 +207,8 @@ class Run:
     def _check_stored(self) -> dict[int, int]:
         """Read everything back; returns the end of each partition."""
         partitions = range(self.plan.partitions)
-        values = read_back(self.cluster.bootstrap_servers, TOPIC, partitions, deadline_s=READ_DEADLINE_S)
-        logs = {partition: [stored(offset, value) for offset, value in records] for partition, records in values.items()}
+        values = read_back(self.brokers.bootstrap_servers, TOPIC, partitions, deadline_s=READ_DEADLINE_S)
+        logs = {partition: [stored(record.offset, record.value or b"") for record in records] for partition, records in values.items()}
         self.report.stored = sum(map(len, logs.values()))
         self.report.problems += check_records(self.history.producers, logs)
         return {partition: records[-1].offset + 1 if records else 0 for partition, records in logs.items()}
@@ -218,6 +224,18 @@ class Run:
             committed = {(group, partition): end for partition, end in ends.items()}
             self.report.problems += check_deliveries(self.history.delivered, committed)
 
+    def _check_commits(self) -> None:
+        """Read the log of committed offsets, when no member commits any more, and compare."""
+        try:
+            logs = read_back(
+                self.brokers.bootstrap_servers, OFFSETS_TOPIC, self.brokers.metadata(OFFSETS_TOPIC), deadline_s=READ_DEADLINE_S
+            )
+        except (NotHealthy, AssertionError) as error:
+            self.report.stuck.append(str(error))
+            return
+        log = [commit for records in logs.values() for commit in commits_in(records, topic=TOPIC)]
+        self.report.problems += check_commits(self.history.commits, self.history.observed, log)
+
     def _check_replicas(self, ends: dict[int, int]) -> None:
         with ThreadPoolExecutor() as threads:
             found: list[list[Problem]] = list(threads.map(self._compare, ends.items()))
@@ -226,7 +244,7 @@ class Run:
 
     def _compare(self, partition: tuple[int, int]) -> list[Problem]:
         number, end = partition
-        directories = {node_id: node.partition_directory(TOPIC, number) for node_id, node in self.cluster.nodes.items()}
+        directories = {node_id: node.partition_directory(TOPIC, number) for node_id, node in self.brokers.nodes.items()}
         batches = {node_id: batches_of(directory, below=end) for node_id, directory in directories.items()}
         problems = check_replicas(f"{TOPIC}-{number}", batches)
         if end and not all(batches.values()):
