@@ -13,14 +13,19 @@ a broker that does not read, is up to the caller.
 Answers come in the order of the requests, so one that is no longer waited for cannot be skipped: after a timeout, or when a future is
 cancelled, as after a broken frame or an end by the broker, the connection is closed and stays so. Whatever was under way gets
 `BrokerUnavailable` then, and whether it was carried out is not known.
+
+It is a plain socket with a reader callback, not an asyncio transport: on a broker's loop (`broker.network.event_loop`) an answer then costs
+no handle and no turn of asyncio's queue.
 """
 
 import asyncio
+import socket
 from collections import deque
-from collections.abc import Callable
-from typing import Any, Self, TypeVar, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Self, TypeVar
 
 from millstream.address import Address
+from millstream.buffer import Buffer
 from millstream.client.api_versions import HANDSHAKE_VERSIONS, ApiVersionsRequest
 from millstream.client.connection import CLIENT_ID, TIMEOUT_S
 from millstream.client.conversation import Conversation
@@ -32,20 +37,23 @@ from millstream.errors import KafkaError, MalformedFrame, MillstreamError
 T = TypeVar("T")
 
 
-class AsyncConnection(asyncio.BufferedProtocol):
+class AsyncConnection:
     """One connection to one broker; `open` makes one that is connected and knows the broker's versions."""
 
-    def __init__(self, address: Address, *, client_id: str, timeout_s: float, max_frame_bytes: int) -> None:
+    def __init__(self, connected: socket.socket, address: Address, *, client_id: str, timeout_s: float, max_frame_bytes: int) -> None:
         self.address = address
+        self._socket = connected
         self._timeout_s = timeout_s
         self._loop = asyncio.get_running_loop()
         self._conversation = Conversation(client_id=client_id, max_frame_bytes=max_frame_bytes)
-        self._transport: asyncio.Transport
         self._answers: deque[_Answer[Any]] = deque()
+        self._unsent = bytearray()
+        """What the socket did not take at once."""
         self._timer: asyncio.TimerHandle | None = None
         """Rings not after the earliest deadline of what is unanswered; most requests come and go between two rings."""
-        self._is_closed = False
-        self._is_lost = asyncio.Event()
+        self.is_closed = False
+        """Whether nothing can be sent any more."""
+        self._loop.add_reader(connected.fileno(), self._readable)
 
     @classmethod
     async def open(
@@ -57,12 +65,12 @@ class AsyncConnection(asyncio.BufferedProtocol):
         max_frame_bytes: int = MAX_ANSWER_BYTES,
     ) -> Self:
         """Connect; BrokerUnavailable if that cannot be done in time. An answer above `max_frame_bytes` ends the connection."""
-        made = cls(address, client_id=client_id, timeout_s=timeout_s, max_frame_bytes=max_frame_bytes)
         try:
             async with asyncio.timeout(timeout_s):
-                await made._loop.create_connection(lambda: made, address.host, address.port)
+                connected = await _connect(address)
         except (OSError, UnicodeError) as error:
             raise unreachable(address, error) from error
+        made = cls(connected, address, client_id=client_id, timeout_s=timeout_s, max_frame_bytes=max_frame_bytes)
         try:
             for version in HANDSHAKE_VERSIONS:
                 if made._conversation.learn(await made._send(ApiVersionsRequest(), version=version, timeout_s=timeout_s)):
@@ -77,12 +85,6 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
     async def __aexit__(self, *_: object) -> None:
         self.close()
-        await self.wait_closed()
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether nothing can be sent any more."""
-        return self._is_closed or self._transport.is_closing()
 
     @property
     def unanswered(self) -> int:
@@ -97,30 +99,77 @@ class AsyncConnection(asyncio.BufferedProtocol):
         """End the connection now."""
         self._end(BrokerUnavailable(f"the connection to {self.address} is closed"))
 
-    async def wait_closed(self) -> None:
-        """Wait until the socket of a connection that was closed is closed too."""
-        await self._is_lost.wait()
-
     def _send(self, request: Request[T], *, version: int | None, timeout_s: float) -> "asyncio.Future[T]":
         assert request.has_answer, "a request without an answer cannot be waited for"
-        if self.is_closed:  # a transport that is closing and gets more to write (3.12) spoils its descriptor for the next connection
+        if self.is_closed:
             raise BrokerUnavailable(f"the connection to {self.address} is closed")
         _, pieces = self._conversation.ask(request, version=version)
         answer: _Answer[T] = _Answer(self._loop, deadline=self._loop.time() + timeout_s, on_cancel=self.close)
         self._answers.append(answer)
-        self._transport.writelines(pieces)
+        self._write(pieces)
         if self._timer is None or answer.deadline < self._timer.when():
             self._ring_at(answer.deadline)
         return answer
 
+    def _write(self, pieces: Sequence[Buffer]) -> None:
+        """Send what the socket takes; the rest is sent when it takes more."""
+        if self._unsent:
+            self._keep(pieces, sent=0)
+            return
+        try:
+            sent = self._socket.sendmsg(pieces)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        except OSError as error:
+            self._end(broken(self.address, error))
+            return
+        if sent < sum(map(len, pieces)):
+            self._keep(pieces, sent=sent)
+            self._loop.add_writer(self._socket.fileno(), self._writable)
+
+    def _keep(self, pieces: Iterable[Buffer], *, sent: int) -> None:
+        self._unsent += memoryview(b"".join(pieces))[sent:]
+
+    def _writable(self) -> None:
+        try:
+            del self._unsent[: self._socket.send(self._unsent)]
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._end(broken(self.address, error))
+            return
+        if not self._unsent:
+            self._loop.remove_writer(self._socket.fileno())
+
+    def _readable(self) -> None:
+        try:
+            count = self._socket.recv_into(self._conversation.target())
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._end(broken(self.address, error))
+            return
+        if not count:
+            self._end(broken(self.address, None))
+            return
+        try:
+            for pending in self._conversation.received(count):
+                content = pending.answer()
+                self._answers.popleft().set_result(content)
+        except (MalformedFrame, KafkaError) as error:
+            self._end(broken(self.address, error))
+
     def _end(self, error: MillstreamError) -> None:
         """Close, and let everyone who waits know why; what happens after that has no effect."""
-        if self._is_closed:
+        if self.is_closed:
             return
-        self._is_closed = True
+        self.is_closed = True
         if self._timer is not None:
             self._timer.cancel()
-        self._transport.abort()
+        descriptor = self._socket.fileno()
+        self._loop.remove_reader(descriptor)
+        self._loop.remove_writer(descriptor)
+        self._socket.close()
         while self._answers:
             answer = self._answers.popleft()
             if not answer.done():
@@ -142,26 +191,6 @@ class AsyncConnection(asyncio.BufferedProtocol):
         else:
             self._end(broken(self.address, TimeoutError()))
 
-    # --- called by asyncio's transport
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self._conversation.target()
-
-    def buffer_updated(self, nbytes: int) -> None:
-        try:
-            for pending in self._conversation.received(nbytes):
-                content = pending.answer()
-                self._answers.popleft().set_result(content)
-        except (MalformedFrame, KafkaError) as error:
-            self._end(broken(self.address, error))
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._end(broken(self.address, exc))
-        self._is_lost.set()
-
 
 class _Answer(asyncio.Future[T]):
     """An answer that is due; cancelling it ends the connection."""
@@ -176,3 +205,25 @@ class _Answer(asyncio.Future[T]):
         if is_cancelled:
             self._on_cancel()
         return is_cancelled
+
+
+async def _connect(address: Address) -> socket.socket:
+    """A socket that is connected to the first address of the host that answers."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
+    failure = OSError(f"{address.host} has no address")
+    for family, kind, protocol, _, place in found:
+        connecting = socket.socket(family, kind, protocol)
+        try:
+            connecting.setblocking(False)
+            await loop.sock_connect(connecting, place)
+            connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError as error:
+            connecting.close()
+            failure = error
+        except BaseException:
+            connecting.close()
+            raise
+        else:
+            return connecting
+    raise failure

@@ -20,7 +20,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from millstream.broker.network.event_loop import events_of
 from millstream.broker.network.frame_reader import FrameReader, Frames, ReceiveBuffers
 from millstream.broker.network.outbox import Chunk, Outbox
 from millstream.broker.network.session import PLAINTEXT, Session
@@ -70,7 +69,7 @@ class PendingReply:
 class Connection:
     """A connected client."""
 
-    # Per server: _loop, _events, _handler, _buffers. Per connection: the rest.
+    # Per server: _loop, _handler, _buffers. Per connection: the rest.
     def __init__(
         self,
         connected: socket.socket,
@@ -83,7 +82,6 @@ class Connection:
         listener: str = PLAINTEXT,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._events = events_of(self._loop)
         self._handler = handler
         self._socket = connected
         self._buffers = buffers
@@ -177,8 +175,8 @@ class Connection:
         if reason is not None:
             logger.warning("closed the connection from %s: %s", self.peer, reason)
         descriptor = self._socket.fileno()
-        self._events.remove_reader(descriptor)
-        self._events.remove_writer(descriptor)
+        self._loop.remove_reader(descriptor)
+        self._loop.remove_writer(descriptor)
         self._socket.close()
         self._reader.release()
         self._outbox.clear()
@@ -259,12 +257,12 @@ class Connection:
             return
         if is_drained:
             if self._is_writing:
-                self._events.remove_writer(self._socket.fileno())
+                self._loop.remove_writer(self._socket.fileno())
                 self._is_writing = False
             elif self._is_reading and not self._has_kept_frames and not self._holds and len(self._unanswered) < MAX_UNANSWERED:
                 return
         elif not self._is_writing:
-            self._events.add_writer(self._socket.fileno(), self._drain)
+            self._loop.add_writer(self._socket.fileno(), self._drain)
             self._is_writing = True
         self._balance()
 
@@ -275,7 +273,7 @@ class Connection:
         """Read no further while there is too much to answer, and go on when there is not."""
         is_full = self._is_full()
         if is_full and self._is_reading:
-            self._events.remove_reader(self._socket.fileno())
+            self._loop.remove_reader(self._socket.fileno())
             self._is_reading = False
         elif not is_full and self._has_kept_frames:
             self._loop.call_soon(self._handle_kept)
@@ -283,7 +281,7 @@ class Connection:
             self._resume_reading()
 
     def _resume_reading(self) -> None:
-        self._events.add_reader(self._socket.fileno(), self._readable)
+        self._loop.add_reader(self._socket.fileno(), self._readable)
         self._is_reading = True
 
     def _handle_kept(self) -> None:
