@@ -18,12 +18,13 @@ more. It does not wait for what would not fit: `min_bytes` above `max_bytes` mea
 where this answer has no room for it (both as in Kafka).
 """
 
-import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from millstream.broker.deadlines import Deadline, Deadlines
 from millstream.broker.failures import as_kafka_error
-from millstream.broker.handlers.fetch_sessions import FetchSession, FetchSessions, Wanted
+from millstream.broker.handlers.fetch_lane import FetchLane, RepeatedFetch
+from millstream.broker.handlers.fetch_sessions import FINAL_EPOCH, FetchSession, FetchSessions, Wanted, topic_key
 from millstream.broker.handlers.leader_hints import LeaderHints
 from millstream.broker.network.api import Request, api
 from millstream.broker.network.connection import PendingReply
@@ -47,6 +48,7 @@ from millstream.errors import (
 from millstream.log.region import FileRegion
 from millstream.wire.api import ApiKey
 from millstream.wire.fetch import FIRST_WITH_ENDPOINTS, FetchRequest, PartitionFetched, TopicFetched, decode_request, encode_response
+from millstream.wire.fetch_shape import FetchShape
 
 _LED_ELSEWHERE = (NotLeaderOrFollower.code, FencedLeaderEpoch.code)
 
@@ -73,6 +75,7 @@ class FetchFamily:
         self._clock = clock
         self._max_bytes = max_bytes
         self.hints = LeaderHints(replicas)
+        self.deadlines = Deadlines()
 
     @api(ApiKey.FETCH, 4, 18)
     def fetch(self, request: Request) -> Sequence[Chunk] | None:
@@ -87,7 +90,7 @@ class FetchFamily:
             session.fetched_ms = now_ms
         elif fetch.replica_id >= 0:
             session.mark_all()
-        attempt = FetchAttempt(self, request, fetch, session)
+        attempt = FetchAttempt(self, request.session, fetch, session, version=request.api_version, correlation_id=request.correlation_id)
         found = self.read(request.session, fetch, session, is_first_look=True)
         if fetch.max_wait_ms <= 0 or not len(session) or self.is_enough(request.session, fetch, found):
             chunks = attempt.compose(found)
@@ -95,8 +98,58 @@ class FetchFamily:
                 return chunks
             self._loader.load_cold(chunks, request.defer())
         else:
-            attempt.wait(request.defer(), found)
+            attempt.wait(request.defer())
+            _watch(found)
+            self._open_lane(request, fetch, session)
         return None
+
+    def _open_lane(self, request: Request, fetch: FetchRequest, session: FetchSession) -> None:
+        """Let the requests that follow this one and look like it wait with less work, if it names one partition and is not the first."""
+        shape = None
+        if (session.is_incremental or fetch.session_epoch == FINAL_EPOCH) and not fetch.forgotten_topics and fetch.min_bytes > 0:
+            shape = FetchShape.of(request.frame, request.api_version, fetch, body_start=request.body_start)
+        if shape is None:
+            return
+        name, topic_id, [partition] = fetch.topics[0]
+        wanted = session.get(topic_key(name, topic_id), partition.partition)
+        if wanted is not None:
+            common = fetch._replace(topics=[])
+            repeated = RepeatedFetch(request.connection, request.session, request.api_version, common, session, wanted)
+            request.open_lane(FetchLane(shape, repeated, self._wait_at_end))
+
+    def _wait_at_end(self, repeated: RepeatedFetch, correlation_id: int, offset: int) -> bool:
+        """Let a request wait that asks for what comes next; False, and nothing was done, if there may be something else to do."""
+        connection, client, version, fetch, session, wanted = repeated
+        if session.has_marked_beside(wanted):
+            return False
+        try:
+            partition = self._looked_up(client, wanted)
+            leader = partition.as_leader(wanted.current_leader_epoch)
+        except KafkaError:
+            return False
+        replica_id = fetch.replica_id
+        is_replica = replica_id >= 0
+        if offset != leader.visible_end(fetch.isolation_level, is_replica=is_replica):
+            return False
+        if wanted.last_fetched_epoch >= 0 and wanted.last_fetched_epoch != leader.log.epochs.latest:
+            return False
+        if is_replica and not (leader.replica_set.is_follower(replica_id) and self._is_registered(fetch)):
+            return False
+        now_ms = self._clock.monotonic_ms()
+        self._sessions.go_on(session, now_ms=now_ms)
+        if is_replica:
+            session.fetched_ms = now_ms
+        wanted.stir()
+        wanted.fetch_offset = offset
+        session.mark(wanted)
+        # First it waits, then it is counted: that may let somebody append, who has to find it waiting.
+        attempt = FetchAttempt(self, client, fetch, session, version=version, correlation_id=correlation_id)
+        attempt.wait(connection.defer())
+        wanted.watch(partition)
+        if is_replica and wanted.current_leader_epoch >= 0:
+            leader.replica_fetched(replica_id, fetch.replica_epoch, offset, wanted.log_start_offset, position=wanted)
+        wanted.is_quiet = not is_replica or leader.expects_nothing_of(replica_id)
+        return True
 
     def read(self, client: Session, fetch: FetchRequest, session: FetchSession, *, is_first_look: bool = False) -> FetchRound:
         """One pass over the partitions that are due, until `max_bytes` are found; at the first one a follower says what it has."""
@@ -174,24 +227,26 @@ class FetchAttempt:
     __slots__ = (
         "_client",
         "_correlation_id",
+        "_deadline",
         "_family",
         "_fetch",
         "_is_scheduled",
         "_pending",
         "_session",
-        "_timer",
         "_version",
     )
 
-    def __init__(self, family: FetchFamily, request: Request, fetch: FetchRequest, session: FetchSession) -> None:
-        self._client = request.session
+    def __init__(
+        self, family: FetchFamily, client: Session, fetch: FetchRequest, session: FetchSession, *, version: int, correlation_id: int
+    ) -> None:
+        self._client = client
         self._family = family
         self._fetch = fetch
         self._session = session
-        self._version = request.api_version
-        self._correlation_id = request.correlation_id
+        self._version = version
+        self._correlation_id = correlation_id
         self._pending: PendingReply | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._deadline: Deadline | None = None
         self._is_scheduled = False
 
     def compose(self, found: FetchRound) -> list[Chunk]:
@@ -226,19 +281,19 @@ class FetchAttempt:
             self._version, self._correlation_id, topics=topics, session_id=self._session.session_id, node_endpoints=endpoints
         )
 
-    def wait(self, pending: PendingReply, found: FetchRound) -> None:
-        """Answer when partitions move and there is enough, or when the client's time is up."""
+    def wait(self, pending: PendingReply) -> None:
+        """Answer when partitions move that are watched, and there is enough, or when the client's time is up."""
         self._pending = pending
         pending.on_abandon = self._stop_waiting
-        self._timer = asyncio.get_running_loop().call_later(self._fetch.max_wait_ms / 1000, self._finish)
+        self._deadline = self._family.deadlines.add(self._fetch.max_wait_ms / 1000, self._finish)
         self._session.wait(self, self._moved)
-        _watch(found)
 
     def _moved(self) -> None:
         # Soon, not now: what else this callback of the loop appends then goes out with the same answer.
         if not self._is_scheduled:
             self._is_scheduled = True
-            asyncio.get_running_loop().call_soon(self._look_again)
+            assert self._pending is not None
+            self._pending.call_at_end_of_turn(self._look_again)
 
     def _look_again(self) -> None:
         self._is_scheduled = False
@@ -259,8 +314,8 @@ class FetchAttempt:
 
     def _stop_waiting(self) -> None:
         self._pending = None
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._deadline is not None:
+            self._deadline.cancel()
         self._session.stop_waiting(self)
 
 

@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+from millstream.broker.network.event_loop import end_of_turn
 from millstream.broker.network.frame_reader import FrameReader, Frames, ReceiveBuffers
 from millstream.broker.network.outbox import Chunk, Outbox
 from millstream.broker.network.session import PLAINTEXT, Session
@@ -40,7 +41,7 @@ class FrameHandler(Protocol):
 
 
 class Lane(Protocol):
-    """Handles requests that look like one that was admitted (`produce_run`, `commit_lane`): of the same API, version and client id."""
+    """Handles requests that look like one that was admitted (`produce_run`, `fetch_lane`, `commit_lane`): of the same API, version and client id."""
 
     def take(self, frame: memoryview) -> bool:
         """Whether the request was taken; then it is not handled otherwise."""
@@ -65,6 +66,10 @@ class PendingReply:
         self.chunks = chunks
         self._connection.send_completed()
 
+    def call_at_end_of_turn(self, callback: Callable[[], None]) -> None:
+        """Call back when the other requests that came together with the present one have been handled."""
+        self._connection.call_at_end_of_turn(callback)
+
 
 class Connection:
     """A connected client."""
@@ -82,6 +87,7 @@ class Connection:
         listener: str = PLAINTEXT,
     ) -> None:
         self._loop = asyncio.get_running_loop()
+        self.call_at_end_of_turn = end_of_turn(self._loop)
         self._handler = handler
         self._socket = connected
         self._buffers = buffers
@@ -110,6 +116,11 @@ class Connection:
     def lane(self) -> Lane | None:
         """What may take requests before the router sees them."""
         return self._lane
+
+    @property
+    def has_unanswered(self) -> bool:
+        """Whether an answer has to wait, and all that follow it with it."""
+        return bool(self._unanswered)
 
     def open_lane(self, lane: Lane, *, admitted: Session) -> None:
         """Let the lane take the requests that follow the one that was admitted, unless that is out of date."""
