@@ -27,7 +27,7 @@ from typing import Any, Self, TypeVar
 from millstream.address import Address
 from millstream.buffer import Buffer
 from millstream.client.api_versions import HANDSHAKE_VERSIONS, ApiVersionsRequest
-from millstream.client.connection import CLIENT_ID, TIMEOUT_S
+from millstream.client.connection import CLIENT_ID, MOST_PIECES, TIMEOUT_S
 from millstream.client.conversation import Conversation
 from millstream.client.errors import BrokerUnavailable, broken, unreachable
 from millstream.client.frames import MAX_ANSWER_BYTES
@@ -117,7 +117,7 @@ class AsyncConnection:
             self._keep(pieces, sent=0)
             return
         try:
-            sent = self._socket.sendmsg(pieces)
+            sent = self._socket.sendmsg(pieces[:MOST_PIECES])
         except (BlockingIOError, InterruptedError):
             sent = 0
         except OSError as error:

@@ -27,8 +27,14 @@ async def test_deadline_that_was_cancelled_does_not_ring() -> None:
 
 async def test_deadline_can_be_cancelled_by_another_one_that_rings_with_it() -> None:
     deadlines, rung = Deadlines(), list[str]()
-    first = deadlines.add(0, lambda: (rung.append("first"), second.cancel())[0])
-    second = deadlines.add(0, lambda: (rung.append("second"), first.cancel())[0])
+
+    def ring(name: str) -> None:
+        rung.append(name)
+        first.cancel()
+        second.cancel()
+
+    first = deadlines.add(0, partial(ring, "first"))
+    second = deadlines.add(0, partial(ring, "second"))
     is_over = asyncio.Event()
     deadlines.add(0.005, is_over.set)
     await asyncio.wait_for(is_over.wait(), 10)

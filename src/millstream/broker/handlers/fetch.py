@@ -157,7 +157,8 @@ class FetchFamily:
         found: list[Found] = []
         size_bytes = 0
         has_error = False
-        is_replica, is_registered = fetch.replica_id >= 0, self._is_registered(fetch)
+        is_replica = fetch.replica_id >= 0
+        is_registered = is_replica and self._is_registered(fetch)
         for wanted in session.due():
             wanted.stir()
             partition: Partition | None = None
@@ -276,7 +277,7 @@ class FetchAttempt:
                 with_data.append(wanted)
         if with_data and len(self._session) > 1:
             self._session.move_to_back(with_data)
-        endpoints = self._family.hints.endpoints(leaders)
+        endpoints = self._family.hints.endpoints(leaders) if leaders else ()
         return encode_response(
             self._version, self._correlation_id, topics=topics, session_id=self._session.session_id, node_endpoints=endpoints
         )

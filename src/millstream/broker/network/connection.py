@@ -41,7 +41,7 @@ class FrameHandler(Protocol):
 
 
 class Lane(Protocol):
-    """Handles requests that look like one that was admitted (`produce_run`, `fetch_lane`, `commit_lane`): of the same API, version and client id."""
+    """Handles requests that look like one that was admitted, of the same API, version and client id (`produce_run`, `fetch_lane`)."""
 
     def take(self, frame: memoryview) -> bool:
         """Whether the request was taken; then it is not handled otherwise."""
