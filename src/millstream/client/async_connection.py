@@ -6,9 +6,9 @@
         answer = await first
         metadata = read_metadata(await connection.send(metadata_request(["clicks"])))
 
-`send` gives a future: await it, or add a callback. There is neither a task nor a timer per request, and record batches stay views into the
-bytes that were received, so one task can fetch from a leader all day. How many requests are under way, and so how much is buffered for
-a broker that does not read, is up to the caller.
+`send` gives a future: await it, or add a callback; `call` calls back at once when the answer comes, without a turn of the loop. There is
+neither a task nor a timer per request, and record batches stay views into the bytes that were received, so one task can fetch from a
+leader all day. How many requests are under way, and so how much is buffered for a broker that does not read, is up to the caller.
 
 Answers come in the order of the requests, so one that is no longer waited for cannot be skipped: after a timeout, or when a future is
 cancelled, as after a broken frame or an end by the broker, the connection is closed and stays so. Whatever was under way gets
@@ -22,7 +22,7 @@ import asyncio
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from millstream.address import Address
 from millstream.buffer import Buffer
@@ -46,7 +46,7 @@ class AsyncConnection:
         self._timeout_s = timeout_s
         self._loop = asyncio.get_running_loop()
         self._conversation = Conversation(client_id=client_id, max_frame_bytes=max_frame_bytes)
-        self._answers: deque[_Answer[Any]] = deque()
+        self._answers: deque[_Answer[Any] | _Call[Any]] = deque()
         self._unsent = bytearray()
         """What the socket did not take at once."""
         self._timer: asyncio.TimerHandle | None = None
@@ -95,21 +95,32 @@ class AsyncConnection:
         """Send one request; the future has its answer, or what ended the connection before it came."""
         return self._send(request, version=None, timeout_s=self._timeout_s if timeout_s is None else timeout_s)
 
+    def call(
+        self, request: Request[T], *, on_answer: Callable[[T], None], on_failure: Callable[[MillstreamError], None], timeout_s: float
+    ) -> object:
+        """Send one request and call back with its answer, or with what ended the connection; neither callback may raise."""
+        awaited = _Call(on_answer, on_failure, deadline=self._loop.time() + timeout_s)
+        self._ask(request, awaited, version=None)
+        return awaited
+
     def close(self) -> None:
         """End the connection now."""
         self._end(BrokerUnavailable(f"the connection to {self.address} is closed"))
 
     def _send(self, request: Request[T], *, version: int | None, timeout_s: float) -> "asyncio.Future[T]":
+        answer: _Answer[T] = _Answer(self._loop, deadline=self._loop.time() + timeout_s, on_cancel=self.close)
+        self._ask(request, answer, version=version)
+        return answer
+
+    def _ask(self, request: Request[T], awaited: "_Answer[T] | _Call[T]", *, version: int | None) -> None:
         assert request.has_answer, "a request without an answer cannot be waited for"
         if self.is_closed:
             raise BrokerUnavailable(f"the connection to {self.address} is closed")
         _, pieces = self._conversation.ask(request, version=version)
-        answer: _Answer[T] = _Answer(self._loop, deadline=self._loop.time() + timeout_s, on_cancel=self.close)
-        self._answers.append(answer)
+        self._answers.append(awaited)
+        if self._timer is None or awaited.deadline < self._timer.when():
+            self._ring_at(awaited.deadline)
         self._write(pieces)
-        if self._timer is None or answer.deadline < self._timer.when():
-            self._ring_at(answer.deadline)
-        return answer
 
     def _write(self, pieces: Sequence[Buffer]) -> None:
         """Send what the socket takes; the rest is sent when it takes more."""
@@ -155,7 +166,9 @@ class AsyncConnection:
         try:
             for pending in self._conversation.received(count):
                 content = pending.answer()
-                self._answers.popleft().set_result(content)
+                self._answers.popleft().deliver(content)
+                if self.is_closed:
+                    return
         except (MalformedFrame, KafkaError) as error:
             self._end(broken(self.address, error))
 
@@ -171,10 +184,7 @@ class AsyncConnection:
         self._loop.remove_writer(descriptor)
         self._socket.close()
         while self._answers:
-            answer = self._answers.popleft()
-            if not answer.done():
-                answer.set_exception(error)
-                answer.exception()  # seen: of several under way most callers await only the first
+            self._answers.popleft().fail(error)
 
     def _ring_at(self, deadline: float) -> None:
         if self._timer is not None:
@@ -200,11 +210,30 @@ class _Answer(asyncio.Future[T]):
         self.deadline = deadline
         self._on_cancel = on_cancel
 
+    def deliver(self, content: T) -> None:
+        self.set_result(content)
+
+    def fail(self, error: MillstreamError) -> None:
+        if not self.done():
+            self.set_exception(error)
+            self.exception()  # seen: of several under way most callers await only the first
+
     def cancel(self, msg: Any | None = None) -> bool:
         is_cancelled = super().cancel(msg)
         if is_cancelled:
             self._on_cancel()
         return is_cancelled
+
+
+class _Call(Generic[T]):
+    """An answer that is due, and who is called with it."""
+
+    __slots__ = ("deadline", "deliver", "fail")
+
+    def __init__(self, on_answer: Callable[[T], None], on_failure: Callable[[MillstreamError], None], *, deadline: float) -> None:
+        self.deliver = on_answer
+        self.fail = on_failure
+        self.deadline = deadline
 
 
 async def _connect(address: Address) -> socket.socket:
