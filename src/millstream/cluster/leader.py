@@ -149,7 +149,7 @@ class Leader:
         """The own log counts up to `end`."""
         partition, replica_set = self._partition, self.replica_set
         broker, minimum = partition.broker, self.log.config.min_insync_replicas
-        now_ms = broker.clock.monotonic_ms() if replica_set.has_followers else 0
+        now_ms = broker.clock.monotonic_ms() if replica_set.has_outsiders else 0
         high_watermark = replica_set.advance(end, min_insync_replicas=minimum, now_ms=now_ms, is_able=broker.is_registered)
         if high_watermark > partition.high_watermark.value:
             partition.high_watermark.advance(high_watermark)

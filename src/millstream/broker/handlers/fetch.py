@@ -153,7 +153,7 @@ class FetchFamily:
 
     def read(self, client: Session, fetch: FetchRequest, session: FetchSession, *, is_first_look: bool = False) -> FetchRound:
         """One pass over the partitions that are due, until `max_bytes` are found; at the first one a follower says what it has."""
-        budget = self._budget(fetch)
+        budget = min(fetch.max_bytes, self._max_bytes)
         found: list[Found] = []
         size_bytes = 0
         has_error = False
@@ -181,7 +181,7 @@ class FetchFamily:
 
     def is_enough(self, client: Session, fetch: FetchRequest, found: FetchRound) -> bool:
         """Whether the answer may go out before the deadline."""
-        min_bytes = min(fetch.min_bytes, self._budget(fetch))
+        min_bytes = min(fetch.min_bytes, fetch.max_bytes, self._max_bytes)
         if found.size_bytes >= min_bytes or found.has_error:
             return True
         # Nothing found means that nothing is there: whoever is first gets its batch whatever its size.
@@ -209,9 +209,6 @@ class FetchFamily:
                 return True
             readable += min(own, wanted.max_bytes)
         return readable >= min_bytes
-
-    def _budget(self, fetch: FetchRequest) -> int:
-        return min(fetch.max_bytes, self._max_bytes)
 
     def _looked_up(self, client: Session, wanted: Wanted) -> Partition:
         return self._replicas.partition_for(client, Operation.READ, wanted.topic, wanted.index)

@@ -252,7 +252,7 @@ class Connection:
             self._is_handling = False
         if self._lane is not None:
             self._lane.finish()
-        if not self.is_closed:
+        if not self.is_closed and not (self._outbox.queued_bytes == 0 and self._is_steady()):
             self._drain()
         if malformed is not None:
             self.close(malformed)
@@ -270,12 +270,17 @@ class Connection:
             if self._is_writing:
                 self._loop.remove_writer(self._socket.fileno())
                 self._is_writing = False
-            elif self._is_reading and not self._has_kept_frames and not self._holds and len(self._unanswered) < MAX_UNANSWERED:
+            elif self._is_steady():
                 return
         elif not self._is_writing:
             self._loop.add_writer(self._socket.fileno(), self._drain)
             self._is_writing = True
         self._balance()
+
+    def _is_steady(self) -> bool:
+        """Whether it is read from, and nothing has to change about that."""
+        is_at_rest = self._is_reading and not self._is_writing and not self._has_kept_frames
+        return is_at_rest and not self._holds and len(self._unanswered) < MAX_UNANSWERED
 
     def _is_full(self) -> bool:
         return self._holds > 0 or len(self._unanswered) >= MAX_UNANSWERED or self._outbox.queued_bytes >= MAX_QUEUED_BYTES

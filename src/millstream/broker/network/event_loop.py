@@ -4,8 +4,11 @@ asyncio turns every ready socket into a handle, a context and a turn of its queu
 time. Here whatever is watched with `add_reader` and `add_writer` is called straight from the poll; all else (the listener, transports,
 threads, timers, tasks) goes through asyncio as ever. It is a selector like others, so nothing of asyncio is replaced:
 
-    epoll of ours: sockets of `add_reader`  ->  called at once
+    epoll of ours: sockets of `add_reader`  ->  called at once, and polled again
                    asyncio's own epoll      ->  asked only when it has something, and handed to asyncio
+
+asyncio gets its turn when there is something for it: its own sockets (by one of which threads call), the timeout that it gave, or a
+callback or timer that was added meanwhile.
 
 The callbacks run inside the loop's turn, on its thread, so `get_running_loop`, `call_soon` and `call_later` work in them as anywhere. What
 is to happen when all sockets of a turn have been called (`end_of_turn`) needs no handle either. Code that uses it works on any loop, such
@@ -16,8 +19,10 @@ import asyncio
 import logging
 import select
 from collections.abc import Callable, Mapping
+from contextvars import Context
 from functools import partial
 from selectors import BaseSelector, EpollSelector, SelectorKey
+from time import monotonic
 from typing import Any, Final, TypeVarTuple
 
 logger = logging.getLogger(__name__)
@@ -43,6 +48,8 @@ class DirectSelector(BaseSelector):
         self._writers: dict[int, Callback] = {}
         self._watched: set[int] = set()
         self._at_end_of_turn: list[Callback] = []
+        self.is_asyncio_called = False
+        """Whether asyncio has to look what to do, and when: a callback or a timer was added."""
 
     # --- sockets that are called
 
@@ -65,7 +72,20 @@ class DirectSelector(BaseSelector):
         self._at_end_of_turn.append(callback)
 
     def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
-        """Wait, call the sockets that are ready and are called from here, and return the others."""
+        """Call the sockets that are ready and are called from here, until asyncio has something to do, and return the others."""
+        until = monotonic() + timeout if timeout else None
+        self.is_asyncio_called = timeout == 0
+        while True:
+            ordinary = self._poll(timeout)
+            if ordinary or self.is_asyncio_called:
+                return ordinary
+            if until is not None:
+                timeout = until - monotonic()
+                if timeout <= 0:
+                    return ordinary
+
+    def _poll(self, timeout: float | None) -> list[tuple[SelectorKey, int]]:
+        """Wait once, and call what is ready."""
         ordinary: list[tuple[SelectorKey, int]] = []
         readers, writers = self._readers, self._writers
         for descriptor, event in self._epoll.poll(0 if self._at_end_of_turn else timeout, MAX_EVENTS):
@@ -125,6 +145,14 @@ class BrokerLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self.direct = DirectSelector()
         super().__init__(self.direct)
+
+    def call_soon(self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None) -> asyncio.Handle:
+        self.direct.is_asyncio_called = True
+        return super().call_soon(callback, *args, context=context)
+
+    def call_at(self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None) -> asyncio.TimerHandle:
+        self.direct.is_asyncio_called = True
+        return super().call_at(when, callback, *args, context=context)
 
     def add_reader(self, fd: Any, callback: Callable[[*Ts], Any], *args: *Ts) -> None:
         self.direct.add_reader(fd, partial(callback, *args) if args else callback)

@@ -1,5 +1,6 @@
 import asyncio
 import socket
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
@@ -176,6 +177,44 @@ def test_sockets_that_asyncio_waits_for_are_left_when_they_are_ready(pairs: list
         theirs.send(b"two")
         assert loop.direct.select(0) == []
         assert not loop.remove_reader(ours.fileno())
+
+    run(work)
+
+
+def test_asyncio_has_its_turn_while_sockets_are_ready_all_the_time(pairs: list[Pair]) -> None:
+    (ours, theirs), *_ = pairs
+
+    async def work() -> None:
+        loop = direct()
+        calls = list[str]()
+        theirs.send(b"never read")
+        loop.add_reader(ours.fileno(), lambda: calls.append("socket"))
+        await asyncio.sleep(0.001)  # a timer
+        await asyncio.to_thread(lambda: None)
+        rung = asyncio.Event()
+        loop.call_later(0.001, rung.set)
+        await rung.wait()
+        loop.remove_reader(ours.fileno())
+        assert calls.count("socket") > 2
+
+    run(work)
+
+
+def test_timer_that_a_socket_sets_rings_while_nothing_else_happens(pairs: list[Pair]) -> None:
+    (ours, theirs), *_ = pairs
+
+    async def work() -> None:
+        loop, rung = direct(), asyncio.Event()
+
+        def read() -> None:
+            ours.recv(100)
+            loop.call_later(0.001, rung.set)
+
+        loop.add_reader(ours.fileno(), read)
+        sender = threading.Timer(0.01, lambda: theirs.send(b"x"))  # when the loop has nothing to do but to poll
+        sender.start()
+        await rung.wait()
+        sender.join()
 
     run(work)
 
