@@ -34,6 +34,9 @@ class JsonObject:
             raise ValueError("JSON that is nested too deeply") from None
         return cls(_object(value, "it"))
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._fields
+
     def integer(self, name: str, *, lowest: int = 0, highest: int = MAX_INT) -> int:
         """A whole number in the range."""
         return _integer(self._take(name), self._called(name), lowest, highest)
@@ -45,6 +48,17 @@ class JsonObject:
         if len(set(found)) < len(found):
             raise ValueError(f"{self._called(name)} names a number twice: {list(found)[:20]}")
         return found
+
+    def optional_integer(self, name: str, *, lowest: int = 0, highest: int = MAX_INT) -> int | None:
+        """A whole number in the range, or null."""
+        return None if self._take(name) is None else self.integer(name, lowest=lowest, highest=highest)
+
+    def boolean(self, name: str) -> bool:
+        """true or false."""
+        value = self._take(name)
+        if not isinstance(value, bool):
+            raise _wrong(self._called(name), "true or false", value)
+        return value
 
     def text(self, name: str) -> str:
         """A text that clients can be sent."""
@@ -72,6 +86,15 @@ class JsonObject:
         """A list of objects."""
         called = self._called(name)
         return [JsonObject(_object(value, f"{called}[{number}]"), f"{called}[{number}].") for number, value in enumerate(self.items(name))]
+
+    def optional_object(self, name: str) -> "JsonObject | None":
+        """An object, or null."""
+        value, called = self._take(name), self._called(name)
+        return None if value is None else JsonObject(_object(value, called), f"{called}.")
+
+    def optional_items(self, name: str) -> list[object] | None:
+        """A list of anything, or null."""
+        return None if self._take(name) is None else self.items(name)
 
     def _take(self, name: str) -> object:
         if name not in self._fields:

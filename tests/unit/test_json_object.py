@@ -56,3 +56,15 @@ def test_what_is_right_comes_out() -> None:
     assert (fields.integer("n"), fields.text("t"), fields.optional_text("none"), fields.optional_text("t")) == (7, "text", None, "text")
     assert (fields.texts("s"), fields.integers("l"), [one.integer("n") for one in fields.objects("o")]) == ({"a": "b"}, (3, 1), [1])
     assert parsed('{"a": "b"}').all_texts() == {"a": "b"}
+
+
+def test_what_may_be_null_and_what_is_true_or_false() -> None:
+    fields = parsed('{"none": null, "n": 7, "yes": true, "o": {"n": "x"}, "l": [1]}')
+    assert (fields.optional_integer("none"), fields.optional_integer("n"), fields.boolean("yes")) == (None, 7, True)
+    assert (fields.optional_object("none"), fields.optional_items("none"), fields.optional_items("l")) == (None, None, [1])
+    with pytest.raises(ValueError, match="n must be true or false, and is 7"):
+        fields.boolean("n")
+    inner = fields.optional_object("o")
+    assert inner is not None
+    with pytest.raises(ValueError, match=r"o\.n must be a whole number"):
+        inner.integer("n")
