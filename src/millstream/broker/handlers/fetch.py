@@ -19,11 +19,10 @@ where this answer has no room for it (both as in Kafka).
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from millstream.broker.deadlines import Deadline, Deadlines
 from millstream.broker.failures import as_kafka_error
-from millstream.broker.handlers.fetch_lane import FetchLane, RepeatedFetch
 from millstream.broker.handlers.fetch_sessions import FINAL_EPOCH, FetchSession, FetchSessions, Wanted, topic_key
 from millstream.broker.handlers.leader_hints import LeaderHints
 from millstream.broker.network.api import Request, api
@@ -48,7 +47,9 @@ from millstream.errors import (
 from millstream.log.region import FileRegion
 from millstream.wire.api import ApiKey
 from millstream.wire.fetch import FIRST_WITH_ENDPOINTS, FetchRequest, PartitionFetched, TopicFetched, decode_request, encode_response
-from millstream.wire.fetch_shape import FetchShape
+
+if TYPE_CHECKING:
+    from millstream.broker.handlers.fetch_lane import RepeatedFetch
 
 _LED_ELSEWHERE = (NotLeaderOrFollower.code, FencedLeaderEpoch.code)
 
@@ -105,6 +106,9 @@ class FetchFamily:
 
     def _open_lane(self, request: Request, fetch: FetchRequest, session: FetchSession) -> None:
         """Let the requests that follow this one and look like it wait with less work, if it names one partition and is not the first."""
+        from millstream.broker.handlers.fetch_lane import FetchLane, RepeatedFetch  # a broker starts sooner without it
+        from millstream.wire.fetch_shape import FetchShape
+
         shape = None
         if (session.is_incremental or fetch.session_epoch == FINAL_EPOCH) and not fetch.forgotten_topics and fetch.min_bytes > 0:
             shape = FetchShape.of(request.frame, request.api_version, fetch, body_start=request.body_start)
@@ -117,7 +121,7 @@ class FetchFamily:
             repeated = RepeatedFetch(request.connection, request.session, request.api_version, common, session, wanted)
             request.open_lane(FetchLane(shape, repeated, self._wait_at_end))
 
-    def _wait_at_end(self, repeated: RepeatedFetch, correlation_id: int, offset: int) -> bool:
+    def _wait_at_end(self, repeated: "RepeatedFetch", correlation_id: int, offset: int) -> bool:
         """Let a request wait that asks for what comes next; False, and nothing was done, if there may be something else to do."""
         connection, client, version, fetch, session, wanted = repeated
         if session.has_marked_beside(wanted):
