@@ -146,7 +146,7 @@ class FetchFamily:
         wanted.stir()
         wanted.fetch_offset = offset
         session.mark(wanted)
-        # First it waits, then it is counted: that may let somebody append, who has to find it waiting.
+        # First it waits, then it is counted: what is committed thereby may lead to an append, which has to find it waiting.
         attempt = FetchAttempt(self, client, fetch, session, version=version, correlation_id=correlation_id)
         attempt.wait(connection.defer())
         wanted.watch(partition)

@@ -192,7 +192,7 @@ class Fetcher:
                 self._handover.set_result(left or _Handover())
             else:
                 self._ask(connection)
-        except Exception as error:  # noqa: BLE001 -- handed on: there is nobody but the task who could know what to do
+        except Exception as error:  # noqa: BLE001 -- handed on to the task
             self._handover.set_exception(error)
 
     def _failed(self, error: MillstreamError) -> None:
