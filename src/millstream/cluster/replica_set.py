@@ -139,14 +139,16 @@ class ReplicaSet:
         if not self.has_followers:
             self.high_watermark = max(self.high_watermark, log_end)
             return self.high_watermark
+        end = log_end
+        for follower in self._counted:
+            end = min(end, follower.log_end_offset)
+        if end <= self.high_watermark:
+            return self.high_watermark
         state = self.state
         if state.eligible_leaders or len(state.in_sync_replicas) < min(min_insync_replicas, len(state.replicas)):
             # While there are eligible leaders they have everything committed: a minimum that was lowered counts when they are let go.
             return self.high_watermark
-        end = log_end
-        for follower in self._counted:
-            end = min(end, follower.log_end_offset)
-        if end > self.high_watermark and self.has_outsiders:
+        if self.has_outsiders:
             for replica, follower in self._followers.items():
                 if follower.log_end_offset < end and self._is_about_to_join(replica, follower, now_ms) and is_able(replica):
                     end = follower.log_end_offset
