@@ -14,46 +14,51 @@ Answers come in the order of the requests, so one that is no longer waited for c
 cancelled, as after a broken frame or an end by the broker, the connection is closed and stays so. Whatever was under way gets
 `BrokerUnavailable` then, and whether it was carried out is not known.
 
-It is a plain socket with a reader callback, not an asyncio transport: on a broker's loop (`broker.network.event_loop`) an answer then costs
-no handle and no turn of asyncio's queue.
+`security` adds TLS and a login. While a login is renewed, because the broker limits its life, requests are held back: nothing else may be
+sent in between.
 """
 
 import asyncio
-import socket
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, Self, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, Self, TypeVar, cast
 
 from millstream.address import Address
-from millstream.buffer import Buffer
 from millstream.client.api_versions import HANDSHAKE_VERSIONS, ApiVersionsRequest
-from millstream.client.connection import CLIENT_ID, MOST_PIECES, TIMEOUT_S
+from millstream.client.connection import CLIENT_ID, TIMEOUT_S
 from millstream.client.conversation import Conversation
+from millstream.client.direct_transport import DirectTransport
 from millstream.client.errors import BrokerUnavailable, broken, unreachable
 from millstream.client.frames import MAX_ANSWER_BYTES
 from millstream.client.request import Request
+from millstream.client.security import NO_SECURITY, ClientSecurity
 from millstream.errors import KafkaError, MalformedFrame, MillstreamError
 
 T = TypeVar("T")
 
 
-class AsyncConnection:
-    """One connection to one broker; `open` makes one that is connected and knows the broker's versions."""
+class AsyncConnection(asyncio.BufferedProtocol):
+    """One connection to one broker; `open` makes one that is connected, logged in, and knows the broker's versions."""
 
-    def __init__(self, connected: socket.socket, address: Address, *, client_id: str, timeout_s: float, max_frame_bytes: int) -> None:
+    def __init__(
+        self, address: Address, *, client_id: str, timeout_s: float, max_frame_bytes: int, security: ClientSecurity = NO_SECURITY
+    ) -> None:
         self.address = address
-        self._socket = connected
         self._timeout_s = timeout_s
+        self._security = security
+        self._log_in_at: float | None = None
+        """When the login has to be renewed."""
+        self._held: deque[tuple[Request[Any], _Answer[Any] | _Call[Any]]] | None = None
+        """What is to be sent when the login has been renewed; None while none is being renewed."""
+        self._renewal: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._conversation = Conversation(client_id=client_id, max_frame_bytes=max_frame_bytes)
+        self._transport: asyncio.Transport | DirectTransport
         self._answers: deque[_Answer[Any] | _Call[Any]] = deque()
-        self._unsent = bytearray()
-        """What the socket did not take at once."""
         self._timer: asyncio.TimerHandle | None = None
         """Rings not after the earliest deadline of what is unanswered; most requests come and go between two rings."""
-        self.is_closed = False
-        """Whether nothing can be sent any more."""
-        self._loop.add_reader(connected.fileno(), self._readable)
+        self._is_closed = False
+        self._is_lost = asyncio.Event()
 
     @classmethod
     async def open(
@@ -63,18 +68,17 @@ class AsyncConnection:
         client_id: str = CLIENT_ID,
         timeout_s: float = TIMEOUT_S,
         max_frame_bytes: int = MAX_ANSWER_BYTES,
+        security: ClientSecurity = NO_SECURITY,
     ) -> Self:
         """Connect; BrokerUnavailable if that cannot be done in time. An answer above `max_frame_bytes` ends the connection."""
-        try:
-            async with asyncio.timeout(timeout_s):
-                connected = await _connect(address)
-        except (OSError, UnicodeError) as error:
-            raise unreachable(address, error) from error
-        made = cls(connected, address, client_id=client_id, timeout_s=timeout_s, max_frame_bytes=max_frame_bytes)
+        made = cls(address, client_id=client_id, timeout_s=timeout_s, max_frame_bytes=max_frame_bytes, security=security)
+        await made._connect()
         try:
             for version in HANDSHAKE_VERSIONS:
                 if made._conversation.learn(await made._send(ApiVersionsRequest(), version=version, timeout_s=timeout_s)):
                     break
+            if security.sasl is not None:
+                await made._log_in()
         except BaseException:
             made.close()
             raise
@@ -85,6 +89,12 @@ class AsyncConnection:
 
     async def __aexit__(self, *_: object) -> None:
         self.close()
+        await self.wait_closed()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be sent any more."""
+        return self._is_closed or self._transport.is_closing()
 
     @property
     def unanswered(self) -> int:
@@ -93,98 +103,121 @@ class AsyncConnection:
 
     def send(self, request: Request[T], *, timeout_s: float | None = None) -> "asyncio.Future[T]":
         """Send one request; the future has its answer, or what ended the connection before it came."""
-        return self._send(request, version=None, timeout_s=self._timeout_s if timeout_s is None else timeout_s)
+        answer = self._answer(self._timeout_s if timeout_s is None else timeout_s)
+        self._send_or_hold(request, answer)
+        return answer
 
     def call(
         self, request: Request[T], *, on_answer: Callable[[T], None], on_failure: Callable[[MillstreamError], None], timeout_s: float
     ) -> object:
         """Send one request and call back with its answer, or with what ended the connection; neither callback may raise."""
         awaited = _Call(on_answer, on_failure, deadline=self._loop.time() + timeout_s)
-        self._ask(request, awaited, version=None)
+        self._send_or_hold(request, awaited)
         return awaited
 
     def close(self) -> None:
         """End the connection now."""
         self._end(BrokerUnavailable(f"the connection to {self.address} is closed"))
 
+    async def wait_closed(self) -> None:
+        """Wait until the socket of a connection that was closed is closed too."""
+        await self._is_lost.wait()
+
+    async def _connect(self) -> None:
+        context = None
+        if self._security.tls is not None:
+            from millstream.client.tls import context_for  # only who uses TLS needs it
+
+            context = context_for(self._security.tls)
+        host, port = self.address
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                if context is None:
+                    self._transport = await DirectTransport.open(self.address, self)
+                else:
+                    await self._loop.create_connection(lambda: self, host, port, ssl=context, server_hostname=host)
+        except (OSError, UnicodeError) as error:
+            if context is not None and not isinstance(error, ConnectionRefusedError | TimeoutError | UnicodeError):
+                from millstream.client.tls import explain
+
+                raise explain(error, self.address) from error
+            raise unreachable(self.address, error) from error
+
+    async def _log_in(self) -> None:
+        from millstream.client.login import log_in, require_login  # only who logs in needs it
+        from millstream.client.oauth_token import token_of
+
+        require_login(self._conversation, self._security, self.address)
+        # A token may have to be asked for; the others cost nothing.
+        token = await asyncio.to_thread(token_of, self._security) if self._security.has_token else ""
+        steps = log_in(self._security, self.address, token)
+        answer = None
+        while True:
+            try:
+                request = steps.send(answer)
+            except StopIteration as end:
+                self._log_in_at = None if end.value is None else self._loop.time() + end.value
+                return
+            answer = await self._send(request, version=None, timeout_s=self._timeout_s)
+
+    def _send_or_hold(self, request: Request[T], awaited: "_Answer[T] | _Call[T]") -> None:
+        """Send it, when the login is renewed if it has to be."""
+        self._check_open()
+        if self._log_in_at is None or (self._held is None and self._loop.time() < self._log_in_at):
+            self._transmit(request, awaited, version=None)
+            return
+        if self._held is None:
+            self._held = deque()
+            self._renewal = self._loop.create_task(self._renew())
+        self._held.append((request, awaited))
+
+    async def _renew(self) -> None:
+        try:
+            await self._log_in()
+        except MillstreamError as error:
+            self._end(error)
+            return
+        held, self._held = self._held or deque(), None
+        for request, answer in held:
+            try:
+                self._transmit(request, answer, version=None)
+            except MillstreamError as error:
+                answer.fail(error)
+
     def _send(self, request: Request[T], *, version: int | None, timeout_s: float) -> "asyncio.Future[T]":
-        answer: _Answer[T] = _Answer(self._loop, deadline=self._loop.time() + timeout_s, on_cancel=self.close)
-        self._ask(request, answer, version=version)
+        self._check_open()
+        answer: _Answer[T] = self._answer(timeout_s)
+        self._transmit(request, answer, version=version)
         return answer
 
-    def _ask(self, request: Request[T], awaited: "_Answer[T] | _Call[T]", *, version: int | None) -> None:
-        assert request.has_answer, "a request without an answer cannot be waited for"
-        if self.is_closed:
+    def _answer(self, timeout_s: float) -> "_Answer[Any]":
+        return _Answer(self._loop, deadline=self._loop.time() + timeout_s, on_cancel=self.close)
+
+    def _check_open(self) -> None:
+        if self.is_closed:  # a transport that is closing and gets more to write (3.12) spoils its descriptor for the next connection
             raise BrokerUnavailable(f"the connection to {self.address} is closed")
+
+    def _transmit(self, request: Request[T], answer: "_Answer[T] | _Call[T]", *, version: int | None) -> None:
+        assert request.has_answer, "a request without an answer cannot be waited for"
         _, pieces = self._conversation.ask(request, version=version)
-        self._answers.append(awaited)
-        if self._timer is None or awaited.deadline < self._timer.when():
-            self._ring_at(awaited.deadline)
-        self._write(pieces)
-
-    def _write(self, pieces: Sequence[Buffer]) -> None:
-        """Send what the socket takes; the rest is sent when it takes more."""
-        if self._unsent:
-            self._keep(pieces, sent=0)
-            return
-        try:
-            sent = self._socket.sendmsg(pieces[:MOST_PIECES])
-        except (BlockingIOError, InterruptedError):
-            sent = 0
-        except OSError as error:
-            self._end(broken(self.address, error))
-            return
-        if sent < sum(map(len, pieces)):
-            self._keep(pieces, sent=sent)
-            self._loop.add_writer(self._socket.fileno(), self._writable)
-
-    def _keep(self, pieces: Iterable[Buffer], *, sent: int) -> None:
-        self._unsent += memoryview(b"".join(pieces))[sent:]
-
-    def _writable(self) -> None:
-        try:
-            del self._unsent[: self._socket.send(self._unsent)]
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError as error:
-            self._end(broken(self.address, error))
-            return
-        if not self._unsent:
-            self._loop.remove_writer(self._socket.fileno())
-
-    def _readable(self) -> None:
-        try:
-            count = self._socket.recv_into(self._conversation.target())
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError as error:
-            self._end(broken(self.address, error))
-            return
-        if not count:
-            self._end(broken(self.address, None))
-            return
-        try:
-            for pending in self._conversation.received(count):
-                content = pending.answer()
-                self._answers.popleft().deliver(content)
-                if self.is_closed:
-                    return
-        except (MalformedFrame, KafkaError) as error:
-            self._end(broken(self.address, error))
+        self._answers.append(answer)
+        self._transport.writelines(pieces)
+        if self._timer is None or answer.deadline < self._timer.when():
+            self._ring_at(answer.deadline)
 
     def _end(self, error: MillstreamError) -> None:
         """Close, and let everyone who waits know why; what happens after that has no effect."""
-        if self.is_closed:
+        if self._is_closed:
             return
-        self.is_closed = True
+        self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
-        descriptor = self._socket.fileno()
-        self._loop.remove_reader(descriptor)
-        self._loop.remove_writer(descriptor)
-        self._socket.close()
-        while self._answers:
-            self._answers.popleft().fail(error)
+        self._transport.abort()
+        unanswered = [*self._answers, *(answer for _, answer in self._held or ())]
+        self._answers.clear()
+        self._held = None
+        for answer in unanswered:
+            answer.fail(error)
 
     def _ring_at(self, deadline: float) -> None:
         if self._timer is not None:
@@ -200,6 +233,28 @@ class AsyncConnection:
             self._ring_at(earliest)
         else:
             self._end(broken(self.address, TimeoutError()))
+
+    # --- called by asyncio's transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._conversation.target()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            for pending in self._conversation.received(nbytes):
+                content = pending.answer()
+                self._answers.popleft().deliver(content)
+                if self._is_closed:
+                    return
+        except (MalformedFrame, KafkaError) as error:
+            self._end(broken(self.address, error))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(broken(self.address, exc, self._security.hint(self._conversation.answered)))
+        self._is_lost.set()
 
 
 class _Answer(asyncio.Future[T]):
@@ -234,25 +289,3 @@ class _Call(Generic[T]):
         self.deliver = on_answer
         self.fail = on_failure
         self.deadline = deadline
-
-
-async def _connect(address: Address) -> socket.socket:
-    """A socket that is connected to the first address of the host that answers."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)
-    failure = OSError(f"{address.host} has no address")
-    for family, kind, protocol, _, place in found:
-        connecting = socket.socket(family, kind, protocol)
-        try:
-            connecting.setblocking(False)
-            await loop.sock_connect(connecting, place)
-            connecting.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        except OSError as error:
-            connecting.close()
-            failure = error
-        except BaseException:
-            connecting.close()
-            raise
-        else:
-            return connecting
-    raise failure

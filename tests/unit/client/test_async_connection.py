@@ -164,6 +164,7 @@ async def test_whoever_waits_gets_an_error_when_the_connection_is_closed() -> No
         connection.close()
         with pytest.raises(BrokerUnavailable, match="is closed"):
             await waiting
+        await connection.wait_closed()
 
 
 async def test_nothing_more_is_sent_once_a_send_has_found_the_connection_broken() -> None:
