@@ -78,7 +78,7 @@ class GroupMember(threading.Thread):
         error, partition, offset = message.error(), message.partition(), message.offset()
         if error is not None or partition is None or offset is None:
             self._history.failed(f"consume: {error}")
-            if error is not None and error.code() == KafkaError.NOT_COORDINATOR:
+            if error is not None and "committed offsets" in error.str():
                 # librdkafka does not fetch the offsets of this assignment again (its issue 5586), so it has to get another one.
                 self._consumer.unsubscribe()
                 self._subscribe()
