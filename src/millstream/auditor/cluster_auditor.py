@@ -49,7 +49,7 @@ class ClusterAuditor:
         self.settings = settings
         self.malformed = 0
         """Messages of `_audit` that are no reports."""
-        self._cluster = Cluster(settings.brokers, client_id="millstream-audit", timeout_s=TIMEOUT_S)
+        self._cluster = Cluster(settings.brokers, client_id="millstream-audit", timeout_s=TIMEOUT_S, security=settings.security)
         self._decoder = ReportDecoder(settings.registry)
         self._states: dict[int, PartitionState] = {}
         self._group: AuditGroup | None = None

@@ -7,6 +7,7 @@ from typing import Final
 
 from millstream.audit.report import DEFAULT_BUCKET_MS
 from millstream.audit.verdict import DEFAULT_GRACE_MS, DEFAULT_THRESHOLD
+from millstream.client.security import ClientSecurity
 
 GROUP: Final = "millstream-audit"
 BROKER_TIER: Final = "broker"
@@ -37,3 +38,8 @@ class AuditorSettings:
     def brokers(self) -> str:
         """Where the cluster is."""
         return self.client_options["bootstrap.servers"]
+
+    @property
+    def security(self) -> ClientSecurity:
+        """How connections to it are protected."""
+        return ClientSecurity.of(self.client_options)

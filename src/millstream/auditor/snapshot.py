@@ -50,7 +50,7 @@ def take_snapshot(clusters: Sequence[AuditorSettings]) -> Snapshot:
     """Read what the clusters have; raises if one of them does not answer."""
     snapshot = Snapshot(clusters[0].bucket_ms)
     for settings in clusters:
-        with Cluster(settings.brokers, client_id="millstream-audit", timeout_s=10.0) as cluster:
+        with Cluster(settings.brokers, client_id="millstream-audit", timeout_s=10.0, security=settings.security) as cluster:
             for state in _states(cluster, settings, snapshot):
                 snapshot.add(state)
     return snapshot
