@@ -50,7 +50,9 @@ class Origin(NamedTuple):
     host: str
     datacentre: str
     cluster: str
-    """Id of the cluster whose topic was counted."""
+    """Id of the cluster whose topic was counted; of a mirror, the one it reads."""
+    target: str = ""
+    """Id of the cluster that a mirror writes to; empty for all others."""
 
 
 class Delay(NamedTuple):

@@ -12,7 +12,9 @@ told ends it (`UsageError`).
 
 import asyncio
 import logging
-from typing import Final
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, Final
 
 from millstream.client.metadata import NO_LEADER
 from millstream.errors import MillstreamError, PolicyViolation, UnsupportedVersion, UsageError
@@ -34,6 +36,8 @@ logger = logging.getLogger(__name__)
 _SOONEST_LOOK_S: Final = 0.3
 """Time between two looks when something failed."""
 _BEGUN_AT_ONCE: Final = 32
+LAST_WORDS_S: Final = 2.0
+"""How long the end may take."""
 
 
 class Mirror:
@@ -61,11 +65,12 @@ class Mirror:
         self._start = PartitionStart(source, target, self.progress)
         self._begun_at_once = asyncio.Semaphore(_BEGUN_AT_ONCE)
 
-    async def run(self) -> None:
-        """Mirror until this is cancelled."""
+    async def run(self, *beside: Coroutine[Any, Any, None]) -> None:
+        """Mirror until this is cancelled; what runs beside it ends with it, and may use its sides until then."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._commit_often())
+                for work in (self._commit_often(), *beside):
+                    tasks.create_task(work)
                 await self._keep_looking(tasks)
         except* UsageError as group:
             raise group.exceptions[0] from None
@@ -144,7 +149,9 @@ class Mirror:
                 await asyncio.sleep(self.settings.commit_s)
                 await self._commit()
         except asyncio.CancelledError:
-            await self._commit()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_WORDS_S):
+                    await self._commit()
             raise
 
     async def _commit(self) -> None:
