@@ -28,8 +28,9 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 def settings_for(source: Broker, target: Broker, pattern: str, **more: Any) -> MergeSettings:
-    base = {"prefix": "live.", "refresh_s": 0.5, "commit_s": 0.3, "group": fresh_name("millstream-mirror")}
-    return MergeSettings(source.bootstrap_servers, target.bootstrap_servers, re.compile(pattern), **(base | more))
+    base: dict[str, Any] = {"prefix": "live.", "refresh_s": 0.5, "commit_s": 0.3}
+    group = fresh_name("millstream-mirror")
+    return MergeSettings(source.bootstrap_servers, target.bootstrap_servers, re.compile(pattern), group, **(base | more))
 
 
 @contextmanager
