@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final
 
 from millstream.broker.cluster.active_controller import ActiveController
-from millstream.broker.cluster.controlled_shutdown import hand_over_leadership
 from millstream.broker.cluster.controlled_tree import ControlledTree
 from millstream.broker.cluster.controller_channel import ControllerChannel
 from millstream.broker.cluster.controller_requests import ControllerRequests
@@ -135,6 +134,8 @@ class ClusterMembership:
     async def hand_over(self) -> None:
         """Let others lead what this broker leads, while it goes on serving."""
         if self._settings.current.boolean("controlled.shutdown.enable"):
+            from millstream.broker.cluster.controlled_shutdown import hand_over_leadership  # a start is quicker without it
+
             await hand_over_leadership(
                 self.channel, node_id=self._options.node_id, broker_epoch=self.broker_epoch, view=self.view, until=self.watcher.until
             )
