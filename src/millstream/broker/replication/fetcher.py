@@ -94,13 +94,16 @@ class Fetcher:
         broker_epoch: Callable[[], int],
         settings: LiveSettings,
         leader_offsets: LeaderOffsets,
+        cutting: asyncio.Semaphore,
         spawn: Spawn,
     ) -> None:
+        """`cutting` is held while a log is cut."""
         self._peer = peer
         self._node_id = node_id
         self._broker_epoch = broker_epoch
         self._limits = fetch_limits(settings)
         self._leader_offsets = leader_offsets
+        self._cutting = cutting
         self._spawn = spawn
         self._loop = asyncio.get_running_loop()
         self._session = FetchSession()
@@ -395,8 +398,11 @@ class Fetcher:
         self._changed.set()
 
     async def _truncate(self, follower: Follower, diverging: EpochEnd) -> None:
-        end, committed = follower.fetch_offset, follower.partition.high_watermark.value
-        await follower.truncate(diverging)
+        async with self._cutting:
+            if not follower.is_current:
+                return
+            end, committed = follower.fetch_offset, follower.partition.high_watermark.value
+            await follower.truncate(diverging)
         cut = follower.fetch_offset
         logger.info("%r was cut from %d to %d, where its history leaves the leader's", follower, end, cut)
         if cut < committed:
@@ -404,31 +410,38 @@ class Fetcher:
 
     async def _begin_inside_a_batch(self, follower: Follower, start: int, fetched: ReplicaFetched) -> None:
         """The leader's log begins inside its first batch, which comes whole."""
-        await follower.restart_at(start)
+        async with self._cutting:
+            if follower.is_current:
+                await follower.restart_at(start)
         if follower.is_current:
             _append(follower, fetched, fetched.records[: end_of_batches(fetched.records, 0, most=1)])
 
     async def _find_the_way_back(self, follower: Follower) -> None:
         """What comes next here is not in the leader's log: go on where that ends, or begin anew where it begins."""
         start, end = await self._leader_offsets.range_of(follower)
-        if not follower.is_current:
-            return
-        own_end = follower.fetch_offset
         if not 0 <= start <= end:
             raise ValueError(f"the leader's log cannot begin at {start} and end at {end}")
-        if end < own_end:
-            logger.warning(
-                "%r ends at %d, and its leader's log at %d: what is beyond is cut off (was its leader elected uncleanly?)",
-                follower,
-                own_end,
-                end,
-            )
-            await follower.truncate_to(end)
-        elif start > own_end:
-            logger.warning("%r ends at %d, and its leader's log begins at %d: it begins anew there", follower, own_end, start)
-            await follower.restart_at(start)
-        else:
-            raise OffsetOutOfRange(f"{own_end} is inside the leader's log, from {start} to {end}, which does not know the epoch before it")
+        async with self._cutting:
+            if follower.is_current:
+                await _go_back(follower, start, end)
+
+
+async def _go_back(follower: Follower, start: int, end: int) -> None:
+    """The leader's log goes from `start` to `end`: end, or begin, where it does."""
+    own_end = follower.fetch_offset
+    if end < own_end:
+        logger.warning(
+            "%r ends at %d, and its leader's log at %d: what is beyond is cut off (was its leader elected uncleanly?)",
+            follower,
+            own_end,
+            end,
+        )
+        await follower.truncate_to(end)
+    elif start > own_end:
+        logger.warning("%r ends at %d, and its leader's log begins at %d: it begins anew there", follower, own_end, start)
+        await follower.restart_at(start)
+    else:
+        raise OffsetOutOfRange(f"{own_end} is inside the leader's log, from {start} to {end}, which does not know the epoch before it")
 
 
 def _append(follower: Follower, fetched: ReplicaFetched, records: memoryview) -> None:
