@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.brokers import Broker
-from tests.cluster.brokers import MIN_IN_SYNC, Brokers, KafkaBrokers, MillstreamBrokers, broker_name, controller_name
+from tests.cluster.brokers import MIN_IN_SYNC, START_DEADLINE_S, Brokers, KafkaBrokers, MillstreamBrokers, broker_name, controller_name
 from tests.cluster.faults.network import CLIENTS, Link, Network
 from tests.cluster.faults.reaper import Reaper
 from tests.cluster.server_process import Ensemble, ServerProcess
@@ -147,7 +147,7 @@ class MillstreamRig(Rig):
         servers = ",".join(f"127.0.0.1:{self.network.add(_server_name(number), member.port)}" for number, member in members)
         return MillstreamBrokers(
             self.directory,
-            self._options(),
+            {**self._options(), "zookeeper.connection.timeout.ms": round(START_DEADLINE_S * 1000)},
             zookeeper=f"{servers}/faults",
             session_timeout_ms=self.session_timeout_ms,
             proxies=self.network,
