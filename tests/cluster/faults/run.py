@@ -4,6 +4,7 @@ import random
 import sys
 import time
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -195,7 +196,7 @@ class Run:
         report.sent = sum(len(producer.partitions) for producer in history.producers.values())
         report.acknowledged = history.acknowledged_count
         report.commits = sum(commit.ended < inf for commit in history.commits)
-        report.failures = dict(history.failures)
+        report.failures = dict(history.failures) | Counter(self.rig.failed_starts)
         report.stuck += [f"a thread of the load ended: {text}" for text in history.crashes]
 
     def _end(self, threads: Iterable[LoadThread], note: Callable[[str], None]) -> None:
