@@ -13,6 +13,7 @@ start that fails before the logs are open leaves the data directories as it foun
 other.
 """
 
+import asyncio
 from collections.abc import Awaitable, Iterable
 from contextlib import AsyncExitStack
 from typing import Self
@@ -58,6 +59,7 @@ class BrokerServer:
         self._settings = LiveSettings(options.options, node_id=options.node_id)
         self._group_settings = group_settings(self._settings.current)
         self._exit = AsyncExitStack()
+        self._awaited_topics: list[tuple[str, asyncio.Future[None]]] = []
 
     async def __aenter__(self) -> Self:
         async with self._exit:
@@ -74,6 +76,13 @@ class BrokerServer:
     async def stopped(self) -> None:
         """Wait until the broker cannot go on; raises why."""
         await self._tasks.failed()
+
+    async def topic_exists(self, name: str) -> None:
+        """Wait until there is a topic of this name."""
+        if name not in self._cluster.view().topics:
+            appeared = asyncio.get_running_loop().create_future()
+            self._awaited_topics.append((name, appeared))
+            await appeared
 
     async def _open_storage(self) -> None:
         self._descriptors = Descriptors(raise_descriptor_limit(), self._settings.current.integer("offsets.topic.num.partitions"))
@@ -207,6 +216,9 @@ class BrokerServer:
         """Groups and clients see what can be served of a view."""
         self._groups.apply(view)
         self._listener.renew_sessions()
+        for name, appeared in self._awaited_topics:
+            if name in view.topics and not appeared.done():
+                appeared.set_result(None)
 
     def _directory_failed(self, directory: LogDirectory, failure: StorageError) -> None:
         self._groups.runtime.directory_failed(directory, failure)
