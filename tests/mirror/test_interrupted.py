@@ -65,6 +65,7 @@ def offline_behind(network: Network, directory: Path) -> tuple[Broker, str]:
     return broker, f"{broker.host}:{broker.advertised_port}"
 
 
+@pytest.mark.timeout(400)
 def test_nothing_is_missing_and_nothing_twice_whatever_is_killed_or_cut(
     start_broker: StartBroker, network: Network, tmp_path: Path
 ) -> None:
@@ -138,7 +139,7 @@ def test_a_source_that_lost_records_stops_the_partition_and_nothing_is_overwritt
             segment = next(live.partition_directory("orders").glob("*.log"))
             segment.write_bytes(segment.read_bytes()[: -2 * len(kept[-1][1])])
             live.start()
-            assert end_of(live, "orders") == 16
+            wait_until(lambda: end_of(live, "orders") == 16, "it has recovered")
             mirror.start()
             mirror.wait_for("orders-0 is not mirrored: the target ends at 20 and the source at 16")
             mirror.stop()
