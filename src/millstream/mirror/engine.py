@@ -82,21 +82,6 @@ class Mirror:
         """Something changed that a look at the topics would find."""
         self.copies.attention.ring()
 
-    def pause(self, topic: str) -> None:
-        """Copy no more of the topic for now; what was fetched goes on its way."""
-        for copy in self._copies_of(topic):
-            copy.is_paused = True
-
-    def resume(self, topic: str) -> None:
-        """Go on with the topic."""
-        for copy in self._copies_of(topic):
-            copy.is_paused = False
-            self.copies.call_reader(copy)
-
-    def _copies_of(self, topic: str) -> list[PartitionCopy]:
-        mirrored = self.copies.topics.get(topic)
-        return [] if mirrored is None else list(mirrored.copies.values())
-
     async def _keep_looking(self, tasks: asyncio.TaskGroup) -> None:
         while True:
             looked_at = self._loop.time()

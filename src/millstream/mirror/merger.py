@@ -85,6 +85,7 @@ class Merger:
                 "isolation.level": "read_committed",
                 "partition.assignment.strategy": "cooperative-sticky",
                 "session.timeout.ms": 10_000,
+                "topic.metadata.refresh.interval.ms": int(settings.refresh_s * 1000),
             },
         )
 
@@ -107,13 +108,18 @@ class Merger:
         except BrokerUnavailable as error:
             logger.warning("nothing new is found out for now, and it is tried again: %s", error)
             return
-        if has_changed and self._keeper is None:
+        if not has_changed:
+            return
+        self._commit()
+        if self._keeper is not None:
+            resumed = self._resumed()
+            with plain_errors(self._settings.source):
+                self._consumer.assign(resumed)
+        elif self._topics.names:
             with plain_errors(self._settings.source):
                 self._consumer.subscribe(sorted(self._topics.names), on_revoke=self._on_revoke)
-        elif has_changed:
-            self._commit()
-            with plain_errors(self._settings.source):
-                self._consumer.assign(self._resumed())
+        else:
+            self._consumer.unsubscribe()
 
     def _resumed(self) -> list[TopicPartition]:
         """All partitions, each from where the target's group says that it was copied to."""

@@ -3,7 +3,7 @@
     status/<mirror>/<process>            JSON of a `ProcessStatus`
     status/<mirror>/<process>/<topic>    JSON: {"at_ms": ..., "partitions": [`PartitionStatus`, ...]}
 
-Keys that begin otherwise are others': commands to a mirror, for example. A record that is no JSON, or not what it should be, is skipped.
+Keys that begin otherwise are others': commands to a mirror (`paused_topics`). A record that is not what it should be is skipped.
 """
 
 import json
@@ -41,6 +41,9 @@ class MirrorTopic:
 
     def __init__(self, target: Side) -> None:
         self._target = target
+        self._words: dict[str, bytes] = {}
+        self._position = -1
+        """Up to where the topic was read; -1 if it was not."""
 
     async def write(self, words: Words, *, now_ms: int) -> None:
         """Append the words, as one batch; the topic is created if there is none."""
@@ -52,31 +55,37 @@ class MirrorTopic:
             if produced.error_code:
                 raise kafka_error(produced.error_code, produced.error_message or f"{TOPIC} cannot be written to")
 
-    async def read(self) -> dict[str, bytes]:
-        """The last word of each key; none at all if there is no such topic."""
-        if TOPIC not in (await self._target.refresh()).topics:
+    async def read(self) -> Mapping[str, bytes]:
+        """The last word of each key; none at all if there is no such topic. Later calls read what is new."""
+        if not self._target.cluster_id:
+            await self._target.refresh()
+        if TOPIC not in self._target.metadata.topics:
             return {}
-        position = (await self._target.offsets({PARTITION: EARLIEST}))[PARTITION].offset
         end = (await self._target.offsets({PARTITION: LATEST}))[PARTITION].offset
-        words: dict[str, bytes] = {}
-        while position < end:
-            wanted = FetchFrom(*PARTITION, position, max_bytes=_PIECE_BYTES)
-            answer = await self._target.ask_leader(PARTITION, FetchRequest([wanted]))
+        if not 0 <= self._position <= end:  # It is read for the first time, or was made anew.
+            self._position = (await self._target.offsets({PARTITION: EARLIEST}))[PARTITION].offset
+            self._words = {}
+        while self._position < end:
+            wanted = FetchFrom(*PARTITION, self._position, max_bytes=_PIECE_BYTES)
+            answer = await self._target.ask_leader(PARTITION, FetchRequest([wanted], max_wait_ms=0))
             [found] = answer.partitions
             if found.error_code:
+                self._position = -1
                 raise kafka_error(found.error_code, f"{TOPIC} cannot be read")
             batches = list(split_batches(found.records))
             if not batches:
                 break
             for header, batch in batches:
-                position = header.next_offset
+                self._position = header.next_offset
                 for record in decode_records(batch) if header.record_count and not header.is_control else ():
-                    key = (record.key or b"").decode(errors="replace")
-                    if record.value is None:
-                        words.pop(key, None)
-                    else:
-                        words[key] = record.value
-        return words
+                    self._hear((record.key or b"").decode(errors="replace"), record.value)
+        return self._words
+
+    def _hear(self, key: str, value: bytes | None) -> None:
+        if value is None:
+            self._words.pop(key, None)
+        else:
+            self._words[key] = value
 
     async def _create(self) -> None:
         replicas = min(len(self._target.metadata.brokers), MAX_REPLICAS)

@@ -172,7 +172,8 @@ class TopicKeeper:
         for index in topic.copies.keys() - wanted:
             del topic.copies[index]
         for index in sorted(wanted - topic.copies.keys()):
-            topic.copies[index] = PartitionCopy(TopicPartition(name, index))
+            copy = topic.copies[index] = PartitionCopy(TopicPartition(name, index))
+            copy.is_paused = self._copies.is_paused(name)
 
     def _refuse(self, name: str, reason: str) -> None:
         if self.refused.get(name) != reason:
