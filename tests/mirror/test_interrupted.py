@@ -15,6 +15,7 @@ from tests.ports import free_port
 from tests.topics import create_topic, produce_values
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.timeout(400)  # Apache Kafka takes its time to start again
 PARTITIONS = 2
 QUICK = 'topics = "orders"\nrefresh-s = 0.5\ncommit-s = 0.2\n'
 
@@ -65,7 +66,6 @@ def offline_behind(network: Network, directory: Path) -> tuple[Broker, str]:
     return broker, f"{broker.host}:{broker.advertised_port}"
 
 
-@pytest.mark.timeout(400)
 def test_nothing_is_missing_and_nothing_twice_whatever_is_killed_or_cut(
     start_broker: StartBroker, network: Network, tmp_path: Path
 ) -> None:
