@@ -163,15 +163,19 @@ class Files:
         """The whole content of a small file."""
         return path.read_bytes()
 
-    def write_atomically(self, path: Path, content: bytes) -> None:
-        """Replace the file's content so that after a crash it is either the old or the new one, whole."""
+    def write_atomically(self, path: Path, content: bytes, *, is_name_synced: bool = True) -> None:
+        """Replace the file's content so that after a crash it is either the old or the new one, whole.
+
+        Without `is_name_synced` the new one counts when the caller has synced the directory.
+        """
         temporary = path.with_name(path.name + ".tmp")
         self.unlink(temporary)
         handle = self.open(temporary, create=True)
         self.write_all(handle, [content], 0)
         self.fsync(handle)
         self.rename(temporary, path)
-        self.fsync_directory(path.parent)
+        if is_name_synced:
+            self.fsync_directory(path.parent)
 
     def write_all(self, handle: FileHandle, buffers: Sequence[Buffer], position: int) -> int:
         """Write all of the buffers at `position`, however many calls it takes; returns the number of bytes written."""

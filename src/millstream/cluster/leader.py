@@ -167,7 +167,7 @@ class Leader:
         """The own log counts up to `end`."""
         partition, replica_set = self._partition, self.replica_set
         broker, minimum = partition.broker, self.log.config.min_insync_replicas
-        now_ms = broker.clock.monotonic_ms() if replica_set.has_followers else 0
+        now_ms = broker.clock.monotonic_ms() if replica_set.has_outsiders else 0
         high_watermark = replica_set.advance(end, min_insync_replicas=minimum, now_ms=now_ms, is_able=broker.is_registered)
         if high_watermark > partition.high_watermark.value:
             partition.high_watermark.advance(high_watermark)
@@ -193,9 +193,12 @@ class Leader:
 
     def find_divergence(self, last_fetched_epoch: int, offset: int) -> tuple[int, int] | None:
         """Where a reader that last read `last_fetched_epoch` before `offset` left this log's history; None if it did not (KIP-595)."""
-        epoch, end_offset = self.log.end_offset_for_epoch(last_fetched_epoch)
-        if epoch < 0 or offset < self.log.log_start_offset:
-            raise OffsetOutOfRange(f"{self.log.topic_partition} no longer knows epoch {last_fetched_epoch} at offset {offset}")
+        log = self.log
+        if last_fetched_epoch == log.epochs.latest and log.log_start_offset <= offset <= log.log_end_offset:
+            return None
+        epoch, end_offset = log.end_offset_for_epoch(last_fetched_epoch)
+        if epoch < 0 or offset < log.log_start_offset:
+            raise OffsetOutOfRange(f"{log.topic_partition} no longer knows epoch {last_fetched_epoch} at offset {offset}")
         return (epoch, end_offset) if epoch < last_fetched_epoch or end_offset < offset else None
 
     @property

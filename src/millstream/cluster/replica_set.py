@@ -71,6 +71,7 @@ class ReplicaSet:
         "_pending",
         "epoch_start_offset",
         "has_followers",
+        "has_outsiders",
         "high_watermark",
         "state",
     )
@@ -88,6 +89,8 @@ class ReplicaSet:
         self._followers: dict[int, Follower] = {}
         self.has_followers = False
         """Whether there are other replicas at all, in sync or not."""
+        self.has_outsiders = False
+        """Whether some of them do not count yet, and may be about to join."""
         self._counted: tuple[Follower, ...] = ()
         self._take_followers(now_ms)
 
@@ -136,14 +139,16 @@ class ReplicaSet:
         if not self.has_followers:
             self.high_watermark = max(self.high_watermark, log_end)
             return self.high_watermark
+        end = log_end
+        for follower in self._counted:
+            end = min(end, follower.log_end_offset)
+        if end <= self.high_watermark:
+            return self.high_watermark
         state = self.state
         if state.eligible_leaders or len(state.in_sync_replicas) < min(min_insync_replicas, len(state.replicas)):
             # While there are eligible leaders they have everything committed: a minimum that was lowered counts when they are let go.
             return self.high_watermark
-        end = log_end
-        for follower in self._counted:
-            end = min(end, follower.log_end_offset)
-        if end > self.high_watermark:
+        if self.has_outsiders:
             for replica, follower in self._followers.items():
                 if follower.log_end_offset < end and self._is_about_to_join(replica, follower, now_ms) and is_able(replica):
                     end = follower.log_end_offset
@@ -246,3 +251,4 @@ class ReplicaSet:
     def _count(self) -> None:
         counted = {*self.state.in_sync_replicas, *(self._pending or ())} - {self._leader}
         self._counted = tuple(self._followers[replica] for replica in sorted(counted))
+        self.has_outsiders = len(self._counted) < len(self._followers)

@@ -56,9 +56,8 @@ class Peer:
     async def connected(self) -> "AsyncConnection":
         """The connection, opened if it has to be; BrokerUnavailable if that fails, or the broker is not registered."""
         while True:
-            address = self._locate()
-            connection = self._connection
-            if connection is not None and not connection.is_closed and connection.address == address:
+            connection = self.present()
+            if connection is not None:
                 return connection
             opening = self._opening
             if opening is None:
@@ -68,6 +67,12 @@ class Peer:
             await asyncio.wait((opening,))
             if not opening.cancelled():
                 return opening.result()
+
+    def present(self) -> "AsyncConnection | None":
+        """The connection, if it is open; BrokerUnavailable if the broker is not registered."""
+        address = self._locate()
+        connection = self._connection
+        return connection if connection is not None and not connection.is_closed and connection.address == address else None
 
     def close(self) -> None:
         """End the connection; whatever waits for it gets BrokerUnavailable, now and later."""
