@@ -60,7 +60,7 @@ def cluster(*, quick: Quick = False, kafka: WithKafka = True, millstream: WithMi
     session_timeout_ms = (QUICK if quick else FULL).session_timeout_ms
     peers = _chosen(
         (lambda: MillstreamCluster(option or (), session_timeout_ms=session_timeout_ms)) if millstream else None,
-        (lambda: KafkaCluster(find_jars(), session_timeout_ms=session_timeout_ms)) if kafka else None,
+        (lambda: KafkaCluster(session_timeout_ms=session_timeout_ms)) if kafka else None,
     )
     _run(["cluster"], quick=quick, only=only, rounds=rounds, warm=warm, peers=peers, directory=directory)
 

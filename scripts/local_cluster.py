@@ -8,140 +8,98 @@ import argparse
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.cluster.server_process import ServerProcess, free_port, missing_zookeeper
+from tests.brokers import MillstreamBroker
+from tests.cluster.brokers import MillstreamBrokers, broker_name
+from tests.cluster.server_process import ServerProcess, missing_zookeeper
+from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[1]
 FIRST_PORT = 9092
 MOST_BROKERS = 20
-START_SECONDS = 60.0
-STOP_SECONDS = 60.0
 LOOK_SECONDS = 0.1
-SESSION = "zookeeper.session.timeout.ms=6000"
+SESSION_TIMEOUT_MS = 6000
 """A third of the default: who kills a broker to see what happens does not want to wait long for it."""
 LOG_LINES = 5
 
 
-@dataclass
-class Broker:
-    """One broker process."""
-
-    number: int
-    command: list[str]
-    log: Path
-    address: str = ""
-    process: "subprocess.Popen[bytes] | None" = None
-    is_reported: bool = False
-
-    def start(self) -> None:
-        """Start it; `await_ready` waits for it."""
-        with self.log.open("ab") as output:
-            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=ROOT, process_group=0)
-
-    def await_ready(self) -> None:
-        """Return when it accepts clients; SystemExit with its last lines if it ends before."""
-        deadline = time.monotonic() + START_SECONDS
-        while not self.address:
-            for line in self.log.read_text(errors="replace").splitlines():
-                words = line.split()
-                if words[:2] == ["ready:", "broker"]:
-                    self.address = words[2]
-            if not self.is_running or time.monotonic() > deadline:
-                raise SystemExit(f"cluster: broker {self.number} did not become ready:\n{last_lines(self.log)}")
-            time.sleep(LOOK_SECONDS)
-
-    @property
-    def is_running(self) -> bool:
-        return self.process is not None and self.process.poll() is None
-
-    def stop(self) -> None:
-        """Ask it to end, wait for that, and end it if it does not."""
-        if self.process is None or not self.is_running:
-            return
-        self.process.terminate()
-        try:
-            self.process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            say(f"broker {self.number} does not stop and is killed")
-            self.process.kill()
-            self.process.wait()
-
-
-@dataclass
 class LocalCluster:
     """The processes, in the order in which they were started."""
 
-    directory: Path
-    zookeeper: ServerProcess | None = None
-    brokers: list[Broker] = field(default_factory=list)
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.zookeeper: ServerProcess | None = None
+        self.brokers: MillstreamBrokers | None = None
+        self._reported: set[int] = set()
 
-    def start(self, count: int, options: Sequence[str], *, is_embedded: bool) -> None:
-        """Start everything, and return when it is ready."""
-        ports = broker_ports(count)
-        if is_embedded:
-            tree = f"127.0.0.1:{free_port()}"
-            places = [["--coordination", tree], *[["--zookeeper", tree]] * (count - 1)]
-        else:
-            (self.directory / "zookeeper").mkdir(exist_ok=True)
-            self.zookeeper = ServerProcess("zookeeper", self.directory / "zookeeper", is_durable=True, in_own_group=True)
-            say(f"starting ZooKeeper at {self.zookeeper.address}")
-            self.zookeeper.start()
-            places = [["--zookeeper", f"{self.zookeeper.address}/millstream"]] * count
-        for number, (port, place) in enumerate(zip(ports, places, strict=True), 1):
-            command = [str(Path(sys.executable).with_name("millstream")), "serve", "--node-id", str(number), *place]
-            command += ["--listen", f"127.0.0.1:{port}", "--data", str(self.directory / f"broker-{number}")]
-            command += [part for option in (SESSION, *options) for part in ("-X", option)]
-            log = self.directory / f"broker-{number}.log"
-            log.write_bytes(b"")
-            self.brokers.append(Broker(number, command, log))
+    @property
+    def nodes(self) -> list[MillstreamBroker]:
+        return [] if self.brokers is None else list(self.brokers.nodes.values())
+
+    def start(self, count: int, options: Mapping[str, str], *, is_embedded: bool) -> None:
+        """Start everything, and return when it is ready; SystemExit with the last lines of a broker that ends before."""
+        where = "" if is_embedded else self._start_zookeeper()
+        self.brokers = MillstreamBrokers(
+            self.directory / "output", options, zookeeper=where, count=count, session_timeout_ms=SESSION_TIMEOUT_MS
+        )
+        for port, node in zip(broker_ports(count), self.nodes, strict=True):
+            node.port, node.in_own_group, node.flags = port, True, []
+            node.data = self.directory / broker_name(node.node_id)
         say(f"starting {count} broker{'s' if count > 1 else ''}")
-        for broker in self.brokers:
-            broker.start()
-            if broker.number == 1:
-                broker.await_ready()  # an embedded tree has to be there before the others look for it
-        for broker in self.brokers:
-            broker.await_ready()
+        try:
+            self.brokers.start(*self.brokers.nodes)
+        except AssertionError:
+            for node in self.nodes:
+                if node.lives and not node.is_running:
+                    raise SystemExit(f"cluster: broker {node.node_id} did not become ready:\n{last_lines(node)}") from None
+            raise
+
+    def _start_zookeeper(self) -> str:
+        (self.directory / "zookeeper").mkdir(exist_ok=True)
+        self.zookeeper = ServerProcess("zookeeper", self.directory / "zookeeper", is_durable=True, in_own_group=True)
+        say(f"starting ZooKeeper at {self.zookeeper.address}")
+        self.zookeeper.start()
+        return f"{self.zookeeper.address}/millstream"
 
     def report_ended(self) -> None:
         """Say once of each process that has ended by itself that it has."""
-        for broker in self.brokers:
-            if broker.process is not None and not broker.is_running and not broker.is_reported:
-                broker.is_reported = True
-                say(f"broker {broker.number} has ended, with exit code {broker.process.returncode}; {broker.log} ends with:")
-                print(last_lines(broker.log), file=sys.stderr)
-                say(f"to start it again, in another terminal: {' '.join(broker.command)}")
+        for node in self.nodes:
+            if not node.is_running and node.node_id not in self._reported:
+                self._reported.add(node.node_id)
+                say(f"broker {node.node_id} has ended, with exit code {node.process.returncode}; {node.stderr} ends with:")
+                print(last_lines(node), file=sys.stderr)
+                say(f"to start it again, in another terminal: {' '.join(node.command())}")
         if self.zookeeper is not None and self.zookeeper.has_ended:
             say("ZooKeeper has ended: what the brokers have goes on, and nothing can be changed. Stop with Ctrl-C and start again")
             self.zookeeper = None
 
     @property
     def is_running(self) -> bool:
-        return any(broker.is_running for broker in self.brokers)
+        return any(node.is_running for node in self.nodes)
 
     def stop(self) -> None:
         """Stop everything, in the opposite order."""
-        for broker in reversed(self.brokers):
-            if broker.is_running:
-                say(f"stopping broker {broker.number}")
-                broker.stop()
+        for node in reversed(self.nodes):
+            if node.is_running:
+                say(f"stopping broker {node.node_id}")
+                try:
+                    node.stop()
+                except AssertionError:
+                    say(f"broker {node.node_id} did not stop, and was killed")
         if self.zookeeper is not None:
             say("stopping ZooKeeper")
             self.zookeeper.stop()
 
     def kill(self) -> None:
         """End everything at once."""
-        for broker in self.brokers:
-            if broker.process is not None and broker.is_running:
-                broker.process.kill()
-                broker.process.wait()
+        if self.brokers is not None:
+            self.brokers.close()
         if self.zookeeper is not None:
             self.zookeeper.kill()
 
@@ -159,9 +117,9 @@ def broker_ports(count: int) -> list[int]:
     return wanted
 
 
-def last_lines(log: Path) -> str:
-    """The end of a log, to be shown."""
-    lines = log.read_text(errors="replace").splitlines() or ["(it has said nothing)"]
+def last_lines(node: MillstreamBroker) -> str:
+    """The end of what a broker printed, to be shown."""
+    lines = node.output.splitlines() or ["(it has said nothing)"]
     return "\n".join(f"  {line}" for line in lines[-LOG_LINES:])
 
 
@@ -172,20 +130,19 @@ def say(text: str) -> None:
 
 def explain(cluster: LocalCluster) -> None:
     """What is there, and how to try it."""
-    addresses = ",".join(broker.address for broker in cluster.brokers)
+    addresses = ",".join(node.bootstrap_servers for node in cluster.nodes)
     coordination = "" if cluster.zookeeper is None else f" zookeeper {cluster.zookeeper.address}/millstream"
     print(f"ready: brokers {addresses}{coordination}", flush=True)
     command = ".venv/bin/millstream"
-    replicas = min(3, len(cluster.brokers))
-    victim = cluster.brokers[-1]
-    assert victim.process is not None
+    replicas = min(3, len(cluster.nodes))
+    victim = cluster.nodes[-1]
     print(
         f"\nData and logs are in {cluster.directory}. In another terminal:\n\n"
         f"  export MILLSTREAM_BROKERS={addresses}\n"
         f"  {command} cluster status\n"
         f"  {command} topic create clicks --partitions 6 --replicas {replicas} --config min.insync.replicas={max(1, replicas - 1)}\n"
         f"  {command} produce clicks hello\n"
-        f"  kill -9 {victim.process.pid}      # broker {victim.number}; then ask for the status again, and go on producing\n"
+        f"  kill -9 {victim.pid}      # broker {victim.node_id}; then ask for the status again, and go on producing\n"
         f"  {command} consume clicks -o beginning\n\n"
         "Ctrl-C stops the cluster.",
         flush=True,
@@ -199,7 +156,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--embedded", action="store_true", help="without Java: the first broker keeps the znodes for all")
     parser.add_argument("--data", metavar="DIR", type=Path, help="keep data and logs there, and go on with what is there")
     parser.add_argument("--keep", action="store_true", help="do not remove the data at the end (without --data: .cache/cluster-...)")
-    parser.add_argument("-X", metavar="NAME=VALUE", dest="options", action="append", default=[], help="an option of all brokers")
+    parser.add_argument(
+        "-X", metavar="NAME=VALUE", dest="options", action="append", type=option, default=[], help="an option of all brokers"
+    )
     flags = parser.parse_args(arguments)
     if not 1 <= flags.count <= MOST_BROKERS:
         parser.error(f"N must be 1 to {MOST_BROKERS}, and is {flags.count}")
@@ -207,6 +166,14 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     if reason is not None:
         parser.exit(1, f"cluster: {reason}. Without Java: scripts/cluster --embedded\n")
     return flags
+
+
+def option(text: str) -> tuple[str, str]:
+    """An option of the brokers and its value."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    return name, value
 
 
 def main() -> int:
@@ -220,7 +187,7 @@ def main() -> int:
     directory = (flags.data or Path(tempfile.mkdtemp(prefix="cluster-", dir=ROOT / ".cache"))).resolve()
     cluster = LocalCluster(directory)
     try:
-        cluster.start(flags.count, flags.options, is_embedded=flags.embedded)
+        cluster.start(flags.count, dict(flags.options), is_embedded=flags.embedded)
         explain(cluster)
         while cluster.is_running:
             time.sleep(LOOK_SECONDS)

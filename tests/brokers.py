@@ -8,18 +8,18 @@ A broker's output goes to files beside its data directory. Processes are ended b
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import pytest
 
 from tests.connection import METADATA, Connection, ConnectionEnded
-from tests.java import java_command
+from tests.java import SMALL_MACHINE, java_command
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 IS_KAFKA = os.environ.get("MILLSTREAM_TEST_PEER") == "kafka"
@@ -37,6 +37,10 @@ class Broker(ABC):
         self.options = {name: str(value) for name, value in options.items()}
         self.host = "127.0.0.1"
         self.port = 0
+        self.advertised_port = 0
+        """Where clients and other brokers connect, if that is not where it listens: a proxy."""
+        self.in_own_group = False
+        """Whether Ctrl-C in the terminal does not reach it."""
         self.lives = 0
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -51,10 +55,15 @@ class Broker(ABC):
         return f"{self.host}:{self.port}"
 
     @property
+    def process(self) -> "subprocess.Popen[bytes]":
+        """The present or last process."""
+        assert self._process is not None, "the broker was never started"
+        return self._process
+
+    @property
     def pid(self) -> int:
         """Process id of the running broker."""
-        assert self._process is not None, "the broker is not running"
-        return self._process.pid
+        return self.process.pid
 
     @property
     def is_running(self) -> bool:
@@ -64,7 +73,7 @@ class Broker(ABC):
     @property
     def output(self) -> str:
         """What the present or last process printed, on both streams."""
-        return self._stdout().read_text(errors="replace") + self._stderr().read_text(errors="replace")
+        return self.stdout.read_text(errors="replace") + self.stderr.read_text(errors="replace")
 
     def connect(self, *, timeout_s: float = 30.0) -> Connection:
         """A raw connection to it."""
@@ -79,12 +88,13 @@ class Broker(ABC):
         """Start the process, and do not wait."""
         assert not self.is_running
         self.lives += 1
-        with self._stdout().open("wb") as stdout, self._stderr().open("wb") as stderr:
-            self._process = subprocess.Popen(self._command(), stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
+        with self.stdout.open("wb") as stdout, self.stderr.open("wb") as stderr:
+            group = 0 if self.in_own_group else None
+            self._process = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, process_group=group)
 
     def await_ready(self, *, deadline_s: float = 60) -> None:
         """Wait until it serves clients."""
-        wait_until(self._is_ready_or_dead, f"ready: {self._command()}", deadline_s=deadline_s)
+        wait_until(self._is_ready_or_dead, f"ready: {self.command()}", deadline_s=deadline_s)
         if not self.is_running:
             raise AssertionError(f"the broker ended with {self.wait()} before it was ready:\n{self.output}")
 
@@ -128,36 +138,53 @@ class Broker(ABC):
             self._process.wait()
             raise AssertionError(f"the broker did not end within 60 s of {number.name}:\n{self.output}") from None
 
-    def _stdout(self) -> Path:
+    @property
+    def stdout(self) -> Path:
+        """The file with what the present or last process printed."""
         return self.directory / f"stdout-{self.lives}.txt"
 
-    def _stderr(self) -> Path:
+    @property
+    def stderr(self) -> Path:
+        """The file with what it logged."""
         return self.directory / f"stderr-{self.lives}.txt"
 
     def _is_ready_or_dead(self) -> bool:
         return not self.is_running or self._is_ready()
 
     @abstractmethod
-    def _command(self) -> list[str]: ...
+    def command(self) -> list[str]:
+        """What is executed."""
 
     @abstractmethod
     def _is_ready(self) -> bool: ...
 
 
 class MillstreamBroker(Broker):
-    """`millstream serve` on free ports of the loopback."""
+    """`millstream serve` on the loopback; on a free port unless one is set. `zookeeper`: where its znodes are, if not in itself."""
 
-    coordination: str = ""
+    def __init__(self, directory: Path, options: Options, *, node_id: int = 1, zookeeper: str = "") -> None:
+        super().__init__(directory, options)
+        self.node_id = node_id
+        self.keeps_znodes = not zookeeper
+        self.coordination = zookeeper
+        self.flags = ["--no-registry"]
 
-    def _command(self) -> list[str]:
-        command = [str(Path(sys.executable).with_name("millstream")), "serve", "--no-registry", "--data", str(self.data)]
-        command += ["--listen", f"{self.host}:{self.port}", "--coordination", self.coordination or f"{self.host}:0"]
-        for name, value in self.options.items():
-            command += ["-X", f"{name}={value}"]
-        return command
+    @property
+    def data_directories(self) -> Sequence[Path]:
+        """What is given as --data."""
+        return (self.data,)
+
+    def command(self) -> list[str]:
+        command = [str(Path(sys.executable).with_name("millstream")), "serve", *self.flags, "--node-id", str(self.node_id)]
+        command += ["--listen", f"{self.host}:{self.port}"]
+        if self.advertised_port:
+            command += ["--advertise", f"{self.host}:{self.advertised_port}"]
+        command += ["--coordination", self.coordination or f"{self.host}:0"] if self.keeps_znodes else ["--zookeeper", self.coordination]
+        command += [word for path in self.data_directories for word in ("--data", str(path))]
+        return command + [word for name, value in self.options.items() for word in ("-X", f"{name}={value}")]
 
     def _is_ready(self) -> bool:
-        for line in self._stdout().read_text(errors="replace").splitlines(keepends=True):
+        for line in self.stdout.read_text(errors="replace").splitlines(keepends=True):
             if line.startswith("ready:") and line.endswith("\n"):
                 words = line.removeprefix("ready:").split()
                 places = dict(zip(words[::2], words[1::2], strict=True))
@@ -168,32 +195,47 @@ class MillstreamBroker(Broker):
 
 
 class KafkaBroker(Broker):
-    """Apache Kafka in KRaft mode, broker and controller in one process."""
+    """Apache Kafka in KRaft mode, broker and controller in one process. `voters`: of all controllers, if there are others."""
+
+    def __init__(self, directory: Path, options: Options, *, node_id: int = 1, jvm: Sequence[str] = SMALL_MACHINE) -> None:
+        super().__init__(directory, options)
+        self.node_id = node_id
+        self.controller_port = 0
+        self.voters = ""
+        self._jvm = jvm
 
     def start(self, *, deadline_s: float = 180) -> None:
-        """Format the data directory when it is new, then start."""
-        if self.port == 0:
-            self.port, controller_port = _free_ports(2)
-            self._write_properties(controller_port)
-        if not (self.data / "meta.properties").exists():
-            self.format()
         super().start(deadline_s=deadline_s)
+
+    def launch(self) -> None:
+        """Format the data directory when it is new, then start."""
+        self.format()
+        super().launch()
 
     def format(self) -> None:
         """Make an empty data directory ready for its first start."""
+        if (self.data / "meta.properties").exists():
+            return
+        self.port = self.port or free_port()
+        self.controller_port = self.controller_port or free_port()
+        self._write_properties()
         arguments = ["format", "-t", "cGVuc3RvY2stdGVzdHMtMQ", "-c", str(self._properties())]
         subprocess.run(java_command("kafka.tools.StorageTool", *arguments), check=True, capture_output=True, timeout=180)
+
+    def command(self) -> list[str]:
+        return java_command("kafka.Kafka", str(self._properties()), jvm=self._jvm)
 
     def _properties(self) -> Path:
         return self.directory / "server.properties"
 
-    def _write_properties(self, controller_port: int) -> None:
+    def _write_properties(self) -> None:
         properties = {
             "process.roles": "broker,controller",
-            "node.id": "1",
-            "listeners": f"PLAINTEXT://{self.host}:{self.port},CONTROLLER://{self.host}:{controller_port}",
+            "node.id": f"{self.node_id}",
+            "listeners": f"PLAINTEXT://{self.host}:{self.port},CONTROLLER://{self.host}:{self.controller_port}",
+            "advertised.listeners": f"PLAINTEXT://{self.host}:{self.advertised_port or self.port}",
             "controller.listener.names": "CONTROLLER",
-            "controller.quorum.voters": f"1@{self.host}:{controller_port}",
+            "controller.quorum.voters": self.voters or f"{self.node_id}@{self.host}:{self.controller_port}",
             "log.dirs": str(self.data),
             "offsets.topic.replication.factor": "1",
             "transaction.state.log.replication.factor": "1",
@@ -205,13 +247,10 @@ class KafkaBroker(Broker):
         lines = [f"{name}={value}\n" for name, value in (properties | self.options).items()]
         self._properties().write_text("".join(lines))
 
-    def _command(self) -> list[str]:
-        return java_command("kafka.Kafka", str(self._properties()))
-
     def _is_ready(self) -> bool:
         try:
-            with self.connect() as connection:
-                return len(connection.ask(METADATA, 12, {"topics": []}).brokers) == 1
+            with self.connect(timeout_s=5) as connection:
+                return any(broker.node_id == self.node_id for broker in connection.ask(METADATA, 12, {"topics": []}).brokers)
         except (OSError, ConnectionEnded):
             return False
 
@@ -256,12 +295,3 @@ def start_broker(tmp_path: Path) -> Iterator[StartBroker]:
     yield start
     for own in started:
         own.kill()
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [int(one.getsockname()[1]) for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()

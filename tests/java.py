@@ -6,6 +6,7 @@ they are missing is skipped with a reason.
 
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,14 +21,14 @@ def is_java_there() -> bool:
     return shutil.which("java") is not None and any(LIBRARIES.glob("kafka-clients-*.jar"))
 
 
-def java_command(main_class: str, *arguments: str) -> list[str]:
+def java_command(main_class: str, *arguments: str, jvm: Sequence[str] = SMALL_MACHINE) -> list[str]:
     """The command line for one of Kafka's classes; skips the test where Java or the jars are missing."""
     java = shutil.which("java")
     if java is None:
         pytest.skip("no Java here")
     if not any(LIBRARIES.glob("kafka-clients-*.jar")):
         pytest.skip("Kafka's jars are not in .cache/kafka-4.2.0/libs")
-    return [java, *SMALL_MACHINE, "-cp", f"{LIBRARIES}/*", main_class, *arguments]
+    return [java, *jvm, "-cp", f"{LIBRARIES}/*", main_class, *arguments]
 
 
 def run_tool(main_class: str, *arguments: str, stdin: str | None = None) -> str:

@@ -1,6 +1,5 @@
 """A broker with several data directories, which a test can take away, empty, swap and leave out."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,21 +11,18 @@ from tests.topics import create_topic, produce_values, read_all
 class SeveralDirectoriesBroker(MillstreamBroker):
     """`millstream serve --data ... --data ...`; a test may change the flags between two lives."""
 
-    def __init__(self, directory: Path, *paths: Path, zookeeper: str | None = None) -> None:
+    def __init__(self, directory: Path, *paths: Path, zookeeper: str = "") -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        super().__init__(directory, {})
+        super().__init__(directory, {}, zookeeper=zookeeper)
         self.paths = list(paths)
         self.forgotten: list[str] = []
-        self.zookeeper = zookeeper
 
-    def _command(self) -> list[str]:
-        command = [str(Path(sys.executable).with_name("millstream")), "serve", "--no-registry", "--listen", f"{self.host}:{self.port}"]
-        command += ["--zookeeper", self.zookeeper] if self.zookeeper else ["--coordination", f"{self.host}:0"]
-        for path in self.paths:
-            command += ["--data", str(path)]
-        for forgotten in self.forgotten:
-            command.append(f"--forget-directory={forgotten}")
-        return command
+    @property
+    def data_directories(self) -> list[Path]:
+        return self.paths
+
+    def command(self) -> list[str]:
+        return [*super().command(), *(f"--forget-directory={forgotten}" for forgotten in self.forgotten)]
 
     def refusal(self) -> str:
         """The last line of a start that is refused; one line, without a traceback."""

@@ -11,6 +11,8 @@ from typing import TypeVar
 T = TypeVar("T")
 
 DEADLINE_S = 30.0
+TURNS = 1_000
+"""What only the loop has to do is done within fewer; after that others need the core."""
 
 
 def wait_until(condition: Callable[[], T], what: str, *, deadline_s: float = DEADLINE_S) -> T:
@@ -25,10 +27,12 @@ def wait_until(condition: Callable[[], T], what: str, *, deadline_s: float = DEA
         time.sleep(0.005)
 
 
-async def wait_on_loop(condition: Callable[[], bool], what: str, *, deadline_s: float = DEADLINE_S) -> None:
-    """The same for what happens on the event loop of the test."""
+async def eventually(condition: Callable[[], object], what: str = "the condition holds", *, deadline_s: float = DEADLINE_S) -> None:
+    """The same for what happens on the event loop of the test, or in a thread of a broker that runs there."""
     end = time.monotonic() + deadline_s
+    turns = 0
     while not condition():
         if time.monotonic() > end:
             raise AssertionError(f"not within {deadline_s:g} s: {what}")
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(0 if turns < TURNS else 0.001)
+        turns += 1

@@ -6,7 +6,6 @@ before the start, because start-up is measured from exec to the first Metadata a
 
 import os
 import signal
-import socket
 import subprocess
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from time import monotonic, sleep
 from bench.case import BenchError
 from bench.peers.service import Kind, Service
 from bench.raw import RawConnection
+from tests.ports import free_port
 
 START_TIMEOUT_SECONDS = 120.0
 STOP_TIMEOUT_SECONDS = 60.0
@@ -126,10 +126,3 @@ class Peer(Kind):
                 os.kill(process.pid, signal.SIGKILL)
                 process.wait()
             raise
-
-
-def free_port() -> int:
-    """A port nobody listens on at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

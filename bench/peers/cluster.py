@@ -1,44 +1,30 @@
 """Three brokers on one machine that replicate to each other, of either kind: each can be killed, stopped and started again on its own.
 
-All nodes are started at once (a node of a quorum answers only when a majority is there), each on the port and directory that it keeps. The
+They are started by what the tests start several brokers with (`tests.cluster.brokers`); here is what a benchmark asks and measures. The
 whole cluster is always ended by SIGKILL: brokers that stop all at once wait for each other to take over their partitions, and what they
 leave behind is deleted anyway.
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Final
 
 from bench.case import BenchError
-from bench.peers.broker import Broker, Peer, free_port
+from bench.peers.broker import Broker
 from bench.peers.service import Kind, Service
 from bench.raw import PartitionView, RawConnection
+from tests.brokers import Broker as BrokerProcess
+from tests.cluster.brokers import MIN_IN_SYNC, Brokers
 from tests.cluster.server_process import ServerProcess
 
-NODE_IDS: Final = (1, 2, 3)
-MIN_IN_SYNC: Final = 2
+NODES: Final = 3
 SESSION_TIMEOUT_MS: Final = 6000
 """After how much silence a broker is taken for dead, for every kind of cluster alike."""
 JOIN_TIMEOUT_SECONDS: Final = 120.0
 LOOK_SECONDS: Final = 0.005
-
-
-@dataclass(slots=True)
-class Node:
-    """One place of a cluster, and the broker that runs there, if any."""
-
-    peer: Peer
-    directory: Path
-    port: int
-    broker: Broker | None = None
-
-    @property
-    def is_running(self) -> bool:
-        return self.broker is not None and self.broker.is_running
 
 
 class Cluster(Service):
@@ -46,15 +32,16 @@ class Cluster(Service):
 
     topic_config: Mapping[str, str] = {"min.insync.replicas": str(MIN_IN_SYNC)}
 
-    def __init__(self, name: str, nodes: Mapping[int, Node], *, zookeeper: ServerProcess | None = None) -> None:
+    def __init__(self, name: str, brokers: Brokers[BrokerProcess], *, zookeeper: ServerProcess | None = None) -> None:
         self.name = name
-        self.nodes = nodes
-        self.replicas = len(nodes)
+        self.nodes = brokers.nodes
+        self.replicas = len(brokers.nodes)
         self.zookeeper = zookeeper
+        self._brokers = brokers
 
     @property
     def pids(self) -> tuple[int, ...]:
-        return tuple(node.broker.pid for node in self.nodes.values() if node.broker is not None and node.is_running)
+        return tuple(self.nodes[node_id].pid for node_id in self.running_ids)
 
     @property
     def coordination_pids(self) -> tuple[int, ...]:
@@ -62,41 +49,38 @@ class Cluster(Service):
 
     @property
     def bootstrap_servers(self) -> str:
-        return ",".join(f"127.0.0.1:{node.port}" for node in self.nodes.values())
+        return self._brokers.bootstrap_servers
 
     @property
     def is_running(self) -> bool:
-        return all(node.is_running for node in self.nodes.values())
+        return len(self.running_ids) == len(self.nodes)
 
     @property
     def running_ids(self) -> list[int]:
-        return [node_id for node_id, node in self.nodes.items() if node.is_running]
+        return self._brokers.running_ids
 
     def start_all(self) -> None:
-        """Start every node, and return when each of them knows all the others."""
+        """Start every node (one of a quorum answers only when a majority is there), and return when each of them knows all the others."""
+        self._brokers.launch(*self.nodes)
         with ThreadPoolExecutor(len(self.nodes)) as pool:
-            list(pool.map(self.start_node, self.nodes))
+            list(pool.map(self._await_answer, self.nodes))
         self._await_members()
 
     def start_node(self, node_id: int) -> Broker:
         """Start one node where it was; returns when it answers, which is before the others count it as in sync."""
-        node = self.nodes[node_id]
-        node.broker = node.peer.start(node.directory, port=node.port)
-        return node.broker
+        started_at = monotonic()
+        self._brokers.launch(node_id)
+        return self._await_answer(node_id, started_at=started_at)
 
     def kill_node(self, node_id: int) -> None:
         """Kill one node with SIGKILL."""
-        self.broker(node_id).kill()
+        self._brokers.kill(node_id)
 
     def stop_node(self, node_id: int) -> float:
         """Stop one node cleanly; the seconds it took."""
-        return self.broker(node_id).stop()
-
-    def broker(self, node_id: int) -> Broker:
-        """The broker of a node."""
-        broker = self.nodes[node_id].broker
-        assert broker is not None, "it was never started"
-        return broker
+        before = monotonic()
+        self._brokers.stop(node_id)
+        return monotonic() - before
 
     def connect_to(self, node_id: int, *, timeout_seconds: float = 60.0) -> RawConnection:
         return RawConnection(self.nodes[node_id].port, timeout_seconds=timeout_seconds)
@@ -149,11 +133,13 @@ class Cluster(Service):
         return monotonic() - before
 
     def kill(self) -> None:
-        for node in self.nodes.values():
-            if node.broker is not None:
-                node.broker.kill()
+        self._brokers.close()
         if self.zookeeper is not None:
             self.zookeeper.kill()
+
+    def _await_answer(self, node_id: int, *, started_at: float | None = None) -> Broker:
+        node = self.nodes[node_id]
+        return Broker(node.process, node.port, name=f"{self.name} {node_id}", output=node.stderr, started_at=started_at or monotonic())
 
     def _await_members(self) -> None:
         deadline = monotonic() + JOIN_TIMEOUT_SECONDS
@@ -170,8 +156,8 @@ class Cluster(Service):
 class ClusterKind(Kind):
     """One kind of cluster: `build` makes its nodes, none of them started."""
 
-    def __init__(self, *, node_ids: Sequence[int] = NODE_IDS, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> None:
-        self.node_ids = node_ids
+    def __init__(self, *, nodes: int = NODES, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> None:
+        self.nodes = nodes
         self.session_timeout_ms = session_timeout_ms
 
     @abstractmethod
@@ -187,6 +173,3 @@ class ClusterKind(Kind):
             cluster.kill()
             raise
         return cluster
-
-    def make_nodes(self, directory: Path, peers: Mapping[int, Peer]) -> dict[int, Node]:
-        return {node_id: Node(peer, directory / f"node-{node_id}", free_port()) for node_id, peer in peers.items()}

@@ -6,13 +6,15 @@ compare with, and the benchmark says so instead of failing.
 
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.case import BenchError
 from bench.maven import fetch_jars
-from bench.peers.broker import Peer, free_port
-from bench.peers.cluster import MIN_IN_SYNC, NODE_IDS, SESSION_TIMEOUT_MS, Cluster, ClusterKind
+from bench.peers.broker import Peer
+from bench.peers.cluster import NODES, SESSION_TIMEOUT_MS, Cluster, ClusterKind
+from tests.cluster.brokers import KafkaBrokers
+from tests.ports import free_port
 
 VERSION = "4.2.0"
 CACHE = Path(__file__).parents[2] / ".cache" / f"kafka-{VERSION}"
@@ -44,29 +46,16 @@ CLUSTER_HEAP = "512m"
 
 
 class Kafka(Peer):
-    """One node of Kafka from a directory of jars. `voters`: the controller ports of all nodes by id; by default this node is alone."""
+    """One node of Kafka from a directory of jars."""
 
     name = "kafka"
 
-    def __init__(
-        self,
-        jars: Path,
-        *,
-        node_id: int = 1,
-        voters: Mapping[int, int] | None = None,
-        heap: str = HEAP,
-        properties: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, jars: Path) -> None:
         self.jars = jars
-        self.node_id = node_id
-        self.voters = voters
-        self.heap = heap
-        self.properties = properties or {}
 
     def format(self, directory: Path, port: int) -> None:
         super().format(directory, port)
-        voters = self.voters or {self.node_id: free_port()}
-        properties = {**_base_properties(self.node_id, port, directory=directory, voters=voters), **self.properties}
+        properties = _base_properties(port, directory=directory, controller_port=free_port())
         _properties_of(directory).write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
         tool = self._java("kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(_properties_of(directory)))
         finished = subprocess.run(tool, check=False, capture_output=True, text=True, timeout=120)
@@ -83,7 +72,7 @@ class Kafka(Peer):
         return f"PLAINTEXT://127.0.0.1:{port},{lines['listeners'].split(',')[1]}"
 
     def _java(self, main_class: str, *arguments: str) -> list[str]:
-        return ["java", f"-Xmx{self.heap}", f"-Xms{self.heap}", *JVM_FLAGS, "-cp", f"{self.jars}/*", main_class, *arguments]
+        return ["java", *_jvm(HEAP), "-cp", f"{self.jars}/*", main_class, *arguments]
 
 
 class KafkaCluster(ClusterKind):
@@ -91,37 +80,32 @@ class KafkaCluster(ClusterKind):
 
     name = "kafka"
 
-    def __init__(
-        self,
-        jars: Path,
-        *,
-        node_ids: Sequence[int] = NODE_IDS,
-        session_timeout_ms: int = SESSION_TIMEOUT_MS,
-        heap: str = CLUSTER_HEAP,
-        properties: Mapping[str, str] | None = None,
-    ) -> None:
-        super().__init__(node_ids=node_ids, session_timeout_ms=session_timeout_ms)
-        self.jars = jars
-        self.heap = heap
-        self.properties = properties or {}
+    def __init__(self, *, nodes: int = NODES, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> None:
+        super().__init__(nodes=nodes, session_timeout_ms=session_timeout_ms)
+        find_jars()
 
     def build(self, directory: Path) -> Cluster:
-        voters = {node_id: free_port() for node_id in self.node_ids}
-        properties = {**_replication_properties(len(voters), session_timeout_ms=self.session_timeout_ms), **self.properties}
-        peers = {
-            node_id: Kafka(self.jars, node_id=node_id, voters=voters, heap=self.heap, properties=properties) for node_id in self.node_ids
-        }
-        return Cluster(self.name, self.make_nodes(directory, peers))
+        options = {
+            "offsets.topic.num.partitions": 50,
+            "log.initial.task.delay.ms": 30_000,
+        }  # Kafka's defaults, which the tests' brokers change
+        jvm = _jvm(CLUSTER_HEAP)
+        brokers = KafkaBrokers(directory, options, count=self.nodes, session_timeout_ms=self.session_timeout_ms, jvm=jvm)
+        return Cluster(self.name, brokers)
 
 
-def _base_properties(node_id: int, port: int, *, directory: Path, voters: Mapping[int, int]) -> dict[str, str]:
+def _jvm(heap: str) -> list[str]:
+    return [f"-Xmx{heap}", f"-Xms{heap}", *JVM_FLAGS]
+
+
+def _base_properties(port: int, *, directory: Path, controller_port: int) -> dict[str, str]:
     return {
         "process.roles": "broker,controller",
-        "node.id": str(node_id),
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{voters[node_id]}",
+        "node.id": "1",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
         "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
         "controller.listener.names": "CONTROLLER",
-        "controller.quorum.voters": ",".join(f"{voter}@127.0.0.1:{voter_port}" for voter, voter_port in voters.items()),
+        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
         "log.dirs": str(directory),
         "offsets.topic.replication.factor": "1",
         "transaction.state.log.replication.factor": "1",
@@ -129,20 +113,6 @@ def _base_properties(node_id: int, port: int, *, directory: Path, voters: Mappin
         "share.coordinator.state.topic.replication.factor": "1",
         "share.coordinator.state.topic.min.isr": "1",
         "group.initial.rebalance.delay.ms": "0",
-    }
-
-
-def _replication_properties(nodes: int, *, session_timeout_ms: int) -> dict[str, str]:
-    return {
-        "offsets.topic.replication.factor": str(nodes),
-        "transaction.state.log.replication.factor": str(nodes),
-        "transaction.state.log.min.isr": str(MIN_IN_SYNC),
-        "share.coordinator.state.topic.replication.factor": str(nodes),
-        "share.coordinator.state.topic.min.isr": str(MIN_IN_SYNC),
-        "default.replication.factor": str(nodes),
-        "min.insync.replicas": str(MIN_IN_SYNC),
-        "broker.session.timeout.ms": str(session_timeout_ms),
-        "broker.heartbeat.interval.ms": str(min(2000, session_timeout_ms // 3)),
     }
 
 

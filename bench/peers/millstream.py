@@ -6,7 +6,8 @@ from pathlib import Path
 
 from bench.case import BenchError
 from bench.peers.broker import Broker, Peer
-from bench.peers.cluster import NODE_IDS, SESSION_TIMEOUT_MS, Cluster, ClusterKind
+from bench.peers.cluster import NODES, SESSION_TIMEOUT_MS, Cluster, ClusterKind
+from tests.cluster.brokers import MillstreamBrokers
 from tests.cluster.server_process import ServerProcess, missing_zookeeper
 
 
@@ -15,12 +16,8 @@ class Millstream(Peer):
 
     name = "millstream"
 
-    def __init__(
-        self, options: Sequence[str] = (), *, zookeeper: str | None = None, node_id: int = 1, arguments: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, options: Sequence[str] = (), *, zookeeper: str | None = None) -> None:
         self.options = tuple(options)
-        self.node_id = node_id
-        self.arguments = tuple(arguments)
         self.coordination = ("--coordination", "127.0.0.1:0") if zookeeper is None else ("--zookeeper", zookeeper)
 
     def command(self, directory: Path, port: int) -> Sequence[str]:
@@ -31,12 +28,9 @@ class Millstream(Peer):
             "serve",
             "--listen",
             f"127.0.0.1:{port}",
-            "--node-id",
-            str(self.node_id),
             *self.coordination,
             "--data",
             str(directory),
-            *self.arguments,
             *extra,
         ]
 
@@ -46,24 +40,19 @@ class MillstreamCluster(ClusterKind):
 
     name = "millstream"
 
-    def __init__(
-        self, options: Sequence[str] = (), *, node_ids: Sequence[int] = NODE_IDS, session_timeout_ms: int = SESSION_TIMEOUT_MS
-    ) -> None:
-        super().__init__(node_ids=node_ids, session_timeout_ms=session_timeout_ms)
-        self.options = tuple(options)
+    def __init__(self, options: Sequence[str] = (), *, nodes: int = NODES, session_timeout_ms: int = SESSION_TIMEOUT_MS) -> None:
+        super().__init__(nodes=nodes, session_timeout_ms=session_timeout_ms)
+        self.options = dict(option.split("=", 1) for option in options)
 
     def build(self, directory: Path) -> Cluster:
         if (reason := missing_zookeeper()) is not None:
             raise BenchError(reason)
         zookeeper = ServerProcess("zookeeper", directory, is_durable=True)
         zookeeper.start()
-        options = (f"zookeeper.session.timeout.ms={self.session_timeout_ms}", *self.options)
-        # Kafka brings no registry either.
-        peers = {
-            node_id: Millstream(options, zookeeper=zookeeper.address, node_id=node_id, arguments=["--no-registry"])
-            for node_id in self.node_ids
-        }
-        return Cluster(self.name, self.make_nodes(directory, peers), zookeeper=zookeeper)
+        brokers = MillstreamBrokers(
+            directory, self.options, zookeeper=zookeeper.address, count=self.nodes, session_timeout_ms=self.session_timeout_ms
+        )
+        return Cluster(self.name, brokers, zookeeper=zookeeper)
 
 
 def coordination_of(broker: Broker) -> str:

@@ -34,6 +34,9 @@ class JsonObject:
             raise ValueError("JSON that is nested too deeply") from None
         return cls(_object(value, "it"))
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._fields
+
     def integer(self, name: str, *, lowest: int = 0, highest: int = MAX_INT) -> int:
         """A whole number in the range."""
         return _integer(self._take(name), self._called(name), lowest, highest)

@@ -14,6 +14,8 @@ import sys
 import time
 from pathlib import Path
 
+from tests.ports import free_port
+
 _DEBIAN_JAR = Path("/usr/share/java/zookeeper.jar")
 _START_DEADLINE_S = 60.0
 _PROJECT = Path(__file__).parents[2]
@@ -142,11 +144,6 @@ def missing_zookeeper() -> str | None:
     if _classpath() is None:
         return "no ZooKeeper here: apt-get install -y --no-install-recommends zookeeper (or pip install pyspark)"
     return None
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
 
 
 def _classpath() -> str | None:

@@ -12,7 +12,7 @@ from confluent_kafka.cimpl import NewTopic
 from kio.schema.errors import ErrorCode
 
 from tests.brokers import IS_KAFKA, Broker
-from tests.cluster.several_brokers import several_brokers
+from tests.cluster.brokers import MillstreamBrokers
 from tests.connection import (
     ALTER_CONFIGS,
     CREATE_PARTITIONS,
@@ -37,8 +37,8 @@ OPTIONS = {"offsets.topic.num.partitions": 4, "group.initial.rebalance.delay.ms"
 
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Broker]]:
-    with several_brokers(tmp_path_factory.mktemp("cluster"), count=2, options=OPTIONS) as brokers:
-        yield brokers
+    with MillstreamBrokers(tmp_path_factory.mktemp("cluster"), OPTIONS, count=2) as cluster:
+        yield list(cluster.nodes.values())
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.brokers import IS_KAFKA
-from tests.cluster.server_process import ServerProcess, free_port
+from tests.cluster.server_process import ServerProcess
+from tests.ports import free_port
 from tests.topics import create_topic, produce_values, read_all
 from tests.zookeeper_broker import ZooKeeperBroker, tree_of
 

@@ -21,19 +21,21 @@ from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from tests.brokers import IS_KAFKA
+from tests.brokers import IS_KAFKA, Broker
+from tests.cluster.brokers import Brokers, MillstreamBrokers
 from tests.cluster.failover.aiokafka_work import AiokafkaConsumer, AiokafkaProducer
 from tests.cluster.failover.confluent_work import ConfluentConsumer, ConfluentProducer
 from tests.cluster.failover.java_work import JavaConsumer, JavaProducer, JavaWorker
 from tests.cluster.failover.kafka_python_work import KafkaPythonConsumer, KafkaPythonProducer
 from tests.cluster.failover.metadata_watch import MetadataWatch
 from tests.cluster.failover.paper_work import PaperConsumer, PaperProducer
-from tests.cluster.failover.three_brokers import ThreeBrokers, three_brokers
+from tests.cluster.failover.three_brokers import three_brokers
 from tests.cluster.failover.worker import Worker
-from tests.cluster.faults.cluster import NODE_IDS, Cluster
 from tests.cluster.faults.groups import read_back
+from tests.cluster.faults.reaper import Reaper
 from tests.group_offsets import OFFSET_FETCH
 from tests.java import is_java_there, run_tool
+from tests.ports import free_port
 from tests.waiting import wait_until
 
 pytestmark = [
@@ -65,7 +67,7 @@ JAVA_GROUPS = {"java-classic": "java", "java-consumer": "java"}
 class Bench:
     """The cluster, its workers, and what its groups had committed when it was last looked at."""
 
-    cluster: Cluster
+    cluster: Brokers[Broker]
     topics: tuple[str, ...]
     groups: dict[str, str]
     workers: list[Worker] = field(default_factory=list)
@@ -124,14 +126,17 @@ class Bench:
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     directory = tmp_path_factory.mktemp("clients")
-    with three_brokers(directory) as cluster, ExitStack() as stack:
+    with ExitStack() as stack:
+        reaper = Reaper()
+        stack.callback(reaper.close)
+        cluster = stack.enter_context(three_brokers(directory, reaper))
         topics = TOPICS + (JAVA_TOPICS if is_java_there() else ())
         bench = Bench(cluster, topics, GROUPS | (JAVA_GROUPS if is_java_there() else {}))
         bench.create_all(*topics)
         for worker in _workers(cluster, directory):
             worker.start()
             if isinstance(worker, JavaWorker):
-                cluster.reaper.watch(worker.pid)
+                reaper.watch(worker.pid)
             bench.workers.append(worker)
             stack.callback(worker.end)
         bench.await_progress()
@@ -139,7 +144,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     gc.collect()
 
 
-def _workers(cluster: Cluster, directory: Path) -> Iterator[Worker]:
+def _workers(cluster: Brokers[Broker], directory: Path) -> Iterator[Worker]:
     servers = cluster.bootstrap_servers
     yield ConfluentProducer("confluent", "confluent", servers)
     yield ConfluentProducer("confluent, idempotent", "confluent-idempotent", servers, enable_idempotence=True)
@@ -158,7 +163,7 @@ def _workers(cluster: Cluster, directory: Path) -> Iterator[Worker]:
     yield AiokafkaConsumer("aiokafka, group", "aiokafka-idempotent", servers, group="aiokafka")
     yield AiokafkaConsumer("aiokafka, assigned", "aiokafka", servers, group=None)
     yield PaperProducer("paper", "paper", servers)
-    if isinstance(cluster, ThreeBrokers):
+    if isinstance(cluster, MillstreamBrokers):
         yield PaperConsumer("paper, group", "paper", cluster.zookeeper, group="paper")
     yield MetadataWatch("metadata", "confluent", cluster)
     if is_java_there():
@@ -246,7 +251,7 @@ def test_coordinator_is_killed(bench: Bench) -> None:
 
 def test_all_are_restarted_one_after_the_other(bench: Bench) -> None:
     def rolling_restart() -> None:
-        for node_id in NODE_IDS:
+        for node_id in bench.cluster.nodes:
             bench.cluster.stop(node_id)
             bench.cluster.start(node_id)
             bench.cluster.await_healthy(bench.topics, deadline_s=60)
@@ -254,16 +259,15 @@ def test_all_are_restarted_one_after_the_other(bench: Bench) -> None:
     bench.through(rolling_restart)
 
 
-@pytest.mark.skipif(IS_KAFKA, reason="the rig keeps Kafka behind proxies, which keep their ports")
+@pytest.mark.skipif(IS_KAFKA, reason="the ports of Kafka are written down when it is formatted")
 def test_all_come_back_on_other_ports_one_after_the_other(bench: Bench) -> None:
     """Afterwards none of the addresses that the clients were given is good for anything."""
-    assert isinstance(bench.cluster, ThreeBrokers)
     cluster = bench.cluster
 
     def other_ports() -> None:
-        for node_id in NODE_IDS:
+        for node_id in bench.cluster.nodes:
             cluster.stop(node_id)
-            cluster.move(node_id)
+            cluster.nodes[node_id].port = free_port()
             cluster.start(node_id)
             cluster.await_healthy(bench.topics, deadline_s=60)
             bench.await_progress()
@@ -274,7 +278,7 @@ def test_all_come_back_on_other_ports_one_after_the_other(bench: Bench) -> None:
 def test_one_living_broker_in_the_list_is_enough(bench: Bench) -> None:
     with ExitStack() as stack:
         gone = [stack.enter_context(socket.create_server(("127.0.0.1", 0))).getsockname()[1] for _ in range(2)]
-    servers = ",".join(f"127.0.0.1:{port}" for port in (*gone, bench.cluster.proxy_ports[3]))
+    servers = ",".join(f"127.0.0.1:{port}" for port in (*gone, bench.cluster.nodes[3].port))
     topic = bench.create("one-of-three")
     workers = [
         ConfluentProducer("confluent", topic, servers),

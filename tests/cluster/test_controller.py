@@ -10,7 +10,7 @@ from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.brokers import IS_KAFKA, Broker
-from tests.cluster.brokers_on_tree import Cluster, brokers_on_tree
+from tests.cluster.brokers_on_tree import BrokersOnTree, brokers_on_tree
 from tests.connection import FIND_COORDINATOR, INCREMENTAL_ALTER_CONFIGS, METADATA, Connection
 from tests.waiting import wait_until
 
@@ -20,15 +20,15 @@ BROKER_HEARTBEAT = 63
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokersOnTree]:
     with brokers_on_tree(tmp_path_factory.mktemp("cluster")) as made:
         yield made
 
 
 @pytest.fixture(autouse=True)
-def all_run(cluster: Cluster) -> Iterator[None]:
+def all_run(cluster: BrokersOnTree) -> Iterator[None]:
     yield
-    cluster.start(*(node_id for node_id in cluster.brokers if not cluster.broker(node_id).is_running))
+    cluster.start(*(node_id for node_id in cluster.nodes if not cluster.nodes[node_id].is_running))
 
 
 def leaders_seen_by(broker: Broker, topic: str) -> list[int]:
@@ -37,12 +37,12 @@ def leaders_seen_by(broker: Broker, topic: str) -> list[int]:
         return [one.leader_id for one in answer.topics[0].partitions]
 
 
-def others(cluster: Cluster, *node_ids: int) -> list[int]:
-    return [node_id for node_id in cluster.brokers if node_id not in node_ids]
+def others(cluster: BrokersOnTree, *node_ids: int) -> list[int]:
+    return [node_id for node_id in cluster.nodes if node_id not in node_ids]
 
 
-def test_another_broker_leads_after_a_kill(cluster: Cluster) -> None:
-    victim = others(cluster, cluster.controller)[0]
+def test_another_broker_leads_after_a_kill(cluster: BrokersOnTree) -> None:
+    victim = others(cluster, cluster.controller())[0]
     heir = others(cluster, victim)[0]
     topic = cluster.create([victim, heir], [heir, victim])
     cluster.kill(victim)
@@ -50,54 +50,54 @@ def test_another_broker_leads_after_a_kill(cluster: Cluster) -> None:
     state = cluster.state(topic)
     assert (state["leader_epoch"], state["in_sync_replicas"], state["replicas"]) == (1, [heir], [victim, heir])
     wait_until(lambda: cluster.state(topic, 1)["in_sync_replicas"] == [heir], "the dead one is in sync nowhere")
-    wait_until(lambda: leaders_seen_by(cluster.broker(heir), topic) == [heir, heir], "clients see it")
+    wait_until(lambda: leaders_seen_by(cluster.nodes[heir], topic) == [heir, heir], "clients see it")
     cluster.start(victim)
     wait_until(lambda: cluster.state(topic)["in_sync_replicas"] == [heir, victim], "it catches up, and is in sync again")
     assert cluster.leader(topic) == heir
 
 
-def test_a_broker_that_was_killed_leaves_the_sets_before_it_leads_again(cluster: Cluster) -> None:
-    victim = others(cluster, cluster.controller)[0]
+def test_a_broker_that_was_killed_leaves_the_sets_before_it_leads_again(cluster: BrokersOnTree) -> None:
+    victim = others(cluster, cluster.controller())[0]
     topic = cluster.create([victim])
     cluster.kill(victim)
     wait_until(lambda: cluster.leader(topic) == -1, "nobody leads")
     assert cluster.state(topic)["last_leader"] == victim
     cluster.start(victim)
     wait_until(lambda: cluster.leader(topic) == victim, "the last leader leads again")
-    wait_until(lambda: leaders_seen_by(cluster.broker(victim), topic) == [victim], "clients see it")
+    wait_until(lambda: leaders_seen_by(cluster.nodes[victim], topic) == [victim], "clients see it")
 
 
-def test_the_controller_and_a_leader_die_at_once(cluster: Cluster) -> None:
-    first = cluster.controller
+def test_the_controller_and_a_leader_die_at_once(cluster: BrokersOnTree) -> None:
+    first = cluster.controller()
     victim, survivor = others(cluster, first)
     topic = cluster.create([victim, survivor, first], [first, survivor, victim])
     cluster.kill(first, victim)
     wait_until(lambda: [cluster.leader(topic, number) for number in (0, 1)] == [survivor, survivor], "the successor decides about both")
-    assert cluster.controller == survivor
+    assert cluster.controller() == survivor
     assert cluster.state(topic)["in_sync_replicas"] == [survivor]
 
 
-def test_a_stop_moves_leaders_first(cluster: Cluster) -> None:
-    for node_id in (others(cluster, cluster.controller)[0], cluster.controller):
+def test_a_stop_moves_leaders_first(cluster: BrokersOnTree) -> None:
+    for node_id in (others(cluster, cluster.controller())[0], cluster.controller()):
         heir = others(cluster, node_id)[0]
         topic, alone = cluster.create([node_id, heir]), cluster.create([node_id])
-        assert cluster.broker(node_id).stop() == 0
+        assert cluster.nodes[node_id].stop() == 0
         state = cluster.state(topic)
         assert (state["leader"], state["leader_epoch"], state["in_sync_replicas"]) == (heir, 1, [heir]), "before its session ended"
-        assert "not handed over" not in cluster.broker(node_id).output
+        assert "not handed over" not in cluster.nodes[node_id].output
         wait_until(lambda alone=alone: cluster.leader(alone) == -1, "what only it can lead has no leader")  # type: ignore[misc]
         cluster.start(node_id)
         assert (cluster.leader(alone), cluster.state(alone)["in_sync_replicas"]) == (node_id, [node_id]), "it leads that again"
         wait_until(lambda topic=topic: len(cluster.state(topic)["in_sync_replicas"]) == 2, "it is in sync again")  # type: ignore[misc]
 
 
-def test_preferred_leaders_are_elected_by_an_admin_client(cluster: Cluster) -> None:
-    victim = others(cluster, cluster.controller)[0]
+def test_preferred_leaders_are_elected_by_an_admin_client(cluster: BrokersOnTree) -> None:
+    victim = others(cluster, cluster.controller())[0]
     heir = others(cluster, victim)[0]
     topic = cluster.create([victim, heir])
     cluster.kill(victim)
     wait_until(lambda: cluster.leader(topic) == heir, "another leads")
-    admin = AdminClient({"bootstrap.servers": cluster.broker(others(cluster, victim)[1]).bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": cluster.nodes[others(cluster, victim)[1]].bootstrap_servers})
     partition = TopicPartition(topic, 0)
     (refused,) = admin.elect_leaders(ElectionType.PREFERRED, [partition]).result(20).values()
     assert refused is not None
@@ -109,8 +109,8 @@ def test_preferred_leaders_are_elected_by_an_admin_client(cluster: Cluster) -> N
     assert (cluster.leader(topic), cluster.state(topic)["leader_epoch"]) == (victim, 2)
 
 
-def test_unclean_elections_when_they_are_allowed(cluster: Cluster) -> None:
-    victim, other = others(cluster, cluster.controller)
+def test_unclean_elections_when_they_are_allowed(cluster: BrokersOnTree) -> None:
+    victim, other = others(cluster, cluster.controller())
     topic = cluster.create([victim, other])
     cluster.kill(other)
     wait_until(lambda: cluster.state(topic)["in_sync_replicas"] == [victim], "one is in sync")
@@ -118,7 +118,7 @@ def test_unclean_elections_when_they_are_allowed(cluster: Cluster) -> None:
     wait_until(lambda: cluster.leader(topic) == -1, "nobody leads")
     cluster.start(other)
     assert cluster.leader(topic) == -1, "it may lack records"
-    with cluster.broker(cluster.controller).connect() as connection:
+    with cluster.nodes[cluster.controller()].connect() as connection:
         switch_on(connection, topic)
     wait_until(lambda: cluster.leader(topic) == other, "the one that is left leads, with what it has")
 
@@ -130,17 +130,17 @@ def switch_on(connection: Connection, topic: str) -> None:
     assert answer.responses[0].error_code == 0, answer
 
 
-def test_a_client_that_pretends_to_be_a_broker_is_refused(cluster: Cluster) -> None:
-    with cluster.broker(cluster.controller).connect() as connection:
+def test_a_client_that_pretends_to_be_a_broker_is_refused(cluster: BrokersOnTree) -> None:
+    with cluster.nodes[cluster.controller()].connect() as connection:
         answer = connection.ask(BROKER_HEARTBEAT, 1, {"broker_id": 1, "broker_epoch": 1, "want_shut_down": True})
         assert (answer.error_code, answer.should_shut_down) == (77, False)
 
 
-def test_the_topic_of_offsets_grows_with_the_cluster(cluster: Cluster) -> None:
-    two = others(cluster, cluster.controller)
+def test_the_topic_of_offsets_grows_with_the_cluster(cluster: BrokersOnTree) -> None:
+    two = others(cluster, cluster.controller())
     cluster.kill(*two)
-    wait_until(lambda: cluster.tree.children("/cluster/brokers/ids") == [str(cluster.controller)], "one is left")
-    with cluster.broker(cluster.controller).connect() as connection:
+    wait_until(lambda: cluster.tree.children("/cluster/brokers/ids") == [str(cluster.controller())], "one is left")
+    with cluster.nodes[cluster.controller()].connect() as connection:
         connection.ask(FIND_COORDINATOR, 4, {"key_type": 0, "coordinator_keys": ["g"]})
     wait_until(lambda: "/cluster/brokers/topics/__consumer_offsets/partitions/49" in cluster.tree.paths, "the topic is there")
     cluster.start(*two)

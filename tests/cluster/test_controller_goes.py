@@ -7,39 +7,32 @@ from pathlib import Path
 
 import pytest
 
-from tests.brokers import IS_KAFKA
+from tests.brokers import IS_KAFKA, MillstreamBroker
+from tests.cluster.brokers import MillstreamBrokers
 from tests.cluster.server_process import ServerProcess
 from tests.connection import CREATE_TOPICS, METADATA
 from tests.topics import fresh_name
-from tests.waiting import wait_until
-from tests.zookeeper_broker import ZooKeeperBroker
 
 pytestmark = pytest.mark.skipif(IS_KAFKA, reason="starts several brokers of its own")
 
 
 @pytest.fixture
-def brokers(tmp_path: Path) -> Iterator[list[ZooKeeperBroker]]:
+def brokers(tmp_path: Path) -> Iterator[list[MillstreamBroker]]:
     """Two, whose tree is in neither of them; the first is the controller."""
     tree = ServerProcess("embedded", tmp_path)
     tree.start()
-    made = [ZooKeeperBroker(tmp_path / str(number), tree.address, node_id=number) for number in (1, 2)]
     try:
-        for broker in made:
-            broker.coordination = made[0].coordination
-            broker.options = {"zookeeper.session.timeout.ms": "4000"}
-            broker.start()
-        with made[1].connect() as connection:
-            wait_until(lambda: len(connection.ask(METADATA, 12, {"topics": []}).brokers) == 2, "both know each other")
-            assert connection.ask(METADATA, 12, {"topics": []}).controller_id == 1
-        yield made
+        cluster = MillstreamBrokers(tmp_path, {}, zookeeper=f"{tree.address}/cluster", count=2, session_timeout_ms=4000)
+        cluster.start(1)
+        with cluster:
+            assert cluster.controller() == 1
+            yield list(cluster.nodes.values())
     finally:
-        for broker in made:
-            broker.kill()
         tree.stop()
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
-def test_topic_is_created_by_the_next_controller(brokers: list[ZooKeeperBroker], how: signal.Signals) -> None:
+def test_topic_is_created_by_the_next_controller(brokers: list[MillstreamBroker], how: signal.Signals) -> None:
     os.kill(brokers[0].pid, how)
     entry = {"name": fresh_name(), "num_partitions": 1, "replication_factor": 1}
     with brokers[1].connect(timeout_s=60) as connection:

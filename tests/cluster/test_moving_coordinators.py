@@ -15,7 +15,7 @@ from millstream.paper.producer import Producer as PaperProducer
 from millstream.registry.model.records import Key, LogRecord
 from millstream.registry.schema_log import SchemaLog
 from tests.brokers import IS_KAFKA, Broker, MillstreamBroker
-from tests.cluster.several_brokers import several_brokers
+from tests.cluster.brokers import MillstreamBrokers
 from tests.connection import CREATE_TOPICS, METADATA, Connection, ConnectionEnded
 from tests.group_offsets import commit, fetch, find
 from tests.topics import fresh_name
@@ -35,8 +35,8 @@ GROUPS = [f"group-{number}" for number in range(12)]
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Broker]]:
-    with several_brokers(tmp_path_factory.mktemp("cluster"), count=3, options=OPTIONS) as brokers:
-        yield brokers
+    with MillstreamBrokers(tmp_path_factory.mktemp("cluster"), OPTIONS) as cluster:
+        yield list(cluster.nodes.values())
 
 
 @pytest.fixture

@@ -6,32 +6,26 @@ from typing import Any
 import pytest
 from kio.schema.errors import ErrorCode
 
-from tests.brokers import IS_KAFKA
+from tests.brokers import IS_KAFKA, MillstreamBroker
+from tests.cluster.brokers import MillstreamBrokers
 from tests.cluster.server_process import ServerProcess
 from tests.connection import CREATE_PARTITIONS, CREATE_TOPICS, FIND_COORDINATOR, METADATA, Connection
 from tests.topics import fresh_name
 from tests.waiting import wait_until
-from tests.zookeeper_broker import ZooKeeperBroker
 
 pytestmark = pytest.mark.skipif(IS_KAFKA, reason="the brokers are Millstream's own")
 
 
 @pytest.fixture(scope="module")
-def brokers(zookeeper: ServerProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[ZooKeeperBroker]]:
+def brokers(zookeeper: ServerProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[MillstreamBroker]]:
     """Two brokers of one cluster, the first being the controller."""
-    made = [ZooKeeperBroker(tmp_path_factory.mktemp("broker"), zookeeper.address, node_id=number) for number in (1, 2)]
-    made[1].coordination = made[0].coordination
-    for broker in made:
-        broker.start()
-    with made[0].connect() as connection:
-        wait_until(lambda: len(connection.ask(METADATA, 12, {"topics": []}).brokers) == 2, "both know each other")
-    yield made
-    for broker in made:
-        broker.kill()
+    where = f"{zookeeper.address}/{fresh_name()}"
+    with MillstreamBrokers(tmp_path_factory.mktemp("cluster"), {}, zookeeper=where, count=2) as cluster:
+        yield list(cluster.nodes.values())
 
 
 @pytest.fixture
-def connection(brokers: list[ZooKeeperBroker]) -> Iterator[Connection]:
+def connection(brokers: list[MillstreamBroker]) -> Iterator[Connection]:
     with brokers[0].connect() as connection:
         yield connection
 
@@ -46,7 +40,7 @@ def partitions(connection: Connection, name: str) -> Any:
     return answer.topics[0].partitions
 
 
-def test_replicas_are_on_different_brokers_and_both_brokers_say_so(brokers: list[ZooKeeperBroker], connection: Connection) -> None:
+def test_replicas_are_on_different_brokers_and_both_brokers_say_so(brokers: list[MillstreamBroker], connection: Connection) -> None:
     name = fresh_name()
     created = create(connection, name, num_partitions=4, replication_factor=2)
     assert (created.error_code, created.replication_factor) == (0, 2)

@@ -10,7 +10,7 @@ from kio.schema.errors import ErrorCode
 
 from tests.batches import encode_batch
 from tests.brokers import IS_KAFKA, Broker
-from tests.cluster.several_brokers import several_brokers
+from tests.cluster.brokers import MillstreamBrokers
 from tests.connection import DELETE_RECORDS, METADATA, PRODUCE, Connection
 from tests.topics import create_assigned_topic, fetch, list_offset, produce, produce_fields, read_all
 from tests.waiting import wait_until
@@ -23,8 +23,8 @@ LATEST = -1
 
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Broker]]:
-    with several_brokers(tmp_path_factory.mktemp("replicas"), count=3, options=OPTIONS) as brokers:
-        yield brokers
+    with MillstreamBrokers(tmp_path_factory.mktemp("replicas"), OPTIONS) as cluster:
+        yield list(cluster.nodes.values())
 
 
 @pytest.fixture

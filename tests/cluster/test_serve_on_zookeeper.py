@@ -91,9 +91,10 @@ def test_zookeeper_remembers_the_data_directories_of_a_broker(zookeeper: ServerP
         assert str(tmp_path / "one") in refusal
         assert str(tmp_path / "two") in refusal
         assert "give it another --node-id" in refusal
-        broker.paths, broker.zookeeper = [tmp_path / "one", tmp_path / "two"], None
+        broker.paths = [tmp_path / "one", tmp_path / "two"]
+        broker.keeps_znodes, broker.coordination = True, ""
         assert "known to a ZooKeeper" in broker.refusal()
-        broker.zookeeper = chroot
+        broker.keeps_znodes, broker.coordination = False, chroot
         broker.start()
         assert content(broker, topic) == [b"0", b"1", b"2", b"3"]
     finally:

@@ -16,7 +16,7 @@ from millstream.coordination.interface import SessionState
 from millstream.coordination.kazoo_adapter import KazooCoordination
 from millstream.zookeeper.errors import ConnectionLost
 from tests.cluster.server_process import Ensemble, ServerProcess, missing_zookeeper
-from tests.waiting import wait_on_loop, wait_until
+from tests.waiting import eventually, wait_until
 from tests.zookeeper_broker import tree_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # kazoo leaves the sockets of failed connections to the collector
@@ -110,7 +110,7 @@ async def test_a_zookeeper_that_stands_still_for_longer_than_a_session_gives_the
         assert not has_lease(coordination)
     finally:
         os.kill(zookeeper.pid, signal.SIGCONT)
-    await wait_on_loop(lambda: states.seen[-1] is SessionState.CONNECTED and has_lease(coordination), "it has a lease again")
+    await eventually(lambda: states.seen[-1] is SessionState.CONNECTED and has_lease(coordination), "it has a lease again")
     # Its clock stood still with it: it may have kept the session. What counts is that it is said if it has not.
     assert (coordination.session_id != session_id) == (SessionState.LOST in states.seen)
     await coordination.close()

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import socket
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,12 +27,8 @@ class LimitedBroker(MillstreamBroker):
         super().__init__(directory, {"group.initial.rebalance.delay.ms": 0, "log.index.interval.bytes": 1})
         self._limit = limit
 
-    def _command(self) -> list[str]:
-        command = [str(Path(sys.executable).with_name("millstream")), "serve", "--data", str(self.data), "--no-registry"]
-        command += ["--listen", f"{self.host}:{self.port}", "--coordination", f"{self.host}:0"]
-        for name, value in self.options.items():
-            command += ["-X", f"{name}={value}"]
-        return ["sh", "-c", f'ulimit -n {self._limit}; exec "$@"', "sh", *command]
+    def command(self) -> list[str]:
+        return ["sh", "-c", f'ulimit -n {self._limit}; exec "$@"', "sh", *super().command()]
 
     def descriptors(self) -> int:
         """How many are open now."""

@@ -19,7 +19,7 @@ from millstream.wire.api import API_VERSIONS, ApiKey
 from millstream.wire.frames import encode_request_header
 from tests.framed_requests import framed_request
 from tests.properties.kio_entities import entities, kio_bytes, kio_schema
-from tests.waiting import wait_on_loop
+from tests.waiting import eventually
 
 APIS = (
     ApiKey.JOIN_GROUP,
@@ -79,7 +79,7 @@ class Host:
         self.loop.run_until_complete(self.server.__aenter__())
         # The first one who looks for a coordinator makes the broker create the topic of offsets.
         self.ask(framed_request(ApiKey.FIND_COORDINATOR, 4, correlation_id=1, request={"key_type": 0, "coordinator_keys": ["group"]})[4:])
-        self.loop.run_until_complete(wait_on_loop(lambda: self.server._groups.runtime.is_ready, "the topic of offsets"))
+        self.loop.run_until_complete(eventually(lambda: self.server._groups.runtime.is_ready, "the topic of offsets"))
 
     def ask(self, frame: bytes) -> str | None:
         """What the broker closed the connection with, if it did."""

@@ -2,8 +2,8 @@
 
 The key of the message is the name of the topic, so that one auditor sees all reports of a topic. A report is known by its reporter and
 sequence: the same pair again is a repeat, a number left out is a report that was lost. Every reporter begins with a report that it sends
-when it first touches the topic (`sequence` 0), sends one at least every `interval_ms`, with counts or without, and ends with one that is its
-last (for now: it may go on later). One that falls silent without that was killed, and what it had counted by then is unknown.
+when it first touches the topic (`sequence` 0), sends one at least every `interval_ms`, with counts or without, and ends with one that is
+its last (for now: it may go on later). One that falls silent without that was killed, and what it had counted by then is unknown.
 
 Tiers that know offsets report the offsets they counted, so that the union of all reports is right whatever is repeated. Those that do not
 look at times say `ANY_BUCKET`: the auditor finds the buckets by the offsets, which the broker's tier knows.
@@ -50,7 +50,9 @@ class Origin(NamedTuple):
     host: str
     datacentre: str
     cluster: str
-    """Id of the cluster whose topic was counted."""
+    """Id of the cluster whose topic was counted; of a mirror, the one it reads."""
+    target: str = ""
+    """Id of the cluster that a mirror writes to; empty for all others."""
 
 
 class Delay(NamedTuple):

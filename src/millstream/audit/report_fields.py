@@ -65,10 +65,10 @@ def offset_list(offsets: OffsetSet) -> list[int]:
     return [bounds[0], *(later - earlier for earlier, later in pairwise(bounds))] if bounds else []
 
 
-def offset_set(values: list[object], called: str) -> OffsetSet:
-    """The set of such a list; lengths and gaps are at least 1."""
-    if len(values) % 2 or len(values) > 2 * MAX_INTERVALS:
-        raise ValueError(f"{called} must be a start and lengths of at most {MAX_INTERVALS} intervals, and has {len(values)} numbers")
+def offset_set(values: list[object], called: str, *, most: int = MAX_INTERVALS) -> OffsetSet:
+    """The set of such a list, of at most so many intervals; lengths and gaps are at least 1."""
+    if len(values) % 2 or len(values) > 2 * most:
+        raise ValueError(f"{called} must be a start and lengths of at most {most} intervals, and has {len(values)} numbers")
     numbers = [value for value in values if type(value) is int and value >= 0]
     if len(numbers) != len(values) or 0 in numbers[1:]:
         raise ValueError(f"{called} must be whole numbers, lengths and gaps from 1 on, and is {ascii(values)[:80]}")
@@ -127,7 +127,7 @@ def _origin(fields: JsonObject) -> Origin:
     kind = fields.text("kind")
     if kind not in frozenset(Kind):
         raise ValueError(f"kind must be one of {', '.join(Kind)}, and is {ascii(kind)[:80]}")
-    names = ("application", "host", "datacentre", "cluster")
+    names = ("application", "host", "datacentre", "cluster", "target")
     return Origin(_name(fields, "tier"), Kind(kind), *(_name(fields, name, may_be_empty=True) for name in names))
 
 

@@ -23,6 +23,7 @@ from millstream.broker.handlers.groups import GroupsFamily
 from millstream.broker.handlers.leadership import LeadershipFamily
 from millstream.broker.handlers.log_directories import LogDirectoriesFamily
 from millstream.broker.handlers.metadata import MetadataFamily
+from millstream.broker.handlers.mirror import MirrorFamily
 from millstream.broker.handlers.offsets import OffsetsFamily
 from millstream.broker.handlers.produce import ProduceFamily
 from millstream.broker.handlers.producers import ProducersFamily
@@ -83,6 +84,7 @@ ROUTES: dict[type, tuple[Callable[..., Any], ...]] = {
     QuorumFamily: (QuorumFamily.describe_quorum,),
     LogDirectoriesFamily: (LogDirectoriesFamily.describe_log_dirs,),
     EnvelopeFamily: (EnvelopeFamily.envelope,),
+    MirrorFamily: (MirrorFamily.mirror_append,),
 }
 
 
@@ -108,6 +110,7 @@ def make_handlers(
 ) -> list[Handler]:
     """A handler for every API, each with the few collaborators of its family."""
     replicas, controller, view = storage.replicas, cluster.controller, cluster.view
+    producer_ids = ProducerIds(coordination)
     families = (
         ProduceFamily(replicas, clock, turns=RecordTurns(storage.read_threads), spawn=spawn),
         FetchFamily(
@@ -125,7 +128,7 @@ def make_handlers(
         GroupAdminFamily(groups),
         ApiVersionsFamily(apis),
         TopicsFamily(controller, cluster.creation, settings),
-        ProducersFamily(replicas, ProducerIds(coordination)),
+        ProducersFamily(replicas, producer_ids),
         ConfigsFamily(
             forwarding,
             topics=TopicConfigs(controller, settings),
@@ -139,6 +142,7 @@ def make_handlers(
         QuorumFamily(view, coordination),
         LogDirectoriesFamily(storage.logs, replicas),
         EnvelopeFamily(view, carry_out),
+        MirrorFamily(replicas, producer_ids, clock, spawn=spawn),
     )
     return bind(families)
 

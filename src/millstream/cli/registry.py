@@ -19,6 +19,7 @@ from millstream.address import Address, parse_listen_address
 from millstream.cli.output import print_json, print_table
 from millstream.cli.parameters import DEFAULT_BROKERS, Brokers, ClientOptions, Output, OutputFormat
 from millstream.cli.properties import parse_assignment
+from millstream.coordination.topic_names import SCHEMAS_TOPIC
 from millstream.errors import CommandFailed, UsageError
 from millstream.log_lines import LOG_LEVELS, log_to_stderr
 
@@ -56,7 +57,7 @@ def serve(
         str | None,
         typer.Option("--advertise", metavar="HOST:PORT", help="Where other instances reach this one.", show_default="where it listens"),
     ] = None,
-    topic: Annotated[str, typer.Option("--topic", help="The compacted topic with the schemas.")] = "_schemas",
+    topic: Annotated[str, typer.Option("--topic", help="The compacted topic with the schemas.")] = SCHEMAS_TOPIC,
     log_level: Annotated[str, typer.Option("--log-level", help="How much to log on stderr: debug, info, warning, error.")] = "info",
     client_options: ClientOptions = None,
 ) -> None:

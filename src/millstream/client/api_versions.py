@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Final
 from millstream.buffer import Buffer
 from millstream.client.errors import kafka_error
 from millstream.errors import MalformedFrame, UnsupportedVersion
-from millstream.wire.api import ApiKey
+from millstream.wire.api import SOFTWARE_NAME, ApiKey
 from millstream.wire.messages import decode_response, encode_request_body
 from millstream.wire.primitives import INT16
 
 if TYPE_CHECKING:
     from millstream.wire.responses.api_versions import ApiVersionsResponse
 
-SOFTWARE_NAME: Final = "millstream"
 SOFTWARE_VERSION: Final = "0.1.0"
 HANDSHAKE_VERSIONS: Final = (3, 0)
 """In which versions to ask, until one is understood."""

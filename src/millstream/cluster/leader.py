@@ -16,7 +16,8 @@ from millstream.buffer import Buffer
 from millstream.cluster.replica_set import Position, ReplicaSet
 from millstream.cluster.watermark import Watermark
 from millstream.coordination.partition_state import PartitionState
-from millstream.errors import NotEnoughReplicas, NotEnoughReplicasAfterAppend, NotLeaderOrFollower, OffsetOutOfRange
+from millstream.errors import NotEnoughReplicas, NotEnoughReplicasAfterAppend, NotLeaderOrFollower, OffsetOutOfRange, PolicyViolation
+from millstream.log import mirroring
 from millstream.log.log import AppendResult
 from millstream.log.records.record_check import CheckedBatch, RecordCheck
 from millstream.log.region import FileRegion
@@ -76,6 +77,23 @@ class Leader:
         results = self.log.append_run_as_leader(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
         self._appended()
         return results
+
+    def append_mirrored(self, batches: Buffer, *, source: str, expected_end: int, now_ms: int, is_last: bool = False) -> int:
+        """Append what a mirror copied from `source`, offsets kept, if the log ends where the mirror believes; the highest producer id.
+
+        `is_last`: the mirroring ends, and open transactions are aborted.
+        """
+        log = self.log
+        if log.config.mirror_source != source:
+            raise PolicyViolation(f"{log.topic_partition} is no mirror of {source!r}: its mirror.source is {log.config.mirror_source!r}")
+        if log.log_end_offset != expected_end:
+            raise OffsetOutOfRange(f"{log.topic_partition} ends at {log.log_end_offset}, the mirror expected {expected_end}")
+        self.check_enough_in_sync()
+        headers = mirroring.append_mirrored(log, batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        if is_last:
+            mirroring.abort_open_transactions(log, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        self._appended()
+        return mirroring.highest_producer_id(log) if is_last else max((header.producer_id for header in headers), default=-1)
 
     def commits_at_once(self, count: int) -> bool:
         """Whether so many more records would be committed as soon as they are appended: no other replica, no flush to wait for."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from uuid import UUID
 
 from millstream.cluster.partition import LocalBroker, Partition
-from millstream.cluster.topic_access import Client, Operation, check_access
+from millstream.cluster.topic_access import Client, Operation, check_access, check_mirrored
 from millstream.coordination.cluster_view import ClusterView, TopicState
 from millstream.coordination.partition_state import PartitionState
 from millstream.errors import KafkaError, NotLeaderOrFollower, StorageError, UnknownTopicId, UnknownTopicOrPartition
@@ -95,6 +95,8 @@ class Replicas:
         """The partition, if the client may do this with it: every partition that a request names is looked up here."""
         partition = self.partition(key, index)
         check_access(client, operation, partition.topic)
+        if partition.log.is_mirrored or operation is Operation.MIRROR:
+            check_mirrored(operation, partition.topic, partition.log.config.mirror_source)
         return partition
 
     def partition(self, key: TopicKey | None, index: int) -> Partition:

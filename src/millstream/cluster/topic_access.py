@@ -6,13 +6,16 @@ There are no access rules (ACLs) yet, they belong here: everybody may do everyth
     WRITE                  only tools that call themselves `__admin_client`, as in Kafka
     DELETE                 not allowed, neither of the topic nor of its records
     creation on demand     by the broker, when it needs the topic, and not because a client asks for its metadata
+
+A topic that a mirror fills (`mirror.source`) is read-only until it is promoted: WRITE and DELETE (of records) are refused. MIRROR is what
+the mirror itself does, and is refused everywhere else.
 """
 
 from enum import IntEnum
 from typing import Final, Protocol
 
 from millstream.coordination.topic_names import INTERNAL_TOPICS
-from millstream.errors import InvalidTopic, UnknownTopicOrPartition
+from millstream.errors import InvalidTopic, PolicyViolation, UnknownTopicOrPartition
 
 ADMIN_CLIENT: Final = "__admin_client"
 
@@ -24,6 +27,8 @@ class Operation(IntEnum):
     WRITE = 4
     DELETE = 6
     DESCRIBE = 8
+    MIRROR = 9
+    """Kafka's CLUSTER_ACTION: what brokers do for each other."""
 
 
 class Client(Protocol):
@@ -42,6 +47,16 @@ def check_access(client: Client, operation: Operation, topic: str) -> None:
         raise InvalidTopic(f"{topic} is written by the broker alone")
     if operation is Operation.DELETE:
         raise InvalidTopic(f"{topic} belongs to the broker: neither the topic nor records of it can be deleted")
+
+
+def check_mirrored(operation: Operation, topic: str, source: str) -> None:
+    """Raise if this may not be done with a topic that is a mirror of `source`; an empty source is a topic that is none."""
+    if source and operation in (Operation.WRITE, Operation.DELETE):
+        raise PolicyViolation(
+            f"{topic} is a mirror of {source} and read-only; to write to it, promote it first (millstream mirror promote --topics {topic})"
+        )
+    if operation is Operation.MIRROR and not source:
+        raise PolicyViolation(f"{topic} is not a mirror (it has no mirror.source): its records come from producers")
 
 
 def check_creation_on_demand(topic: str) -> None:

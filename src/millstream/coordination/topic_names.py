@@ -7,6 +7,8 @@ from typing import Final
 from millstream.errors import InvalidTopic
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
+SCHEMAS_TOPIC: Final = "_schemas"
+"""Where the schema registry keeps its schemas: to a broker a topic like any other, but one that the cluster lives by."""
 INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__share_group_state", "__transaction_state"})
 MAX_LENGTH = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")

@@ -1,7 +1,7 @@
 """What can be set about one log, by Kafka's own names, with the defaults of Kafka 4.2.
 
 A `LogConfig` is a value: a changed option is a new `LogConfig`, handed to `Log.update_config`. Field names are Kafka's option names with
-`_` for `.`; `check_records` is Millstream's own. Whether a value is allowed is decided where options are parsed, not here.
+`_` for `.`; `check_records` and `mirror_source` are Millstream's own. Whether a value is allowed is decided where options are parsed.
 """
 
 import random
@@ -47,6 +47,7 @@ class LogConfig:
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = LONG_MAX
     check_records: bool = False
+    mirror_source: str = ""
 
     @classmethod
     def of(cls, values: Mapping[str, object]) -> Self:

@@ -31,9 +31,9 @@ from millstream.log.flush import Flush
 from millstream.log.leader_epochs import EpochEnd
 from millstream.log.loading import LoadOrder, load_log
 from millstream.log.records import record_check
-from millstream.log.records.batch_check import check_batch, check_leader_batches, check_own_batch
+from millstream.log.records.batch_check import check_batch, check_copied_batches, check_own_batch
 from millstream.log.records.record_check import CheckedBatch, RecordCheck
-from millstream.log.records.timestamp_search import LargestTimestampSearch, OffsetSearch, TimestampSearch
+from millstream.log.records.timestamp_search import OffsetSearch
 from millstream.log.region import FileRegion, find_region, find_stretch
 from millstream.log.segment import MAX_RELATIVE_OFFSET
 from millstream.topic_partition import TopicPartition
@@ -111,6 +111,8 @@ class Log:
         self.config = config
         self.looks_into_records = record_check.is_needed(config)
         """Whether an append costs time per record."""
+        self.is_mirrored = bool(config.mirror_source)
+        """Whether only a mirror may write to it."""
         self.takes_runs = not (self.looks_into_records or self.is_closed)
         """Whether several batches may be handed over at once: it is in use, and each takes next to no time."""
         self._is_rewriting = config.is_log_append_time or self.looks_into_records
@@ -251,33 +253,40 @@ class Log:
     def append_as_follower(self, batches: Buffer, *, now_ms: int) -> int:
         """Write what the leader sent, offsets and epochs as they are, by one call per segment; the new log end offset."""
         self.check_usable()
-        headers = check_leader_batches(batches, log_end_offset=self.log_end_offset)
+        self.append_copied(check_copied_batches(batches, log_end_offset=self.log_end_offset), batches, now_ms=now_ms)
+        return self.log_end_offset
+
+    def append_copied(self, headers: list[BatchHeader], batches: Buffer, *, now_ms: int, leader_epoch: int | None = None) -> None:
+        """Write batches that were checked and keep their offsets; with another leader epoch, if one is given."""
         view, start, end = memoryview(batches), 0, 0
         try:
             for header in headers:
                 start, end = end, end + header.size_bytes
-                self._stage_as_follower(header, view[start:end], now_ms=now_ms)
+                self._stage_copied(header, view[start:end], now_ms=now_ms, leader_epoch=leader_epoch)
             self._write_staged()
         except BaseException as error:
             if self._staged:
                 raise self._give_up(error) from error
             raise
-        return self.log_end_offset
 
-    def _stage_as_follower(self, header: BatchHeader, batch: memoryview, *, now_ms: int) -> None:
-        size, last_offset, max_timestamp = len(batch), header.last_offset, header.max_timestamp
-        self._make_room(size, last_offset=last_offset, timestamp=max_timestamp, now_ms=now_ms)
+    def _stage_copied(self, header: BatchHeader, batch: memoryview, *, now_ms: int, leader_epoch: int | None) -> None:
+        base_offset, last_offset, max_timestamp = header.base_offset, header.last_offset, header.max_timestamp
+        self._make_room(len(batch), last_offset=last_offset, timestamp=max_timestamp, now_ms=now_ms)
         if last_offset - self._active.base_offset > MAX_RELATIVE_OFFSET:
-            self.roll_to(header.base_offset, now_ms=now_ms)
+            self.roll_to(base_offset, now_ms=now_ms)
         if not self._staged:
             self._begin_append()
-        self._staged.append(batch)
-        self._active.extend(size, last_offset=last_offset, max_timestamp=max_timestamp)
+        if leader_epoch is None:
+            leader_epoch = header.leader_epoch
+            self._staged.append(batch)
+        else:
+            self._staged += (stamp(header, base_offset=base_offset, leader_epoch=leader_epoch), batch[STAMPED_SIZE:])
+        self._active.extend(len(batch), last_offset=last_offset, max_timestamp=max_timestamp)
         self.log_end_offset = last_offset + 1
-        if header.leader_epoch > self.epochs.latest:
-            self.epochs.assign(header.leader_epoch, header.base_offset)
+        if leader_epoch > self.epochs.latest:
+            self.epochs.assign(leader_epoch, base_offset)
         if header.producer_id >= 0:
-            self.producers.learn(header, batch, base_offset=header.base_offset)
+            self.producers.learn(header, batch, base_offset=base_offset)
 
     # -- reading
 
@@ -310,14 +319,6 @@ class Log:
             return 0
         _, position, end, is_final = stretch
         return None if is_final else end - position
-
-    def search_timestamp(self, timestamp_ms: int, *, limit_offset: int) -> OffsetSearch:
-        """A search for the first record at or after the time, below `limit_offset`."""
-        return TimestampSearch(timestamp_ms, from_offset=self.log_start_offset, limit_offset=limit_offset)
-
-    def search_max_timestamp(self) -> OffsetSearch:
-        """A search for the record with the largest time."""
-        return LargestTimestampSearch(from_offset=self.log_start_offset)
 
     def advance_search(self, search: OffsetSearch, units: int) -> int:
         """Let a search go on for so many units of work; how many are left."""

@@ -264,6 +264,16 @@ _DURABILITY = (
     ),
 )
 
+_MIRRORING = (
+    Option(
+        "mirror.source",
+        OptionType.STRING,
+        "",
+        "Where a mirror copies the topic from: cluster id, topic id and topic, with slashes between them (Millstream's own option, set by "
+        "`millstream mirror`). While it is set the topic takes no records but the mirror's; `millstream mirror promote` removes it.",
+    ),
+)
+
 _WITHOUT_EFFECT = (
     Option(
         "leader.replication.throttled.replicas",
@@ -326,7 +336,7 @@ TOPIC_OPTIONS: Mapping[str, Option] = MappingProxyType(
     {
         option.name: option
         for option in sorted(
-            (*_SEGMENTS, *_RETENTION, *_RECORDS, *_DURABILITY, *_WITHOUT_EFFECT),
+            (*_SEGMENTS, *_RETENTION, *_RECORDS, *_DURABILITY, *_MIRRORING, *_WITHOUT_EFFECT),
             key=lambda option: option.name,
         )
     }

@@ -26,12 +26,12 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined] # they do not list re-exports
 from confluent_kafka.cimpl import NewTopic
 
+from millstream.coordination.topic_names import SCHEMAS_TOPIC
 from millstream.registry.errors import SchemaTooLarge, StoreFailed, StoreTimedOut
 from millstream.registry.model.records import TERM_HEADER, LogRecord, UnreadableRecord, decode_record, encode_key, encode_value
 
 logger = logging.getLogger(__name__)
 
-TOPIC: Final = "_schemas"
 WRITE_SECONDS: Final = 10.0
 REQUEST_SECONDS: Final = 10.0
 POLL_SECONDS: Final = 0.5
@@ -46,7 +46,7 @@ class SchemaLog:
     """Reader and writer of the topic; made and used on the event loop."""
 
     def __init__(
-        self, client_options: Mapping[str, str], *, topic: str = TOPIC, on_record: OnRecord, on_failure: Callable[[str], None]
+        self, client_options: Mapping[str, str], *, topic: str = SCHEMAS_TOPIC, on_record: OnRecord, on_failure: Callable[[str], None]
     ) -> None:
         self._options: dict[str, Any] = {"client.id": "millstream-registry", "log_level": 0, **client_options, "error_cb": self._complaint}
         self._topic = topic

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import uvicorn
 
+from millstream.coordination.topic_names import SCHEMAS_TOPIC
 from millstream.errors import StartupError
 from millstream.registry.api.app import RegistryApp
 from millstream.registry.api.desk import Desk
@@ -21,7 +22,7 @@ from millstream.registry.forwarding import Forwarder
 from millstream.registry.model.records import LogRecord
 from millstream.registry.model.registration import Registrar
 from millstream.registry.model.state import RegistryState
-from millstream.registry.schema_log import TOPIC, SchemaLog
+from millstream.registry.schema_log import SchemaLog
 from millstream.registry.writer import Writer
 
 logger = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ class RegistryOptions:
     """librdkafka's, with `bootstrap.servers`."""
     url: str
     """Where other instances reach this one."""
-    topic: str = TOPIC
+    topic: str = SCHEMAS_TOPIC
 
 
 class _Server(uvicorn.Server):

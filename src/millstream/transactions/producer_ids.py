@@ -1,9 +1,11 @@
 """Producer ids: numbers that no two producers share, handed out from blocks that a broker reserves in the tree.
 
-    /producer_ids    {"next": <first id of the next block>}
+    /producer_ids    {"next": <first id of the next block>, "above": <a number, if mirrors brought ids from elsewhere>}
 
 A block is reserved by writing with the version that was read, so two brokers never get the same one; what is left of a block when a
-broker stops is never used again.
+broker stops is never used again. A mirror copies batches of producers that another cluster gave their ids: no id up to the highest of
+them is handed out (`skip_to`). Every broker sees that before it hands out an id, because it looks at the znode each time; else a producer
+whose id came from an old block would be taken for one of the other cluster's, and its records for repetitions.
 """
 
 import asyncio
@@ -18,6 +20,8 @@ from millstream.zookeeper.errors import BadVersion, NodeExists, NoNode, ZooKeepe
 
 BLOCK_SIZE = 1000
 HIGHEST_ID = 2**63 - 1
+HIGHEST_MIRRORED = 2**62 - 2**62 % BLOCK_SIZE - 1
+"""Ids above it were handed out by no cluster: a producer made them up. They are not skipped, else none would be left."""
 
 
 class ProducerIds:
@@ -27,47 +31,73 @@ class ProducerIds:
         self._coordination = coordination
         self._next = 0
         self._end = 0
+        self.skipped = -1
+        """The highest id up to which this broker has set ids aside for mirrored producers."""
         self._reserving = asyncio.Lock()
         self._complaints = Complaints()
 
     async def take(self) -> int:
         """An id that no other has or will have; CoordinatorLoadInProgress, as in Kafka, while none can be reserved: producers wait."""
         async with self._reserving:
-            if self._next == self._end:
-                try:
+            try:
+                if self._next == self._end or self._next <= await self._mirrored():
                     self._next = await self._reserve()
-                except ZooKeeperError as error:
-                    raise CoordinatorLoadInProgress(f"no producer ids can be reserved for now: {error}") from error
-                self._end = self._next + BLOCK_SIZE
+                    self._end = self._next + BLOCK_SIZE
+            except ZooKeeperError as error:
+                raise CoordinatorLoadInProgress(f"no producer ids can be reserved for now: {error}") from error
             self._next += 1
             return self._next - 1
 
-    async def _reserve(self) -> int:
+    async def skip_to(self, producer_id: int) -> None:
+        """Hand out only ids above this one from now on, here and at every other broker; raises what `take` does if that cannot be done."""
+        async with self._reserving:
+            if self.skipped < producer_id <= HIGHEST_MIRRORED:
+                last_of_block = producer_id - producer_id % BLOCK_SIZE + BLOCK_SIZE - 1
+                try:
+                    await self._reserve(size=0, above=last_of_block)
+                except ZooKeeperError as error:
+                    raise CoordinatorLoadInProgress(f"producer ids up to {producer_id} cannot be set aside for now: {error}") from error
+                self.skipped = last_of_block
+
+    async def _mirrored(self) -> int:
+        """The highest id that a mirror brought; -1 if none did."""
+        try:
+            data, stat = await self._coordination.get(paths.PRODUCER_IDS)
+        except NoNode:
+            return -1
+        return self._decode(data, stat)[1]
+
+    async def _reserve(self, *, size: int = BLOCK_SIZE, above: int = -1) -> int:
+        """The first of so many ids of our own; they are above `above`, and all ids of later blocks will be."""
         while True:
             try:
                 data, stat = await self._coordination.get(paths.PRODUCER_IDS)
-                first = self._decode(data, stat)
-                await self._coordination.set(paths.PRODUCER_IDS, _encode(first + BLOCK_SIZE), version=stat.version)
+                first, mirrored = self._decode(data, stat)
+                mirrored = max(mirrored, above)
+                first = max(first, mirrored + 1)
+                await self._coordination.set(paths.PRODUCER_IDS, _encode(first + size, mirrored), version=stat.version)
             except NoNode:
-                first = 0
+                first = above + 1
                 try:
-                    await self._coordination.create(paths.PRODUCER_IDS, _encode(BLOCK_SIZE))
+                    await self._coordination.create(paths.PRODUCER_IDS, _encode(first + size, above))
                 except NodeExists:
                     continue
             except BadVersion:
                 continue
             return first
 
-    def _decode(self, data: bytes, stat: ZnodeStat) -> int:
-        """The first id of the next block. Where that makes no sense no id is handed out: it might be in use already."""
+    def _decode(self, data: bytes, stat: ZnodeStat) -> tuple[int, int]:
+        """The first id of the next block, and the highest mirrored one. If they make no sense no id is handed out: it might be taken."""
         try:
-            first = JsonObject.parse(data).integer("next", highest=HIGHEST_ID - BLOCK_SIZE)
+            content = JsonObject.parse(data)
+            first = content.integer("next", highest=HIGHEST_ID - BLOCK_SIZE)
+            mirrored = content.integer("above", highest=HIGHEST_MIRRORED) if "above" in content else -1
         except ValueError as error:
             self._complaints.report(paths.PRODUCER_IDS, stat.mzxid, error)
             raise CoordinatorLoadInProgress(f"the znode {paths.PRODUCER_IDS} makes no sense: {error}") from None
         self._complaints.forget(paths.PRODUCER_IDS)
-        return first
+        return first, mirrored
 
 
-def _encode(next_block: int) -> bytes:
-    return json.dumps({"next": next_block}).encode()
+def _encode(next_block: int, mirrored: int) -> bytes:
+    return json.dumps({"next": next_block} | ({"above": mirrored} if mirrored >= 0 else {})).encode()

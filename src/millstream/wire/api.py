@@ -1,8 +1,8 @@
 """The keys of Kafka's APIs and, for each, which versions kio's schemas describe and from which on its messages are flexible.
 
 Generated from kio 0.6.5, whose schemas are those of Kafka 4.2, and written down here because asking kio costs hundreds of imports;
-`tests/unit/wire/test_api.py` holds the table equal to kio. What the broker *answers* is not decided here: each handler declares its own
-range, inside the one given here.
+`tests/unit/wire/test_api.py` holds the table equal to kio, but for the keys that Kafka does not have. What the broker *answers* is not
+decided here: each handler declares its own range, inside the one given here.
 
 Flexible versions (KIP-482) have compact lengths and tagged fields, and a header with tagged fields. ApiVersions is the exception: its
 answer always has the old header, because a client reads it before it knows what the broker speaks.
@@ -107,6 +107,13 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    MIRROR_APPEND = 32_000
+
+
+OWN_KEYS: Final = frozenset({ApiKey.MIRROR_APPEND})
+"""Requests that Kafka does not have: announced to, and taken from, clients that call themselves `SOFTWARE_NAME`."""
+SOFTWARE_NAME: Final = "millstream"
+"""How our own clients call themselves (KIP-511)."""
 
 
 class ApiVersions(NamedTuple):

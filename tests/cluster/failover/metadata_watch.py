@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from tests.brokers import Broker
+from tests.cluster.brokers import Brokers, NotHealthy
 from tests.cluster.failover.worker import ThreadWorker
-from tests.cluster.faults.cluster import NODE_IDS, Cluster, NotHealthy
 from tests.connection import METADATA
 
 
@@ -12,7 +13,7 @@ class MetadataWatch(ThreadWorker):
 
     is_producer = False
 
-    def __init__(self, name: str, topic: str, cluster: Cluster) -> None:
+    def __init__(self, name: str, topic: str, cluster: Brokers[Broker]) -> None:
         super().__init__(name, topic)
         self._cluster = cluster
         self._epochs: dict[tuple[int, int], int] = {}
@@ -21,7 +22,7 @@ class MetadataWatch(ThreadWorker):
     def work(self) -> None:
         request = {"topics": [{"name": self.topic, "topic_id": None}], "allow_auto_topic_creation": False}
         while self.is_wanted:
-            for node_id in NODE_IDS:
+            for node_id in self._cluster.nodes:
                 try:
                     answer = self._cluster.ask(METADATA, 12, request, asked=node_id)
                 except (NotHealthy, AssertionError):

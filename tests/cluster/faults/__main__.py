@@ -8,8 +8,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.cluster.faults.faults import KINDS
-from tests.cluster.faults.peers import make_cluster
+from tests.cluster.faults.faults import KINDS, NEED_A_DISK
+from tests.cluster.faults.rig import make_rig
 from tests.cluster.faults.run import Plan, Run, say
 
 SESSION_TIMEOUT_MS = 6_000
@@ -23,8 +23,9 @@ def main() -> int:
     directory = Path(tempfile.mkdtemp(prefix=f"faults-{chosen.peer}-{chosen.seed}-", dir=chosen.directory))
     say(f"the brokers' output and data go to {directory}")
     plan = Plan(chosen.faults, seed=chosen.seed, seconds=chosen.seconds, partitions=chosen.partitions, rate=chosen.rate)
-    with make_cluster(chosen.peer, directory, kinds=chosen.faults, session_timeout_ms=chosen.session_timeout_ms) as cluster:
-        report = Run(cluster, plan).run()
+    needs_a_disk = not NEED_A_DISK.isdisjoint(chosen.faults)
+    with make_rig(chosen.peer, directory, session_timeout_ms=chosen.session_timeout_ms, needs_a_disk=needs_a_disk) as rig:
+        report = Run(rig, plan).run()
     print("\n".join(report.lines()))
     if chosen.output is not None:
         report.write(chosen.output)

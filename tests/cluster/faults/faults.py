@@ -21,9 +21,10 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from tests.cluster.faults.cluster import NODE_IDS, Cluster, NotHealthy
+from tests.cluster.brokers import NotHealthy
 from tests.cluster.faults.groups import GROUPS
 from tests.cluster.faults.network import SILENT, Condition, Link
+from tests.cluster.faults.rig import Rig
 from tests.waiting import wait_until
 
 RECOVERY_DEADLINE_S = 180.0
@@ -40,7 +41,7 @@ class NotApplicable(Exception):
 class Scene:
     """Where faults happen."""
 
-    cluster: Cluster
+    rig: Rig
     topics: tuple[str, ...]
     """The topic of the load first; then the internal ones."""
     random: Random
@@ -52,31 +53,31 @@ Role = Callable[[Scene], int]
 
 def leader(scene: Scene) -> int:
     """Who leads a partition of the load, any of them."""
-    partitions = scene.cluster.metadata(scene.topics[0])
+    partitions = scene.rig.brokers.metadata(scene.topics[0])
     return partitions[scene.random.choice(sorted(partitions))].leader
 
 
 def follower(scene: Scene) -> int:
     """Who follows the leader of some partition."""
-    return scene.random.choice([node_id for node_id in NODE_IDS if node_id != leader(scene)])
+    return scene.random.choice(scene.rig.others(leader(scene)))
 
 
 def controller(scene: Scene) -> int:
-    return scene.cluster.controller()
+    return scene.rig.brokers.controller()
 
 
 def coordinator(scene: Scene) -> int:
     """Who coordinates one of the groups."""
-    return scene.cluster.coordinator(scene.random.choice(sorted(GROUPS)))
+    return scene.rig.brokers.coordinator(scene.random.choice(sorted(GROUPS)))
 
 
 class Fault(ABC):
     """One fault, from its beginning to its end."""
 
     def __init__(self, scene: Scene, *, lasts_sessions: float = 2.0) -> None:
-        self.cluster = scene.cluster
+        self.rig = scene.rig
         self.scene = scene
-        self.lasts_s = lasts_sessions * scene.cluster.session_timeout_s
+        self.lasts_s = lasts_sessions * scene.rig.session_timeout_s
 
     @abstractmethod
     def apply(self) -> str:
@@ -107,7 +108,7 @@ class _OfOneBroker(Fault):
     def _find(self) -> int:
         """Who has the role; right after another fault there may be nobody for a moment."""
         end = time.monotonic() + ROLE_DEADLINE_S
-        while (found := self._role(self.scene)) not in NODE_IDS:
+        while (found := self._role(self.scene)) not in self.rig.node_ids:
             if time.monotonic() > end:
                 raise NotHealthy(f"no broker is {self._role.__name__}")
             time.sleep(0.1)
@@ -118,79 +119,77 @@ class Kill(_OfOneBroker):
     """SIGKILL, and a start on the same data."""
 
     def begin(self) -> None:
-        self.cluster.kill(self.victim)
+        self.rig.brokers.kill(self.victim)
 
     def heal(self) -> None:
-        self.cluster.start(self.victim)
+        self.rig.brokers.start(self.victim)
 
 
 class Pause(_OfOneBroker):
     """SIGSTOP, SIGCONT."""
 
     def begin(self) -> None:
-        self.cluster.pause(self.victim)
+        self.rig.brokers.pause(self.victim)
 
     def heal(self) -> None:
-        self.cluster.resume(self.victim)
+        self.rig.brokers.resume(self.victim)
 
 
 class BadLinks(_OfOneBroker):
     """Some links of a broker are in another condition."""
 
-    def __init__(
-        self, scene: Scene, *, conditions: Callable[[Cluster, int], Mapping[Link, Condition]], lasts_sessions: float = 2.0
-    ) -> None:
+    def __init__(self, scene: Scene, *, conditions: Callable[[Rig, int], Mapping[Link, Condition]], lasts_sessions: float = 2.0) -> None:
         super().__init__(scene, role=leader, lasts_sessions=lasts_sessions)
         self._conditions = conditions
 
     def begin(self) -> None:
-        for link, condition in self._conditions(self.cluster, self.victim).items():
-            self.cluster.network.set([link], condition)
+        for link, condition in self._conditions(self.rig, self.victim).items():
+            self.rig.network.set([link], condition)
 
     def heal(self) -> None:
-        self.cluster.network.heal()
+        self.rig.network.heal()
 
 
-def no_coordination(cluster: Cluster, victim: int) -> Mapping[Link, Condition]:
-    return dict.fromkeys(cluster.coordination_links(victim), SILENT)
+def no_coordination(rig: Rig, victim: int) -> Mapping[Link, Condition]:
+    return dict.fromkeys(rig.coordination_links(victim), SILENT)
 
 
-def no_peers(cluster: Cluster, victim: int) -> Mapping[Link, Condition]:
-    opened, accepted = cluster.peer_links(victim)
+def no_peers(rig: Rig, victim: int) -> Mapping[Link, Condition]:
+    opened, accepted = rig.peer_links(victim)
     return dict.fromkeys(opened + accepted, SILENT)
 
 
-def clients_only(cluster: Cluster, victim: int) -> Mapping[Link, Condition]:
-    return {**no_coordination(cluster, victim), **no_peers(cluster, victim)}
+def clients_only(rig: Rig, victim: int) -> Mapping[Link, Condition]:
+    return {**no_coordination(rig, victim), **no_peers(rig, victim)}
 
 
-def unheard(cluster: Cluster, victim: int) -> Mapping[Link, Condition]:
+def unheard(rig: Rig, victim: int) -> Mapping[Link, Condition]:
     """What it sends to its peers does not arrive."""
-    opened, accepted = cluster.peer_links(victim)
+    opened, accepted = rig.peer_links(victim)
     return dict.fromkeys(opened, Condition(holds_requests=True)) | dict.fromkeys(accepted, Condition(holds_answers=True))
 
 
-def deaf(cluster: Cluster, victim: int) -> Mapping[Link, Condition]:
+def deaf(rig: Rig, victim: int) -> Mapping[Link, Condition]:
     """What its peers send to it does not arrive."""
-    opened, accepted = cluster.peer_links(victim)
+    opened, accepted = rig.peer_links(victim)
     return dict.fromkeys(opened, Condition(holds_answers=True)) | dict.fromkeys(accepted, Condition(holds_requests=True))
 
 
-def half_open(cluster: Cluster, victim: int) -> Mapping[Link, Condition]:
-    return dict.fromkeys(cluster.client_links(victim), SILENT)
+def half_open(rig: Rig, victim: int) -> Mapping[Link, Condition]:
+    return dict.fromkeys(rig.client_links(victim), SILENT)
 
 
-def _all_but_coordination(cluster: Cluster, victim: int, condition: Condition) -> Mapping[Link, Condition]:
-    opened, accepted = cluster.peer_links(victim)
-    return dict.fromkeys(opened + accepted + cluster.client_links(victim), condition)
+def _all_but_coordination(rig: Rig, victim: int, condition: Condition) -> Mapping[Link, Condition]:
+    opened, accepted = rig.peer_links(victim)
+    return dict.fromkeys(opened + accepted + rig.client_links(victim), condition)
 
 
-def reset(cluster: Cluster, victim: int) -> Mapping[Link, Condition]:
-    return _all_but_coordination(cluster, victim, Condition(is_cut=True))
+def reset(rig: Rig, victim: int) -> Mapping[Link, Condition]:
+    return _all_but_coordination(rig, victim, Condition(is_cut=True))
 
 
-def slow(cluster: Cluster, victim: int) -> Mapping[Link, Condition]:
-    return _all_but_coordination(cluster, victim, Condition(delay_s=SLOW_S))
+def slow(rig: Rig, victim: int) -> Mapping[Link, Condition]:
+    return _all_but_coordination(rig, victim, Condition(delay_s=SLOW_S))
 
 
 class CoordinationGone(Fault):
@@ -199,10 +198,10 @@ class CoordinationGone(Fault):
     _bring_back: Callable[[], None] | None = None
 
     def apply(self) -> str:
-        self._bring_back = self.cluster.kill_coordination()
+        self._bring_back = self.rig.kill_coordination()
         if self._bring_back is None:
-            self.cluster.network.set({link for node_id in NODE_IDS for link in self.cluster.coordination_links(node_id)}, SILENT)
-            self._bring_back = self.cluster.network.heal
+            self.rig.network.set({link for node_id in self.rig.node_ids for link in self.rig.coordination_links(node_id)}, SILENT)
+            self._bring_back = self.rig.network.heal
         return "the coordination"
 
     def heal(self) -> None:
@@ -216,7 +215,7 @@ class CoordinationLeaderKilled(Fault):
     _bring_back: Callable[[], None] | None = None
 
     def apply(self) -> str:
-        self._bring_back = self.cluster.kill_coordination_leader()
+        self._bring_back = self.rig.kill_coordination_leader()
         if self._bring_back is None:
             raise NotApplicable("the coordination has no process of its own")
         return "the leader of the ensemble"
@@ -228,23 +227,23 @@ class CoordinationLeaderKilled(Fault):
 
 def broker_with_a_disk(scene: Scene) -> int:
     """The one whose data are on a disk of their own."""
-    if not scene.cluster.disks:
-        raise NotApplicable(f"no broker has a disk of its own: {scene.cluster.why_no_disk}")
-    return scene.random.choice(sorted(scene.cluster.disks))
+    if not scene.rig.disks:
+        raise NotApplicable(f"no broker has a disk of its own: {scene.rig.why_no_disk}")
+    return scene.random.choice(sorted(scene.rig.disks))
 
 
 class PowerCut(_OfOneBroker):
     """What was not synced is gone, and so is the process."""
 
     def begin(self) -> None:
-        disk = self.cluster.disks[self.victim]
+        disk = self.rig.disks[self.victim]
         disk.cut_power()
-        self.cluster.kill(self.victim)
+        self.rig.brokers.kill(self.victim)
         disk.unmount()
         disk.mount()
 
     def heal(self) -> None:
-        self.cluster.start(self.victim)
+        self.rig.brokers.start(self.victim)
 
 
 class FullDisk(_OfOneBroker):
@@ -253,23 +252,23 @@ class FullDisk(_OfOneBroker):
     _filler: Path | None = None
 
     def begin(self) -> None:
-        self._filler = self.cluster.disks[self.victim].fill(leave_bytes=LEFT_ON_FULL_DISK_BYTES)
+        self._filler = self.rig.disks[self.victim].fill(leave_bytes=LEFT_ON_FULL_DISK_BYTES)
 
     def heal(self) -> None:
         assert self._filler is not None
         self._filler.unlink()
-        self.cluster.kill(self.victim)
-        self.cluster.start(self.victim)
+        self.rig.brokers.kill(self.victim)
+        self.rig.brokers.start(self.victim)
 
 
 class RollingRestart(Fault):
     """One after the other, each when all replicas are in sync again."""
 
     def apply(self) -> str:
-        for node_id in NODE_IDS:
-            self.cluster.stop(node_id)
-            self.cluster.start(node_id)
-            self.cluster.await_healthy(self.scene.topics, deadline_s=RECOVERY_DEADLINE_S)
+        for node_id in self.rig.node_ids:
+            self.rig.brokers.stop(node_id)
+            self.rig.brokers.start(node_id)
+            self.rig.brokers.await_healthy(self.scene.topics, deadline_s=RECOVERY_DEADLINE_S)
         return "every broker"
 
     def heal(self) -> None:
@@ -280,35 +279,31 @@ class KillAll(Fault):
     """All at once, and all back together."""
 
     def apply(self) -> str:
-        for node_id in NODE_IDS:
-            self.cluster.kill(node_id)
+        self.rig.brokers.kill(*self.rig.node_ids)
         return "every broker"
 
     def heal(self) -> None:
-        self.cluster.start(*NODE_IDS)
+        self.rig.brokers.start(*self.rig.node_ids)
 
 
 class StaleFirst(_OfOneBroker):
     """Of the replicas the one that misses what the others acknowledged without it is back alone for a while."""
 
     def begin(self) -> None:
-        self.cluster.kill(self.victim)
+        self.rig.brokers.kill(self.victim)
         wait_until(self._is_left_behind, f"the others go on without broker {self.victim}", deadline_s=RECOVERY_DEADLINE_S)
         time.sleep(self.lasts_s)
-        for node_id in self._others():
-            self.cluster.kill(node_id)
-        self.cluster.launch(self.victim)
+        for node_id in self.rig.others(self.victim):
+            self.rig.brokers.kill(node_id)
+        self.rig.brokers.launch(self.victim)
 
     def heal(self) -> None:
-        self.cluster.launch(*self._others())
-        self.cluster.await_ready(*NODE_IDS)
+        self.rig.brokers.launch(*self.rig.others(self.victim))
+        self.rig.brokers.await_ready(*self.rig.node_ids)
 
     def _is_left_behind(self) -> bool:
-        partitions = self.cluster.metadata(self.scene.topics[0]).values()
-        return all(partition.leader in self._others() and self.victim not in partition.in_sync for partition in partitions)
-
-    def _others(self) -> list[int]:
-        return [node_id for node_id in NODE_IDS if node_id != self.victim]
+        partitions = self.rig.brokers.metadata(self.scene.topics[0]).values()
+        return all(partition.leader in self.rig.others(self.victim) and self.victim not in partition.in_sync for partition in partitions)
 
 
 ROLES: tuple[Role, ...] = (leader, follower, controller, coordinator)

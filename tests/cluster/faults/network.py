@@ -68,7 +68,7 @@ class Network:
         self._thread = threading.Thread(target=self._loop.run_forever, name="network", daemon=True)
         self._thread.start()
 
-    def belongs_to(self, pid: int, name: str) -> None:
+    def began(self, pid: int, name: str) -> None:
         """Connections of this process come from `name`; those of all others from the clients."""
         self._call(lambda: self._names_of_pids.__setitem__(pid, name))
 

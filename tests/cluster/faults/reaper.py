@@ -30,6 +30,14 @@ class Reaper:
         """It has ended, or is not mounted any more."""
         self._write(f"-{what}")
 
+    def began(self, pid: int, _: str) -> None:
+        """End this process if the rig dies."""
+        self.watch(pid)
+
+    def ended(self, pid: int) -> None:
+        """It has ended."""
+        self.forget(pid)
+
     def close(self) -> None:
         """End what is still being watched."""
         if self._process.stdin is not None:

@@ -13,13 +13,14 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from tests.cluster.brokers import NotHealthy
 from tests.cluster.faults.checker import Problem, check_commits, check_deliveries, check_records, check_replicas
-from tests.cluster.faults.cluster import NODE_IDS, Cluster, NotHealthy
 from tests.cluster.faults.faults import KINDS, RECOVERY_DEADLINE_S, NotApplicable, Scene
 from tests.cluster.faults.groups import GROUPS, GroupMember, GroupObserver, read_back
 from tests.cluster.faults.history import History
 from tests.cluster.faults.load import LoadProducer, stored
 from tests.cluster.faults.report import Cycle, Report
+from tests.cluster.faults.rig import Rig
 from tests.cluster.faults.schedule import schedule
 from tests.cluster.faults.segments import batches_of
 from tests.cluster.faults.unavailability import worst_gap
@@ -66,13 +67,14 @@ class LoadThread(Protocol):
 class Run:
     """Load and faults on a cluster that has been started."""
 
-    def __init__(self, cluster: Cluster, plan: Plan) -> None:
-        self.cluster = cluster
+    def __init__(self, rig: Rig, plan: Plan) -> None:
+        self.rig = rig
+        self.brokers = rig.brokers
         self.plan = plan
         self.history = History()
-        self.report = Report(cluster.peer, plan.seed)
-        self._scene = Scene(cluster, TOPICS, random.Random(plan.seed))
-        where, history = cluster.bootstrap_servers, self.history
+        self.report = Report(rig.peer, plan.seed)
+        self._scene = Scene(rig, TOPICS, random.Random(plan.seed))
+        where, history = rig.brokers.bootstrap_servers, self.history
         self._producers = [
             LoadProducer(number, history, bootstrap_servers=where, topic=TOPIC, partitions=plan.partitions, rate=plan.rate)
             for number in range(plan.producers)
@@ -98,7 +100,7 @@ class Run:
 
     def _begin(self) -> None:
         self._create_topic()
-        self.cluster.await_healthy([TOPIC], deadline_s=START_DEADLINE_S)
+        self.brokers.await_healthy([TOPIC], deadline_s=START_DEADLINE_S)
         for thread in (*self._producers, *self._members, self._observer):
             thread.start()
         try:
@@ -106,13 +108,13 @@ class Run:
         except AssertionError as error:
             history = self.history
             raise NotHealthy(f"{error}; {dict(history.failures)}, {len(history.commits)} commits, {history.crashes}") from error
-        self.cluster.await_healthy(TOPICS, deadline_s=START_DEADLINE_S)
-        say(f"{self.cluster.peer}, seed {self.plan.seed}: three brokers under load")
+        self.brokers.await_healthy(TOPICS, deadline_s=START_DEADLINE_S)
+        say(f"{self.rig.peer}, seed {self.plan.seed}: three brokers under load")
 
     def _create_topic(self) -> None:
         """Ask until it is there: on a busy machine the first answer may be that it is not known whether it was created."""
-        topic = NewTopic(TOPIC, self.plan.partitions, len(NODE_IDS), config={"min.insync.replicas": "2"})
-        admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap_servers, "log_level": 0})
+        topic = NewTopic(TOPIC, self.plan.partitions, len(self.brokers.nodes), config={"min.insync.replicas": "2"})
+        admin = AdminClient({"bootstrap.servers": self.brokers.bootstrap_servers, "log_level": 0})
         end = time.monotonic() + START_DEADLINE_S
         while True:
             try:
@@ -145,7 +147,7 @@ class Run:
         try:
             fault.heal()
             healed = time.monotonic()
-            self.cluster.await_healthy(TOPICS, deadline_s=RECOVERY_DEADLINE_S)
+            self.brokers.await_healthy(TOPICS, deadline_s=RECOVERY_DEADLINE_S)
             self._await_acknowledgements()
         except (NotHealthy, AssertionError) as error:
             self.report.stuck.append(f"{kind} of {hit}: {error}")
@@ -179,8 +181,7 @@ class Run:
             ends = {}
         self._await_groups(ends)
         self._end([*self._members, self._observer])
-        for node_id in NODE_IDS:
-            self.cluster.kill(node_id)
+        self.brokers.close()
         self._check_replicas(ends)
         history, report = self.history, self.report
         report.problems += check_commits(history.commits, history.observed)
@@ -201,7 +202,7 @@ class Run:
     def _check_stored(self) -> dict[int, int]:
         """Read everything back; returns the end of each partition."""
         partitions = range(self.plan.partitions)
-        values = read_back(self.cluster.bootstrap_servers, TOPIC, partitions, deadline_s=READ_DEADLINE_S)
+        values = read_back(self.brokers.bootstrap_servers, TOPIC, partitions, deadline_s=READ_DEADLINE_S)
         logs = {partition: [stored(offset, value) for offset, value in records] for partition, records in values.items()}
         self.report.stored = sum(map(len, logs.values()))
         self.report.problems += check_records(self.history.producers, logs)
@@ -226,7 +227,7 @@ class Run:
 
     def _compare(self, partition: tuple[int, int]) -> list[Problem]:
         number, end = partition
-        directories = {node_id: node.partition_directory(TOPIC, number) for node_id, node in self.cluster.nodes.items()}
+        directories = {node_id: node.partition_directory(TOPIC, number) for node_id, node in self.brokers.nodes.items()}
         batches = {node_id: batches_of(directory, below=end) for node_id, directory in directories.items()}
         problems = check_replicas(f"{TOPIC}-{number}", batches)
         if end and not all(batches.values()):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.brokers import IS_KAFKA
-from tests.cluster.faults.peers import make_cluster
+from tests.cluster.faults.rig import make_rig
 from tests.cluster.faults.run import Plan, Run
 from tests.cluster.server_process import missing_zookeeper
 
@@ -29,8 +29,8 @@ def test_nothing_acknowledged_is_lost_or_doubled_whatever_happens_to_one_broker(
     if reason is not None:
         pytest.skip(reason)
     peer = "kafka" if IS_KAFKA else "millstream"
-    with make_cluster(peer, tmp_path, kinds=KINDS, session_timeout_ms=SESSION_TIMEOUT_MS) as cluster:
-        report = Run(cluster, Plan(KINDS, attempts=len(KINDS), rate=50)).run()
+    with make_rig(peer, tmp_path, session_timeout_ms=SESSION_TIMEOUT_MS, needs_a_disk=True) as rig:
+        report = Run(rig, Plan(KINDS, attempts=len(KINDS), rate=50)).run()
     print("\n".join(report.lines()))
     assert report.problems == []
     assert report.stuck == []

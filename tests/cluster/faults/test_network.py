@@ -111,7 +111,7 @@ def test_a_server_that_is_not_there_resets_the_connection(network: Network) -> N
 def test_links_are_told_apart_by_the_process_that_connects(network: Network, port: int, client: socket.socket) -> None:
     program = "import socket,sys; c = socket.create_connection(('127.0.0.1', int(sys.stdin.readline()))); c.sendall(b'x'); print(c.recv(9))"
     process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    network.belongs_to(process.pid, "broker-1")
+    network.began(process.pid, "broker-1")
     network.set([Link("broker-1", "echo")], SILENT)
     assert process.stdin is not None
     process.stdin.write(b"%d\n" % port)

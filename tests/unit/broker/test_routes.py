@@ -7,7 +7,7 @@ import pytest
 from millstream.broker import handlers
 from millstream.broker.network.api import api_of
 from millstream.broker.routes import ROUTES, apis, bind
-from millstream.wire.api import API_VERSIONS, ApiKey
+from millstream.wire.api import API_VERSIONS, NEVER, ApiKey, ApiVersions
 
 KAFKA_4_2 = {
     ApiKey.PRODUCE: (0, 13),
@@ -60,7 +60,9 @@ BETWEEN_BROKERS = {
     ApiKey.BROKER_HEARTBEAT: (0, 2),
 }
 """What only brokers ask each other for: Kafka offers it on the listener of its controllers."""
-OFFERED = KAFKA_4_2 | BETWEEN_BROKERS
+OWN = {ApiKey.MIRROR_APPEND: (0, 0)}
+"""What Kafka does not have, for clients of our own; these have codecs of their own."""
+OFFERED = KAFKA_4_2 | BETWEEN_BROKERS | OWN
 
 ROUTED = [function for functions in ROUTES.values() for function in functions]
 
@@ -74,7 +76,7 @@ def test_every_api_is_offered_in_the_versions_that_kafka_offers(function: object
 @pytest.mark.parametrize("function", ROUTED, ids=lambda function: function.__name__)
 def test_every_version_that_is_answered_has_a_codec(function: object) -> None:
     answered = api_of(function)  # type: ignore[arg-type]
-    known = API_VERSIONS[answered.key]
+    known = API_VERSIONS.get(answered.key, ApiVersions(*OWN.get(answered.key, (1, 0)), NEVER))
     assert known.lowest <= answered.lowest <= answered.highest <= known.highest
 
 

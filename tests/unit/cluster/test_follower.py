@@ -12,9 +12,9 @@ from millstream.errors import CorruptMessage, NotLeaderOrFollower, StorageError
 from millstream.log.directories.manager import LogManager
 from millstream.log.leader_epochs import EpochEnd
 from tests.batches import encode_batch
-from tests.unit.broker.eventually import eventually
 from tests.unit.cluster.hosting import flush, host, local_broker, started_logs
 from tests.unit.cluster.slow_disk import SlowDisk
+from tests.waiting import eventually
 
 LED_BY_2 = PartitionState(replicas=(1, 2), leader=2, leader_epoch=3, in_sync_replicas=(1, 2), partition_epoch=3)
 LED_BY_1 = PartitionState(replicas=(1, 2), leader=1, leader_epoch=4, in_sync_replicas=(1, 2), partition_epoch=4)

@@ -8,10 +8,18 @@ from millstream.cluster.leader import Leader
 from millstream.cluster.partition import Partition
 from millstream.cluster.watermark import Watermark
 from millstream.coordination.partition_state import PartitionState
-from millstream.errors import KafkaError, NotEnoughReplicas, NotEnoughReplicasAfterAppend, NotLeaderOrFollower, OffsetOutOfRange
+from millstream.errors import (
+    KafkaError,
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    NotLeaderOrFollower,
+    OffsetOutOfRange,
+    PolicyViolation,
+)
 from millstream.log.directories.manager import LogManager
+from tests.batches import encode_batch
 from tests.manual_clock import ManualClock
-from tests.unit.cluster.hosting import LED_BY_1, RecordingWatcher, append, flush, host, local_broker, started_logs
+from tests.unit.cluster.hosting import LED_BY_1, NOW_MS, RecordingWatcher, append, flush, host, local_broker, started_logs
 
 THREE = PartitionState(replicas=(1, 2, 3), leader=1, leader_epoch=3, in_sync_replicas=(1, 2, 3), partition_epoch=5)
 LIFE = 70
@@ -267,3 +275,40 @@ def test_a_partition_with_one_replica_has_the_same_leader_without_followers(logs
     leader = host(logs, state=LED_BY_1).as_leader()
     assert not leader.replica_set.has_followers
     assert leader.replica_set.low_watermark(4, is_counted=lambda _replica: True) == 4
+
+
+def mirror(partition: Partition, *batches: bytes, expected_end: int, source: str = "live/1/orders", is_last: bool = False) -> int:
+    leader = partition.as_leader()
+    return leader.append_mirrored(b"".join(batches), source=source, expected_end=expected_end, now_ms=NOW_MS, is_last=is_last)
+
+
+def test_a_mirror_appends_where_it_expects_the_end_and_is_committed_as_any_batch(logs: LogManager) -> None:
+    partition = host(logs, state=THREE, mirror_source="live/1/orders", min_insync_replicas=2)
+    batches = [encode_batch([b"a"], base_offset=10, producer_id=4, producer_epoch=0, base_sequence=0), encode_batch([b"b"], base_offset=20)]
+    assert mirror(partition, *batches, expected_end=0) == 4
+    outcome = outcome_of(partition.high_watermark, 21)
+    with pytest.raises(OffsetOutOfRange, match="ends at 21, the mirror expected 11"):
+        mirror(partition, batches[1], expected_end=11)
+    fetched(partition, 2, 21)
+    fetched(partition, 3, 21)
+    assert (partition.log.log_start_offset, outcome, partition.log.epochs.entries) == (10, [None], [(3, 0)])
+    partition.as_leader().decided(THREE._replace(in_sync_replicas=(1,), partition_epoch=6))
+    with pytest.raises(NotEnoughReplicas):
+        mirror(partition, encode_batch([b"c"], base_offset=21), expected_end=21)
+
+
+def test_a_mirror_of_another_source_is_refused(logs: LogManager) -> None:
+    partition = host(logs, mirror_source="live/1/orders")
+    with pytest.raises(PolicyViolation, match="no mirror of 'other/1/orders'"):
+        mirror(partition, encode_batch([b"a"]), expected_end=0, source="other/1/orders")
+    assert partition.log.log_end_offset == 0
+
+
+def test_the_end_of_a_mirroring_aborts_what_is_open_and_names_the_highest_producer(logs: LogManager) -> None:
+    partition = host(logs, mirror_source="live/1/orders")
+    for number, producer_id in enumerate((90, 7)):
+        batch = encode_batch([b"a"], base_offset=number, producer_id=producer_id, producer_epoch=0, base_sequence=0, attributes=16)
+        mirror(partition, batch, expected_end=number)
+    assert mirror(partition, expected_end=2, is_last=True) == 90
+    assert (partition.log.log_end_offset, partition.high_watermark.value) == (4, 4)
+    assert [entry.transaction_first_offset for entry in partition.log.producers] == [-1, -1]

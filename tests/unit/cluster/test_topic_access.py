@@ -5,9 +5,9 @@ import pytest
 
 from millstream.broker import handlers
 from millstream.broker.network.session import ANONYMOUS, Session
-from millstream.cluster.topic_access import ADMIN_CLIENT, Operation, check_access, check_creation_on_demand
+from millstream.cluster.topic_access import ADMIN_CLIENT, Operation, check_access, check_creation_on_demand, check_mirrored
 from millstream.coordination.topic_names import INTERNAL_TOPICS
-from millstream.errors import InvalidTopic, UnknownTopicOrPartition
+from millstream.errors import InvalidTopic, PolicyViolation, UnknownTopicOrPartition
 
 CLIENT = Session("PLAINTEXT", "here", ANONYMOUS, "me")
 TOOL = CLIENT._replace(client_id=ADMIN_CLIENT)
@@ -31,6 +31,16 @@ def test_topics_of_the_broker_are_read_by_all_written_by_tools_and_deleted_by_no
             check_access(client, Operation.DELETE, topic)
     with pytest.raises(UnknownTopicOrPartition, match="by the broker itself"):
         check_creation_on_demand(topic)
+
+
+def test_a_mirror_is_read_by_all_and_written_by_the_mirror_alone() -> None:
+    for operation in (Operation.READ, Operation.DESCRIBE, Operation.MIRROR):
+        check_mirrored(operation, "orders", "live/1/orders")
+    for operation in (Operation.WRITE, Operation.DELETE):
+        with pytest.raises(PolicyViolation, match="promote it first"):
+            check_mirrored(operation, "orders", "live/1/orders")
+    with pytest.raises(PolicyViolation, match="is not a mirror"):
+        check_mirrored(Operation.MIRROR, "orders", "")
 
 
 def test_no_handler_looks_a_partition_up_past_the_rules() -> None:

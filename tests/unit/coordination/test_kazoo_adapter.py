@@ -16,7 +16,7 @@ from millstream.zookeeper.errors import ConnectionLost, SessionExpired
 from millstream.zookeeper.keeper import TreeKeeper
 from millstream.zookeeper.server import CoordinationServer
 from tests.manual_clock import ManualClock
-from tests.waiting import wait_on_loop
+from tests.waiting import eventually
 
 # kazoo leaves the sockets of failed connections to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -151,7 +151,7 @@ async def test_a_lease_outlives_the_connection_until_it_runs_out(keeper: TreeKee
     again = CoordinationServer(keeper)
     await again.start("127.0.0.1", port)
     await states.until(SessionState.CONNECTED)
-    await wait_on_loop(lambda: coordination.has_lease, "it has a lease")
+    await eventually(lambda: coordination.has_lease, "it has a lease")
     await coordination.close()
     assert not has_lease(coordination)
     await again.close()
@@ -181,7 +181,7 @@ async def test_a_lease_ends_with_its_session_and_begins_with_the_next(keeper: Tr
     await again.start("127.0.0.1", port)
     await states.until(SessionState.CONNECTED)
     assert held == [(SessionState.SUSPENDED, True), (SessionState.LOST, False), (SessionState.CONNECTED, False)]
-    await wait_on_loop(lambda: coordination.has_lease, "it has a lease")
+    await eventually(lambda: coordination.has_lease, "it has a lease")
     await coordination.close()
     await again.close()
 
@@ -190,7 +190,7 @@ async def test_the_lease_is_as_long_as_what_was_negotiated(keeper: TreeKeeper, c
     server = CoordinationServer(keeper)
     port = await server.start()
     coordination = await KazooCoordination.connect(f"127.0.0.1:{port}", session_timeout_ms=100_000_000)
-    await wait_on_loop(lambda: coordination.session_timeout_ms < 100_000_000, "a shorter timeout is negotiated")
+    await eventually(lambda: coordination.session_timeout_ms < 100_000_000, "a shorter timeout is negotiated")
     assert "not of 100000000 ms (zookeeper.session.timeout.ms)" in caplog.text
     await coordination.close()
     await server.close()

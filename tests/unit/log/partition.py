@@ -2,7 +2,7 @@
 
 from millstream.files import Files
 from millstream.log.log import AppendResult, Log
-from millstream.log.records.timestamp_search import OffsetSearch, TimestampedOffset
+from millstream.log.records.timestamp_search import LargestTimestampSearch, OffsetSearch, TimestampedOffset, TimestampSearch
 from tests.batches import Record, decode_records, encode_batch
 from tests.unit.log.conftest import NOW_MS
 
@@ -52,12 +52,12 @@ def flush(log: Log) -> None:
 
 def offset_for_timestamp(log: Log, timestamp: int) -> TimestampedOffset | None:
     """The first record at or after the time, searched for without a pause."""
-    return finished(log, log.search_timestamp(timestamp, limit_offset=log.log_end_offset))
+    return finished(log, TimestampSearch(timestamp, from_offset=log.log_start_offset, limit_offset=log.log_end_offset))
 
 
 def offset_of_max_timestamp(log: Log) -> TimestampedOffset | None:
     """The record with the largest time, searched for without a pause."""
-    return finished(log, log.search_max_timestamp())
+    return finished(log, LargestTimestampSearch(from_offset=log.log_start_offset))
 
 
 def finished(log: Log, search: OffsetSearch, *, units: int = 1 << 30) -> TimestampedOffset | None:

@@ -9,7 +9,7 @@ from millstream.coordination.embedded import EmbeddedCoordination
 from millstream.coordination.interface import ZnodeStat
 from millstream.errors import CoordinatorLoadInProgress
 from millstream.files import Files
-from millstream.transactions.producer_ids import BLOCK_SIZE, ProducerIds
+from millstream.transactions.producer_ids import BLOCK_SIZE, HIGHEST_MIRRORED, ProducerIds
 from millstream.zookeeper.errors import BadVersion
 from tests.manual_clock import ManualClock
 
@@ -63,3 +63,33 @@ async def test_no_id_is_handed_out_while_it_is_unknown_which_are_taken(
     assert caplog.text.count("makes no sense") == 1
     await coordination.set(paths.PRODUCER_IDS, b'{"next": 5000}')
     assert await ids.take() == 5000
+
+
+async def test_no_broker_hands_out_ids_that_a_mirror_brought(coordination: EmbeddedCoordination) -> None:
+    one, other = ProducerIds(coordination), ProducerIds(coordination)
+    assert [await one.take(), await other.take()] == [0, BLOCK_SIZE]
+    await one.skip_to(4321)
+    assert [await other.take(), await one.take()] == [5000, 6000]
+    await other.skip_to(17)
+    assert [await one.take(), await ProducerIds(coordination).take()] == [6001, 7000]
+
+
+async def test_ids_of_a_mirror_are_set_aside_block_by_block(coordination: EmbeddedCoordination, monkeypatch: pytest.MonkeyPatch) -> None:
+    ids = ProducerIds(coordination)
+    await ids.skip_to(4321)
+
+    async def no_write(*_: object, **__: object) -> ZnodeStat:
+        raise AssertionError
+
+    monkeypatch.setattr(coordination, "set", no_write)
+    await ids.skip_to(4999)
+    with pytest.raises(AssertionError):
+        await ids.skip_to(5000)
+
+
+async def test_ids_that_a_producer_made_up_do_not_use_up_all_that_are_left(coordination: EmbeddedCoordination) -> None:
+    ids = ProducerIds(coordination)
+    await ids.skip_to(HIGHEST_MIRRORED + 1)
+    assert await ids.take() == 0
+    await ids.skip_to(HIGHEST_MIRRORED)
+    assert await ids.take() == HIGHEST_MIRRORED + 1

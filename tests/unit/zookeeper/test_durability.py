@@ -12,8 +12,8 @@ from millstream.zookeeper.errors import TreeOffline
 from millstream.zookeeper.keeper import TreeKeeper
 from millstream.zookeeper.operations import Create
 from tests.manual_clock import ManualClock
-from tests.unit.broker.eventually import eventually
 from tests.unit.zookeeper.failing_files import FailingFiles
+from tests.waiting import eventually
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from millstream.coordination.cluster_view import BrokerState, ClusterView
 from millstream.coordination.cluster_watcher import ClusterWatcher, ViewListener
 from millstream.coordination.election import ControllerElection
 from millstream.coordination.interface import SessionState
-from millstream.coordination.topic_names import OFFSETS_TOPIC
+from millstream.coordination.topic_names import OFFSETS_TOPIC, SCHEMAS_TOPIC
 from millstream.errors import NotController
 from millstream.log.directories.manager import LogManager
 
@@ -36,7 +36,6 @@ WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 -- to recognise them, not to lis
 WELCOME_MS: Final = 5_000
 """How long a broker that starts waits for the controller to deal with it before it serves clients all the same."""
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
-SCHEMAS_TOPIC: Final = "_schemas"
 OWN_REPLICATION: Final = 3
 """Replicas of topics that the cluster itself lives by, where no option says how many."""
 

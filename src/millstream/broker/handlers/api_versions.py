@@ -1,6 +1,7 @@
 """ApiVersions (18): what this broker answers.
 
 Versions 0-4. 3: flexible, client software name and version (KIP-511), features (KIP-584). 4: features with minimum 0 as well (KIP-1022).
+Requests that Kafka does not have (`wire.api.OWN_KEYS`) are listed for our own clients only.
 A version we do not know is answered in version 0 with UNSUPPORTED_VERSION and the whole list, so that the client can choose and ask again.
 The header of the answer never has tagged fields, whatever the version.
 """
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from millstream.broker.network.api import Api, Request, api, api_of
 from millstream.broker.network.outbox import Chunk
+from millstream.broker.network.session import is_own_client
 from millstream.errors import InvalidRequest, UnsupportedVersion
 from millstream.wire import messages
 from millstream.wire.api import ApiKey
@@ -59,13 +61,16 @@ class ApiVersionsFamily:
             name, software_version = message.client_software_name, message.client_software_version
             if not _SOFTWARE.fullmatch(name) or not _SOFTWARE.fullmatch(software_version):
                 return (self._encode(request, version, InvalidRequest.code),)
-            request.connection.identify(request.session._replace(software_name=name, software_version=software_version))
+            session = request.session._replace(software_name=name, software_version=software_version)
+            request.connection.identify(session)
+            return (self._encode(request, version, 0, is_ours=is_own_client(session)),)
         return (self._encode(request, version, 0),)
 
-    def _encode(self, request: Request, version: int, error_code: int) -> bytes:
+    def _encode(self, request: Request, version: int, error_code: int, *, is_ours: bool = False) -> bytes:
         keys = [
             {"api_key": answered.key, "min_version": answered.advertised_lowest, "max_version": answered.highest}
             for answered in self._apis()
+            if is_ours or not answered.is_own
         ]
         reply: dict[str, object] = {"error_code": error_code, "api_keys": []}
         if error_code != InvalidRequest.code:

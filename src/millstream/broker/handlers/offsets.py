@@ -28,7 +28,7 @@ from millstream.cluster.replicas import Replicas
 from millstream.cluster.topic_access import Operation
 from millstream.cluster.watermark import Watermark
 from millstream.errors import InvalidRequest, LeaderNotAvailable, OffsetNotAvailable, PolicyViolation, RequestTimedOut, UnsupportedVersion
-from millstream.log.records.timestamp_search import OffsetSearch, StoredBatch
+from millstream.log.records.timestamp_search import LargestTimestampSearch, OffsetSearch, StoredBatch, TimestampSearch
 from millstream.offset import EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED, MAX_TIMESTAMP
 from millstream.wire.api import ApiKey
 
@@ -122,7 +122,9 @@ class OffsetsFamily:
         elif timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
             _answer(answer, NOTHING)
         else:
-            search = log.search_max_timestamp() if timestamp == MAX_TIMESTAMP else log.search_timestamp(timestamp, limit_offset=end)
+            search: OffsetSearch = LargestTimestampSearch(from_offset=log.log_start_offset)
+            if timestamp != MAX_TIMESTAMP:
+                search = TimestampSearch(timestamp, from_offset=log.log_start_offset, limit_offset=end)
             return Search(answer, partition, search, end, version)
         return None
 

@@ -9,7 +9,8 @@ from functools import partial
 from typing import NamedTuple
 
 from millstream.broker.handlers.leader_hints import LeaderHints
-from millstream.broker.handlers.produce_answer import Asked, encode_answer, refused, timed_out, why_not_acknowledged
+from millstream.broker.handlers.pending_commit import timed_out, why_not_acknowledged
+from millstream.broker.handlers.produce_answer import Asked, encode_answer, refused
 from millstream.broker.network.connection import Connection, PendingReply
 from millstream.cluster.partition import Partition
 from millstream.cluster.watermark import Watermark

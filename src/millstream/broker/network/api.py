@@ -19,7 +19,7 @@ from millstream.broker.network.connection import Connection, Lane, PendingReply
 from millstream.broker.network.outbox import Chunk
 from millstream.broker.network.session import Session
 from millstream.wire import messages
-from millstream.wire.api import ApiKey
+from millstream.wire.api import OWN_KEYS, ApiKey
 from millstream.wire.frames import RequestHeader
 
 Fields = Mapping[str, object]
@@ -47,6 +47,8 @@ class Api(NamedTuple):
     advertised_lowest: int
     """What ApiVersions says; lower than `lowest` only where clients misread the truth."""
     forwarding: Forwarding = Forwarding.NONE
+    is_own: bool = False
+    """Whether Kafka does not have it: only our own clients may use it."""
 
 
 class Request:
@@ -85,7 +87,8 @@ def api(
     """Mark a function as the handler of an API."""
 
     def mark(function: FunctionT) -> FunctionT:
-        cast(Any, function).api = Api(key, lowest, highest, lowest if advertised_lowest is None else advertised_lowest, forwarding)
+        advertised = lowest if advertised_lowest is None else advertised_lowest
+        cast(Any, function).api = Api(key, lowest, highest, advertised, forwarding, is_own=key in OWN_KEYS)
         return function
 
     return mark

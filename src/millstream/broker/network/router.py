@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from millstream.broker.network.api import Api, Forwarding, Handler, Reply, Request, api_of
 from millstream.broker.network.connection import Connection, PendingReply
-from millstream.broker.network.session import Session
+from millstream.broker.network.session import Session, is_own_client
 from millstream.broker.tasks import Spawn
 from millstream.errors import InvalidRequest, MalformedFrame, NotController
 from millstream.wire.api import ApiKey
@@ -45,6 +45,8 @@ def admit(session: Session, api: Api, version: int) -> None:
     if not api.lowest <= version <= api.highest and api.key != ApiKey.API_VERSIONS:
         client = f"client id {session.client_id!r}, software {session.software_name} {session.software_version}"
         raise MalformedFrame(f"{api.key.name} version {version}: this broker answers {api.lowest} to {api.highest} ({client})")
+    if api.is_own and not is_own_client(session):
+        raise MalformedFrame(f"{api.key.name} is for Millstream's own clients (client id {session.client_id!r})")
 
 
 class Router:

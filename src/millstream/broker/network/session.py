@@ -9,6 +9,8 @@ There are no passwords and no quotas yet: everybody is ANONYMOUS, as on a listen
 
 from typing import Final, NamedTuple
 
+from millstream.wire.api import SOFTWARE_NAME
+
 PLAINTEXT: Final = "PLAINTEXT"
 ANONYMOUS: Final = "User:ANONYMOUS"
 UNKNOWN: Final = "unknown"
@@ -27,3 +29,8 @@ class Session(NamedTuple):
     software_version: str = UNKNOWN
     throttle_time_ms: int = 0
     """How long the client has to wait, by its quotas, before its next request is handled."""
+
+
+def is_own_client(session: Session) -> bool:
+    """Whether the client says that it is Millstream's own: it may use the APIs that Kafka does not have."""
+    return session.software_name == SOFTWARE_NAME

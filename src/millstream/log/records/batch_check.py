@@ -1,4 +1,4 @@
-"""What the log looks at before it appends batches: of a producer, of the broker itself, of a leader.
+"""What the log looks at before it appends batches: of a producer, of the broker itself, of a leader, of a mirror.
 
 Pure. Of a producer's batch that is the header, the CRC and the first bytes of the records. Refusals are Kafka's: the same error for the
 same mistake wherever Kafka looks too. Kafka also decompresses and walks each batch; a batch with a right CRC and a wrong inside is its
@@ -100,8 +100,8 @@ def check_own_batch(batch: Buffer, config: LogConfig) -> BatchHeader:
     return read_header(batch)
 
 
-def check_leader_batches(data: Buffer, *, log_end_offset: int) -> list[BatchHeader]:
-    """The headers of the batches that a leader sent to its follower: stamped already, to be written as they are.
+def check_copied_batches(data: Buffer, *, log_end_offset: int, sender: str = "leader") -> list[BatchHeader]:
+    """The headers of batches that keep their offsets: those that a leader sent to its follower, or a mirror copied.
 
     A fetch may end inside a batch; that piece is left out. Everything before it has to be whole, with a right CRC and offsets that go up
     from the end of the log; otherwise nothing of it is written.
@@ -110,9 +110,9 @@ def check_leader_batches(data: Buffer, *, log_end_offset: int) -> list[BatchHead
     next_offset = log_end_offset
     for header, batch in split_batches(data):
         if header.magic != MAGIC or compute_crc(batch) != header.crc:
-            raise CorruptMessage(f"the leader sent a damaged batch for offset {next_offset}: its format or its CRC is wrong")
+            raise CorruptMessage(f"the {sender} sent a damaged batch for offset {next_offset}: its format or its CRC is wrong")
         if header.base_offset < next_offset or header.last_offset_delta < 0:
-            raise CorruptMessage(f"the leader sent offset {header.base_offset} where {next_offset} or more had to follow")
+            raise CorruptMessage(f"the {sender} sent offset {header.base_offset} where {next_offset} or more had to follow")
         headers.append(header)
         next_offset = header.next_offset
     return headers

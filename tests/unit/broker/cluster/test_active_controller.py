@@ -19,7 +19,7 @@ from millstream.replication_errors import InvalidUpdateVersion, StaleBrokerEpoch
 from millstream.topic_partition import TopicPartition
 from millstream.zookeeper.errors import BadVersion, ConnectionLost
 from tests.unit.broker.cluster.metadata_tree import FakeTree
-from tests.unit.broker.eventually import eventually
+from tests.waiting import eventually
 
 ORDERS = TopicPartition("orders", 0)
 CLAIM = ControllerClaim(1, 1, 1)

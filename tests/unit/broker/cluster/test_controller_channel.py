@@ -11,7 +11,7 @@ from millstream.client.request import MessageRequest, Request
 from millstream.coordination.cluster_view import ClusterView
 from millstream.errors import NotController
 from millstream.wire.api import ApiKey
-from tests.unit.broker.eventually import eventually
+from tests.waiting import eventually
 
 REQUEST: MessageRequest[Any] = MessageRequest(ApiKey.ALTER_PARTITION, {})
 SELF, OTHER = 1, 2

@@ -11,8 +11,8 @@ from millstream.broker.cluster.peers import Peers
 from millstream.client.errors import AnswerTimedOut, BrokerUnavailable
 from millstream.client.metadata import metadata_request
 from millstream.coordination.cluster_view import BrokerState, ClusterView
-from tests.unit.broker.eventually import eventually
 from tests.unit.client.controller_peer import ControllerPeer
+from tests.waiting import eventually
 
 METADATA = metadata_request([])
 

@@ -17,7 +17,7 @@ from millstream.files import Files
 from millstream.log.directories.known_directories import KnownDirectories
 from millstream.zookeeper.errors import ConnectionLost
 from tests.manual_clock import ManualClock
-from tests.unit.broker.eventually import eventually
+from tests.waiting import eventually
 
 BROKER = BrokerState(1, "localhost", 9092)
 

@@ -18,8 +18,8 @@ from millstream.groups.offsets.repeated_commit import RepeatedCommit
 from millstream.groups.shard import GroupCoordinatorShard
 from tests.connection import DELETE_TOPICS, decode_response, encode_request
 from tests.unit.broker.coordinators.test_group_coordinator import join, loaded
-from tests.unit.broker.eventually import eventually
 from tests.unit.broker.group_client import OFFSET_COMMIT, ask, create, fetch, find, group_server
+from tests.waiting import eventually
 
 VERSIONS = (6, 7, 8, 9, 10)
 

@@ -31,8 +31,8 @@ from millstream.groups.shard import GroupCoordinatorShard
 from millstream.wire.batch import read_header, split_batches
 from millstream.wire.records import decode_records
 from millstream.wire.requests.list_groups import ListGroupsRequest
-from tests.unit.broker.eventually import eventually
 from tests.unit.broker.group_client import find, group_server
+from tests.waiting import eventually
 
 GroupContext = CoordinatorContext[GroupCoordinatorShard]
 

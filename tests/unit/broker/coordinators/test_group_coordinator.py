@@ -31,7 +31,6 @@ from millstream.groups.topic_image import TopicImage
 from millstream.options.settings import BrokerSettings
 from tests.batches import encode_batch
 from tests.connection import DELETE_TOPICS, PRODUCE
-from tests.unit.broker.eventually import eventually
 from tests.unit.broker.group_client import (
     HEARTBEAT,
     JOIN_GROUP,
@@ -45,6 +44,7 @@ from tests.unit.broker.group_client import (
     group_server,
 )
 from tests.unit.broker.test_server import DyingFiles
+from tests.waiting import eventually
 
 
 def context_of(server: BrokerServer, group: str = "group") -> Any:

@@ -18,8 +18,8 @@ from millstream.cluster.replicas import Replicas
 from millstream.coordinator_shard import CoordinatorRecord, Fields, Outcome, Waiter
 from millstream.errors import CoordinatorNotAvailable, KafkaError, NotCoordinator
 from millstream.wire.compression import Codec
-from tests.unit.broker.eventually import eventually
 from tests.unit.cluster.hosting import LED_BY_1, flush, host, local_broker, started_logs, topic_state
+from tests.waiting import eventually
 
 TOPIC = "__sums"
 

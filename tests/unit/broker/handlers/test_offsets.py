@@ -30,9 +30,9 @@ from millstream.wire.compression import Codec
 from millstream.wire.frames import read_request_header
 from millstream.wire.records import Record, Walked, encode_batch, walk_records
 from tests.connection import encode_request
-from tests.unit.broker.eventually import eventually
 from tests.unit.broker.handlers.desk import Desk
 from tests.unit.cluster.hosting import NOW_MS, append, topic_state, view_of
+from tests.waiting import eventually
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ from millstream.wire.api import ApiKey
 from tests.batches import encode_batch
 from tests.framed_requests import framed_request
 from tests.unit.broker.conftest import Ends
-from tests.unit.broker.eventually import eventually
 from tests.unit.broker.produce_family import produce_family
 from tests.unit.cluster.hosting import replicas_on, view_of
+from tests.waiting import eventually
 
 TOPIC = TopicState(name="orders", topic_id=uuid4(), partitions=(PartitionState.first((1,)),) * 3)
 VERSIONS = (3, 7, 9, 12, 13)

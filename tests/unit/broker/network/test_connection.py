@@ -8,8 +8,8 @@ from millstream.broker.network.connection import MAX_QUEUED_BYTES, MAX_UNANSWERE
 from millstream.broker.network.frame_reader import ReceiveBuffers
 from millstream.errors import MalformedFrame
 from tests.unit.broker.conftest import Ends
-from tests.unit.broker.eventually import eventually
 from tests.unit.broker.network.test_frame_reader import framed
+from tests.waiting import eventually
 
 Behaviour = Callable[[Connection, bytes], None]
 

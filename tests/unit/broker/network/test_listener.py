@@ -9,8 +9,8 @@ from millstream.broker.network.connection import Connection, PendingReply
 from millstream.broker.network.listener import ConnectionLimits, Listener
 from millstream.errors import StartupError
 from tests.manual_clock import ManualClock
-from tests.unit.broker.eventually import eventually
 from tests.unit.broker.network.test_frame_reader import framed
+from tests.waiting import eventually
 
 LIMITS = ConnectionLimits(
     max_frame_size=1 << 20,

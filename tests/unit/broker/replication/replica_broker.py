@@ -30,7 +30,7 @@ from millstream.files import Files
 from millstream.log.config import LogConfig
 from millstream.log.directories.manager import LogManager
 from tests.batches import encode_batch
-from tests.unit.broker.eventually import eventually
+from tests.waiting import eventually
 
 OPTIONS = {"replica.fetch.wait.max.ms": "100", "replica.fetch.backoff.ms": "100"}
 TOPIC = "orders"

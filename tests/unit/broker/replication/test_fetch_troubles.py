@@ -5,7 +5,7 @@ import pytest
 from millstream.broker.replication.fetch_troubles import FetchTroubles
 from millstream.errors import NotLeaderOrFollower, StorageError, UnknownLeaderEpoch
 from millstream.topic_partition import TopicPartition
-from tests.unit.broker.eventually import eventually
+from tests.waiting import eventually
 
 
 async def test_a_thousand_partitions_with_one_trouble_are_one_line(caplog: pytest.LogCaptureFixture) -> None:

@@ -12,9 +12,9 @@ from millstream.broker.replication.leader_offsets import LeaderOffsets
 from millstream.buffer import Buffer
 from millstream.cluster.follower import Follower
 from millstream.files import FileHandle, Files
-from tests.unit.broker.eventually import eventually
 from tests.unit.broker.replication.replica_broker import TOPIC, replica_cluster
 from tests.unit.cluster.slow_disk import SlowDisk
+from tests.waiting import eventually
 
 
 async def test_followers_have_what_the_leader_has_byte_for_byte(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from millstream.coordination.partition_state import PartitionState
 from millstream.replication_errors import IneligibleReplica, InvalidUpdateVersion, StaleBrokerEpoch
 from millstream.wire.responses.alter_partition import AlterPartitionResponse, PartitionData, TopicData
 from tests.manual_clock import ManualClock
-from tests.unit.broker.eventually import eventually
+from tests.waiting import eventually
 
 ID = UUID(int=7)
 STATE = PartitionState((1, 2, 3), leader=1, leader_epoch=4, in_sync_replicas=(1, 2), partition_epoch=5)

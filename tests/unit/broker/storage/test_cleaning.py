@@ -21,10 +21,10 @@ from millstream.log.config import LogConfig
 from millstream.log.directories.manager import LogManager
 from millstream.log.log import Log
 from tests.manual_clock import ManualClock
-from tests.unit.broker.eventually import eventually
 from tests.unit.cluster.hosting import NOW_MS, TOPIC_ID
 from tests.unit.log.compacted import pairs, write
 from tests.unit.log.partition import flush
+from tests.waiting import eventually
 
 CONFIG = LogConfig(cleanup_policy=frozenset({"compact"}), segment_bytes=2000, file_delete_delay_ms=0)
 

@@ -12,9 +12,9 @@ from millstream.errors import KafkaError, StorageError
 from millstream.log.directories.manager import LogManager
 from millstream.log.local_log import LocalLog
 from tests.manual_clock import ManualClock
-from tests.unit.broker.eventually import eventually
 from tests.unit.cluster.hosting import append, host, local_broker, started_logs
 from tests.unit.zookeeper.failing_files import FailingFiles
+from tests.waiting import eventually
 
 
 class Disk:

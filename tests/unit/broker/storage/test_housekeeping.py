@@ -11,8 +11,8 @@ from millstream.broker.storage.flusher import Flusher
 from millstream.broker.storage.housekeeping import Housekeeping
 from millstream.log.directories.manager import LogManager
 from tests.manual_clock import ManualClock
-from tests.unit.broker.eventually import eventually
 from tests.unit.cluster.hosting import LED_BY_1, NOW_MS, append, local_broker, replicas_on, topic_state, view_of
+from tests.waiting import eventually
 
 
 class House:

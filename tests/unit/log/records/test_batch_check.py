@@ -17,7 +17,7 @@ from millstream.errors import (
     UnsupportedCompressionType,
 )
 from millstream.log.config import LogConfig
-from millstream.log.records.batch_check import check_batch, check_first_bytes, check_leader_batches
+from millstream.log.records.batch_check import check_batch, check_copied_batches, check_first_bytes
 from millstream.wire.batch import read_header
 from millstream.wire.compression import Codec, compress
 from tests.batches import encode_batch, encode_block, encode_record, varint
@@ -175,18 +175,18 @@ TWO = encode_batch([b"c"], base_offset=12, timestamp=1)
 
 
 def test_whole_batches_are_taken_and_the_cut_off_one_is_left() -> None:
-    headers = check_leader_batches(ONE + TWO + TWO[:-1], log_end_offset=10)
+    headers = check_copied_batches(ONE + TWO + TWO[:-1], log_end_offset=10)
     assert [header.base_offset for header in headers] == [10, 12]
-    assert check_leader_batches(ONE[:50], log_end_offset=10) == []
-    assert check_leader_batches(b"", log_end_offset=10) == []
+    assert check_copied_batches(ONE[:50], log_end_offset=10) == []
+    assert check_copied_batches(b"", log_end_offset=10) == []
 
 
 def test_offsets_may_leave_holes_but_not_go_back() -> None:
-    assert len(check_leader_batches(ONE, log_end_offset=3)) == 1
+    assert len(check_copied_batches(ONE, log_end_offset=3)) == 1
     with pytest.raises(CorruptMessage, match="had to follow"):
-        check_leader_batches(ONE, log_end_offset=11)
+        check_copied_batches(ONE, log_end_offset=11)
     with pytest.raises(CorruptMessage, match="had to follow"):
-        check_leader_batches(TWO + ONE, log_end_offset=10)
+        check_copied_batches(TWO + ONE, log_end_offset=10)
 
 
 def test_damage_on_the_way_is_noticed() -> None:
@@ -194,4 +194,4 @@ def test_damage_on_the_way_is_noticed() -> None:
         damaged = bytearray(ONE)
         damaged[position] ^= 1
         with pytest.raises(CorruptMessage):
-            check_leader_batches(damaged, log_end_offset=10)
+            check_copied_batches(damaged, log_end_offset=10)

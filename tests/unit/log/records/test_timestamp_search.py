@@ -4,7 +4,7 @@ import pytest
 
 from millstream.files import FileHandle, Files
 from millstream.log.log import Log
-from millstream.log.records.timestamp_search import SEGMENT_UNITS
+from millstream.log.records.timestamp_search import SEGMENT_UNITS, LargestTimestampSearch, TimestampSearch
 from millstream.log.retention import apply_retention
 from millstream.wire.batch import HEADER_SIZE, LOG_APPEND_TIME
 from millstream.wire.compression import Codec
@@ -121,7 +121,7 @@ def test_every_search_finds_what_reading_everything_finds_however_small_its_slic
     for _ in range(150):
         now += random.choice([0, 0, 0, 0, 0, 0, 1, 5, -3])
         times(log, *(now + random.choice([0, 0, 2]) for _ in range(random.randrange(1, 4))))
-    largest = finished(log, log.search_max_timestamp(), units=1)
+    largest = finished(log, LargestTimestampSearch(from_offset=log.log_start_offset), units=1)
     assert largest is not None
     assert largest[:2] == first_by_hand(read_all(log), max(one.timestamp for one in read_all(log)))
     for is_restarted in (False, True):
@@ -133,7 +133,9 @@ def test_every_search_finds_what_reading_everything_finds_however_small_its_slic
         for timestamp in range(990, now + 10):
             expected = first_by_hand(records, timestamp)
             for units in (1, 7, 1 << 30):
-                found = finished(log, log.search_timestamp(timestamp, limit_offset=log.log_end_offset), units=units)
+                found = finished(
+                    log, TimestampSearch(timestamp, from_offset=log.log_start_offset, limit_offset=log.log_end_offset), units=units
+                )
                 assert (None if found is None else found[:2]) == expected
 
 
@@ -179,7 +181,7 @@ def test_search_does_no_more_at_a_time_than_it_may(open_log: OpenLog) -> None:
     log = open_log(index_interval_bytes=1 << 30)
     for _ in range(300):
         append(log, b"a", b"b", b"c", timestamp=1000, max_timestamp=2000)  # a time that none of its records has
-    search = log.search_timestamp(1500, limit_offset=log.log_end_offset)
+    search = TimestampSearch(1500, from_offset=log.log_start_offset, limit_offset=log.log_end_offset)
     left = [log.advance_search(search, 50)]
     while not search.is_done:
         if search.batch is not None:
@@ -199,7 +201,7 @@ def test_log_may_change_between_two_slices(open_log: OpenLog, change: str) -> No
         batch = batches.encode_batch([b"x", b"y"], keys=keys, timestamp=1000 + number, max_timestamp=5000)
         log.append_as_leader(batch, leader_epoch=3, now_ms=NOW_MS)
     times(log, 4000)
-    search = log.search_timestamp(4000, limit_offset=log.log_end_offset)
+    search = TimestampSearch(4000, from_offset=log.log_start_offset, limit_offset=log.log_end_offset)
     for _ in range(50):
         log.advance_search(search, 1)
         if search.batch is not None:
@@ -230,5 +232,5 @@ def test_nothing_behind_the_limit_is_walked(open_log: OpenLog) -> None:
     for _ in range(10):
         append(log, b"a", b"b", timestamp=1000, max_timestamp=5000)
     times(log, 3000)
-    assert finished(log, log.search_timestamp(2000, limit_offset=20)) is None
-    assert finished(log, log.search_timestamp(2000, limit_offset=21)) == (3000, 20, 3)
+    assert finished(log, TimestampSearch(2000, from_offset=log.log_start_offset, limit_offset=20)) is None
+    assert finished(log, TimestampSearch(2000, from_offset=log.log_start_offset, limit_offset=21)) == (3000, 20, 3)

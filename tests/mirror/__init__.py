@@ -1,0 +1,1 @@
+"""Mirrors: raw batches that keep their offsets, from one cluster to another."""
