@@ -4,11 +4,12 @@
     consumer = AuditedConsumer(AIOKafkaConsumer("orders", bootstrap_servers=brokers), audit="billing", brokers=brokers)
 
 A message is sent when its future says so. `await producer.stop()`, or `async with`, publishes the last counts. The bytes of messages are
-counted where `send` is given bytes; those of a `send_batch` all count in the bucket of the batch's time.
+counted where `send` is given bytes; those of a `send_batch` all count in the bucket in which it is called.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
+from time import time
 from typing import Any, Self
 
 from millstream.audit.report import Kind
@@ -51,7 +52,7 @@ class AuditedProducer(AuditedClient):
         await asyncio.to_thread(self._tier.close)
 
     async def _count(self, topic: str, sending: "Awaitable[asyncio.Future[Any]]", size: int, count: int) -> "asyncio.Future[Any]":
-        token = self._tier.sending(topic)
+        token, sent_ms = self._tier.sending(topic), int(time() * 1000)
         try:
             future = await sending
         except BaseException:
@@ -62,7 +63,8 @@ class AuditedProducer(AuditedClient):
             if answered.cancelled() or answered.exception() is not None:
                 self._tier.failed(token)
             else:
-                self._tier.sent(token, topic, answered.result().timestamp, size, count)
+                timestamp_ms = answered.result().timestamp
+                self._tier.sent(token, topic, timestamp_ms if timestamp_ms >= 0 else sent_ms, size, count)
 
         future.add_done_callback(done)
         return future

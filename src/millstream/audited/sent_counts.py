@@ -113,6 +113,11 @@ class SentCounts:
             cell.count += 1
             cell.bytes += size
 
+    def add_unstamped_failure(self, topic: str, sent_at: float, size: int) -> None:
+        """The same of a message that librdkafka stamped, at about this time in seconds: never in the last seconds of a bucket."""
+        window = self._window_at(int(sent_at * 1000))
+        self.add_failure(topic, int((sent_at if sent_at < window.margin else window.end) * 1000), size)
+
     # --- for the reporter
 
     def settle(self) -> bool:

@@ -13,6 +13,7 @@ With `audit="name"` it counts what it sends, for the audit (docs/audit.md): clos
 """
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from operator import length_hint
 from time import monotonic, time
 from typing import Any, Final, Self
@@ -117,6 +118,8 @@ class Producer:
             one = message if isinstance(message, Message) else Message(message)
             timestamp_ms = one.timestamp_ms if one.timestamp_ms is not None else int(time() * 1000)
             one = Message(one.payload, one.key, headers=one.headers or None, timestamp=timestamp_ms)
+            assert one.extras is not None
+            one.extras["on_delivery"] = partial(self._note_failure, timestamp_ms=timestamp_ms)
             try:
                 self._produce(topic, one)
             except BufferError:
@@ -175,9 +178,9 @@ class Producer:
         if failure is not None:
             raise failure if count == 1 else DeliveryFailed(f"{count} messages were not written, the first because: {failure}")
 
-    def _note_failure(self, error: Any, message: Any) -> None:
+    def _note_failure(self, error: Any, message: Any, timestamp_ms: int | None = None) -> None:
         if error is not None:
             self._failures += 1
             self._first_failure = self._first_failure or delivery_failure(error, message)
             if self._audit is not None:
-                self._audit.note_failure(message)
+                self._audit.note_failure(message, timestamp_ms)

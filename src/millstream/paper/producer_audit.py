@@ -5,7 +5,7 @@ own, or comes when a bucket ends or the queue is full, is stamped, sent and coun
 """
 
 from collections.abc import Iterable, Mapping
-from time import monotonic
+from time import monotonic, time
 from typing import Any, Final
 
 from millstream.audited.audit_topic import open_audit_topic
@@ -41,9 +41,13 @@ class ProducerAudit:
         """A message of this time was handed over."""
         self._counts.add(topic, timestamp_ms, 1, size_of([message]))
 
-    def note_failure(self, message: Any) -> None:
-        """A message was not written; it is librdkafka's."""
-        self._counts.add_failure(message.topic(), message.timestamp()[1], len(message) + len(message.key() or b""))
+    def note_failure(self, message: Any, timestamp_ms: int | None) -> None:
+        """A message of librdkafka's was not written; it does not say its time, only how long ago it was sent."""
+        size = len(message) + len(message.key() or b"")
+        if timestamp_ms is not None:
+            self._counts.add_failure(message.topic(), timestamp_ms, size)
+        else:
+            self._counts.add_unstamped_failure(message.topic(), time() - message.latency(), size)
 
     def close(self) -> None:
         """Publish what is left, as the last report unless something is still being sent."""
