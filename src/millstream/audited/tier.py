@@ -18,6 +18,7 @@ from millstream.audit.report import Kind, Report, bucket_of
 from millstream.audited.audit_topic import open_audit_topic
 from millstream.audited.reporter import Reporter
 from millstream.audited.settings import Audit, audit_settings
+from millstream.topic_partition import TopicPartition
 
 
 class Handled(NamedTuple):
@@ -83,6 +84,11 @@ class Tier:
             is_new = self._counter.says_hello
         if is_new:
             self.reporter.announce()
+
+    def passed(self, place: TopicPartition, start: int, end: int) -> None:
+        """Everything from `start` up to but not including `end` was handled, whatever times it has; the auditor finds the buckets."""
+        with self._lock:
+            self._counter.add_range(place.topic, place.partition, start, end)
 
     def close(self) -> None:
         """Publish what is left, as the last report."""
