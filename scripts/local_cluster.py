@@ -124,7 +124,7 @@ def last_lines(node: MillstreamBroker) -> str:
 
 
 def say(text: str) -> None:
-    """Tell the person at the terminal."""
+    """Print a line for the person at the terminal."""
     print(f"cluster: {text}", file=sys.stderr, flush=True)
 
 

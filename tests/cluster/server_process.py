@@ -63,7 +63,7 @@ class ServerProcess:
                 answer = b"".join(iter(lambda: connection.recv(4096), b"")).decode()
         except OSError:
             return ""
-        # One that still loads its tree answers `ruok` with yes, but refuses clients; this tells the difference.
+        # One that still loads its tree answers `ruok` with yes, but refuses clients; `srvr` shows the difference.
         return answer.partition("Mode: ")[2].partition("\n")[0]
 
     def start(self) -> None:
@@ -72,7 +72,7 @@ class ServerProcess:
         self.await_serving()
 
     def launch(self) -> None:
-        """Start it, and do not wait: a member of an ensemble serves nobody before the others are there."""
+        """Start it, and do not wait: a member of an ensemble serves no client before the others are there."""
         with (self._directory / "server.out").open("ab") as output:
             self._process = subprocess.Popen(
                 self._command, cwd=_PROJECT, stdin=subprocess.DEVNULL, stdout=output, stderr=output, process_group=self._group

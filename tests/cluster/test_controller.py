@@ -60,7 +60,7 @@ def test_a_broker_that_was_killed_leaves_the_sets_before_it_leads_again(cluster:
     victim = others(cluster, cluster.controller())[0]
     topic = cluster.create([victim])
     cluster.kill(victim)
-    wait_until(lambda: cluster.leader(topic) == -1, "nobody leads")
+    wait_until(lambda: cluster.leader(topic) == -1, "no broker leads")
     assert cluster.state(topic)["last_leader"] == victim
     cluster.start(victim)
     wait_until(lambda: cluster.leader(topic) == victim, "the last leader leads again")
@@ -115,7 +115,7 @@ def test_unclean_elections_when_they_are_allowed(cluster: BrokersOnTree) -> None
     cluster.kill(other)
     wait_until(lambda: cluster.state(topic)["in_sync_replicas"] == [victim], "one is in sync")
     cluster.kill(victim)
-    wait_until(lambda: cluster.leader(topic) == -1, "nobody leads")
+    wait_until(lambda: cluster.leader(topic) == -1, "no broker leads")
     cluster.start(other)
     assert cluster.leader(topic) == -1, "it may lack records"
     with cluster.nodes[cluster.controller()].connect() as connection:

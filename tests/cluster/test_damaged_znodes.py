@@ -1,4 +1,4 @@
-"""Znodes that somebody else wrote wrongly: the broker says which, goes on with what it knew, and loses nothing by a restart."""
+"""Znodes with content that makes no sense: the broker says which, goes on with what it knew, and loses nothing by a restart."""
 
 import json
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ def test_a_topic_with_a_wrong_type_in_its_znode_goes_on_and_is_not_lost_by_a_res
     content, _ = tree.get(path)
     tree.set(path, json.dumps({**json.loads(content), field: "0"}).encode())
     tree.set("/changes", b"")  # so that everything is read again
-    wait_until(lambda: f"the znode {path} makes no sense" in broker.output, "it is told which znode is wrong")
+    wait_until(lambda: f"the znode {path} makes no sense" in broker.output, "it says which znode is wrong")
     produce_values(broker, topic, [b"as before"])
     # After a restart nothing is known of the topic: it cannot be used, but its log stays where it is.
     broker.stop()
@@ -69,8 +69,8 @@ def test_a_topic_with_a_wrong_type_in_its_znode_goes_on_and_is_not_lost_by_a_res
 
 def is_controller_elected(connection: Connection) -> bool:
     quorum = {"topics": [{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}]}
-    told = connection.ask(DESCRIBE_QUORUM, 0, quorum).topics[0].partitions[0]
-    return bool(told.leader_id == 1 and told.leader_epoch > 0)
+    found = connection.ask(DESCRIBE_QUORUM, 0, quorum).topics[0].partitions[0]
+    return bool(found.leader_id == 1 and found.leader_epoch > 0)
 
 
 @pytest.mark.parametrize("nonsense", [b"", b'{"next": "0", "broker_id": "1", "host": 7}'])

@@ -8,7 +8,7 @@ import pytest
 from millstream.errors import NotLeaderOrFollower
 from tests.batches import split_batches
 from tests.brokers import IS_KAFKA
-from tests.cluster.brokers_on_tree import Cluster, brokers_on_tree
+from tests.cluster.brokers_on_tree import BrokersOnTree, brokers_on_tree
 from tests.mirror.appending import SOURCE, mirror_append, mirrored_batch, own_connection
 from tests.topics import topic_id
 from tests.waiting import wait_until
@@ -16,25 +16,25 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.skipif(IS_KAFKA, reason="starts several brokers of its own")
 
 
-def append(cluster: Cluster, topic: str, own_id: UUID, *offsets: int, expected_end: int) -> None:
+def append(cluster: BrokersOnTree, topic: str, own_id: UUID, *offsets: int, expected_end: int) -> None:
     batches = [mirrored_batch(b"%d" % offset, at=offset, producer_id=8, producer_epoch=0, base_sequence=offset) for offset in offsets]
-    with own_connection(cluster.broker(cluster.leader(topic))) as connection:
+    with own_connection(cluster.nodes[cluster.leader(topic)]) as connection:
         wait_until(
             lambda: mirror_append(connection, own_id, expected_end=-1).error_code != NotLeaderOrFollower.code, "it knows that it leads"
         )
         assert mirror_append(connection, own_id, *batches, expected_end=expected_end)[:3] == (0, 0, offsets[-1] + 1)
 
 
-def replicas(cluster: Cluster, topic: str) -> list[bytes]:
+def replicas(cluster: BrokersOnTree, topic: str) -> list[bytes]:
     """What each broker has of the topic, byte for byte."""
-    directories = [broker.partition_directory(topic) for broker in cluster.brokers.values()]
+    directories = [broker.partition_directory(topic) for broker in cluster.nodes.values()]
     return [b"".join(path.read_bytes() for path in sorted(directory.glob("*.log"))) for directory in directories]
 
 
 def test_another_leader_goes_on_where_the_last_one_was_killed(tmp_path: Path) -> None:
     with brokers_on_tree(tmp_path) as cluster:
         topic = cluster.create([1, 2, 3], mirror_source=SOURCE, min_insync_replicas="2")
-        own_id = topic_id(cluster.broker(cluster.controller), topic)
+        own_id = topic_id(cluster.nodes[cluster.controller()], topic)
         append(cluster, topic, own_id, 100, 101, 150, expected_end=0)
         first = cluster.leader(topic)
         cluster.kill(first)

@@ -1,4 +1,4 @@
-"""A ZooKeeper that comes back without its data: the topics are not there any more, but nobody deleted them."""
+"""A ZooKeeper that comes back without its data: the topics are not there any more, but they were not deleted."""
 
 import shutil
 from collections.abc import Iterator

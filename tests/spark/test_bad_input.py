@@ -63,8 +63,8 @@ def test_a_broker_that_does_not_answer_is_reported_by_its_address(spark: SparkSe
         query.awaitTermination(300)
 
 
-def test_what_the_connection_cannot_do_yet_is_refused_and_not_sent_in_the_clear(spark: SparkSession, broker: Broker, topic: str) -> None:
-    with pytest.raises(Exception, match=r"option kafka\.security\.protocol: SASL_SSL is not possible yet: only PLAINTEXT"):
+def test_a_login_that_is_not_complete_is_refused_and_nothing_is_sent_in_the_clear(spark: SparkSession, broker: Broker, topic: str) -> None:
+    with pytest.raises(Exception, match=r"option kafka\.sasl\.mechanism: it is required: PLAIN, SCRAM-SHA-256"):
         frame(spark, broker, topic, kafka__security__protocol="SASL_SSL").collect()
 
 

@@ -109,6 +109,8 @@ class BrokerServer:
             settings=settings,
             max_partitions=lambda: self._descriptors.max_partitions(len(self._listener.connections)),
             on_change=self._view_changed,
+            on_shown=self._view_shown,
+            unopened=lambda: storage.replicas.shown_partitions,
         )
         self._forwarding = forwarding = RequestForwarding(
             self._cluster.watcher,
@@ -123,7 +125,7 @@ class BrokerServer:
             self._cluster.channel,
             node_id=self._options.node_id,
             broker_epoch=self._cluster.broker_epoch,
-            view=self._cluster.view,
+            view=self._cluster.newest_view,
             settings=settings,
             clock=clock,
             spawn=spawn,
@@ -195,6 +197,11 @@ class BrokerServer:
         self._listener.limits = ConnectionLimits.of(self._settings.current)
         await self._storage.apply(view)
         self._replication.settings_changed()
+        if self._storage.replicas.shown_partitions:
+            self._tasks.spawn(self._storage.open_logs(self._cluster.watcher.show))
+
+    def _view_shown(self, view: ClusterView) -> None:
+        """Groups and clients see what can be served of a view."""
         self._groups.apply(view)
         self._listener.renew_sessions()
 

@@ -13,6 +13,9 @@ a broker that does not read, is up to the caller.
 Answers come in the order of the requests, so one that is no longer waited for cannot be skipped: after a timeout, or when a future is
 cancelled, as after a broken frame or an end by the broker, the connection is closed and stays so. Whatever was under way gets
 `BrokerUnavailable` then, and whether it was carried out is not known.
+
+`security` adds TLS and a login. While a login is renewed, because the broker limits its life, requests are held back: nothing else may be
+sent in between.
 """
 
 import asyncio
@@ -27,17 +30,26 @@ from millstream.client.conversation import Conversation
 from millstream.client.errors import BrokerUnavailable, broken, unreachable
 from millstream.client.frames import MAX_ANSWER_BYTES
 from millstream.client.request import Request
+from millstream.client.security import NO_SECURITY, ClientSecurity
 from millstream.errors import KafkaError, MalformedFrame, MillstreamError
 
 T = TypeVar("T")
 
 
 class AsyncConnection(asyncio.BufferedProtocol):
-    """One connection to one broker; `open` makes one that is connected and knows the broker's versions."""
+    """One connection to one broker; `open` makes one that is connected, logged in, and knows the broker's versions."""
 
-    def __init__(self, address: Address, *, client_id: str, timeout_s: float, max_frame_bytes: int) -> None:
+    def __init__(
+        self, address: Address, *, client_id: str, timeout_s: float, max_frame_bytes: int, security: ClientSecurity = NO_SECURITY
+    ) -> None:
         self.address = address
         self._timeout_s = timeout_s
+        self._security = security
+        self._log_in_at: float | None = None
+        """When the login has to be renewed."""
+        self._held: deque[tuple[Request[Any], _Answer[Any]]] | None = None
+        """What is to be sent when the login has been renewed; None while none is being renewed."""
+        self._renewal: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._conversation = Conversation(client_id=client_id, max_frame_bytes=max_frame_bytes)
         self._transport: asyncio.Transport
@@ -55,18 +67,17 @@ class AsyncConnection(asyncio.BufferedProtocol):
         client_id: str = CLIENT_ID,
         timeout_s: float = TIMEOUT_S,
         max_frame_bytes: int = MAX_ANSWER_BYTES,
+        security: ClientSecurity = NO_SECURITY,
     ) -> Self:
         """Connect; BrokerUnavailable if that cannot be done in time. An answer above `max_frame_bytes` ends the connection."""
-        made = cls(address, client_id=client_id, timeout_s=timeout_s, max_frame_bytes=max_frame_bytes)
-        try:
-            async with asyncio.timeout(timeout_s):
-                await made._loop.create_connection(lambda: made, address.host, address.port)
-        except (OSError, UnicodeError) as error:
-            raise unreachable(address, error) from error
+        made = cls(address, client_id=client_id, timeout_s=timeout_s, max_frame_bytes=max_frame_bytes, security=security)
+        await made._connect()
         try:
             for version in HANDSHAKE_VERSIONS:
                 if made._conversation.learn(await made._send(ApiVersionsRequest(), version=version, timeout_s=timeout_s)):
                     break
+            if security.sasl is not None:
+                await made._log_in()
         except BaseException:
             made.close()
             raise
@@ -91,7 +102,10 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
     def send(self, request: Request[T], *, timeout_s: float | None = None) -> "asyncio.Future[T]":
         """Send one request; the future has its answer, or what ended the connection before it came."""
-        return self._send(request, version=None, timeout_s=self._timeout_s if timeout_s is None else timeout_s)
+        timeout_s = self._timeout_s if timeout_s is None else timeout_s
+        if self._log_in_at is not None and (self._held is not None or self._loop.time() >= self._log_in_at):
+            return self._hold(request, timeout_s)
+        return self._send(request, version=None, timeout_s=timeout_s)
 
     def close(self) -> None:
         """End the connection now."""
@@ -101,17 +115,80 @@ class AsyncConnection(asyncio.BufferedProtocol):
         """Wait until the socket of a connection that was closed is closed too."""
         await self._is_lost.wait()
 
+    async def _connect(self) -> None:
+        context = None
+        if self._security.tls is not None:
+            from millstream.client.tls import context_for  # only who uses TLS needs it
+
+            context = context_for(self._security.tls)
+        name = self.address.host if context else None
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await self._loop.create_connection(lambda: self, self.address.host, self.address.port, ssl=context, server_hostname=name)
+        except (OSError, UnicodeError) as error:
+            if context is not None and not isinstance(error, ConnectionRefusedError | TimeoutError | UnicodeError):
+                from millstream.client.tls import explain
+
+                raise explain(error, self.address) from error
+            raise unreachable(self.address, error) from error
+
+    async def _log_in(self) -> None:
+        from millstream.client.login import log_in, require_login  # only who logs in needs it
+        from millstream.client.oauth_token import token_of
+
+        require_login(self._conversation, self._security, self.address)
+        # A token may have to be asked for; the others cost nothing.
+        token = await asyncio.to_thread(token_of, self._security) if self._security.has_token else ""
+        steps = log_in(self._security, self.address, token)
+        answer = None
+        while True:
+            try:
+                request = steps.send(answer)
+            except StopIteration as end:
+                self._log_in_at = None if end.value is None else self._loop.time() + end.value
+                return
+            answer = await self._send(request, version=None, timeout_s=self._timeout_s)
+
+    def _hold(self, request: Request[T], timeout_s: float) -> "asyncio.Future[T]":
+        """Send it when the login is renewed."""
+        self._check_open()
+        answer: _Answer[T] = _Answer(self._loop, deadline=self._loop.time() + timeout_s, on_cancel=self.close)
+        if self._held is None:
+            self._held = deque()
+            self._renewal = self._loop.create_task(self._renew())
+        self._held.append((request, answer))
+        return answer
+
+    async def _renew(self) -> None:
+        try:
+            await self._log_in()
+        except MillstreamError as error:
+            self._end(error)
+            return
+        held, self._held = self._held or deque(), None
+        for request, answer in held:
+            try:
+                self._transmit(request, answer, version=None)
+            except MillstreamError as error:
+                answer.set_exception(error)
+
     def _send(self, request: Request[T], *, version: int | None, timeout_s: float) -> "asyncio.Future[T]":
-        assert request.has_answer, "a request without an answer cannot be waited for"
+        self._check_open()
+        answer: _Answer[T] = _Answer(self._loop, deadline=self._loop.time() + timeout_s, on_cancel=self.close)
+        self._transmit(request, answer, version=version)
+        return answer
+
+    def _check_open(self) -> None:
         if self.is_closed:  # a transport that is closing and gets more to write (3.12) spoils its descriptor for the next connection
             raise BrokerUnavailable(f"the connection to {self.address} is closed")
+
+    def _transmit(self, request: Request[T], answer: "_Answer[T]", *, version: int | None) -> None:
+        assert request.has_answer, "a request without an answer cannot be waited for"
         _, pieces = self._conversation.ask(request, version=version)
-        answer: _Answer[T] = _Answer(self._loop, deadline=self._loop.time() + timeout_s, on_cancel=self.close)
         self._answers.append(answer)
         self._transport.writelines(pieces)
         if self._timer is None or answer.deadline < self._timer.when():
             self._ring_at(answer.deadline)
-        return answer
 
     def _end(self, error: MillstreamError) -> None:
         """Close, and let everyone who waits know why; what happens after that has no effect."""
@@ -121,8 +198,10 @@ class AsyncConnection(asyncio.BufferedProtocol):
         if self._timer is not None:
             self._timer.cancel()
         self._transport.abort()
-        while self._answers:
-            answer = self._answers.popleft()
+        unanswered = [*self._answers, *(answer for _, answer in self._held or ())]
+        self._answers.clear()
+        self._held = None
+        for answer in unanswered:
             if not answer.done():
                 answer.set_exception(error)
                 answer.exception()  # seen: of several under way most callers await only the first
@@ -159,7 +238,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
             self._end(broken(self.address, error))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._end(broken(self.address, exc))
+        self._end(broken(self.address, exc, self._security.hint(self._conversation.answered)))
         self._is_lost.set()
 
 

@@ -27,6 +27,7 @@ from millstream.client.metadata import NO_LEADER, ClusterMetadata, TopicMetadata
 from millstream.client.produce import ALL_REPLICAS, BatchFor, ProducedPartition, ProduceRequest
 from millstream.client.request import Request
 from millstream.client.retry import retry
+from millstream.client.security import NO_SECURITY, ClientSecurity
 from millstream.errors import KafkaError, LeaderNotAvailable, MillstreamError, UnknownTopicOrPartition
 from millstream.topic_partition import TopicPartition
 
@@ -42,11 +43,13 @@ class Cluster:
         *,
         client_id: str = CLIENT_ID,
         timeout_s: float = TIMEOUT_S,
+        security: ClientSecurity = NO_SECURITY,
         open_socket: OpenSocket = open_tcp,
     ) -> None:
         self._bootstrap = parse_bootstrap_servers(bootstrap_servers)
         self._client_id = client_id
         self._timeout_s = timeout_s
+        self._security = security
         self._open_socket = open_socket
         self._metadata = ClusterMetadata()
         self._connections: dict[Address, Connection] = {}
@@ -198,7 +201,9 @@ class Cluster:
         return connection
 
     def _open(self, address: Address) -> Connection:
-        return Connection(address, client_id=self._client_id, timeout_s=self._timeout_s, open_socket=self._open_socket)
+        return Connection(
+            address, client_id=self._client_id, timeout_s=self._timeout_s, security=self._security, open_socket=self._open_socket
+        )
 
     def _where(self) -> str:
         return ",".join(map(str, self._bootstrap))

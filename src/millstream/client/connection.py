@@ -12,8 +12,9 @@ belongs to one thread, but `close` may be called from any: whoever waits then ge
 an end by the broker the connection is closed and stays so; the record batches of an answer live as long as they are referred to.
 `client.async_connection` is the same for an event loop.
 
-Whatever opens sockets has the shape of `OpenSocket`, the one place where TLS and passwords belong: what it returns is connected, wrapped
-and authenticated if it has to be. The default is plain TCP without Nagle's delay.
+Whatever opens sockets has the shape of `OpenSocket`; the default is plain TCP without Nagle's delay. `security` says whether TLS is put
+around it (`client.tls`) and who logs in (`client.login`): when the constructor returns both are done, and a login whose life the broker
+limits is renewed before a request that comes late in it.
 """
 
 import socket
@@ -28,6 +29,7 @@ from millstream.client.api_versions import HANDSHAKE_VERSIONS, ApiVersionsReques
 from millstream.client.conversation import Conversation, Pending
 from millstream.client.errors import BrokerUnavailable, broken, unreachable
 from millstream.client.request import Request
+from millstream.client.security import NO_SECURITY, ClientSecurity
 from millstream.errors import MalformedFrame
 
 T = TypeVar("T")
@@ -52,20 +54,31 @@ def open_tcp(address: Address, timeout_s: float) -> socket.socket:
 
 
 class Connection:
-    """One connection to one broker; connected, and the broker's versions known, when the constructor returns."""
+    """One connection to one broker; connected, logged in, and the broker's versions known, when the constructor returns."""
 
     def __init__(
-        self, address: Address, *, client_id: str = CLIENT_ID, timeout_s: float = TIMEOUT_S, open_socket: OpenSocket = open_tcp
+        self,
+        address: Address,
+        *,
+        client_id: str = CLIENT_ID,
+        timeout_s: float = TIMEOUT_S,
+        security: ClientSecurity = NO_SECURITY,
+        open_socket: OpenSocket = open_tcp,
     ) -> None:
         self.address = address
         self._timeout_s = timeout_s
+        self._security = security
+        self._log_in_at: float | None = None
+        """When the login has to be renewed."""
         self._is_closed = False
         self._conversation = Conversation(client_id=client_id)
-        self._socket = open_socket(address, timeout_s)
+        self._socket = _with_tls(open_socket(address, timeout_s), security, address)
         try:
             for version in HANDSHAKE_VERSIONS:
                 if self._conversation.learn(self.receive(self._send(ApiVersionsRequest(), version=version))):
                     break
+            if security.sasl is not None:
+                self._log_in()
         except BaseException:
             self.close()
             raise
@@ -92,6 +105,8 @@ class Connection:
 
     def send(self, request: Request[T]) -> Pending[T]:
         """Send one request without waiting for its answer; one that has no answer must not be received."""
+        if self._log_in_at is not None and monotonic() >= self._log_in_at:
+            self._log_in()
         return self._send(request, version=None)
 
     def receive(self, pending: Pending[T], *, timeout_s: float | None = None) -> T:
@@ -112,6 +127,25 @@ class Connection:
         with suppress(OSError):  # it may not be connected any more
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
+
+    def _log_in(self) -> None:
+        from millstream.client.login import log_in, require_login  # only who logs in needs it
+        from millstream.client.oauth_token import token_of
+
+        try:
+            require_login(self._conversation, self._security, self.address)
+            steps = log_in(self._security, self.address, token_of(self._security))
+            answer = None
+            while True:
+                try:
+                    request = steps.send(answer)
+                except StopIteration as end:
+                    self._log_in_at = None if end.value is None else monotonic() + end.value
+                    return
+                answer = self.receive(self._send(request, version=None))
+        except BaseException:
+            self.close()
+            raise
 
     def _send(self, request: Request[T], *, version: int | None) -> Pending[T]:
         self._check_open()
@@ -138,7 +172,7 @@ class Connection:
         self._wait_until(deadline)
         count = self._socket.recv_into(self._conversation.target())
         if not count:
-            raise broken(self.address, None)
+            raise broken(self.address, None, self._security.hint(self._conversation.answered))
         self._conversation.received(count)
 
     def _wait_until(self, deadline: float) -> None:
@@ -156,4 +190,12 @@ class Connection:
         """Whatever happens between two bytes of a frame, an interrupt too, ends the connection: the next byte would be misread."""
         self.close()
         if isinstance(error, OSError | MalformedFrame):
-            raise broken(self.address, error) from error
+            raise broken(self.address, error, self._security.hint(self._conversation.answered)) from error
+
+
+def _with_tls(plain: socket.socket, security: ClientSecurity, address: Address) -> socket.socket:
+    if security.tls is None:
+        return plain
+    from millstream.client.tls import wrap  # only who uses TLS needs it
+
+    return wrap(plain, security.tls, address)

@@ -23,6 +23,8 @@ from millstream.wire.primitives import INT32
 T = TypeVar("T")
 
 _LAST_CORRELATION_ID: Final = 0x7FFFFFFF
+_FIRST_ANSWER_BYTES: Final = 1 << 20
+"""More than any answer to ApiVersions, and less than what the first bytes of TLS or HTTP look like."""
 
 
 class Pending(Generic[T]):
@@ -59,7 +61,8 @@ class Conversation:
         self._correlation_id = 0
         self._unanswered: deque[Pending[Any]] = deque()
         self._spoken: Ranges = {}
-        self._frames = AnswerFrames(max_frame_bytes=max_frame_bytes)
+        self._max_frame_bytes = max_frame_bytes
+        self._frames = AnswerFrames(max_frame_bytes=min(max_frame_bytes, _FIRST_ANSWER_BYTES))
         self.target = self._frames.target
         """Where the next bytes are to be received."""
 
@@ -71,7 +74,17 @@ class Conversation:
     def learn(self, spoken: Ranges | None) -> bool:
         """What the broker answered to ApiVersions; whether it was asked in a version that it knows."""
         self._spoken = spoken or {}
+        self._frames.max_frame_bytes = self._max_frame_bytes
         return spoken is not None
+
+    def knows(self, api_key: int) -> bool:
+        """Whether the broker has an API."""
+        return api_key in self._spoken
+
+    @property
+    def answered(self) -> int:
+        """How many requests have their answers, or need none."""
+        return self._correlation_id - len(self._unanswered)
 
     def version_of(self, request: Request[object]) -> int:
         """The highest version that the request and the broker both know."""

@@ -2,8 +2,10 @@
 
     MillstreamError
     ├── UsageError                 an address, a name or a setting that cannot be
+    │   └── SecurityOptionError    an option about TLS or SASL
     ├── KafkaError                 the broker answered with a code: `kafka_error` makes the exception (see `millstream.errors`)
     └── ClientError
+        ├── AuthenticationFailed   the broker refused who we are, or we refused who it is; trying again does not help
         ├── DeliveryFailed         records that a producer took were not written
         ├── BrokerUnavailable      no broker there, or the connection ended; whether a request was carried out is not known
         │   └── AnswerTimedOut     the broker is there and did not answer in time; the connection is closed
@@ -16,11 +18,24 @@ from os import strerror
 from typing import Final
 
 from millstream.address import Address
-from millstream.errors import KafkaError, MalformedFrame, MillstreamError, RetriableError
+from millstream.errors import KafkaError, MalformedFrame, MillstreamError, RetriableError, UsageError
 
 
 class ClientError(MillstreamError):
     """A client could not do what it was asked to do."""
+
+
+class SecurityOptionError(UsageError):
+    """An option about TLS or SASL that cannot be obeyed: its name and what is wrong with it, never its value if that is a secret."""
+
+    def __init__(self, option: str, problem: str) -> None:
+        super().__init__(f"{option}: {problem}")
+        self.option = option
+        self.problem = problem
+
+
+class AuthenticationFailed(ClientError):
+    """A login or a certificate was refused, by the broker or by this client. It stays so until a person changes something."""
 
 
 class DeliveryFailed(ClientError):
@@ -45,17 +60,28 @@ def unreachable(address: Address, error: OSError | UnicodeError) -> BrokerUnavai
     return BrokerUnavailable(f"no broker answers at {address}: {reason.lower()}; is it running, and is the address right?")
 
 
-def broken(address: Address, error: Exception | None) -> MillstreamError:
-    """Why a connection ended, for whoever waits for an answer; None is an end by the broker."""
+def broken(address: Address, error: Exception | None, hint: str = "") -> MillstreamError:
+    """Why a connection ended, for whoever waits for an answer; None is an end by the broker. The hint says what may be behind an end."""
     if error is None:
-        return BrokerUnavailable(f"the broker at {address} closed the connection")
+        return BrokerUnavailable(f"the broker at {address} closed the connection{hint}")
     if isinstance(error, TimeoutError):
         return AnswerTimedOut(f"the broker at {address} did not answer in time; the connection is closed")
     if isinstance(error, MalformedFrame):
         return BrokerUnavailable(f"what answers at {address} does not speak Kafka's protocol: {error}")
     if isinstance(error, MillstreamError):
         return error
-    return BrokerUnavailable(f"the connection to {address} broke: {getattr(error, 'strerror', None) or error}")
+    if alert := _tls_alert(error):
+        return AuthenticationFailed(
+            f"the broker at {address} refused this client's TLS ({alert}): "
+            "does it want a certificate (ssl.certificate.location and ssl.key.location)?"
+        )
+    return BrokerUnavailable(f"the connection to {address} broke: {getattr(error, 'strerror', None) or error}{hint}")
+
+
+def _tls_alert(error: Exception) -> str:
+    """What an error of Python's `ssl` says of an alert that the broker sent; a refused certificate is one after the handshake (TLS 1.3)."""
+    reason = getattr(error, "reason", None)
+    return reason.partition("_ALERT_")[2].replace("_", " ").lower() if isinstance(reason, str) else ""
 
 
 def kafka_error(code: int, message: str = "") -> KafkaError:

@@ -22,10 +22,10 @@ _MAPPED_BYTES: Final = 32 * 1024 * 1024
 class AnswerFrames:
     """The receiving half of one connection, without its socket."""
 
-    __slots__ = ("_begun", "_filled", "_frame", "_max_frame_bytes", "_shared")
+    __slots__ = ("_begun", "_filled", "_frame", "_shared", "max_frame_bytes")
 
     def __init__(self, *, max_frame_bytes: int = MAX_ANSWER_BYTES) -> None:
-        self._max_frame_bytes = max_frame_bytes
+        self.max_frame_bytes = max_frame_bytes
         self._shared = memoryview(bytearray(RECEIVE_BYTES))
         self._begun = 0
         """So many bytes of a size that is not complete stand at the beginning of the shared buffer."""
@@ -51,7 +51,7 @@ class AnswerFrames:
         frames: list[memoryview] = []
         while end - position >= SIZE_BYTES:
             start = position + SIZE_BYTES
-            position = start + read_size(shared, position, limit=self._max_frame_bytes)
+            position = start + read_size(shared, position, limit=self.max_frame_bytes)
             if position > end:
                 self._frame = _memory(position - start)
                 self._filled = end - start

@@ -25,6 +25,7 @@ from millstream.client.metadata import NO_LEADER, TopicMetadata
 from millstream.client.partition_queue import MOST_IN_FLIGHT, PartitionQueue, QueuedBatch, Verdict
 from millstream.client.produce import ALL_REPLICAS, BatchFor, ProduceAnswer, ProducedPartition, ProduceRequest
 from millstream.client.request import MessageRequest
+from millstream.client.security import NO_SECURITY, ClientSecurity
 from millstream.errors import InvalidTopic, MessageTooLarge, MillstreamError, UnknownTopicOrPartition
 from millstream.topic_partition import TopicPartition
 from millstream.wire.api import ApiKey
@@ -59,6 +60,7 @@ class ProducerSettings:
     max_block_ms: int = 10_000
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
+    security: ClientSecurity = NO_SECURITY
     option_prefix: str = ""
     """What stands before Kafka's names where these settings were given, for messages: `kafka.` in Spark."""
 
@@ -88,7 +90,13 @@ class RawProducer:
         """How large batches should be; it shrinks when a topic takes only smaller ones."""
         self._asked_topics: set[str] = set()
         timeout_s = settings.request_timeout_ms / _MILLISECONDS
-        self._cluster = Cluster(settings.bootstrap_servers, client_id=settings.client_id, timeout_s=timeout_s, open_socket=open_socket)
+        self._cluster = Cluster(
+            settings.bootstrap_servers,
+            client_id=settings.client_id,
+            timeout_s=timeout_s,
+            security=settings.security,
+            open_socket=open_socket,
+        )
         self._queues: dict[TopicPartition, PartitionQueue] = {}
         self._unanswered: deque[_Unanswered] = deque()
         self._held_bytes = 0

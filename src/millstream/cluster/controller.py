@@ -49,8 +49,8 @@ class Controller:
 
     @property
     def view(self) -> ClusterView:
-        """The cluster as this broker sees it."""
-        return self._watcher.view
+        """The cluster as it was read last: decisions are made about topics, too, that clients do not see yet."""
+        return self._watcher.newest
 
     async def wait_for_brokers(self) -> None:
         """Return when there is a broker for partitions to be placed on; RequestTimedOut, after which clients ask again, if none comes.
@@ -80,12 +80,20 @@ class Controller:
         return TopicState(name=name, topic_id=topic_id, partitions=states, configs=dict(configs))
 
     async def create_topic(self, topic: TopicState, *, timeout_ms: int) -> None:
-        """Write a planned topic and wait until this broker has taken it up."""
+        """Write a planned topic and wait until this broker has opened its logs."""
         try:
             await self._writer.create_topic(topic)
         except NodeExists:
             raise TopicAlreadyExists(f"topic {topic.name!r} already exists") from None
-        await self._settle(lambda view: topic.topic_id in view.topics_by_id, timeout_ms, f"topic {topic.name!r} was created")
+        was_known = False
+
+        def is_settled(view: ClusterView) -> bool:
+            nonlocal was_known
+            is_known = topic.topic_id in self.view.topics_by_id
+            is_deleted_again, was_known = was_known and not is_known, was_known or is_known
+            return topic.topic_id in view.topics_by_id or is_deleted_again
+
+        await self._settle(is_settled, timeout_ms, f"topic {topic.name!r} was created")
 
     async def delete_topic(self, topic: TopicState, *, timeout_ms: int) -> None:
         """Remove a topic, and not another one that has its name by now, and wait until this broker has let go of it."""
@@ -97,7 +105,7 @@ class Controller:
             await self._writer.delete_topic(topic.name, header, version=version)
 
         await self._retry_on_conflict(write)
-        await self._settle(lambda view: topic.topic_id not in view.topics_by_id, timeout_ms, f"topic {topic.name!r} was deleted")
+        await self._settle(lambda _view: topic.topic_id not in self.view.topics_by_id, timeout_ms, f"topic {topic.name!r} was deleted")
 
     def plan_partitions(self, name: str, *, count: int, assignments: Sequence[Sequence[int]] | None) -> TopicState:
         """The topic with more partitions; raises whatever stands against it."""
@@ -115,7 +123,7 @@ class Controller:
         return replace(topic, partitions=topic.partitions + added)
 
     async def create_partitions(self, topic: TopicState, *, timeout_ms: int) -> None:
-        """Write a planned growth and wait until this broker has taken it up."""
+        """Write a planned growth and wait until this broker has opened the logs."""
         try:
             await self._writer.grow_topic(topic)
         except (BadVersion, NoNode):

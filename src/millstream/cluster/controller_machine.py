@@ -65,11 +65,8 @@ class ControllerMachine:
         `names` are the partitions to look at, for a caller that does not look at thousands in one go; all if None, and what is gone is
         passed over. The lives may be written when all partitions have been looked at.
         """
-        lost = {
-            broker
-            for broker, life in registered.items()
-            if self.known_lives.get(broker, life.epoch) not in (life.epoch, life.previous_epoch)
-        }
+        # Of a broker without a known life (it is new, or another hand removed the znode) nothing says that it has what it had.
+        lost = {broker for broker, life in registered.items() if self.known_lives.get(broker) not in (life.epoch, life.previous_epoch)}
         changed = {}
         for name in self.partitions if names is None else names:
             state = self.partitions.get(name)

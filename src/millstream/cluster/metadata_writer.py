@@ -81,7 +81,7 @@ class MetadataWriter:
         self._sending = asyncio.Lock()
         self._sends: set[asyncio.Task[None]] = set()
         self._under_way: set[str] = set()
-        """Topics that are being created."""
+        """Topics that are being created or deleted."""
 
     async def write_states(self, states: Mapping[TopicPartition, PartitionState], lives: Mapping[int, int] | None = None) -> None:
         """Replace partitions, each in the version that its `partition_epoch` says; then the lives that have been dealt with by that.
@@ -103,6 +103,22 @@ class MetadataWriter:
     async def announce(self, names: Iterable[TopicPartition]) -> None:
         """Have every broker read these partitions again, which another hand has changed."""
         await self.write([], _touched(names))
+
+    async def restore_partition(self, topic: TopicState, number: int, state: PartitionState) -> bool:
+        """Create the znode of a partition that another hand has removed, in the version that it had: brokers ignore lower ones.
+
+        False if the topic is not in this version any more (it may be on its way out), or the znode is there after all.
+        """
+        path, data = paths.partition(topic.name, number), state.encode()
+        writes: list[Write] = [Create(path, data), *(SetData(path, data, version) for version in range(state.partition_epoch))]
+        try:
+            for chunk in chunks_of(writes):
+                await self.write([Check(paths.topic(topic.name), topic.version), *chunk], NOTHING)
+        except (BadVersion, NoNode, NodeExists) as error:
+            logger.warning("the znode %s is gone, and cannot be brought back: %r", path, error)
+            return False
+        logger.warning("the znode %s was removed by another hand, and is back as it was", path)
+        return True
 
     async def create_topic(self, topic: TopicState) -> None:
         """Write a topic that is not there; NodeExists if it is. One that was left half created or half deleted is removed first."""
@@ -160,6 +176,13 @@ class MetadataWriter:
 
     async def delete_topic(self, name: str, header: TopicHeader, *, version: int) -> None:
         """Remove a topic whose znode has this version; else BadVersion or NoNode."""
+        self._under_way.add(name)
+        try:
+            await self._delete_topic(name, header, version=version)
+        finally:
+            self._under_way.discard(name)
+
+    async def _delete_topic(self, name: str, header: TopicHeader, *, version: int) -> None:
         path, whole = paths.topic(name), [(name, None)]
         children = await children_of(self._coordination, paths.partitions(name))
         chunks = list(chunks_of([Delete(f"{paths.partitions(name)}/{child}") for child in children]))
@@ -172,7 +195,7 @@ class MetadataWriter:
         await self.write([*(chunks[-1] if chunks else ()), *parent, Delete(path, version)], whole)
 
     async def finish(self, name: str) -> None:
-        """Remove the topic if it was left half created or half deleted."""
+        """Remove the topic if it was left half created or half deleted, and no one is at it."""
         if name in self._under_way:
             return
         try:
@@ -305,7 +328,7 @@ class MetadataWriter:
             return False
         if header.phase == COMPLETE:
             return False
-        await self.delete_topic(name, header, version=version)
+        await self._delete_topic(name, header, version=version)
         return True
 
     async def _remove_partitions_beyond(self, topic: TopicState) -> None:

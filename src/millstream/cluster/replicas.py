@@ -1,8 +1,12 @@
 """The partitions this broker keeps, by topic: what a request looks up, kept in step with the `ClusterView`.
 
 `apply` is called with each new view before it is shown to clients. It lets go of partitions that went, hands changed state and configs to
-all that stay, and only then opens or creates the logs of those that came (in a thread: new files are synced): who has to lead a thousand
-partitions anew does so at once. The look-ups are plain dictionaries on the event loop.
+all that stay, and notes which logs have to be opened or created for those that came. `open_logs` does that, portion by portion in a thread
+(new files are synced), while further views are applied: whoever has to lead a thousand partitions anew does so at once, whatever is being
+opened. With the first view of the broker the logs are opened before `apply` returns. The look-ups are plain dictionaries on the event loop.
+
+A log that was opened is put to use with what the newest view says by then: the state of its partition, or that its topic is gone, and then
+the log goes too. Until then its partition is answered as one that another broker leads, as in Kafka: clients come back.
 
 What the view says of this broker is said of one life of it (`ClusterView.lives`). While that is not the present one, because the controller
 has not dealt with it yet, logs are opened, and the roles stay as they are.
@@ -13,12 +17,15 @@ because the one that holds it failed while the logs were opened.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 from uuid import UUID
 
 from millstream.cluster.partition import LocalBroker, Partition
 from millstream.cluster.topic_access import Client, Operation, check_access, check_mirrored
+from millstream.cluster.unopened_logs import Portion, UnopenedLogs
 from millstream.coordination.cluster_view import ClusterView, TopicState
 from millstream.coordination.partition_state import PartitionState
 from millstream.errors import KafkaError, NotLeaderOrFollower, StorageError, UnknownTopicId, UnknownTopicOrPartition
@@ -34,6 +41,7 @@ PARTITIONS_PER_TURN = 256
 """How many take over their state before others have a turn: some milliseconds."""
 TRUNCATION_CHECK_S = 0.005
 
+T = TypeVar("T")
 TopicKey = str | bytes
 """A topic by its name or by the 16 bytes of its id."""
 
@@ -74,6 +82,10 @@ class Replicas:
         self._topics: dict[TopicKey, HostedTopic] = {}
         self._incomplete: set[str] = set()
         """Topics with partitions that are offline: they are tried again with every view."""
+        self._unopened = UnopenedLogs()
+        self._is_opening = False
+        self._newest = ClusterView()
+        """The view that is being applied, or was applied last."""
         self._applied: ClusterView | None = None
         self._is_life_known = False
         """Whether the last view was about the present life of this broker."""
@@ -126,7 +138,9 @@ class Replicas:
         topic = self._known(key)
         if topic is not None and 0 <= index < len(topic.partitions):
             # Kafka's word for it: a client that gets it looks again for who leads.
-            return NotLeaderOrFollower(f"broker {self._broker.node_id} keeps no replica of {topic.name}-{index}")
+            is_mine = self._broker.node_id in topic.partitions[index].replicas
+            why = "has not opened its log yet" if is_mine else "keeps no replica"
+            return NotLeaderOrFollower(f"broker {self._broker.node_id} {why}: {topic.name}-{index}")
         if topic is not None:
             return UnknownTopicOrPartition(f"topic {topic.name!r} has no partition {index}")
         if isinstance(key, bytes):
@@ -162,29 +176,53 @@ class Replicas:
         if partition is not None:
             partition.watchers.noted()
 
+    @property
+    def shown_partitions(self) -> Mapping[str, int]:
+        """The topics with logs that are to be opened, and how many of their partitions can be shown to clients until they are."""
+        return self._unopened.shown_partitions
+
     async def apply(self, view: ClusterView) -> None:
-        """Make what this broker keeps agree with the view; topics that are as they were in the last one are not looked at."""
-        life = self._life()
+        """Make what this broker keeps agree with the view, but for logs that have to be opened (`open_logs`).
+
+        Topics that are as they were in the last view are not looked at.
+        """
+        life, last = self._life(), self._applied
         is_life_known = view.lives.get(self._broker.node_id) == life
         names = self._names_to_look_at(view, is_life_known=is_life_known)
-        self._is_life_known = is_life_known
-        if self._applied is None:
+        self._is_life_known, self._newest = is_life_known, view
+        if last is None:
             self._unread = set(view.unreadable_topics)
-        for name in names:
-            topic, current = self._topics.get(name), view.topics.get(name)
-            if topic is not None and (current is None or current.topic_id != topic.topic_id):
-                await self._let_go(topic)
-        await self._move([view.topics[name] for name in names if name in view.topics])
+        gone = [topic for name in names if (topic := self._topics.get(name)) is not None and not _is_same(topic, view.topics.get(name))]
+        for topic in gone:
+            self._unopened.forget(topic.name)
+        for topic in gone:
+            await self._let_go(topic)
+        states = [view.topics[name] for name in names if name in view.topics]
+        await self._move(states)
         self._applied_life = life if is_life_known else NO_LIFE
-        for name in names:
-            state = view.topics.get(name)
-            if state is not None:
-                await self._take_up(state)
+        for state in states:
+            self._take_up(state, last)
         self._unread &= view.unreadable_topics
-        is_broker_gone = self._applied is not None and not self._applied.brokers.keys() <= view.brokers.keys()
+        if last is None:
+            await self.open_logs()
         self._applied = view
-        if is_broker_gone:
+        if last is not None and not last.brokers.keys() <= view.brokers.keys():
             self._commit_what_waits()
+
+    async def open_logs(self, on_opened: Callable[[], None] = lambda: None) -> None:
+        """Open the logs that are to be opened; `on_opened` is called when all of a topic are. At once if that is under way already."""
+        if self._is_opening:
+            return
+        self._is_opening = True
+        try:
+            while (portion := self._unopened.next_portion()) is not None:
+                config = self._log_config(self._newest.topics[portion.topic])
+                self._put_to_use(portion, await _in_thread(partial(self._open_portion, portion, config)))
+                if self._unopened.done(portion):
+                    self._begin_to_follow(self._topics[portion.topic])
+                    on_opened()
+        finally:
+            self._is_opening = False
 
     def _commit_what_waits(self) -> None:
         """A follower that was about to join, and is gone, holds nothing up any more; nobody else may fetch and find that out."""
@@ -201,7 +239,7 @@ class Replicas:
             if topic is None:
                 continue
             config = self._log_config(state)
-            for present in topic.partitions.values():
+            for present in list(topic.partitions.values()):  # logs are opened meanwhile
                 if present.index < len(state.partitions):
                     self._update(present, state, config, follows)
                 else:
@@ -224,29 +262,43 @@ class Replicas:
             return dict.fromkeys([*(key for key in self._topics if isinstance(key, str)), *view.topics])
         return {*view.topics_changed_since(last), *self._incomplete}
 
-    async def _take_up(self, state: TopicState) -> None:
-        """Open the logs of partitions that are not here yet."""
+    def _take_up(self, state: TopicState, last: ClusterView | None) -> None:
+        """Note which partitions are not here yet."""
         mine = [index for index, partition in enumerate(state.partitions) if self._broker.node_id in partition.replicas]
         topic = self._topics.get(state.name)
         if topic is None:
             if not mine:
                 return
             topic = HostedTopic(state.name, state.topic_id)
+            self._topics[state.name] = self._topics[state.topic_id.bytes] = topic
         if self._is_older_than_the_start(state.name) and self._is_a_disk_missing:
             topic.lost = {index for index in mine if self._logs.get(state.name, index) is None}
             for index in sorted(topic.lost):
                 logger.error("partition %s-%d is offline: its log was not found and may be on the disk that failed", state.name, index)
+        topic.offline = (topic.offline | topic.lost).intersection(mine)
+        self._note_offline(topic)
         missing = [index for index in mine if index not in topic.partitions and index not in topic.lost]
         if missing:
-            logs = await asyncio.to_thread(self._open_logs, state, missing, self._log_config(state))
-            follows: list[Partition] = []
-            for index, log in logs.items():
-                self._begin(topic, index, log, state, follows)
-            if follows:
-                self._broker.on_follow(follows)
-        topic.offline = set(mine) - set(topic.partitions)
-        (self._incomplete.add if topic.offline else self._incomplete.discard)(state.name)
-        self._topics[state.name] = self._topics[state.topic_id.bytes] = topic
+            known = None if last is None else last.topics_by_id.get(state.topic_id)
+            self._unopened.add(state, missing, shown=0 if known is None else len(known.partitions))
+
+    def _note_offline(self, topic: HostedTopic) -> None:
+        (self._incomplete.add if topic.offline else self._incomplete.discard)(topic.name)
+
+    def _put_to_use(self, portion: Portion, logs: Mapping[int, Log]) -> None:
+        """Begin with logs that were opened, or delete them if their topic was deleted meanwhile."""
+        topic, state = self._topics.get(portion.topic), self._newest.topics.get(portion.topic)
+        if topic is None or state is None or not portion.topic_id == topic.topic_id == state.topic_id:
+            for log in logs.values():
+                self._delete(log)
+            return
+        config = self._log_config(state)
+        for index, log in logs.items():
+            if log.config != config:
+                log.update_config(config)
+            self._begin(topic, index, log, state)
+        topic.offline = topic.offline.union(portion.indexes).difference(topic.partitions)
+        self._note_offline(topic)
 
     @property
     def _is_a_disk_missing(self) -> bool:
@@ -259,12 +311,18 @@ class Replicas:
         if present.log.config is not config and present.log.config != config:
             present.log.update_config(config)
 
-    def _begin(self, topic: HostedTopic, index: int, log: Log, state: TopicState, follows: list[Partition]) -> None:
+    def _begin(self, topic: HostedTopic, index: int, log: Log, state: TopicState) -> None:
         decided = state.partitions[index]
         known = self._logs.high_watermarks.get(log.topic_partition, 0)
         partition = Partition(topic.name, index, log, broker=self._broker, state=decided, high_watermark=known)
-        if not self._is_life_known or self._apply(partition, decided, follows):
+        if not self._is_life_known or self._apply(partition, decided, []):
             topic.partitions[index] = partition
+
+    def _begin_to_follow(self, topic: HostedTopic) -> None:
+        """Not before all logs of a new topic are open: the leaders open theirs at the same time, and would refuse most fetches."""
+        follows = [partition for partition in topic.partitions.values() if partition.following is not None]
+        if follows:
+            self._broker.on_follow(follows)
 
     def _apply(self, partition: Partition, decided: PartitionState, follows: list[Partition]) -> bool:
         try:
@@ -275,28 +333,31 @@ class Replicas:
             return False
         return True
 
-    def _open_logs(self, state: TopicState, indexes: list[int], config: LogConfig) -> dict[int, Log]:
+    def _open_portion(self, portion: Portion, config: LogConfig) -> dict[int, Log]:
         logs = {}
-        for index in indexes:
+        for index in portion.indexes:
             try:
-                logs[index] = self._logs.create(state.name, index, topic_id=state.topic_id, config=config)
+                logs[index] = self._logs.create(portion.topic, index, topic_id=portion.topic_id, config=config)
             except StorageError as error:
-                logger.error("partition %s-%d is offline: %s", state.name, index, error)
+                logger.error("partition %s-%d is offline: %s", portion.topic, index, error)
         return logs
 
     async def _let_go(self, topic: HostedTopic) -> None:
         self._incomplete.discard(topic.name)
         del self._topics[topic.name]
         del self._topics[topic.topic_id.bytes]
-        for index, partition in topic.partitions.items():
+        for partition in topic.partitions.values():
             await self._end(partition, UnknownTopicOrPartition(f"topic {topic.name!r} was deleted"))
-            try:
-                deleted = self._logs.delete(topic.name, index)
-            except KafkaError as error:
-                logger.error("cannot delete the log of %s-%d: %s", topic.name, index, error)
-                continue
-            if deleted is not None:
-                self._remove_later(deleted, partition.log.config.file_delete_delay_ms)
+            self._delete(partition.log)
+
+    def _delete(self, log: Log) -> None:
+        try:
+            deleted = self._logs.delete(log.topic, log.partition)
+        except KafkaError as error:
+            logger.error("cannot delete the log of %s: %s", log.topic_partition, error)
+            return
+        if deleted is not None:
+            self._remove_later(deleted, log.config.file_delete_delay_ms)
 
     async def _end(self, partition: Partition, error: KafkaError) -> None:
         """Take the partition out of use, once nothing works on its log any more."""
@@ -307,3 +368,18 @@ class Replicas:
         partition.leading = partition.following = None
         if is_followed:
             self._broker.on_follow([partition])
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """What comes of it. Who is cancelled waits for its end: nothing is opened any more when the broker closes its logs."""
+    running = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise
+
+
+def _is_same(topic: HostedTopic, state: TopicState | None) -> bool:
+    """Whether the view still has the topic: another one of its name has another id."""
+    return state is not None and state.topic_id == topic.topic_id

@@ -193,6 +193,15 @@ class ClusterView:
             self, topics=topics, topics_by_id=by_id, partition_count=count, former_topics=self.topics, changed_names=frozenset(changed)
         )
 
+    def showing(self, partition_counts: Mapping[str, int]) -> "ClusterView":
+        """The view with only the first partitions of some topics; a topic of which there are none to show is left out."""
+        shown: dict[str, TopicState | None] = {}
+        for name, count in partition_counts.items():
+            topic = self.topics.get(name)
+            if topic is not None and count < len(topic.partitions):
+                shown[name] = replace(topic, partitions=topic.partitions[:count]) if count else None
+        return self.with_topics(shown)
+
     def topics_changed_since(self, last: "ClusterView") -> Collection[str]:
         """The names of topics that came, went or may be others; of two views that do not follow each other all are compared."""
         if self.topics is last.topics:

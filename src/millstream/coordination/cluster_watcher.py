@@ -2,8 +2,12 @@
 
 Watched are the list of changes (`/changes`, see `change_log`), the lists of brokers and of their options, each of these options, and the
 controller; not topics and partitions, of which there are thousands. Watches fire once and are set again by the next read. A watch only
-marks what is stale and wakes `run`, which reads it and makes a new view. Before the new view is shown, `on_change` has been awaited with
-it: a topic that clients can see has its logs open.
+marks what is stale and wakes `run`, which reads it and makes a new view. Before anything of the new view is shown, `on_change` has been
+awaited with it: this broker plays the roles that it says.
+
+The logs of a large new topic take seconds to be opened. No view waits for them: the next one is read meanwhile, so a leader that fails is
+replaced at once. `view` is the newest view without the topics and partitions that are still being opened (`unopened`), so a topic that
+clients can see here has its logs open. When more of them are, `show` is called.
 
 The watcher knows the number of the last change that is in its view. It reads what the list names behind that number, also after a lost
 connection; everything at the start, when the list does not go back so far, and when it is another list or makes no sense. The list is read
@@ -53,6 +57,8 @@ logger = logging.getLogger(__name__)
 _LISTS = frozenset({CHANGES, BROKERS, CONFIGS, CONTROLLER})
 
 ViewListener = Callable[[ClusterView], Awaitable[None]]
+ShownListener = Callable[[ClusterView], None]
+PartitionCounts = Callable[[], Mapping[str, int]]
 ViewPredicate = Callable[[ClusterView], bool]
 
 
@@ -79,10 +85,24 @@ _UNKNOWN = _Position(-1, -1)
 class ClusterWatcher:
     """Owns the current view."""
 
-    def __init__(self, coordination: Coordination, *, on_change: ViewListener) -> None:
+    def __init__(
+        self,
+        coordination: Coordination,
+        *,
+        on_change: ViewListener,
+        on_shown: ShownListener = lambda _view: None,
+        unopened: PartitionCounts = dict,
+    ) -> None:
+        """`unopened`: the topics with logs that are being opened, and how many of their partitions may be shown meanwhile."""
         self.view = ClusterView()
+        """The cluster as clients see it."""
+        self.newest = self.view
+        """The cluster as it was read last, with what is still being opened: what the controller decides on."""
         self._coordination = coordination
         self._on_change = on_change
+        self._on_shown = on_shown
+        self._unopened = unopened
+        self._is_taking_over = False
         self._stale: set[Stale] = set()
         self._wake = asyncio.Event()
         self._waiting: dict[asyncio.Future[None], ViewPredicate] = {}
@@ -110,7 +130,7 @@ class ClusterWatcher:
         """Read everything for the first time."""
         data, stat = await self._coordination.get(paths.CLUSTER_ID)
         self._tree = stat.czxid
-        self.view = replace(self.view, cluster_id=decode_cluster_id(data))
+        self.newest = replace(self.newest, cluster_id=decode_cluster_id(data))
         self._coordination.add_session_listener(self._session_changed)
         self._stale = set(_LISTS)
         await self._refresh()
@@ -140,11 +160,19 @@ class ClusterWatcher:
         return True
 
     async def catch_up(self, stale: Stale = CHANGES, *, timeout_ms: int) -> bool:
-        """Wait until the view has in it what was written to this before the call; False when the time ran out first."""
+        """Wait until this broker follows what was written to this before the call; False when the time ran out first.
+
+        A topic that was created is not in the view before its logs are open (`until_opened`).
+        """
         begun = self._rounds_begun
         self._stale.add(stale)
         self._wake.set()
         return await self.until(lambda _view: self._rounds_done > begun, timeout_ms=timeout_ms)
+
+    async def until_opened(self, *, timeout_ms: int) -> bool:
+        """Wait until the logs are open that are being opened now; False when the time ran out first."""
+        names = set(self._unopened())
+        return await self.until(lambda _view: names.isdisjoint(self._unopened()), timeout_ms=timeout_ms)
 
     def _session_changed(self, state: SessionState) -> None:
         # Watches do not outlive a connection: whatever happened meanwhile fired none.
@@ -172,21 +200,39 @@ class ClusterWatcher:
             except BaseException:
                 self._stale |= stale
                 raise
-            if view != self.view:
-                await self._on_change(view)
-                self.view = view
+            await self._take_over(view)
             self._position = position
             self._rounds_done = self._rounds_begun
-            for future, predicate in self._waiting.items():
-                if not future.done() and predicate(view):
-                    future.set_result(None)
+            self.show()
+
+    async def _take_over(self, view: ClusterView) -> None:
+        if view == self.newest:
+            return
+        self._is_taking_over = True
+        try:
+            await self._on_change(view)
+        finally:
+            self._is_taking_over = False
+        self.newest = view
+
+    def show(self) -> None:
+        """Let clients see what this broker can serve by now of the newest view."""
+        if self._is_taking_over:
+            return  # another view is about to be shown
+        shown = self.newest.showing(self._unopened())
+        if shown != self.view:
+            self.view = shown
+            self._on_shown(shown)
+        for future, predicate in self._waiting.items():
+            if not future.done() and predicate(shown):
+                future.set_result(None)
 
     @property
     def _watched_configs(self) -> set[str]:
-        return set(self.view.broker_configs) | self._unreadable_configs
+        return set(self.newest.broker_configs) | self._unreadable_configs
 
     async def _read(self, stale: set[Stale]) -> tuple[ClusterView, _Position]:
-        view, position = self.view, self._position
+        view, position = self.newest, self._position
         if not await self._is_same_tree():
             return view, position
         if CONTROLLER in stale:
@@ -263,7 +309,7 @@ class ClusterWatcher:
             return decode_controller(data)
         except ValueError as error:
             self._complaints.report(paths.CONTROLLER, stat.mzxid, error)
-            return self.view.controller_id
+            return self.newest.controller_id
 
     async def _read_brokers(self) -> dict[int, BrokerState]:
         brokers: dict[int, BrokerState] = {}
@@ -279,7 +325,7 @@ class ClusterWatcher:
                 brokers[node_id] = BrokerState.decode(node_id, found.data, epoch=stat.czxid)
             except ValueError as error:
                 self._complaints.report(f"{paths.BROKER_IDS}/{child}", stat.mzxid, error)
-                last = next((one for one in self.view.brokers.values() if str(one.node_id) == child and one.epoch == stat.czxid), None)
+                last = next((one for one in self.newest.brokers.values() if str(one.node_id) == child and one.epoch == stat.czxid), None)
                 if last is not None:
                     brokers[last.node_id] = last
         return dict(sorted(brokers.items()))
@@ -292,7 +338,7 @@ class ClusterWatcher:
         except NoNode:
             self._complaints.forget(path)
             return None
-        last = self.view.broker_configs.get(name)
+        last = self.newest.broker_configs.get(name)
         try:
             if name != DEFAULT_BROKER:
                 decode_broker_id(name)

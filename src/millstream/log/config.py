@@ -95,6 +95,11 @@ class LogConfig:
         return "delete" in self.cleanup_policy
 
     @property
+    def is_flushed_by_itself(self) -> bool:
+        """Whether a log is flushed after some time or some records, not only when a segment is full."""
+        return self.flush_ms < LONG_MAX or self.flush_messages < LONG_MAX
+
+    @property
     def is_log_append_time(self) -> bool:
         """Whether the broker's time is written into the batches."""
         return self.message_timestamp_type == "LogAppendTime"

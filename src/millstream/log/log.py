@@ -13,8 +13,7 @@ Invariants:
 
 It is made of its files (`local_log`: `segments` and what stands beside them), `producer_state` and `leader_epochs`, and keeps them in step.
 Not here: who leads, what is committed (the high watermark is the caller's), waiting, compaction (`compaction.cleaning` works on a log from
-outside), transactions. For the last, the first offset of the oldest open transaction will hold back `last_stable_offset`, and `.txnindex`
-files will stand beside the segments.
+outside), transactions (the first offset of the oldest open one will hold back `last_stable_offset`).
 """
 
 import uuid
@@ -118,6 +117,7 @@ class Log:
         self._is_rewriting = config.is_log_append_time or self.looks_into_records
         self._is_only_checking = not config.is_log_append_time and config.compression_type == "producer"
         self._active.update_config(config)
+        self.directory.to_flush.add(self.topic_partition)
 
     def write_topic_id(self, topic_id: uuid.UUID) -> None:
         """Note in a new directory which topic it belongs to."""
@@ -352,6 +352,7 @@ class Log:
         if self._active.size_bytes:
             with self.directory.changing("rolling a log", is_undone=True):
                 self._active = self.local.roll(self.log_end_offset, self.producers, config=self.config, now_ms=now_ms)
+            self.directory.to_flush.add(self.topic_partition)
 
     def roll_to(self, offset: int, *, now_ms: int) -> None:
         """Start a segment at `offset`, beyond the end of the log: what a leader sent lies too far from the base of the active one."""

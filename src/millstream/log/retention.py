@@ -40,7 +40,10 @@ def apply_retention(log: Log, now_ms: int, *, high_watermark: int) -> list[Path]
         count = count_to_delete(facts, log.config, bounds)
         if count == len(log.segments):
             log.roll(now_ms=now_ms)
-        return log.delete_oldest(count)
+        dropped = log.delete_oldest(count)
+    if log.local.is_flush_wanted:
+        log.directory.to_flush.add(log.topic_partition)
+    return dropped
 
 
 def count_to_delete(segments: Sequence[SegmentFacts], config: LogConfig, bounds: RetentionBounds) -> int:

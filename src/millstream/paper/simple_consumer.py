@@ -22,6 +22,7 @@ from millstream.client.connection import CLIENT_ID, TIMEOUT_S, Connection, OpenS
 from millstream.client.conversation import Pending
 from millstream.client.errors import kafka_error
 from millstream.client.fetch import FetchAnswer, FetchedPartition, FetchFrom, FetchRequest
+from millstream.client.security import NO_SECURITY, ClientSecurity
 from millstream.offset import EARLIEST, LATEST
 from millstream.paper.message import ConsumedMessage, Headers, milliseconds_of
 from millstream.topic_partition import TopicPartition
@@ -41,9 +42,10 @@ class SimpleConsumer:
         *,
         client_id: str = CLIENT_ID,
         timeout_s: float = TIMEOUT_S,
+        security: ClientSecurity = NO_SECURITY,
         open_socket: OpenSocket = open_tcp,
     ) -> None:
-        self._cluster = Cluster(brokers, client_id=client_id, timeout_s=timeout_s, open_socket=open_socket)
+        self._cluster = Cluster(brokers, client_id=client_id, timeout_s=timeout_s, security=security, open_socket=open_socket)
 
     def __enter__(self) -> Self:
         return self

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Final, TypeVar, get_args
 
 from millstream.arrow.columns import Field, Format
+from millstream.client.errors import SecurityOptionError
+from millstream.client.security import ClientSecurity
 from millstream.errors import UsageError
 from millstream.registry.addresses import Addresses, parse_addresses
 
@@ -93,14 +95,17 @@ class Options(Mapping[str, str]):
         return {name.removeprefix("kafka."): value for name, value in self.items() if name.startswith("kafka.")}
 
     def refuse_kafka(self, refused: Mapping[str, str]) -> None:
-        """Refuse these options of Kafka, each for its reason, and what a connection cannot do: nothing goes out in the clear that was meant
-        to be encrypted."""
+        """Refuse these options of Kafka, each for its reason."""
         for name, reason in refused.items():
             if f"kafka.{name}" in self:
                 raise OptionError(f"kafka.{name}", f"it cannot be set: {reason}")
-        protocol = self.get("kafka.security.protocol", "PLAINTEXT").upper()
-        if protocol != "PLAINTEXT":
-            raise OptionError("kafka.security.protocol", f"{protocol} is not possible yet: only PLAINTEXT")
+
+    def security(self) -> ClientSecurity:
+        """TLS and the login of Kafka's options `kafka.security.*`, `kafka.ssl.*` and `kafka.sasl.*`."""
+        try:
+            return ClientSecurity.of(self.kafka())
+        except SecurityOptionError as error:
+            raise OptionError(f"kafka.{error.option}", error.problem) from None
 
     def bootstrap_servers(self) -> str:
         """The addresses of brokers, without spaces and empty ones."""

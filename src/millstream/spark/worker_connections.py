@@ -1,8 +1,8 @@
 """The connections and producers of this process: Spark unpickles a fresh reader or writer for each task, but the worker process stays, and
 so do they.
 
-One `Cluster` per set of brokers and client name. All is closed when the process ends in order, as the driver does; a process that was
-forked begins without any, because the sockets are its parent's. A new producer id for every task of every micro-batch would fill the
+One `Cluster` per set of brokers, client name and login. All is closed when the process ends in order, as the driver does; a process that
+was forked begins without any, because the sockets are its parent's. A new producer id for every task of every micro-batch would fill the
 brokers' tables, because Kafka forgets an id only after a day: a producer returns when everything it took is written, so nothing is in doubt
 when the next task continues its sequences; one that failed is thrown away, and the next attempt has a new id and no history (ADR 0020). A
 worker process runs one task at a time, in one thread, so nothing is locked.
@@ -16,6 +16,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, Protocol
 
 from millstream.client.cluster import Cluster
+from millstream.client.security import ClientSecurity
 
 if TYPE_CHECKING:
     from millstream.client.raw_producer import ProducerSettings, RawProducer
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _LONGEST_IDLE_S: Final = 600.0
 """A producer that was idle for longer gets a new id: brokers may have forgotten the old one."""
 
-_clusters: dict[tuple[str, str, int], Cluster] = {}
+_clusters: dict[tuple[str, str, int, ClientSecurity], Cluster] = {}
 _idle: "dict[ProducerSettings, RawProducer]" = {}
 
 
@@ -36,15 +37,19 @@ class ConnectionSettings(Protocol):
     def client_id(self) -> str: ...
     @property
     def request_timeout_ms(self) -> int: ...
+    @property
+    def security(self) -> ClientSecurity: ...
 
 
 def cluster_for(settings: ConnectionSettings) -> Cluster:
     """The cluster of these settings, connected already if this process used it before."""
-    name = settings.bootstrap_servers, settings.client_id, settings.request_timeout_ms
+    name = settings.bootstrap_servers, settings.client_id, settings.request_timeout_ms, settings.security
     cluster = _clusters.get(name)
     if cluster is None:
         timeout_s = settings.request_timeout_ms / 1000
-        cluster = _clusters[name] = Cluster(settings.bootstrap_servers, client_id=settings.client_id, timeout_s=timeout_s)
+        cluster = _clusters[name] = Cluster(
+            settings.bootstrap_servers, client_id=settings.client_id, timeout_s=timeout_s, security=settings.security
+        )
     return cluster
 
 

@@ -26,6 +26,7 @@ _SIZE_AND_CORRELATION: Final = struct.Struct(">ii")
 _SIZE_CORRELATION_AND_NO_TAGS: Final = struct.Struct(">iib")
 _SMALLEST_FRAME: Final = 4
 _TLS_HANDSHAKE: Final = b"\x16\x03"
+_TLS_ALERT: Final = b"\x15\x03"
 _HTTP_METHODS: Final = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"PRI ")
 
 
@@ -97,6 +98,8 @@ def read_response_header(frame: Buffer, *, api_key: int, version: int) -> tuple[
 def _explain_size(start: bytes, *, size: int, limit: int) -> str:
     if start.startswith(_TLS_HANDSHAKE):
         return "a TLS handshake on a port without TLS: the client is set to SSL, the listener is not"
+    if start.startswith(_TLS_ALERT):
+        return "a TLS alert to a client without TLS: this port speaks TLS; set security.protocol to SSL or SASL_SSL"
     if start in _HTTP_METHODS:
         return f"an HTTP request ({start.decode().strip()}) on the port of the Kafka protocol"
     if size > limit:

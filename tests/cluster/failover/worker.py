@@ -106,5 +106,5 @@ class ThreadWorker(Worker):
     def _run(self) -> None:
         try:
             self.work()
-        except Exception as error:  # noqa: BLE001 - a thread has nobody else to report to
+        except Exception as error:  # noqa: BLE001 - there is no caller to raise it to
             self.errors.append(f"ended with {error!r}")

@@ -6,19 +6,18 @@
     reordered     after a record of the same producer with a higher sequence number
     invented      in a log, never sent there
     offsets       not ascending within a partition
-    gone back     a committed offset that was read is lower than one that had been acknowledged before it was asked for
+    gone back     a committed offset that was acknowledged and lost, answered stale, or overwritten by a member that should have been fenced
     undelivered   below what a group committed, and given to none of its members
     diverged      replicas of a partition with different bytes below the high watermark
 
 A record that was not acknowledged may be there or not, once.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from math import inf
 from typing import NamedTuple
 
-from tests.cluster.faults.history import NOT_ACKNOWLEDGED, SOMEWHERE, Commit, ProducerHistory
+from tests.cluster.faults.history import NOT_ACKNOWLEDGED, SOMEWHERE, ProducerHistory
 
 KINDS = ("lost", "moved", "duplicated", "reordered", "invented", "offsets", "gone back", "undelivered", "diverged")
 
@@ -47,7 +46,7 @@ class Batch(NamedTuple):
 
 
 def check_records(producers: Mapping[str, ProducerHistory], logs: Mapping[int, Sequence[Stored]]) -> list[Problem]:
-    """Every record of every partition against what its producer sent and was told."""
+    """Every record of every partition against what its producer sent and what was acknowledged."""
     problems: list[Problem] = []
     found: dict[tuple[str, int], tuple[int, int]] = {}
     for partition, records in logs.items():
@@ -55,31 +54,6 @@ def check_records(producers: Mapping[str, ProducerHistory], logs: Mapping[int, S
     for name, producer in producers.items():
         problems += _check_acknowledged(name, producer, found)
     return problems
-
-
-def check_commits(attempts: Sequence[Commit], observed: Sequence[Commit]) -> list[Problem]:
-    """No answer is behind a commit that was acknowledged before it was asked for.
-
-    Unless another commit of just that offset was under way at that time or later: clients send a commit that waited for its coordinator
-    after a rebalance, when another member has committed more. An attempt without an acknowledgement may take effect at any time.
-    """
-    by_partition: dict[tuple[str, int], list[Commit]] = defaultdict(list)
-    for attempt in attempts:
-        by_partition[attempt.group, attempt.partition].append(attempt)
-    return [
-        Problem("gone back", f"group {seen.group}, partition {seen.partition}: {seen.offset} after {lost.offset}")
-        for seen in observed
-        if (lost := _lost_commit(by_partition[seen.group, seen.partition], seen)) is not None
-    ]
-
-
-def _lost_commit(attempts: Sequence[Commit], seen: Commit) -> Commit | None:
-    """A commit that was acknowledged, is above what was seen later, and was not overwritten by it."""
-    could_be_set_until = max((one.ended for one in attempts if one.offset == seen.offset and one.began < seen.ended), default=-inf)
-    for one in attempts:
-        if one.ended < seen.began and one.offset > seen.offset and one.began >= could_be_set_until:
-            return one
-    return None
 
 
 def check_deliveries(delivered: Mapping[tuple[str, int], bytearray], committed: Mapping[tuple[str, int], int]) -> list[Problem]:

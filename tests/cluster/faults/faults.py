@@ -8,6 +8,7 @@ one-way-out, one-way-in           a leader's peers do not hear it, or it does no
 half-open                         clients' connections to a leader stay open and say nothing
 reset-links, slow-links           all connections of a leader end, again and again refused; or are slow
 coordination-gone                 ZooKeeper dies, all of it (Kafka: no controller hears another)
+coordination-gone-a-minute        the same for a whole minute
 coordination-leader-killed        the leader of the ensemble dies (Kafka has none apart from its controller)
 power-cut, full-disk              one broker's disk forgets what was not synced, or takes nothing more
 rolling-restart                   each broker in turn, cleanly
@@ -106,7 +107,7 @@ class _OfOneBroker(Fault):
         """Hit the victim."""
 
     def _find(self) -> int:
-        """Who has the role; right after another fault there may be nobody for a moment."""
+        """Who has the role; right after another fault no broker may have it for a moment."""
         end = time.monotonic() + ROLE_DEADLINE_S
         while (found := self._role(self.scene)) not in self.rig.node_ids:
             if time.monotonic() > end:
@@ -196,6 +197,10 @@ class CoordinationGone(Fault):
     """No broker has a coordination."""
 
     _bring_back: Callable[[], None] | None = None
+
+    def __init__(self, scene: Scene, *, lasts_s: float | None = None, lasts_sessions: float = 3.0) -> None:
+        super().__init__(scene, lasts_sessions=lasts_sessions)
+        self.lasts_s = lasts_s or self.lasts_s
 
     def apply(self) -> str:
         self._bring_back = self.rig.kill_coordination()
@@ -319,7 +324,8 @@ KINDS: Mapping[str, Callable[[Scene], Fault]] = {
     "half-open": partial(BadLinks, conditions=half_open),
     "reset-links": partial(BadLinks, conditions=reset, lasts_sessions=0.5),
     "slow-links": partial(BadLinks, conditions=slow),
-    "coordination-gone": partial(CoordinationGone, lasts_sessions=3.0),
+    "coordination-gone": CoordinationGone,
+    "coordination-gone-a-minute": partial(CoordinationGone, lasts_s=60.0),
     "coordination-leader-killed": CoordinationLeaderKilled,
     "power-cut": partial(PowerCut, role=broker_with_a_disk, lasts_sessions=0.0),
     "full-disk": partial(FullDisk, role=broker_with_a_disk),

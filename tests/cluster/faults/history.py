@@ -6,6 +6,7 @@ Written by the threads of the load, read by the checker when they have ended. Ar
 import threading
 from array import array
 from collections import defaultdict
+from math import inf
 from time import monotonic
 from typing import NamedTuple
 
@@ -38,8 +39,12 @@ class Commit(NamedTuple):
     group: str
     partition: int
     offset: int
+    label: str
+    """Written with the offset, as its metadata: no two commits of a partition have the same. Empty where nothing is committed."""
     began: float
     ended: float
+    released: float = inf
+    """When the member that asked for it next gave the partition up."""
 
 
 class History:
@@ -60,7 +65,7 @@ class History:
         """What ended a thread of the load: a defect of the rig or of a client."""
 
     def acknowledged(self, producer: str, sequence: int, *, offset: int) -> None:
-        """The producer was told that the record is at that offset, or only that it is there."""
+        """The record was acknowledged, with its offset or without."""
         own = self.producers[producer]
         own.offsets[sequence] = offset
         with self.lock:

@@ -57,7 +57,7 @@ class LoadProducer(threading.Thread):
             left = self._producer.flush(FLUSH_DEADLINE_S)
             if left:
                 self._history.failed(f"{left} records of {self._own_name} without an answer")
-        except Exception:  # noqa: BLE001 - a thread has nobody else to report to
+        except Exception:  # noqa: BLE001 - there is no caller to raise it to
             self._history.crashes.append(traceback.format_exc())
 
     def _send_until_asked_to_end(self) -> None:

@@ -23,6 +23,8 @@ class Cycle:
     """From its end until all replicas were in sync again."""
     unavailable_s: float
     """The longest time between two acknowledgements of one partition."""
+    acknowledged: int
+    """Records, from its beginning until all replicas were in sync again."""
 
 
 @dataclass
@@ -74,8 +76,9 @@ class Report:
         by_kind: dict[str, list[Cycle]] = defaultdict(list)
         for cycle in self.cycles:
             by_kind[cycle.kind].append(cycle)
-        lines = [f"{'fault':28} {'times':>5} {'lasted':>8} {'no ack for, worst':>18} {'in sync again, worst':>21}"]
+        lines = [f"{'fault':28} {'times':>5} {'lasted':>8} {'acknowledged':>13} {'no ack for, worst':>18} {'in sync again, worst':>21}"]
         for kind, cycles in sorted(by_kind.items()):
             lasted, away, back = (max(getattr(cycle, name) for cycle in cycles) for name in ("lasted_s", "unavailable_s", "recovered_s"))
-            lines.append(f"{kind:28} {len(cycles):>5} {lasted:>6.1f} s {away:>16.1f} s {back:>19.1f} s")
+            acknowledged = sum(cycle.acknowledged for cycle in cycles)
+            lines.append(f"{kind:28} {len(cycles):>5} {lasted:>6.1f} s {acknowledged:>13} {away:>16.1f} s {back:>19.1f} s")
         return lines

@@ -3,6 +3,7 @@
 import random
 import sys
 import time
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -14,11 +15,13 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from tests.cluster.brokers import NotHealthy
-from tests.cluster.faults.checker import Problem, check_commits, check_deliveries, check_records, check_replicas
+from tests.cluster.faults.checker import Problem, check_deliveries, check_records, check_replicas
+from tests.cluster.faults.commits import check_commits
 from tests.cluster.faults.faults import KINDS, RECOVERY_DEADLINE_S, NotApplicable, Scene
 from tests.cluster.faults.groups import GROUPS, GroupMember, GroupObserver, read_back
 from tests.cluster.faults.history import History
 from tests.cluster.faults.load import LoadProducer, stored
+from tests.cluster.faults.offsets_log import commits_in
 from tests.cluster.faults.report import Cycle, Report
 from tests.cluster.faults.rig import Rig
 from tests.cluster.faults.schedule import schedule
@@ -152,8 +155,10 @@ class Run:
         except (NotHealthy, AssertionError) as error:
             self.report.stuck.append(f"{kind} of {hit}: {error}")
         recovered = time.monotonic()
-        away = worst_gap(self._times(), began, recovered)
-        self.report.cycles.append(Cycle(kind, hit, healed - began, recovered - healed, away))
+        times = self._times()
+        away = worst_gap(times, began, recovered)
+        acknowledged = sum(bisect_right(one, recovered) - bisect_left(one, began) for one in times.values())
+        self.report.cycles.append(Cycle(kind, hit, healed - began, recovered - healed, away, acknowledged))
         say(
             f"{kind} of {hit}: lasted {healed - began:.1f} s, no acknowledgement for {away:.1f} s, in sync after {recovered - healed:.1f} s"
         )
@@ -181,10 +186,10 @@ class Run:
             ends = {}
         self._await_groups(ends)
         self._end([*self._members, self._observer])
+        self._check_commits()
         self.brokers.close()
         self._check_replicas(ends)
         history, report = self.history, self.report
-        report.problems += check_commits(history.commits, history.observed)
         report.sent = sum(len(producer.partitions) for producer in history.producers.values())
         report.acknowledged = history.acknowledged_count
         report.commits = sum(commit.ended < inf for commit in history.commits)
@@ -203,7 +208,7 @@ class Run:
         """Read everything back; returns the end of each partition."""
         partitions = range(self.plan.partitions)
         values = read_back(self.brokers.bootstrap_servers, TOPIC, partitions, deadline_s=READ_DEADLINE_S)
-        logs = {partition: [stored(offset, value) for offset, value in records] for partition, records in values.items()}
+        logs = {partition: [stored(record.offset, record.value or b"") for record in records] for partition, records in values.items()}
         self.report.stored = sum(map(len, logs.values()))
         self.report.problems += check_records(self.history.producers, logs)
         return {partition: records[-1].offset + 1 if records else 0 for partition, records in logs.items()}
@@ -218,6 +223,18 @@ class Run:
                 continue
             committed = {(group, partition): end for partition, end in ends.items()}
             self.report.problems += check_deliveries(self.history.delivered, committed)
+
+    def _check_commits(self) -> None:
+        """Read the log of committed offsets, when no member commits any more, and compare."""
+        try:
+            logs = read_back(
+                self.brokers.bootstrap_servers, OFFSETS_TOPIC, self.brokers.metadata(OFFSETS_TOPIC), deadline_s=READ_DEADLINE_S
+            )
+        except (NotHealthy, AssertionError) as error:
+            self.report.stuck.append(str(error))
+            return
+        log = [commit for records in logs.values() for commit in commits_in(records, topic=TOPIC)]
+        self.report.problems += check_commits(self.history.commits, self.history.observed, log)
 
     def _check_replicas(self, ends: dict[int, int]) -> None:
         with ThreadPoolExecutor() as threads:

@@ -1,4 +1,4 @@
-"""Which process of this machine opened a connection: by the socket's inode in /proc, so that a proxy tells brokers and clients apart.
+"""Which process of this machine opened a connection: by the socket's inode in /proc, so that a proxy can distinguish brokers from clients.
 
 Works for every kind of broker, because nothing is asked of the one who connects: no client id, no address of its own.
 """

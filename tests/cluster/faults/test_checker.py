@@ -1,24 +1,21 @@
 """The checker notices each promise broken, and nothing where all are kept."""
 
-from math import inf
-
 from tests.cluster.faults.checker import (
     Batch,
     Problem,
     Stored,
-    check_commits,
     check_deliveries,
     check_records,
     check_replicas,
     counts,
 )
-from tests.cluster.faults.history import SOMEWHERE, Commit, History, ProducerHistory
+from tests.cluster.faults.history import SOMEWHERE, History, ProducerHistory
 
 PRODUCER = "p1"
 
 
 def history_of(*offsets: int | None, partition: int = 0) -> dict[str, ProducerHistory]:
-    """A producer that sent as many records and was told these offsets; None is no acknowledgement."""
+    """A producer that sent as many records and got these offsets in acknowledgements; None is no acknowledgement."""
     producer = ProducerHistory()
     for offset in offsets:
         sequence = producer.sent(partition)
@@ -87,38 +84,6 @@ def test_a_record_in_another_partition_than_it_was_sent_to_is_noticed() -> None:
 
 def test_an_offset_that_is_there_twice_is_noticed() -> None:
     assert kinds(check_records(history_of(None, None), {0: [Stored(0, PRODUCER, 0), Stored(0, PRODUCER, 1)]})) == ["offsets"]
-
-
-def commit(offset: int, began: float, ended: float | None = None) -> Commit:
-    return Commit("g", 0, offset, began, began + 0.5 if ended is None else ended)
-
-
-def test_commits_that_rise_are_right() -> None:
-    assert check_commits([commit(1, 0), commit(5, 1), commit(5, 2)], [commit(5, 3)]) == []
-
-
-def test_a_committed_offset_read_lower_than_acknowledged_is_noticed() -> None:
-    assert kinds(check_commits([commit(5, 0)], [commit(4, 1)])) == ["gone back"]
-    assert kinds(check_commits([commit(5, 0)], [commit(0, 1)])) == ["gone back"]
-
-
-def test_a_committed_offset_that_falls_back_to_an_earlier_commit_is_noticed() -> None:
-    assert kinds(check_commits([commit(4, 0), commit(5, 1)], [commit(4, 2)])) == ["gone back"]
-
-
-def test_a_commit_that_was_under_way_when_a_higher_one_was_acknowledged_may_overwrite_it() -> None:
-    assert check_commits([commit(4, 0, 3), commit(5, 1)], [commit(4, 2)]) == []
-    assert check_commits([commit(4, 0, inf), commit(5, 1)], [commit(4, 2)]) == []
-    assert kinds(check_commits([commit(4, 3, inf), commit(5, 0)], [commit(4, 1)])) == ["gone back"]
-
-
-def test_an_answer_that_was_asked_for_before_the_commit_was_acknowledged_may_be_older() -> None:
-    assert check_commits([commit(5, 0, 2)], [commit(4, 1)]) == []
-
-
-def test_commits_of_other_groups_and_partitions_do_not_count() -> None:
-    other = [Commit("other", 0, 1, 1, 2), Commit("g", 1, 1, 1, 2)]
-    assert check_commits([commit(5, 0)], other) == []
 
 
 def test_a_record_that_a_group_committed_and_never_got_is_noticed() -> None:

@@ -33,8 +33,16 @@ def peer(behave: Behave) -> Iterator[Address]:
 
 def receive_frame(connection: socket.socket) -> bytes:
     """One frame without its size; nothing if the other side has ended."""
-    size = connection.recv(4, socket.MSG_WAITALL)
-    return connection.recv(struct.unpack(">i", size)[0], socket.MSG_WAITALL) if size else b""
+    size = receive_exactly(connection, 4)
+    return receive_exactly(connection, struct.unpack(">i", size)[0]) if size else b""
+
+
+def receive_exactly(connection: socket.socket, size: int) -> bytes:
+    """So many bytes, or fewer if the other side has ended; without the flag that a socket with TLS does not take."""
+    received = bytearray()
+    while len(received) < size and (part := connection.recv(size - len(received))):
+        received += part
+    return bytes(received)
 
 
 def answer_api_versions(connection: socket.socket, *ranges: tuple[int, int, int]) -> None:

@@ -80,6 +80,12 @@ def replicas_on(
     )
 
 
+async def follow(replicas: Replicas, view: ClusterView) -> None:
+    """Take a view over, and open the logs that come with it."""
+    await replicas.apply(view)
+    await replicas.open_logs()
+
+
 def host(
     logs: LogManager,
     *,

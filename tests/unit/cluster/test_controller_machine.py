@@ -73,6 +73,22 @@ def test_a_broker_that_is_new_has_lost_nothing() -> None:
     assert decision == ({}, {4: 40})
 
 
+def test_a_broker_whose_life_is_not_known_is_not_trusted_to_have_what_it_had() -> None:
+    """Another hand removed `/brokers/epochs/<id>`, and then it came back, killed or not: its own word refers to nothing that is known."""
+    made = machine()
+    del made.known_lives[1]
+    for life in (BrokerLife(21), BrokerLife(21, previous_epoch=11)):
+        decision = made.brokers_changed({**LIVES, 1: life})
+        assert decision.lives == {1: 21}
+        state = decision.partitions[ORDERS]
+        assert (state.leader, state.in_sync_replicas) == (2, (2, 3))
+    # What nobody else has it still leads, in another epoch.
+    alone = machine(PartitionState((1,), leader=1, leader_epoch=0, in_sync_replicas=(1,)))
+    del alone.known_lives[1]
+    state = alone.brokers_changed({1: BrokerLife(21)}).partitions[ORDERS]
+    assert (state.leader, state.leader_epoch, state.in_sync_replicas) == (1, 1, (1,))
+
+
 def test_a_leader_gets_the_in_sync_set_that_it_asks_for() -> None:
     made = machine()
     state = made.in_sync_change(ORDERS, leader=1, broker_epoch=11, base=STATE, in_sync={1: -1, 2: 12})

@@ -255,3 +255,38 @@ async def test_brokers_read_again_what_is_announced(cluster: Cluster) -> None:
     await cluster.writer.announce([FIRST])
     assert await cluster.watcher.catch_up(timeout_ms=LONG_MS)
     assert cluster.watcher.view.topics["orders"].partitions[0].partition_epoch == 1
+
+
+async def test_a_partition_that_was_removed_by_hand_comes_back_in_its_version(cluster: Cluster) -> None:
+    await cluster.controller.create_topic(planned(cluster), timeout_ms=LONG_MS)
+    path = paths.partition("orders", 3)
+    state = cluster.watcher.view.topics["orders"].partitions[3]
+    for version in range(11):
+        await cluster.writer.write_states({TopicPartition("orders", 3): state.read_at(version)})
+    await cluster.coordination.delete(path)
+    topic, last = cluster.watcher.view.topics["orders"], state.read_at(11)
+    assert await cluster.writer.restore_partition(topic, 3, last)
+    data, stat = await cluster.coordination.get(path)
+    assert PartitionState.decode(data, partition_epoch=stat.version) == last
+    assert not await cluster.writer.restore_partition(topic, 3, last), "it is there"
+    await cluster.coordination.delete(path)
+    assert not await cluster.writer.restore_partition(replace(topic, version=topic.version + 1), 3, last), "the topic may be on its way out"
+    assert await cluster.coordination.exists(path) is None
+
+
+async def test_a_topic_that_is_being_deleted_is_not_finished_by_another(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection comes back in the middle of a deletion: who deletes goes on, and is answered."""
+    topic = planned(cluster)
+    await cluster.controller.create_topic(topic, timeout_ms=LONG_MS)
+    really, finished = cluster.coordination.multi, 0
+
+    async def multi(operations: Sequence[Operation]) -> list[OperationResult]:
+        nonlocal finished
+        finished += 1
+        if finished == 2:
+            await cluster.writer.finish("orders")
+        return await really(operations)
+
+    monkeypatch.setattr(cluster.coordination, "multi", multi)
+    await cluster.controller.delete_topic(topic, timeout_ms=LONG_MS)
+    assert await topics_in_the_tree(cluster) == []

@@ -25,7 +25,11 @@ class Follower:
         self.has_shown = asyncio.Event()
         self.gate = asyncio.Event()
         self.gate.set()
-        self.watcher = ClusterWatcher(coordination, on_change=self._take_up)
+        self.unopened: dict[str, int] = {}
+        self.seen_by_clients: list[ClusterView] = []
+        self.watcher = ClusterWatcher(
+            coordination, on_change=self._take_up, on_shown=self.seen_by_clients.append, unopened=lambda: self.unopened
+        )
 
     async def _take_up(self, view: ClusterView) -> None:
         self.shown.append(view)

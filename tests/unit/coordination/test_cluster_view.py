@@ -51,6 +51,18 @@ def test_view_knows_what_was_changed_to_make_it() -> None:
     assert third.topics_by_id.keys() == {UUID(int=8), UUID(int=9)}
 
 
+def test_a_view_is_shown_with_fewer_partitions_of_some_topics() -> None:
+    small, large = (
+        TopicState(name, UUID(int=number), (PartitionState.first((1,)),) * number) for number, name in ((1, "small"), (3, "large"))
+    )
+    view = ClusterView().with_topics({"small": small, "large": large})
+    assert view.showing({}) is view
+    assert view.showing({"gone": 0, "large": 3}) is view
+    shown = view.showing({"small": 0, "large": 2})
+    assert shown.topics == {"large": replace(large, partitions=large.partitions[:2])}
+    assert (list(shown.topics_by_id), shown.partition_count) == ([large.topic_id], 2)
+
+
 def test_two_topics_with_one_id_do_not_break_the_view() -> None:
     """Somebody wrote to the tree by hand."""
     view = ClusterView().with_topics({"one": replace(TOPIC, name="one"), "two": replace(TOPIC, name="two")})

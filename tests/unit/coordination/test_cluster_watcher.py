@@ -98,6 +98,49 @@ async def test_no_view_is_shown_before_the_broker_has_taken_it_up(coordination: 
     assert "orders" in follower.watcher.view.topics
 
 
+async def test_views_go_on_while_a_topic_is_opened_which_clients_do_not_see(coordination: EmbeddedCoordination, follower: Follower) -> None:
+    watcher, other = follower.watcher, replace(TOPIC, name="other", topic_id=UUID(int=8))
+    follower.unopened = {"orders": 0}
+    await create_topic(coordination, TOPIC)
+    waiting = asyncio.create_task(follower.sees("orders"))
+    assert await watcher.catch_up(timeout_ms=LONG_MS)
+    assert (list(watcher.newest.topics), list(watcher.view.topics)) == (["orders"], [])
+    await create_topic(coordination, other)
+    assert await follower.sees("other")
+    assert not waiting.done()
+    assert not await watcher.until_opened(timeout_ms=1)
+    follower.unopened = {}
+    watcher.show()
+    assert await waiting
+    assert await watcher.until_opened(timeout_ms=LONG_MS)
+    assert watcher.view is watcher.newest
+    assert [sorted(view.topics) for view in follower.seen_by_clients[-2:]] == [["other"], ["orders", "other"]]
+    # A topic that grows is seen as it was, with what is decided about it.
+    follower.unopened = {"orders": 1}
+    header = SetData(paths.topic("orders"), TOPIC.header._replace(partitions=2).encode())
+    moved, added = SetData(paths.partition("orders", 0), MOVED.encode()), Create(paths.partition("orders", 1), MOVED.encode())
+    await change(coordination, [header, moved, added], ("orders", None), ("orders", (0,)))
+    assert await watcher.until(lambda view: view.topics["orders"].partitions[0].leader == 2, timeout_ms=LONG_MS)
+    assert (len(watcher.view.topics["orders"].partitions), len(watcher.newest.topics["orders"].partitions)) == (1, 2)
+
+
+async def test_a_view_that_is_being_taken_over_is_not_shown_by_logs_that_were_opened(
+    coordination: EmbeddedCoordination, follower: Follower
+) -> None:
+    await create_topic(coordination, TOPIC)
+    assert await follower.sees("orders")
+    follower.gate.clear()
+    follower.has_shown.clear()
+    await delete_topic(coordination, "orders")
+    async with asyncio.timeout(20):
+        await follower.has_shown.wait()
+    follower.unopened = {"orders": 0}
+    follower.watcher.show()
+    assert "orders" in follower.watcher.view.topics, "as before"
+    follower.gate.set()
+    assert await follower.watcher.until(lambda view: not view.topics, timeout_ms=LONG_MS)
+
+
 async def test_waiting_ends_with_the_time_and_leaves_nothing_behind(follower: Follower) -> None:
     assert not await follower.watcher.until(lambda _view: False, timeout_ms=1)
     assert not follower.watcher._waiting

@@ -95,12 +95,12 @@ def test_chores_leave_a_log_alone_that_is_being_cut(tmp_path: Path) -> None:
     log.delete_records_before(3)
     Truncation(log, 0, is_whole=True)
     log.segments.remove_above(-1)  # as the thread leaves them for a moment
-    assert manager.apply_retention(lambda log: log.log_end_offset) == []
-    manager.expire_producers(expiration_ms=0)
-    manager.release_idle()
+    assert manager.apply_retention(manager, lambda log: log.log_end_offset) == []
+    manager.expire_producers(manager, expiration_ms=0)
+    manager.release_idle(manager)
     log.directory.files.close_idle()
     assert not log.is_flush_due(NOW_MS)
-    manager.prepare_checkpoints()()
+    manager.write_checkpoints()
     assert log.directory.read_offsets(checkpoints.LOG_START_OFFSET) == {log.topic_partition: 3}
 
 

@@ -6,6 +6,7 @@ not looked at.
 
     elected     catch up with the tree, let the predecessor's half-done work be finished, decide about the brokers that are registered
     a failure   what was written is in doubt: a new `ControllerTerm` begins with the tree, when the connection is back or after a pause
+    interrupted when the connection is back, topics are looked for whose creation or deletion broke off with it
     fenced off  the election is asked whether the claim still holds; it resigns if not
 
 A decision about brokers is never lost: it follows from the tree, and the next term finds it again. Who asked for something while it failed
@@ -42,7 +43,7 @@ class ControllerTree(MetadataTree, Protocol):
         """Wait until the view of this broker has all that was written before the call; False when the time ran out first."""
 
     async def finish_half_done(self) -> None:
-        """End what another controller began: topics that were being created or deleted."""
+        """End what another controller began, or this one before it was interrupted: topics that were being created or deleted."""
 
 
 class _Asked(NamedTuple):
@@ -72,6 +73,7 @@ class ActiveController:
         self._term: ControllerTerm | None = None
         self._asked: deque[_Asked] = deque()
         self._stopping: dict[int, int] = {}
+        self._was_interrupted = False
         self._warned = ""
 
     @property
@@ -100,7 +102,8 @@ class ActiveController:
         self._wake.set()
 
     def connection_is_back(self) -> None:
-        """Whatever failed for want of a connection may be tried again."""
+        """Whatever failed for want of a connection may be tried again, or has left something half done."""
+        self._was_interrupted = True
         self._wake.set()
 
     # --- what it is asked for -----------------------------------------------------------------------------------------------------------
@@ -151,7 +154,8 @@ class ActiveController:
                 self._wake.set()
 
     async def _work(self, term: ControllerTerm) -> None:
-        if term.view is None:
+        if term.view is None or self._was_interrupted:
+            self._was_interrupted = False
             await self._begin(term)
         while self._term is term:
             view = self._view

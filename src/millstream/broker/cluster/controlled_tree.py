@@ -24,6 +24,7 @@ class ControlledTree:
         self._watcher = watcher
         self.write_states = writer.write_states
         self.announce = writer.announce
+        self.restore_partition = writer.restore_partition
         self.finish_half_done = controller.finish_half_done
 
     async def catch_up(self, *, timeout_ms: int) -> bool:

@@ -6,7 +6,8 @@ the loop does other work, and written in chunks; the lives of brokers go with th
 that concerns its former life has been written. Only what was written is taken over.
 
 A partition that was changed by another hand (BadVersion, or its topic is being deleted) is read again, and the decision is made again, a
-few times. Any other failure leaves open what was written: the term is over, and the next one begins with what is in the tree.
+few times; one that was removed by it is brought back first. Any other failure leaves open what was written: the term is over, and the next
+one begins with what is in the tree.
 """
 
 import asyncio
@@ -46,6 +47,9 @@ class MetadataTree(Protocol):
 
     async def announce(self, names: Collection[TopicPartition]) -> None:
         """Have every broker read these partitions again."""
+
+    async def restore_partition(self, topic: TopicState, number: int, state: PartitionState) -> bool:
+        """Bring back a partition that another hand has removed, as it was; False if its topic is gone or changed, too."""
 
 
 class InSyncChange(NamedTuple):
@@ -292,7 +296,10 @@ class ControllerTerm:
 
     async def _read_again(self, doubtful: Collection[TopicPartition]) -> None:
         partitions = self.machine.partitions
-        found = await self._tree.read_states({name: partitions[name] for name in doubtful if self._is_still_there(name.topic)})
+        found = dict(await self._tree.read_states({name: partitions[name] for name in doubtful if self._is_still_there(name.topic)}))
+        for name in doubtful:
+            if name not in found and await self._restored(name):
+                found[name] = partitions[name]
         found = {name: state for name, state in found.items() if self._is_still_there(name.topic)}
         edited = [name for name, state in found.items() if state.partition_epoch > partitions[name].partition_epoch]
         for name in doubtful:
@@ -303,6 +310,13 @@ class ControllerTerm:
         if edited:
             # No list of changes names them. Their leaders would ask for changes of what they know for ever, and be refused each time.
             await self._tree.announce(edited)
+
+    async def _restored(self, name: TopicPartition) -> bool:
+        """Whether the partition of a topic that is there has no znode, and has one again. Nothing could be decided about it for ever."""
+        topic = self.view.topics.get(name.topic) if self.view is not None else None
+        if topic is None or not self._is_still_there(name.topic):
+            return False
+        return await self._tree.restore_partition(topic, name.partition, self.machine.partitions[name])
 
 
 def _news(known: Mapping[int, BrokerLife], registered: Mapping[int, BrokerLife]) -> str:

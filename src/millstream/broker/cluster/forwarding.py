@@ -43,6 +43,7 @@ LARGEST_REQUEST_BYTES: Final = messages.MAX_REQUEST_BYTES - 128 * 1024
 MAX_CONNECTIONS: Final = 8
 """To the controller, for requests that are under way at the same time: on one connection a slow one would hold up the others."""
 _CATCH_UP_MS: Final = 5_000
+_CREATING: Final = (ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS)
 _RETRY_S: Final = 0.05
 _NOT_KNOWN_YET: Final = (BrokerIdNotRegistered.code, StaleBrokerEpoch.code)
 """A controller that has not seen yet that this broker is registered, or this broker is not: its session has ended, the next one begins."""
@@ -138,6 +139,8 @@ class RequestForwarding:
         if self._watcher.view.controller_id != self._node_id:
             for stale in (CHANGES, *touched):
                 await self._watcher.catch_up(stale, timeout_ms=_CATCH_UP_MS)
+            if request.api_key in _CREATING:
+                await self._watcher.until_opened(timeout_ms=_CATCH_UP_MS)
         return answer.data
 
     async def _until_known(self, envelope: Envelope, *, timeout_s: float) -> EnvelopeAnswer:

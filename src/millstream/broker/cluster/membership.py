@@ -23,7 +23,7 @@ from millstream.cluster.controller import Controller
 from millstream.cluster.layout_conversion import convert_layout, has_old_topics
 from millstream.cluster.metadata_writer import MetadataWriter
 from millstream.coordination.cluster_view import BrokerState, ClusterView
-from millstream.coordination.cluster_watcher import ClusterWatcher, ViewListener
+from millstream.coordination.cluster_watcher import ClusterWatcher, PartitionCounts, ShownListener, ViewListener
 from millstream.coordination.election import ControllerElection
 from millstream.coordination.interface import SessionState
 from millstream.coordination.topic_names import OFFSETS_TOPIC, SCHEMAS_TOPIC
@@ -53,13 +53,15 @@ class ClusterMembership:
         settings: LiveSettings,
         max_partitions: Callable[[], int],
         on_change: ViewListener,
+        on_shown: ShownListener,
+        unopened: PartitionCounts,
     ) -> None:
         session = tree.session
         self._options = options
         self._tree = tree
         self._settings = settings
         self._on_change = on_change
-        self.watcher = ClusterWatcher(session, on_change=self._view_changed)
+        self.watcher = ClusterWatcher(session, on_change=self._view_changed, on_shown=on_shown, unopened=unopened)
         self.writer = MetadataWriter(session, self.watcher, claim=lambda: self._election.claim)
         self.controller = Controller(session, self.watcher, self.writer)
         self.creation = TopicCreation(self.controller, settings, max_partitions_in_all=max_partitions)
@@ -72,7 +74,7 @@ class ClusterMembership:
         self._election = ControllerElection(
             session, broker_id=options.node_id, on_elected=self.active.elected, on_resigned=self.active.resigned
         )
-        self.requests = ControllerRequests(self.active, view=self.view)
+        self.requests = ControllerRequests(self.active, view=self.newest_view)
         self._peers = Peers(view=self.view, client_id=f"broker-{options.node_id}")
         self.channel = ControllerChannel(
             self._peers, node_id=options.node_id, view=self.view, until=self.watcher.until, local=self.requests.carry_out
@@ -80,8 +82,12 @@ class ClusterMembership:
         session.add_session_listener(self._session_changed)
 
     def view(self) -> ClusterView:
-        """The cluster as this broker sees it now."""
+        """The cluster as this broker shows it to clients."""
         return self.watcher.view
+
+    def newest_view(self) -> ClusterView:
+        """The cluster as this broker knows it, with topics whose logs it has not opened yet: others may have, and speak of them."""
+        return self.watcher.newest
 
     def broker_epoch(self) -> int:
         """The number of the broker's present life; -1 while it is not registered."""

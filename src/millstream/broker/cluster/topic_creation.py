@@ -25,7 +25,7 @@ class TopicCreation:
         self._settings = settings
         self._max_partitions_in_all = max_partitions_in_all
         self._under_way: dict[str, int] = {}
-        """Topics that are being created and are not in the view yet, with their numbers of partitions."""
+        """Topics that are being created, with their numbers of partitions."""
 
     def plan(
         self,
@@ -73,8 +73,9 @@ class TopicCreation:
     def check_partition_count(self, added: int) -> None:
         """Raise if so many more partitions are too many at once, or more than this process has descriptors for."""
         self.check_request(added)
-        present = self._controller.view.partition_count
-        present += sum(count for name, count in self._under_way.items() if name not in INTERNAL_TOPICS)
+        view = self._controller.view
+        present = view.partition_count
+        present += sum(count for name, count in self._under_way.items() if name not in INTERNAL_TOPICS and name not in view.topics)
         limit = self._max_partitions_in_all()
         if present + added > limit:
             raise PolicyViolation(

@@ -181,14 +181,16 @@ class CoordinatorContext(Generic[ShardT]):
     def read(self, question: Callable[[ShardT], Mapping[str, object]], reply: Answerable) -> None:
         """Answer from what the machine knows, as soon as nothing that it may have shown can be lost.
 
-        Only with the lease: without it another broker may lead, and have taken later commits.
+        Only with the lease: without it another broker may lead, and have taken later commits. Until that is known the client asks here
+        again: librdkafka never asks again for the offsets of an assignment that NOT_COORDINATOR was the answer to, and mostly it is
+        only ZooKeeper that is slow.
         """
         outcome = Outcome()
         shard = self.shard
         try:
             self.leading.check_lease()
         except NotLeaderOrFollower as error:
-            raise as_coordinator_error(error) from None
+            raise CoordinatorLoadInProgress(str(error)) from None
         outcome.reply(reply, dict(question(shard)))
         if self._batch is not None:
             self._add_to_batch(outcome)

@@ -11,32 +11,32 @@ A fetch with a replica id comes from a follower: it is shown everything up to th
 has all that comes before what it asks for. It has to be a replica of the partition, and the broker of that number and epoch (from version
 15 on) has to be registered. Anyone else is refused, as Kafka refuses replicas that it does not know.
 
-Of an incremental session only what is named or has moved is read (`fetch_sessions`); the work does not grow with what is idle.
+Of an incremental session only what is named or has moved is read (`fetch_sessions`); the work does not grow with what is idle. What is
+more than a few hundred partitions is read in several turns of the loop (`fetch_attempt`).
 
-A fetch that finds less than `min_bytes` waits for partitions that move, without a task, until the client's deadline, and then reads once
-more. It does not wait for what would not fit: `min_bytes` above `max_bytes` means `max_bytes`, and what a partition could give counts even
+A fetch that finds less than `min_bytes` waits for partitions that move, without a task, until the client's deadline, and reads those again.
+It does not wait for what would not fit: `min_bytes` above `max_bytes` means `max_bytes`, and what a partition could give counts even
 where this answer has no room for it (both as in Kafka).
 """
 
-import asyncio
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
 
 from millstream.broker.failures import as_kafka_error
-from millstream.broker.handlers.fetch_sessions import FetchSession, FetchSessions, Wanted
+from millstream.broker.handlers.fetch_attempt import PARTITIONS_PER_TURN, FetchAttempt, FetchRound
+from millstream.broker.handlers.fetch_sessions import FetchSessions, Wanted
 from millstream.broker.handlers.leader_hints import LeaderHints
 from millstream.broker.network.api import Request, api
 from millstream.broker.network.connection import PendingReply
 from millstream.broker.network.outbox import Chunk
 from millstream.broker.network.region_loader import RegionLoader
 from millstream.broker.network.session import Session
+from millstream.broker.storage.loop_turns import LoopTurns
 from millstream.clock import Clock
 from millstream.cluster.leader import READ_COMMITTED, Leader
 from millstream.cluster.partition import Partition
 from millstream.cluster.replicas import Replicas
 from millstream.cluster.topic_access import Operation
 from millstream.errors import (
-    FencedLeaderEpoch,
     InvalidRequest,
     KafkaError,
     NotLeaderOrFollower,
@@ -46,21 +46,7 @@ from millstream.errors import (
 )
 from millstream.log.region import FileRegion
 from millstream.wire.api import ApiKey
-from millstream.wire.fetch import FIRST_WITH_ENDPOINTS, FetchRequest, PartitionFetched, TopicFetched, decode_request, encode_response
-
-_LED_ELSEWHERE = (NotLeaderOrFollower.code, FencedLeaderEpoch.code)
-
-
-Found = tuple[Wanted, PartitionFetched[FileRegion], Partition | None]
-"""The answer for a partition; without the partition where there is none to read."""
-
-
-class FetchRound(NamedTuple):
-    """What one pass over the partitions that are due found."""
-
-    found: list[Found]
-    size_bytes: int
-    has_error: bool
+from millstream.wire.fetch import FetchRequest, PartitionFetched, decode_request, encode_response
 
 
 class FetchFamily:
@@ -72,6 +58,7 @@ class FetchFamily:
         self._loader = loader
         self._clock = clock
         self._max_bytes = max_bytes
+        self.turns = LoopTurns()
         self.hints = LeaderHints(replicas)
 
     @api(ApiKey.FETCH, 4, 18)
@@ -88,25 +75,27 @@ class FetchFamily:
         elif fetch.replica_id >= 0:
             session.mark_all()
         attempt = FetchAttempt(self, request, fetch, session)
-        found = self.read(request.session, fetch, session, is_first_look=True)
-        if fetch.max_wait_ms <= 0 or not len(session) or self.is_enough(request.session, fetch, found):
-            chunks = attempt.compose(found)
+        due = session.due()
+        if len(due) > PARTITIONS_PER_TURN:
+            attempt.look_in_turns(due, request.defer())
+            return None
+        self.read(request.session, fetch, attempt.found, due, is_first_look=True)
+        if fetch.max_wait_ms <= 0 or not len(session) or self.is_enough(request.session, fetch, attempt.found):
+            chunks = attempt.compose()
             if self._loader.load_warm(chunks):
                 return chunks
             self._loader.load_cold(chunks, request.defer())
         else:
-            attempt.wait(request.defer(), found)
+            attempt.wait(request.defer())
         return None
 
-    def read(self, client: Session, fetch: FetchRequest, session: FetchSession, *, is_first_look: bool = False) -> FetchRound:
-        """One pass over the partitions that are due, until `max_bytes` are found; at the first one a follower says what it has."""
+    def read(self, client: Session, fetch: FetchRequest, found: FetchRound, due: Iterable[Wanted], *, is_first_look: bool = False) -> None:
+        """Look at the partitions that are due, until `max_bytes` are found; at the first look a follower says what it has."""
         budget = self._budget(fetch)
-        found: list[Found] = []
-        size_bytes = 0
-        has_error = False
         is_replica, is_registered = fetch.replica_id >= 0, self._is_registered(fetch)
-        for wanted in session.due():
+        for wanted in due:
             wanted.stir()
+            size_bytes = found.size_without(wanted)
             partition: Partition | None = None
             try:
                 partition = self._looked_up(client, wanted)
@@ -118,12 +107,7 @@ class FetchFamily:
                 )
             except Exception as error:
                 answer = _refused(wanted.index, as_kafka_error(error))
-            found.append((wanted, answer, partition))
-            if answer.records is not None:
-                size_bytes += answer.records.length
-            elif answer.error_code or answer.diverging_epoch:
-                has_error = True
-        return FetchRound(found, size_bytes, has_error)
+            found.take(wanted, answer, partition)
 
     def is_enough(self, client: Session, fetch: FetchRequest, found: FetchRound) -> bool:
         """Whether the answer may go out before the deadline."""
@@ -135,7 +119,9 @@ class FetchFamily:
 
     def deliver(self, chunks: list[Chunk], pending: PendingReply) -> None:
         """Send a composed answer that had to wait."""
-        if self._loader.load_warm(chunks):
+        if len(chunks) > PARTITIONS_PER_TURN:
+            self.turns.share(self._loader.loading(chunks, pending, at_once=PARTITIONS_PER_TURN))
+        elif self._loader.load_warm(chunks):
             pending.complete(chunks)
         else:
             self._loader.load_cold(chunks, pending)
@@ -143,7 +129,9 @@ class FetchFamily:
     def _could_be_enough(self, client: Session, fetch: FetchRequest, found: FetchRound, *, min_bytes: int) -> bool:
         """Whether there is enough to read, though not for this answer; or a region ends with its segment, and cannot grow."""
         readable = 0
-        for wanted, _, _ in found.found:
+        for wanted in found.answers:
+            if wanted.is_quiet:
+                continue
             try:
                 leader = self._looked_up(client, wanted).as_leader()
                 end = leader.visible_end(fetch.isolation_level, is_replica=fetch.replica_id >= 0)
@@ -166,109 +154,6 @@ class FetchFamily:
         """Whether the request comes from a broker in its present life."""
         broker = self._replicas.view.brokers.get(fetch.replica_id) if fetch.replica_id >= 0 else None
         return broker is not None and broker.epoch == fetch.replica_epoch
-
-
-class FetchAttempt:
-    """One fetch from its request to its answer, however long that takes."""
-
-    __slots__ = (
-        "_client",
-        "_correlation_id",
-        "_family",
-        "_fetch",
-        "_is_scheduled",
-        "_pending",
-        "_session",
-        "_timer",
-        "_version",
-    )
-
-    def __init__(self, family: FetchFamily, request: Request, fetch: FetchRequest, session: FetchSession) -> None:
-        self._client = request.session
-        self._family = family
-        self._fetch = fetch
-        self._session = session
-        self._version = request.api_version
-        self._correlation_id = request.correlation_id
-        self._pending: PendingReply | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._is_scheduled = False
-
-    def compose(self, found: FetchRound) -> list[Chunk]:
-        """The encoded answer: what an incremental session already knows is left out."""
-        is_incremental = self._session.is_incremental
-        topics: list[TopicFetched[FileRegion]] = []
-        with_data: list[Wanted] = []
-        answers: list[PartitionFetched[FileRegion]] = []
-        current: object = None
-        leaders: list[int] = []
-        for wanted, answer, partition in found.found:
-            is_news = wanted.is_news(answer)
-            if wanted.is_quiet and partition is not None:
-                self._session.settle(wanted, partition)
-            if is_incremental and not is_news:
-                continue
-            if answer.error_code in _LED_ELSEWHERE and self._version >= FIRST_WITH_ENDPOINTS:
-                leader = self._family.hints.leader_of(wanted.topic, wanted.index)
-                answer = answer._replace(leader=leader)  # noqa: PLW2901 -- the same answer, completed
-                leaders += leader[:1] if leader is not None else ()
-            if wanted.topic != current:
-                current = wanted.topic
-                answers = []
-                topics.append(_topic(wanted, answers))
-            answers.append(answer)
-            if is_incremental and answer.records is not None:
-                with_data.append(wanted)
-        if with_data and len(self._session) > 1:
-            self._session.move_to_back(with_data)
-        endpoints = self._family.hints.endpoints(leaders)
-        return encode_response(
-            self._version, self._correlation_id, topics=topics, session_id=self._session.session_id, node_endpoints=endpoints
-        )
-
-    def wait(self, pending: PendingReply, found: FetchRound) -> None:
-        """Answer when partitions move and there is enough, or when the client's time is up."""
-        self._pending = pending
-        pending.on_abandon = self._stop_waiting
-        self._timer = asyncio.get_running_loop().call_later(self._fetch.max_wait_ms / 1000, self._finish)
-        self._session.wait(self, self._moved)
-        _watch(found)
-
-    def _moved(self) -> None:
-        # Soon, not now: what else this callback of the loop appends then goes out with the same answer.
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            asyncio.get_running_loop().call_soon(self._look_again)
-
-    def _look_again(self) -> None:
-        self._is_scheduled = False
-        if self._pending is None:
-            return
-        found = self._family.read(self._client, self._fetch, self._session)
-        if self._family.is_enough(self._client, self._fetch, found):
-            self._finish(found)
-        else:
-            _watch(found)
-
-    def _finish(self, found: FetchRound | None = None) -> None:
-        pending = self._pending
-        if pending is None:
-            return
-        self._stop_waiting()
-        self._family.deliver(self.compose(found or self._family.read(self._client, self._fetch, self._session)), pending)
-
-    def _stop_waiting(self) -> None:
-        self._pending = None
-        if self._timer is not None:
-            self._timer.cancel()
-        self._session.stop_waiting(self)
-
-
-def _watch(found: FetchRound) -> None:
-    """Be called when what was just looked at moves; whatever else is in the session calls already."""
-    for wanted, _, partition in found.found:
-        if partition is not None:
-            wanted.watch(partition)
 
 
 def _check_replica(leader: Leader, fetch: FetchRequest, wanted: Wanted, *, is_registered: bool) -> None:
@@ -321,8 +206,3 @@ def _refused(index: int, error: KafkaError) -> PartitionFetched[FileRegion]:
     """As in Kafka no partition has an empty list of aborted transactions, and a partition with another error has none."""
     aborted = () if isinstance(error, UnknownTopicOrPartition | UnknownTopicId) else None
     return PartitionFetched(index, error.code, aborted_transactions=aborted)
-
-
-def _topic(wanted: Wanted, answers: list[PartitionFetched[FileRegion]]) -> TopicFetched[FileRegion]:
-    key = wanted.topic
-    return TopicFetched(key, None, answers) if isinstance(key, str) else TopicFetched(None, key, answers)

@@ -18,10 +18,11 @@ is wrong, and the high watermark was mentioned. From then on the session watches
 its partitions marked, and watches them only while its one request waits.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import count
 from operator import attrgetter
 from random import randrange
+from typing import Protocol
 
 from millstream.cluster.partition import Partition
 from millstream.errors import FetchSessionIdNotFound, FetchSessionTopicIdError, InvalidFetchSessionEpoch
@@ -43,7 +44,17 @@ Reader = tuple[int, int, int]
 """Replica id, broker epoch of the replica, isolation level: what decides, beside the position, what a partition has to give."""
 ANY_CONSUMER: Reader = (-1, -1, 0)
 
-_TURN = attrgetter("turn")
+BY_TURN = attrgetter("turn")
+
+
+class Waiter(Protocol):
+    """A request of the session that is not answered yet (`fetch_attempt`)."""
+
+    def moved(self, wanted: "Wanted") -> None:
+        """There may be something to read."""
+
+    def marked(self, wanted: "Wanted") -> None:
+        """What was found there may have changed; that alone is no reason to answer."""
 
 
 class Wanted:
@@ -57,6 +68,7 @@ class Wanted:
         "fetch_offset",
         "index",
         "is_quiet",
+        "is_wanted",
         "last_error",
         "last_fetched_epoch",
         "last_high_watermark",
@@ -74,7 +86,9 @@ class Wanted:
         self.turn = turn
         """The smaller, the earlier it is read."""
         self.is_quiet = False
-        """Whether the last look found nothing to read and nothing wrong, so that it need not be repeated."""
+        """Whether the last look found nothing to read and nothing wrong, and nothing has changed since, so that it need not be repeated."""
+        self.is_wanted = True
+        """Whether it still belongs to the session."""
         self.topic = topic
         self.index = index
         self.fetch_offset = 0
@@ -104,12 +118,13 @@ class Wanted:
     def moved(self) -> None:
         """There may be something to read."""
         self._watched = None
-        self._session.mark(self)
-        self._session.wake()
+        self.stir()
+        self._session.moved(self)
 
     def marked(self) -> None:
         """The next answer has something to say."""
-        self._session.mark(self)
+        self.stir()
+        self._session.marked(self)
 
     # --- as the position of a follower
 
@@ -119,7 +134,7 @@ class Wanted:
         return self._session.fetched_ms if self.is_quiet else self._seen_ms
 
     def stir(self) -> None:
-        """It is looked at anew, or left: nothing is known of it."""
+        """It has changed, is looked at anew, or left: nothing is known of it."""
         if self.is_quiet:
             self._seen_ms = self._session.fetched_ms
             self.is_quiet = False
@@ -160,7 +175,7 @@ class FetchSession:
         self._wanted: dict[PartitionKey, Wanted] = {}
         self._marked: set[Wanted] = set()
         self._turns = count()
-        self._waiting: dict[object, Callable[[], None]] = {}
+        self._waiting: dict[Waiter, None] = {}
 
     def __len__(self) -> int:
         return len(self._wanted)
@@ -186,6 +201,7 @@ class FetchSession:
                 entry = wanted.pop((_key(name, topic_id), index), None)
                 if entry is not None:
                     self._marked.discard(entry)
+                    entry.is_wanted = False
                     entry.unwatch()
                     entry.stir()
 
@@ -198,11 +214,7 @@ class FetchSession:
 
     def due(self) -> list[Wanted]:
         """The partitions of which there may be something to say, in their order."""
-        return sorted(self._marked, key=_TURN) if len(self._marked) > 1 else list(self._marked)
-
-    def mark(self, wanted: Wanted) -> None:
-        """Read the partition with the next look."""
-        self._marked.add(wanted)
+        return sorted(self._marked, key=BY_TURN) if len(self._marked) > 1 else list(self._marked)
 
     def mark_all(self) -> None:
         """Read everything with the next look."""
@@ -220,24 +232,31 @@ class FetchSession:
 
     def settle(self, wanted: Wanted, partition: Partition) -> None:
         """Everything was said of the partition: do not read it before it moves."""
-        if self.is_kept:
+        if self.is_kept and wanted.is_wanted:
             self._marked.discard(wanted)
             wanted.watch(partition)
 
     # --- waiting
 
-    def wait(self, token: object, waker: Callable[[], None]) -> None:
-        """Call `waker`, as often as it happens, when a partition has something to read."""
-        self._waiting[token] = waker
+    def wait(self, waiter: Waiter) -> None:
+        """Call the waiter whenever something changes in a partition that was looked at."""
+        self._waiting[waiter] = None
 
-    def wake(self) -> None:
-        """Something can be read."""
-        for waker in self._waiting.values():
-            waker()
+    def moved(self, wanted: Wanted) -> None:
+        """The partition has something to read, or an error: it is read with the next look."""
+        self._marked.add(wanted)
+        for waiter in self._waiting:
+            waiter.moved(wanted)
 
-    def stop_waiting(self, token: object) -> None:
+    def marked(self, wanted: Wanted) -> None:
+        """The next answer has something to say of the partition."""
+        self._marked.add(wanted)
+        for waiter in self._waiting:
+            waiter.marked(wanted)
+
+    def stop_waiting(self, waiter: Waiter) -> None:
         """Forget the wait."""
-        self._waiting.pop(token, None)
+        self._waiting.pop(waiter, None)
         if not self.is_kept:
             self._unwatch()
 

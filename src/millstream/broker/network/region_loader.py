@@ -1,6 +1,7 @@
 """Makes a composed fetch answer ready to be sent: small regions become bytes, large ones stay for `sendfile`, cold ones are read first."""
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Final
 
@@ -20,9 +21,9 @@ class RegionLoader:
         self._page_cache = PageCache()
         self._executor = executor
 
-    def load_warm(self, chunks: list[Chunk]) -> bool:
-        """Make the answer ready, in place, if nothing of it has to come from the disk; False if something has."""
-        for number, chunk in enumerate(chunks):
+    def load_warm(self, chunks: list[Chunk], *, start: int = 0, end: int | None = None) -> bool:
+        """Make the answer, or these chunks of it, ready, in place, if nothing has to come from the disk; False if something has."""
+        for number, chunk in enumerate(chunks[start:end], start):
             if not isinstance(chunk, FileRegion):
                 continue
             if chunk.length >= SENDFILE_FROM:
@@ -34,6 +35,22 @@ class RegionLoader:
                 return False
             chunks[number] = content
         return True
+
+    def loading(self, chunks: list[Chunk], pending: PendingReply, *, at_once: int) -> Callable[[], bool]:
+        """Make an answer of very many chunks ready and let it go, in steps (`loop_turns`)."""
+        starts = iter(range(0, len(chunks), at_once))
+
+        def load_some() -> bool:
+            start = next(starts, None)
+            if start is None:
+                pending.complete(chunks)
+            elif not self.load_warm(chunks, start=start, end=start + at_once):
+                self.load_cold(chunks, pending)
+            else:
+                return False
+            return True
+
+        return load_some
 
     def load_cold(self, chunks: list[Chunk], pending: PendingReply) -> None:
         """Read the regions in a thread, then let the answer go; the loop serves others meanwhile."""

@@ -7,14 +7,20 @@ removes partitions, asks for the next request, and reports the answer.
                               answers with the id 0 if it has no room: then again all
                 (id, n)       only changes; n counts up from 1
     answer      an error of the session, or none at all: the next request begins anew
+
+Of thousands of partitions that the leader does not know yet each request names some, so that neither side is busy with one request for
+long; the next follows at once (`is_complete`). What has moved on is always named: the leader would send the same again.
 """
 
+from itertools import islice
 from typing import Final, NamedTuple
 
 from millstream.client.replica_fetch import ReplicaKey
 
 NO_SESSION: Final = 0
 MAX_EPOCH: Final = 2**31 - 1
+NEW_PER_REQUEST: Final = 1000
+"""How many partitions that the leader does not know are named at a time: some milliseconds, here and there."""
 
 
 class SessionRequest(NamedTuple):
@@ -34,7 +40,12 @@ class FetchSession:
         self._id = NO_SESSION
         self._epoch = 0
         self._members: dict[ReplicaKey, None] = {}
+        self._has_room = True
+        """Whether the leader remembers what was named, as far as is known."""
+        self._new: dict[ReplicaKey, None] = {}
+        """What the leader does not know yet."""
         self._changed: dict[ReplicaKey, None] = {}
+        """What the leader knows with another position."""
         self._gone: dict[ReplicaKey, None] = {}
 
     def __len__(self) -> int:
@@ -42,9 +53,10 @@ class FetchSession:
 
     def add(self, key: ReplicaKey) -> None:
         """The partition is fetched from now on, or from another position; where all are named, the others are before it."""
+        is_known = key in self._gone or (key in self._members and key not in self._new)
         self._members.pop(key, None)
         self._members[key] = None
-        self._changed[key] = None
+        (self._changed if is_known else self._new)[key] = None
         self._gone.pop(key, None)
 
     def remove(self, key: ReplicaKey) -> None:
@@ -52,21 +64,34 @@ class FetchSession:
         if key in self._members:
             del self._members[key]
             self._changed.pop(key, None)
-            self._gone[key] = None
+            if key in self._new:
+                del self._new[key]
+            else:
+                self._gone[key] = None
 
     def next_request(self) -> SessionRequest:
         """What the next request has to say; `answered` or `reset` has to follow."""
         if self._epoch == 0:
-            named, forgotten = list(self._members), []
-        else:
-            named, forgotten = list(self._changed), list(self._gone)
+            self._new = dict.fromkeys(self._members)
+            self._changed.clear()
+            self._gone.clear()
+        new = list(islice(self._new, NEW_PER_REQUEST if self._has_room else None))
+        named, forgotten = [*self._changed, *new], list(self._gone)
+        for key in new:
+            del self._new[key]
         self._changed.clear()
         self._gone.clear()
         return SessionRequest(self._id, self._epoch, named, forgotten)
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether everything was named: else the next request should not wait for anything."""
+        return not self._new
+
     def answered(self, session_id: int) -> None:
         """The request was answered without an error: from now on the leader knows what it named, if there is a session."""
         self._id = session_id
+        self._has_room = session_id != NO_SESSION
         if session_id == NO_SESSION:
             self._epoch = 0
         else:

@@ -209,6 +209,8 @@ class Fetcher:
         return ReplicaWanted(topic_id, index, epoch, offset, last_epoch, follower.log_start_offset, max_bytes)
 
     def _max_wait_ms(self, wait_ms: int) -> int:
+        if not self._session.is_complete:
+            return 0
         if self._busy:
             return min(wait_ms, WAIT_WHILE_BUSY_MS)
         if self._paused:

@@ -60,6 +60,9 @@ class Leading(Protocol):
     def log(self) -> AppendedLog:
         """Its own log."""
 
+    def commit(self) -> None:
+        """Let the high watermark follow what the replicas have."""
+
     def decided(self, state: PartitionState) -> None:
         """The controller decided something else for the same epoch."""
 
@@ -175,12 +178,15 @@ class InSyncChanges:
 
     def _consider(self, partition: LedPartition, leading: Leading, able: Collection[int]) -> None:
         name = TopicPartition(partition.topic, partition.index)
+        replica_set = leading.replica_set
+        if replica_set.high_watermark < leading.log.log_end_offset:
+            # It may wait for a follower that was about to join, and has been too slow for that by now; that alone wakes no one.
+            leading.commit()
         if name in self._resting:
             return
         known = self._asked.get(name)
         if known is not None and known.is_pending:
             return
-        replica_set = leading.replica_set
         in_sync = replica_set.wanted_change(leading.log.log_end_offset, able=able, now_ms=self._clock.monotonic_ms())
         if in_sync is not None:
             self._asked[name] = Asked(partition, leading, replica_set.state, in_sync)

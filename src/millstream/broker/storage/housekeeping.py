@@ -1,6 +1,8 @@
 """What a broker does on its own: flush what is due, forget what is old, compact, write down how far it is.
 
-Each chore is a short loop of its own. Deciding and renaming happen on the event loop; syncing and unlinking in a thread.
+Each chore is a short loop of its own. Deciding and renaming happen on the event loop, some logs per turn; syncing and unlinking in a
+thread. What is done often does not look at all logs: only those are asked whether they have to be flushed of which that may be
+(`LogDirectory.to_flush`).
 """
 
 import asyncio
@@ -13,11 +15,14 @@ from pathlib import Path
 from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.storage.cleaning import LogCleaning
 from millstream.broker.storage.flusher import Flusher
+from millstream.broker.storage.loop_turns import in_turns
 from millstream.clock import Clock
 from millstream.cluster.replicas import Replicas
 from millstream.errors import StorageError
 from millstream.files import count_open_handles
+from millstream.log.directories.capture import Capture
 from millstream.log.directories.manager import LogManager
+from millstream.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -92,31 +97,52 @@ class Housekeeping:
 
     async def _flush(self) -> None:
         if count_open_handles() > len(self._logs) + self._spare_handles:
-            self._logs.release_idle()
+            await self._release_idle()
         now_ms = self._clock.now_ms()
-        for partition in self._replicas:
-            if partition.log.is_flush_due(now_ms):
-                self._flusher.request(partition)
+        for directory in self._logs.online_directories:
+            async for some in in_turns(list(directory.to_flush)):
+                for name in some:
+                    self._flush_if_due(name, directory.to_flush, now_ms=now_ms)
+
+    def _flush_if_due(self, name: TopicPartition, to_flush: set[TopicPartition], *, now_ms: int) -> None:
+        topic = self._replicas.topic(name.topic)
+        partition = None if topic is None else topic.partitions.get(name.partition)
+        if partition is None:
+            return
+        log = partition.log
+        if log.is_flush_due(now_ms):
+            self._flusher.request(partition)
+        elif not (log.is_truncating or log.config.is_flushed_by_itself):
+            to_flush.discard(name)  # whatever makes it due puts it back
 
     async def _apply_retention(self) -> None:
-        for log, dropped in self._logs.apply_retention(self._replicas.high_watermark_of):
-            self._replicas.log_shortened(log)
-            self._after_delay(log.config.file_delete_delay_ms, partial(self._logs.unlink, dropped))
+        async for some in in_turns(list(self._logs)):
+            for log, dropped in self._logs.apply_retention(some, self._replicas.high_watermark_of):
+                self._replicas.log_shortened(log)
+                self._after_delay(log.config.file_delete_delay_ms, partial(self._logs.unlink, dropped))
         # Sealed segments that were read stay open otherwise, and descriptors are few.
-        self._logs.release_idle()
+        await self._release_idle()
+
+    async def _release_idle(self) -> None:
+        async for some in in_turns(list(self._logs)):
+            self._logs.release_idle(some)
 
     async def _checkpoint(self) -> None:
-        write = self._logs.prepare_checkpoints(self._replicas.high_watermark_of)
-        await asyncio.get_running_loop().run_in_executor(self._executor, write)
+        await self._write(self._logs.begin_capture(self._replicas.high_watermark_of))
 
     async def _checkpoint_high_watermarks(self) -> None:
         # Without followers the high watermark is the end of the log, and needs no memory.
         if any(len(partition.state.replicas) > 1 for partition in self._replicas):
-            write = self._logs.prepare_high_watermarks(self._replicas.high_watermark_of)
-            await asyncio.get_running_loop().run_in_executor(self._executor, write)
+            await self._write(self._logs.begin_high_watermarks(self._replicas.high_watermark_of))
+
+    async def _write(self, capture: Capture) -> None:
+        async for some in in_turns(list(self._logs)):
+            capture.take(some)
+        await asyncio.get_running_loop().run_in_executor(self._executor, self._logs.write, capture)
 
     async def _expire_producers(self) -> None:
-        self._logs.expire_producers(expiration_ms=self._settings.current.integer("producer.id.expiration.ms"))
+        async for some in in_turns(list(self._logs)):
+            self._logs.expire_producers(some, expiration_ms=self._settings.current.integer("producer.id.expiration.ms"))
 
     def _after_delay(self, delay_ms: int, unlink: Callable[[], None]) -> None:
         """Give people a moment (`file.delete.delay.ms`) before the files are gone; a crash meanwhile leaves them to the next start."""

@@ -109,10 +109,15 @@ class Storage:
             self._disk_threads.shutdown()
 
     async def apply(self, view: ClusterView) -> None:
-        """Keep what the view says; with the first one the logs are opened."""
+        """Keep what the view says; with the first one the logs are opened, and new ones of later views by `open_logs`."""
         if not self.logs.is_loaded:
             self._load_logs(view)
         await self.replicas.apply(view)
+        self._warn_of_too_many_logs()
+
+    async def open_logs(self, on_opened: Callable[[], None]) -> None:
+        """Open the logs of partitions that came; `on_opened` is called when all of a topic are open."""
+        await self.replicas.open_logs(on_opened)
         self._warn_of_too_many_logs()
 
     def _load_logs(self, view: ClusterView) -> None:

@@ -66,12 +66,16 @@ class LogDirectory:
         """What the recovery point checkpoint on disk says."""
         self.cleaned_offsets: dict[TopicPartition, int] = {}
         """How far compaction came, per log; changed on the loop, written by `write_cleaned_offsets`."""
-        self._written: dict[str, set[TopicPartition]] = {}
-        """The logs of which each checkpoint on disk speaks."""
+        self.to_flush: set[TopicPartition] = set()
+        """Logs that may have to be flushed, though nobody waits for that: they are new, rolled, or have other options (`Log`)."""
+        self._written: dict[str, Mapping[TopicPartition, int]] = {}
+        """What each checkpoint on disk says."""
+        self._is_synced: set[str] = set()
+        """The checkpoints that were written since the start."""
         self._begun_anew: set[TopicPartition] = set()
-        """Logs that began after the offsets to be written next were captured: what those say of them is of an older log."""
+        """Logs that began after the capture of the offsets to be written next did: what those say of them is of an older log."""
         self._lowered: dict[TopicPartition, int] = {}
-        """Recovery points that truncations lowered after the points to be written next were captured."""
+        """Recovery points that truncations lowered after the capture of the points to be written next had begun."""
         self._writing = RLock()
         self._on_offline = on_offline
         self._lock: FileHandle | None = None
@@ -146,7 +150,7 @@ class LogDirectory:
         path = self.path / CLEAN_SHUTDOWN
         self.recovery_points = self.read_offsets(checkpoints.RECOVERY_POINT)
         self.cleaned_offsets = self.read_offsets(checkpoints.CLEANER_OFFSET)
-        self._written = {name: set(self.read_offsets(name)) for name in checkpoints.ALL}
+        self._written = {name: self.read_offsets(name) for name in checkpoints.ALL}
         try:
             content = self.files.read_bytes(path)
         except FileNotFoundError:
@@ -173,7 +177,7 @@ class LogDirectory:
         return read_checkpoint(self.files, self.path / name)
 
     def write_offsets(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Replace one of the four checkpoints."""
+        """Replace one of the four checkpoints, if it says something else."""
         self.check_online()
         with self._writing:
             if name == checkpoints.RECOVERY_POINT:
@@ -185,19 +189,21 @@ class LogDirectory:
             else:
                 # Taken down here, not by the caller: of two writers the later one writes the later state.
                 offsets = dict(self.cleaned_offsets)
+            if name in self._is_synced and offsets == self._written[name]:
+                return
             try:
                 write_checkpoint(self.files, self.path / name, offsets)
             except OSError as error:
                 raise self.fail(f"writing {name}", error) from error
-            self._written[name] = set(offsets)
+            self._written[name] = offsets
+            self._is_synced.add(name)
             if name == checkpoints.RECOVERY_POINT:
                 self.recovery_points = dict(offsets)
 
-    def capture_recovery_points(self, points: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """These points are as of now: what was lowered or begun before is already in them."""
+    def begin_capture(self) -> None:
+        """Offsets are taken down from now on: what was lowered or begun before will be in them, what is from now on may not be."""
         self._lowered.clear()
         self._begun_anew.clear()
-        return points
 
     def lower_recovery_point(self, topic_partition: TopicPartition, offset: int) -> None:
         """Make sure that recovery after a crash would start at or before `offset`; called before a log is truncated."""

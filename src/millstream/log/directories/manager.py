@@ -3,8 +3,8 @@
     start(...)        locks the directories, checks whose they are and that none is missing, finds out whether the last stop was clean
     load(...)         opens every log; leftovers of deleted topics and directories that belong to no topic are reported
     create / delete   a log in the directory with the fewest logs; a deleted one is renamed at once, its files go later, in a thread
-    apply_retention, write_checkpoints, expire_producers, release_idle
-                      housekeeping: plain functions that the broker's shell calls from time to time
+    apply_retention, begin_capture and write, expire_producers, release_idle
+                      housekeeping: plain functions that the broker's shell calls from time to time, for some logs per turn of the loop
     close(...)        closes the logs, writes the checkpoints, leaves the marker of a clean stop
 
 A directory that fails goes offline with its logs; the others go on. With no directory left the broker has to stop: that is for
@@ -14,7 +14,7 @@ are not known here: who keeps them hands them in when checkpoints are written.
 
 import logging
 import uuid
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,6 +27,7 @@ from millstream.errors import StartupError, StorageError
 from millstream.files import Files
 from millstream.log.config import LogConfig
 from millstream.log.directories import checkpoints
+from millstream.log.directories.capture import Capture
 from millstream.log.directories.directory import (
     STRAY_SUFFIX,
     LogDirectory,
@@ -262,12 +263,12 @@ class LogManager:
         for path in paths:
             self._files.unlink(path)
 
-    def apply_retention(self, high_watermark_of: Callable[[Log], int]) -> list[tuple[Log, list[Path]]]:
-        """Drop old segments of every log; per log the renamed files, to be handed to `unlink` after `file.delete.delay.ms`."""
+    def apply_retention(self, logs: Iterable[Log], high_watermark_of: Callable[[Log], int]) -> list[tuple[Log, list[Path]]]:
+        """Drop old segments of these logs; per log the renamed files, to be handed to `unlink` after `file.delete.delay.ms`."""
         now_ms = self._clock.now_ms()
         dropped: list[tuple[Log, list[Path]]] = []
-        for log in self:
-            if log.directory.offline is None and not log.is_truncating:
+        for log in logs:
+            if log.directory.offline is None and not log.is_truncating and not log.is_closed:
                 try:
                     paths = apply_retention(log, now_ms, high_watermark=high_watermark_of(log))
                     if paths:
@@ -276,44 +277,46 @@ class LogManager:
                     _logger.warning("retention of %s stopped: %s", log.path, error)
         return dropped
 
-    def expire_producers(self, *, expiration_ms: int) -> None:
-        """Forget the idempotent producers that wrote nothing for so long."""
+    def expire_producers(self, logs: Iterable[Log], *, expiration_ms: int) -> None:
+        """Forget the idempotent producers of these logs that wrote nothing for so long."""
         older_than_ms = self._clock.now_ms() - expiration_ms
-        for log in self:
+        for log in logs:
             if not log.is_truncating:
                 log.producers.expire(older_than_ms=older_than_ms)
 
-    def prepare_checkpoints(self, high_watermark_of: Callable[[Log], int] | None = None) -> Callable[[], None]:
-        """The checkpoints as they are now, with high watermarks if they are known; call the result to write them, in a thread."""
-        offsets: list[tuple[LogDirectory, str, dict[TopicPartition, int]]] = []
-        for directory in self.online_directories:
-            logs = [log for log in self if log.directory is directory]
-            starts = {log.topic_partition: log.log_start_offset for log in logs if log.starts_inside}
-            points = directory.capture_recovery_points({log.topic_partition: log.durable_end for log in logs})
-            offsets.append((directory, checkpoints.RECOVERY_POINT, points))
-            offsets.append((directory, checkpoints.LOG_START_OFFSET, starts))
-            if high_watermark_of is not None:
-                offsets.append((directory, checkpoints.HIGH_WATERMARK, {log.topic_partition: high_watermark_of(log) for log in logs}))
+    def begin_capture(self, high_watermark_of: Callable[[Log], int] | None = None) -> Capture:
+        """Begin to take down the checkpoints, with high watermarks if they are known."""
         self._captures += 1
-        return partial(self._write_capture, self._captures, offsets)
+        return Capture(self.online_directories, self._captures, high_watermark_of)
 
-    def prepare_high_watermarks(self, high_watermark_of: Callable[[Log], int]) -> Callable[[], None]:
-        """The high watermarks as they are now, of all logs; call the result to write them, in a thread."""
-        offsets: dict[LogDirectory, dict[TopicPartition, int]] = {directory: {} for directory in self.online_directories}
-        for log in self:
-            if log.directory in offsets:
-                offsets[log.directory][log.topic_partition] = high_watermark_of(log)
-        return partial(self._write_high_watermarks, self._captures, offsets)
+    def begin_high_watermarks(self, high_watermark_of: Callable[[Log], int]) -> Capture:
+        """Begin to take down the high watermarks alone."""
+        return Capture(self.online_directories, self._captures, high_watermark_of, is_whole=False)
 
-    def release_idle(self) -> None:
+    def write(self, capture: Capture) -> None:
+        """Write the checkpoints, unless what a later capture says was: what happened to logs in between is only in that. For a thread."""
+        with self._writing:
+            if capture.number < self._written_capture or (capture.is_whole and capture.number == self._written_capture):
+                return
+            if capture.is_whole:
+                self._written_capture = capture.number
+            for directory, name, values in capture.checkpoints():
+                try:
+                    directory.write_offsets(name, values)
+                except StorageError as error:
+                    _logger.warning("%s was not written: %s", name, error)
+
+    def release_idle(self, logs: Iterable[Log]) -> None:
         """Close the files of sealed segments and of indexes; whoever reads them opens them again."""
-        for log in self:
+        for log in logs:
             if not log.is_truncating:
                 log.segments.release_sealed()
 
     def write_checkpoints(self, high_watermark_of: Callable[[Log], int] | None = None) -> None:
         """Write the checkpoints here and now."""
-        self.prepare_checkpoints(high_watermark_of)()
+        capture = self.begin_capture(high_watermark_of)
+        capture.take(self)
+        self.write(capture)
 
     def close(self, *, broker_epoch: int = -1, high_watermark_of: Callable[[Log], int] | None = None) -> None:
         """Close every log, write the checkpoints, mark the directories that are whole as cleanly stopped, give back the locks."""
@@ -336,19 +339,6 @@ class LogManager:
         self._logs.clear()
         for directory in self.directories:
             directory.release()
-
-    def _write_capture(self, number: int, offsets: Sequence[tuple[LogDirectory, str, Mapping[TopicPartition, int]]]) -> None:
-        """Write the checkpoints, unless a later capture was: what happened to logs in between is only in that."""
-        with self._writing:
-            if number > self._written_capture:
-                self._written_capture = number
-                _write_all(offsets)
-
-    def _write_high_watermarks(self, number: int, offsets: Mapping[LogDirectory, Mapping[TopicPartition, int]]) -> None:
-        """Write the high watermarks, unless all checkpoints were captured later and are written already."""
-        with self._writing:
-            if number >= self._written_capture:
-                _write_all([(directory, checkpoints.HIGH_WATERMARK, values) for directory, values in offsets.items()])
 
     def _set_older_topic_aside(self, path: Path, topic_id: uuid.UUID) -> None:
         """A new log must not begin with the records of an older topic of the same name."""
@@ -394,6 +384,7 @@ class LogManager:
         del self._logs[log.topic_partition]
         log.directory.log_count -= 1
         log.directory.forget_cleaned_offset(log.topic_partition)
+        log.directory.to_flush.discard(log.topic_partition)
         log.abandon()
 
     def _emptiest(self) -> LogDirectory:
@@ -471,11 +462,3 @@ def _run_flush(log: Log, flush: Flush | StorageError | None) -> bool:
 def _is_wanted(topic: str, topic_id: uuid.UUID | None, topic_ids: Mapping[str, uuid.UUID]) -> bool:
     """Whether the topic exists and the directory is its own; one that was not labelled before a crash is taken for it."""
     return topic in topic_ids and topic_id in (None, topic_ids[topic])
-
-
-def _write_all(offsets: Sequence[tuple[LogDirectory, str, Mapping[TopicPartition, int]]]) -> None:
-    for directory, name, values in offsets:
-        try:
-            directory.write_offsets(name, values)
-        except StorageError as error:
-            _logger.warning("%s was not written: %s", name, error)

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from millstream.client.partition_queue import MOST_IN_FLIGHT
 from millstream.client.produce import ALL_REPLICAS, LEADER_ONLY, NO_ANSWER
 from millstream.client.raw_producer import ProducerSettings
+from millstream.client.security import PREFIXES as SECURITY_PREFIXES
 from millstream.spark.options import LARGEST_LONG, OptionError, Options
 from millstream.wire.batch import HEADER_SIZE
 from millstream.wire.compression import Codec
@@ -31,7 +32,6 @@ OBEYED: Final = frozenset({
     "acks", "batch.size", "bootstrap.servers", "buffer.memory", "client.id", "compression.gzip.level", "compression.type",
     "compression.zstd.level", "delivery.timeout.ms", "enable.idempotence", "max.block.ms", "max.in.flight.requests.per.connection",
     "max.request.size", "partitioner.ignore.keys", "request.timeout.ms", "retries", "retry.backoff.max.ms", "retry.backoff.ms",
-    "security.protocol",
 })  # fmt: skip
 _WITHOUT_EFFECT: Final = frozenset({
     "auto.include.jmx.reporter", "client.dns.lookup", "connections.max.idle.ms", "enable.metrics.push", "linger.ms", "metadata.max.age.ms",
@@ -71,6 +71,7 @@ def parse_producer_settings(options: Options) -> ProducerSettings:
     return replace(
         default,
         client_id=options.get("kafka.client.id") or DEFAULT_CLIENT_ID,
+        security=options.security(),
         acks=acks,
         is_idempotent=is_idempotent,
         batch_size=min(options.number("kafka.batch.size", default.batch_size, lowest=0), max_request_size),
@@ -102,9 +103,7 @@ def parse_compression(options: Options) -> Compression:
 def _refuse_unknown(options: Options) -> None:
     options.refuse_kafka(_REFUSED)
     for name in options.kafka():
-        if name.startswith(("ssl.", "sasl.")):
-            raise OptionError(f"kafka.{name}", "TLS and passwords are not there yet")
-        if name not in OBEYED | _WITHOUT_EFFECT | _OF_A_READ:
+        if name not in OBEYED | _WITHOUT_EFFECT | _OF_A_READ and not name.startswith(SECURITY_PREFIXES):
             raise OptionError(f"kafka.{name}", f"Kafka's producer has no such option. Those obeyed here are {', '.join(sorted(OBEYED))}")
 
 

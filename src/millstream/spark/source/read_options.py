@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final, get_args
 
 from millstream.arrow.columns import Field, Mode
+from millstream.client.security import ClientSecurity
 from millstream.errors import MillstreamError
 from millstream.offset import EARLIEST, LATEST
 from millstream.registry.addresses import Addresses
@@ -58,6 +59,7 @@ class ReadOptions:
     check_crcs: bool
     fetch_bytes: int
     request_timeout_ms: int
+    security: ClientSecurity
     poll_timeout_ms: int
     columns: tuple[str, ...] | None
     key: FieldOptions
@@ -102,6 +104,7 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
         check_crcs=options.flag("kafka.check.crcs", default=True),
         fetch_bytes=options.number("kafka.max.partition.fetch.bytes", DEFAULT_FETCH_BYTES),
         request_timeout_ms=options.number("kafka.request.timeout.ms", 30_000),
+        security=options.security(),
         poll_timeout_ms=options.positive("kafkaConsumer.pollTimeoutMs") or 120_000,
         columns=_columns(options, include_headers=include_headers),
         key=_field(options, "key"),

@@ -31,6 +31,8 @@ class FakeTree:
         self.failures: list[Exception | None] = []
         """What the next writes fail with, before anything is written; None: it succeeds."""
         self.announced: list[TopicPartition] = []
+        self.restored: list[TopicPartition] = []
+        self.is_restoring = True
         self.is_fenced = False
         self.finished = 0
         self.caught_up = 0
@@ -60,6 +62,12 @@ class FakeTree:
 
     async def announce(self, names: Iterable[TopicPartition]) -> None:
         self.announced += names
+
+    async def restore_partition(self, topic: TopicState, number: int, state: PartitionState) -> bool:
+        if self.is_restoring:
+            self.restored.append(TopicPartition(topic.name, number))
+            self.states[TopicPartition(topic.name, number)] = state
+        return self.is_restoring
 
     async def catch_up(self, *, timeout_ms: int) -> bool:
         self.caught_up += 1

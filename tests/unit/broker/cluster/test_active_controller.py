@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -40,7 +41,8 @@ class Cluster:
         self.own_topics: dict[str, int] = {}
         self.doubts = 0
         self.controller = ActiveController(self.tree, rules=rules_of, own_topics=lambda: self.own_topics, doubt=self._doubt)
-        self.controller.view_changed(self.tree.view())
+        self.view_of_all = self.tree.view()
+        self.controller.view_changed(self.view_of_all)
 
     def _doubt(self) -> None:
         self.doubts += 1
@@ -160,6 +162,36 @@ async def test_a_decision_is_not_lost_when_the_connection_is(cluster: Cluster) -
     await cluster.lose(1)
     await eventually(lambda: cluster.orders.leader == 2)
     assert cluster.tree.caught_up == 4
+
+
+async def test_what_an_interruption_left_half_done_is_finished_by_the_same_controller(cluster: Cluster) -> None:
+    await cluster.elect()
+    assert cluster.tree.finished == 1
+    cluster.controller.connection_is_back()
+    await eventually(lambda: cluster.tree.finished == 2)
+    assert cluster.tree.caught_up == 2
+    await cluster.lose(1)
+    await eventually(lambda: cluster.orders.leader == 2)
+    assert cluster.tree.finished == 2
+
+
+async def test_a_partition_whose_znode_was_removed_is_brought_back_and_decided_about(cluster: Cluster) -> None:
+    await cluster.elect()
+    del cluster.tree.states[ORDERS]
+    del cluster.tree.brokers[1]
+    cluster.controller.view_changed(replace(cluster.view_of_all, brokers=dict(cluster.tree.brokers)))
+    await eventually(lambda: ORDERS in cluster.tree.states and cluster.orders.leader == 2)
+    assert cluster.tree.restored == [ORDERS]
+
+
+async def test_a_partition_that_cannot_be_brought_back_is_given_up_until_its_topic_changes(cluster: Cluster) -> None:
+    await cluster.elect()
+    cluster.tree.is_restoring = False
+    del cluster.tree.states[ORDERS]
+    del cluster.tree.brokers[1]
+    cluster.controller.view_changed(replace(cluster.view_of_all, brokers=dict(cluster.tree.brokers)))
+    await eventually(lambda: cluster.controller._term is not None and not cluster.controller._term.machine.partitions)
+    assert cluster.tree.writes == []
 
 
 async def test_a_write_whose_answer_was_lost_is_not_written_twice(cluster: Cluster) -> None:

@@ -30,6 +30,7 @@ from millstream.files import Files
 from millstream.log.config import LogConfig
 from millstream.log.directories.manager import LogManager
 from tests.batches import encode_batch
+from tests.unit.cluster.hosting import follow
 from tests.waiting import eventually
 
 OPTIONS = {"replica.fetch.wait.max.ms": "100", "replica.fetch.backoff.ms": "100"}
@@ -150,7 +151,7 @@ class ReplicaCluster:
         for node_id in only or self.brokers:
             broker = self.brokers[node_id]
             broker.view = self.view
-            await broker.replicas.apply(self.view)
+            await follow(broker.replicas, self.view)
 
     async def until_equal(self, index: int = 0) -> None:
         """Until all have the same records, and the leader knows it."""

@@ -1,3 +1,6 @@
+import pytest
+
+from millstream.broker.replication import fetch_session
 from millstream.broker.replication.fetch_session import MAX_EPOCH, FetchSession
 from millstream.client.replica_fetch import ReplicaKey
 
@@ -82,3 +85,31 @@ def test_without_a_session_what_moved_on_is_named_behind_the_others() -> None:
     session = session_with(A, B, C, session_id=0)
     session.add(A)
     assert session.next_request() == (0, 0, [B, C, A], [])
+
+
+def test_of_many_new_partitions_each_request_names_some_and_what_moved_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_session, "NEW_PER_REQUEST", 1)
+    session = FetchSession()
+    for key in keys:
+        session.add(key)
+    assert (session.next_request(), session.is_complete) == ((0, 0, [A], []), False)
+    session.answered(7)
+    session.add(A)
+    session.remove(B)
+    assert (session.next_request(), session.is_complete) == ((7, 1, [A, C], []), True)
+    session.answered(7)
+    session.add(B)
+    session.remove(A)
+    session.add(A)
+    assert session.next_request() == (7, 2, [A, B], []), "the leader knows the one, at another position"
+    session.reset()
+    assert session.next_request() == (7, 0, [C], []), "a new session begins with all of them"
+
+
+def test_a_leader_without_room_gets_all_of_many_partitions_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetch_session, "NEW_PER_REQUEST", 1)
+    session = session_with(A, B, C, session_id=0)
+    for _ in range(2):
+        assert session.next_request() == (0, 0, [A, B, C], [])
+        assert session.is_complete
+        session.answered(0)

@@ -36,6 +36,10 @@ class Leading:
         self.log = Log()
         self.replica_set = ReplicaSet(1, state, high_watermark=10, epoch_start_offset=0, lag_ms=LAG_MS, now_ms=0)
         self.refusals = 0
+        self.now_ms: Callable[[], int] = lambda: 0
+
+    def commit(self) -> None:
+        self.replica_set.advance(self.log.log_end_offset, min_insync_replicas=1, now_ms=self.now_ms())
 
     def decided(self, state: PartitionState) -> None:
         self.replica_set.decided(state, now_ms=0)
@@ -159,6 +163,23 @@ async def test_one_that_falls_behind_leaves_with_the_next_look(rig: Rig) -> None
     assert rig.leading.replica_set.advance(11, min_insync_replicas=1, now_ms=0) == 10
     rig.leading.decided(STATE._replace(in_sync_replicas=(1,), partition_epoch=6))
     assert rig.leading.replica_set.advance(11, min_insync_replicas=1, now_ms=0) == 11
+
+
+async def test_a_follower_that_was_about_to_join_and_hangs_holds_the_high_watermark_only_for_its_lag(rig: Rig) -> None:
+    """Nothing else is appended and nobody fetches: the next look finds it, or whoever waits with acks=all would wait for ever."""
+    rig.partition.leading = leading = Leading(STATE._replace(in_sync_replicas=(1,)))
+    leading.now_ms = rig.clock.monotonic_ms
+    rig.controller.answer = refusing(IneligibleReplica.code)
+    begun_ms = rig.clock.monotonic_ms()
+    leading.replica_set.fetched(2, 10, broker_epoch=12, log_start_offset=0, leader_end=10, now_ms=begun_ms)
+    leading.replica_set.fetched(2, 10, broker_epoch=12, log_start_offset=0, leader_end=10, now_ms=begun_ms)
+    leading.log.log_end_offset = 11
+    rig.changes.wanted(rig.partition)
+    await eventually(lambda: leading.refusals > 0)
+    leading.commit()
+    assert leading.replica_set.high_watermark == 10, "it is not pending any more, and still about to join"
+    rig.clock.advance(LAG_MS + 1)
+    await eventually(lambda: leading.replica_set.high_watermark == 11)
 
 
 async def test_a_refusal_ends_the_wait_for_the_pending_replica(rig: Rig) -> None:

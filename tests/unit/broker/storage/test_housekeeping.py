@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from millstream.broker.cluster.live_settings import LiveSettings
+from millstream.broker.storage import loop_turns
 from millstream.broker.storage.flusher import Flusher
 from millstream.broker.storage.housekeeping import Housekeeping
 from millstream.log.directories.manager import LogManager
@@ -140,3 +141,36 @@ async def test_a_disk_error_does_not_end_the_chores(house: House) -> None:
     await house.chores._apply_retention()
     await house.chores._checkpoint()
     await house.chores._expire_producers()
+
+
+async def test_only_logs_that_may_be_due_are_asked_whether_they_have_to_be_flushed(house: House) -> None:
+    [directory] = house.logs.directories
+    await house.replicas.apply(view_of(topic_state()))
+    partition = house.replicas.partition("orders", 0)
+    assert directory.to_flush == {partition.log.topic_partition}
+    append(partition, b"a")
+    await house.chores._flush()
+    assert directory.to_flush == set(), "it is not due, and time does not make it so"
+    partition.log.roll(now_ms=NOW_MS)
+    await house.chores._flush()
+    await eventually(lambda: partition.log.durable_end == 1)
+    await house.chores._flush()
+    assert directory.to_flush == set()
+    await house.replicas.apply(view_of(topic_state(flush_ms="1000")))
+    await house.chores._flush()
+    assert directory.to_flush == {partition.log.topic_partition}
+    await house.replicas.apply(view_of())
+    assert directory.to_flush == set()
+
+
+async def test_others_have_a_turn_while_many_logs_are_looked_at(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_turns, "AT_ONCE", 2)
+    monkeypatch.setattr(loop_turns, "TURN_S", -1.0)
+    await house.replicas.apply(view_of(replace(topic_state(), partitions=(LED_BY_1,) * 10)))
+    chores = house.chores
+    for chore in (chores._flush, chores._apply_retention, chores._checkpoint, chores._expire_producers):
+        task, turns = asyncio.ensure_future(chore()), 0
+        while not task.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert turns >= 5, chore.__name__

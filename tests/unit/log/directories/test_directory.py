@@ -116,11 +116,13 @@ def test_truncation_lowers_the_recovery_point_on_disk_at_once(tmp_path: Path) ->
 
 def test_truncation_wins_over_points_that_were_taken_before_it(tmp_path: Path) -> None:
     directory = started(tmp_path)
-    taken = directory.capture_recovery_points({TopicPartition("a", 0): 100})
+    directory.begin_capture()
+    taken = {TopicPartition("a", 0): 100}
     directory.lower_recovery_point(TopicPartition("a", 0), 40)
     directory.write_offsets(checkpoints.RECOVERY_POINT, taken)
     assert directory.read_offsets(checkpoints.RECOVERY_POINT) == {TopicPartition("a", 0): 40}
-    directory.write_offsets(checkpoints.RECOVERY_POINT, directory.capture_recovery_points({TopicPartition("a", 0): 90}))
+    directory.begin_capture()
+    directory.write_offsets(checkpoints.RECOVERY_POINT, {TopicPartition("a", 0): 90})
     assert directory.read_offsets(checkpoints.RECOVERY_POINT) == {TopicPartition("a", 0): 90}
 
 

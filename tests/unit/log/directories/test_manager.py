@@ -219,14 +219,15 @@ def test_log_that_begins_anew_inherits_no_checkpoint_from_one_of_the_same_name(t
     flush.run()
     old.complete_flush(flush, now_ms=0)
     old.delete_records_before(7)
-    write = manager.prepare_checkpoints(lambda log: log.log_end_offset)
+    capture = manager.begin_capture(lambda log: log.log_end_offset)
+    capture.take(manager)
     if not is_captured_before:
-        write()
+        manager.write(capture)
     manager.delete("orders", 0)
     new = create(manager, "orders", topic_id=uuid.UUID(int=8))
     append_many(new, 3)
     if is_captured_before:
-        write()
+        manager.write(capture)
     manager.directories[0].release()
     again = started(tmp_path)
     load(again)
@@ -242,11 +243,12 @@ def test_checkpoints_that_are_written_late_do_not_replace_later_ones(tmp_path: P
     log = create(manager, "orders")
     append_many(log, 10)
     log.delete_records_before(9)
-    write_late = manager.prepare_checkpoints()
+    capture = manager.begin_capture()
+    capture.take(manager)
     manager.delete("orders", 0)
     append_many(create(manager, "orders", topic_id=uuid.UUID(int=8)), 2)
     manager.close()
-    write_late()  # by a thread that was slow while the broker stopped
+    manager.write(capture)  # by a thread that was slow while the broker stopped
     again = started(tmp_path)
     load(again)
     assert [len(values(log)) for log in again] == [2]
@@ -255,10 +257,11 @@ def test_checkpoints_that_are_written_late_do_not_replace_later_ones(tmp_path: P
 def test_high_watermarks_that_are_written_late_do_not_replace_later_checkpoints(tmp_path: Path) -> None:
     manager = started(tmp_path)
     append_many(create(manager, "orders"), 3)
-    write_late = manager.prepare_high_watermarks(lambda log: log.log_end_offset)
-    write_late()
+    capture = manager.begin_high_watermarks(lambda log: log.log_end_offset)
+    capture.take(manager)
+    manager.write(capture)
     manager.write_checkpoints(lambda _log: 2)
-    write_late()
+    manager.write(capture)
     assert (tmp_path / "replication-offset-checkpoint").read_bytes() == b"0\n1\norders 0 2\n"
     manager.close()
 
@@ -282,9 +285,9 @@ def test_retention_over_all_logs(tmp_path: Path) -> None:
     manager = started(tmp_path)
     log = manager.create("orders", 0, topic_id=ID, config=LogConfig(retention_bytes=0))
     append_many(log, 3)
-    assert manager.apply_retention(lambda log: log.log_end_offset) == []
+    assert manager.apply_retention(manager, lambda log: log.log_end_offset) == []
     flush(log)
-    [(dropped_log, dropped)] = manager.apply_retention(lambda log: log.log_end_offset)
+    [(dropped_log, dropped)] = manager.apply_retention(manager, lambda log: log.log_end_offset)
     assert dropped_log is log
     assert log.log_start_offset == 3
     manager.unlink(dropped)
@@ -295,9 +298,9 @@ def test_producers_expire_in_all_logs(tmp_path: Path) -> None:
     manager = started(tmp_path)
     log = create(manager, "orders")
     append(log, b"x", producer_id=1, producer_epoch=0, base_sequence=0)
-    manager.expire_producers(expiration_ms=1)
+    manager.expire_producers(manager, expiration_ms=1)
     assert len(log.producers) == 1
-    manager.expire_producers(expiration_ms=0)
+    manager.expire_producers(manager, expiration_ms=0)
     assert list(log.producers) == []
 
 

@@ -54,8 +54,8 @@ def test_settings_are_taken() -> None:
         ({"compression_type": "gzip", "compression_gzip_level": "10"}, "option kafka.compression.gzip.level: 10 is above 9"),
         ({"key_serializer": "x"}, "option kafka.key.serializer: it cannot be set: key.format says how keys are written"),
         ({"transactional_id": "x"}, "option kafka.transactional.id: it cannot be set"),
-        ({"security_protocol": "SSL"}, "option kafka.security.protocol: SSL is not possible yet: only PLAINTEXT"),
-        ({"sasl_mechanism": "PLAIN"}, "option kafka.sasl.mechanism: TLS and passwords are not there yet"),
+        ({"security_protocol": "TLS"}, "option kafka.security.protocol: 'TLS' is none of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        ({"sasl_mechanism": "PLAIN"}, "option kafka.sasl.mechanism: it needs security.protocol = SASL_SSL or SASL_PLAINTEXT"),
         ({"batch_size": "many"}, "option kafka.batch.size: 'many' is not a whole number"),
         ({"request_timeout_ms": "0"}, "option kafka.request.timeout.ms: 0 is not between 1 and 2147483647"),
         (

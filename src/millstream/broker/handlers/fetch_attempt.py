@@ -1,0 +1,265 @@
+"""One fetch from its request to its answer, however long that takes, without a task.
+
+Each partition is looked at once. While the fetch goes on, its session hears of those that change (`cluster.watchers`), and only those are
+looked at again: as soon as there may be more to read, and when the client's time is up. So what is found always holds when it is sent, or
+the partition is still marked in the session and read with the next request.
+
+A fetch of many partitions (the first of a session, or any of a client without one) is a look in turns: some partitions per turn of the
+loop, all such fetches together (`loop_turns`), each partition watched from the moment it was read. Loading what was found is done in the
+same way. Decoding such a request and composing its answer take a turn each, about a microsecond per partition.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol
+
+from millstream.broker.handlers.fetch_sessions import BY_TURN, FetchSession, Wanted
+from millstream.broker.handlers.leader_hints import LeaderHints
+from millstream.broker.network.api import Request
+from millstream.broker.network.connection import PendingReply
+from millstream.broker.network.outbox import Chunk
+from millstream.broker.network.session import Session
+from millstream.broker.storage.loop_turns import LoopTurns
+from millstream.cluster.partition import Partition
+from millstream.errors import FencedLeaderEpoch, NotLeaderOrFollower
+from millstream.log.region import FileRegion
+from millstream.wire.fetch import FIRST_WITH_ENDPOINTS, FetchRequest, PartitionFetched, TopicFetched, encode_response
+
+PARTITIONS_PER_TURN: Final = 250
+"""A millisecond or two; eight if each has a file to be opened."""
+_LED_ELSEWHERE: Final = (NotLeaderOrFollower.code, FencedLeaderEpoch.code)
+
+Answer = PartitionFetched[FileRegion]
+
+
+class FetchRound:
+    """What was found so far for one fetch, by partition; without the partition where there is none to read."""
+
+    __slots__ = ("answers", "has_error", "is_out_of_order", "size_bytes")
+
+    def __init__(self) -> None:
+        self.answers: dict[Wanted, tuple[Answer, Partition | None]] = {}
+        self.size_bytes = 0
+        self.has_error = False
+        self.is_out_of_order = False
+        """Whether something was found after a first look."""
+
+    def size_without(self, wanted: Wanted) -> int:
+        """How many bytes were found, without what was found in this partition before."""
+        former = self.answers.get(wanted)
+        return self.size_bytes if former is None or former[0].records is None else self.size_bytes - former[0].records.length
+
+    def take(self, wanted: Wanted, answer: Answer, partition: Partition | None) -> None:
+        """This is what the partition has now."""
+        size_bytes = self.size_without(wanted)
+        self.answers[wanted] = answer, partition
+        if answer.records is not None:
+            size_bytes += answer.records.length
+        elif answer.error_code or answer.diverging_epoch:
+            self.has_error = True
+        self.size_bytes = size_bytes
+
+    def in_order(self) -> Iterable[tuple[Wanted, tuple[Answer, Partition | None]]]:
+        """What was found, in the order of the session."""
+        if self.is_out_of_order and len(self.answers) > 1:
+            return [(wanted, self.answers[wanted]) for wanted in sorted(self.answers, key=BY_TURN)]
+        return self.answers.items()
+
+
+class Reads(Protocol):
+    """The broker's side of a fetch (`handlers.fetch`)."""
+
+    hints: LeaderHints
+    turns: LoopTurns
+
+    def read(self, client: Session, fetch: FetchRequest, found: FetchRound, due: Iterable[Wanted], *, is_first_look: bool = False) -> None:
+        """Look at partitions."""
+
+    def is_enough(self, client: Session, fetch: FetchRequest, found: FetchRound) -> bool:
+        """Whether the answer may go out before the deadline."""
+
+    def deliver(self, chunks: list[Chunk], pending: PendingReply) -> None:
+        """Send a composed answer."""
+
+
+class FetchAttempt:
+    """A request that is not answered yet: a `Waiter` of its session."""
+
+    __slots__ = (
+        "_client",
+        "_correlation_id",
+        "_family",
+        "_fetch",
+        "_is_first_look",
+        "_is_over",
+        "_is_woken",
+        "_left",
+        "_pending",
+        "_session",
+        "_stale",
+        "_timer",
+        "_version",
+        "found",
+    )
+
+    def __init__(self, family: Reads, request: Request, fetch: FetchRequest, session: FetchSession) -> None:
+        self._client = request.session
+        self._family = family
+        self._fetch = fetch
+        self._session = session
+        self._version = request.api_version
+        self._correlation_id = request.correlation_id
+        self._pending: PendingReply | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_woken = False
+        """Whether partitions are to be looked at again soon."""
+        self._is_over = False
+        """Whether the client's time is up."""
+        self._left: Sequence[Wanted] = ()
+        """What a look in turns has still to look at."""
+        self._is_first_look = False
+        self._stale: dict[Wanted, None] = {}
+        """What has changed since it was looked at."""
+        self.found = FetchRound()
+
+    def compose(self) -> list[Chunk]:
+        """The encoded answer: what an incremental session already knows is left out."""
+        is_incremental = self._session.is_incremental
+        topics: list[TopicFetched[FileRegion]] = []
+        with_data: list[Wanted] = []
+        answers: list[Answer] = []
+        current: object = None
+        leaders: list[int] = []
+        for wanted, (answer, partition) in self.found.in_order():
+            is_news = wanted.is_news(answer)
+            if wanted.is_quiet and partition is not None:
+                self._session.settle(wanted, partition)
+            if is_incremental and not (is_news and wanted.is_wanted):
+                continue
+            if answer.error_code in _LED_ELSEWHERE and self._version >= FIRST_WITH_ENDPOINTS:
+                leader = self._family.hints.leader_of(wanted.topic, wanted.index)
+                answer = answer._replace(leader=leader)  # noqa: PLW2901 -- the same answer, completed
+                leaders += leader[:1] if leader is not None else ()
+            if wanted.topic != current:
+                current = wanted.topic
+                answers = []
+                topics.append(_topic(wanted, answers))
+            answers.append(answer)
+            if is_incremental and answer.records is not None:
+                with_data.append(wanted)
+        if with_data and len(self._session) > 1:
+            self._session.move_to_back(with_data)
+        endpoints = self._family.hints.endpoints(leaders)
+        return encode_response(
+            self._version, self._correlation_id, topics=topics, session_id=self._session.session_id, node_endpoints=endpoints
+        )
+
+    # --- waiting
+
+    def wait(self, pending: PendingReply) -> None:
+        """Answer when partitions move and there is enough, or when the client's time is up."""
+        self._begin_waiting(pending)
+        self._watch(self.found.answers)
+        self._start_timer()
+
+    def look_in_turns(self, due: Sequence[Wanted], pending: PendingReply) -> None:
+        """Look at many partitions in later turns of the loop, and then answer or wait."""
+        self._begin_waiting(pending)
+        self._is_first_look = True
+        self._look_at(due)
+
+    def moved(self, wanted: Wanted) -> None:
+        """The session calls: there may be something to read."""
+        self._stale[wanted] = None
+        if not self._is_woken:
+            self._is_woken = True
+            if not self._left:
+                self._look_soon()
+
+    def marked(self, wanted: Wanted) -> None:
+        """The session calls: what was found there does not hold any more."""
+        self._stale[wanted] = None
+
+    def _look_soon(self) -> None:
+        # Soon, not now: what else this callback of the loop appends then goes out with the same answer.
+        asyncio.get_running_loop().call_soon(self._look_again)
+
+    def _look_again(self) -> None:
+        if self._pending is None or self._left:
+            return
+        self._is_woken = False
+        self.found.is_out_of_order = True
+        stale, self._stale = self._stale, {}
+        self._look_at(sorted(stale, key=BY_TURN) if len(stale) > 1 else list(stale))
+
+    def _look_at(self, due: Sequence[Wanted]) -> None:
+        if len(due) > PARTITIONS_PER_TURN:
+            self._left = due
+            self._family.turns.share(self._look_at_some)
+        else:
+            self._family.read(self._client, self._fetch, self.found, due)
+            if not self._answer_if_enough():
+                self._watch(due)
+
+    def _look_at_some(self) -> bool:
+        """A step of a look in turns; whether it was the last."""
+        if self._pending is None:
+            return True
+        some, self._left = self._left[:PARTITIONS_PER_TURN], self._left[PARTITIONS_PER_TURN:]
+        self._family.read(self._client, self._fetch, self.found, some, is_first_look=self._is_first_look)
+        self._watch(some)
+        if self._left:
+            return False
+        self._is_first_look = False
+        if not self._answer_if_enough():
+            self._start_timer()
+            if self._is_woken:
+                self._look_soon()
+        return True
+
+    def _answer_if_enough(self) -> bool:
+        is_enough = self._is_over or self._fetch.max_wait_ms <= 0 or self._family.is_enough(self._client, self._fetch, self.found)
+        if is_enough:
+            self._answer()
+        return is_enough
+
+    def _time_is_up(self) -> None:
+        self._is_over = True
+        if self._stale:
+            self._look_again()
+        elif not self._left:
+            self._answer()
+
+    def _answer(self) -> None:
+        pending = self._pending
+        if pending is not None:
+            self._stop_waiting()
+            self._family.deliver(self.compose(), pending)
+
+    def _begin_waiting(self, pending: PendingReply) -> None:
+        self._pending = pending
+        pending.on_abandon = self._stop_waiting
+        self._session.wait(self)
+
+    def _start_timer(self) -> None:
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._fetch.max_wait_ms / 1000, self._time_is_up)
+
+    def _stop_waiting(self) -> None:
+        self._pending = None
+        if self._timer is not None:
+            self._timer.cancel()
+        self._session.stop_waiting(self)
+
+    def _watch(self, looked_at: Iterable[Wanted]) -> None:
+        """Be called when what was just looked at changes; whatever else is in the session calls already."""
+        answers = self.found.answers
+        for wanted in looked_at:
+            partition = answers[wanted][1]
+            if partition is not None:
+                wanted.watch(partition)
+
+
+def _topic(wanted: Wanted, answers: list[Answer]) -> TopicFetched[FileRegion]:
+    key = wanted.topic
+    return TopicFetched(key, None, answers) if isinstance(key, str) else TopicFetched(None, key, answers)

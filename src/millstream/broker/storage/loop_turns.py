@@ -1,0 +1,63 @@
+"""Long work in steps, one step per turn of the event loop, whoever it is for: others are served in between.
+
+    turns.share(step)       `step` does a few milliseconds of work, and returns whether it was the last
+
+Those who have more to do take turns, in the order in which they came: many of them take no more of a turn than one. There are no tasks, and
+who gives up returns True from the next step. `turn_budget` is for work that waits in tasks, and of which most is done at once.
+
+    async for some in in_turns(items)       for what the broker does on its own, in a task
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Final, TypeVar
+
+TURN_S: Final = 0.004
+"""How long items are handed out before others have a turn."""
+AT_ONCE: Final = 100
+"""How many items are handed out together."""
+
+Step = Callable[[], bool]
+ItemT = TypeVar("ItemT")
+
+
+async def in_turns(items: Sequence[ItemT]) -> AsyncIterator[Sequence[ItemT]]:
+    """The items, some at a time, and others have a turn whenever they took a while."""
+    loop = asyncio.get_running_loop()
+    turn_ends = loop.time() + TURN_S
+    for start in range(0, len(items), AT_ONCE):
+        if loop.time() > turn_ends:
+            await asyncio.sleep(0)
+            turn_ends = loop.time() + TURN_S
+        yield items[start : start + AT_ONCE]
+
+
+class LoopTurns:
+    """The work under way."""
+
+    def __init__(self) -> None:
+        self._steps: deque[Step] = deque()
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def share(self, step: Step) -> None:
+        """Call `step` in later turns of the loop until it returns True. It must not raise."""
+        self._steps.append(step)
+        if len(self._steps) == 1:
+            asyncio.get_running_loop().call_soon(self._take_step)
+
+    def _take_step(self) -> None:
+        step = self._steps[0]
+        try:
+            is_last = step()
+        except BaseException:
+            is_last = True
+            raise
+        finally:
+            self._steps.popleft()
+            if not is_last:
+                self._steps.append(step)
+            if self._steps:
+                asyncio.get_running_loop().call_soon(self._take_step)

@@ -1,0 +1,1 @@
+"""Copies topics from one cluster to another, batch by batch and with their offsets."""

@@ -1,0 +1,54 @@
+"""All that this process copies, by topic: what readers, writers and the status share."""
+
+from collections.abc import Callable, Iterator
+
+from millstream.mirror.bell import Bell
+from millstream.mirror.copied_batches import CopiedBatches
+from millstream.mirror.mirrored_topic import MirroredTopic
+from millstream.mirror.partition_copy import PartitionCopy
+from millstream.topic_partition import TopicPartition
+
+OnCopied = Callable[[TopicPartition, CopiedBatches], None]
+"""Called when the target has batches: the audit counts them."""
+
+
+class Copies:
+    """Topics and partitions that are mirrored."""
+
+    def __init__(self, *, on_copied: OnCopied | None = None) -> None:
+        self.topics: dict[str, MirroredTopic] = {}
+        self.on_copied = on_copied
+        self.source_bells: dict[int, Bell] = {}
+        """Of the reader of each broker of the source: more can be fetched."""
+        self.target_bells: dict[int, Bell] = {}
+        """Of the writer of each broker of the target: something was fetched."""
+        self.attention = Bell()
+        """Something has to begin again, or to be looked up anew."""
+
+    def __iter__(self) -> Iterator[PartitionCopy]:
+        for topic in list(self.topics.values()):
+            yield from list(topic.copies.values())
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that were fetched and are not confirmed."""
+        return sum(copy.held_bytes for copy in self)
+
+    def topic_of(self, copy: PartitionCopy) -> MirroredTopic:
+        """The topic of a copy."""
+        return self.topics[copy.name.topic]
+
+    def failed(self, copy: PartitionCopy, reason: str, *, now: float) -> None:
+        """The copy has to begin again."""
+        copy.failed(reason, now=now)
+        self.attention.ring()
+
+    def call_reader(self, copy: PartitionCopy) -> None:
+        """More of the partition can be fetched."""
+        if copy.source_leader in self.source_bells:
+            self.source_bells[copy.source_leader].ring()
+
+    def call_writer(self, copy: PartitionCopy) -> None:
+        """Something of the partition can be appended."""
+        if copy.target_leader in self.target_bells:
+            self.target_bells[copy.target_leader].ring()

@@ -1,0 +1,155 @@
+"""The mirror: puts its parts together, in reading order, and runs them until it is cancelled.
+
+    topic_keeper    which topics and partitions there are, and who leads them            every few seconds, and when something failed
+    partition_start where each partition begins                                          at the start and after each failure
+    source_reader   one for each broker of the source that leads something
+    target_writer   one for each broker of the target that leads something
+    progress        commits how far it has come                                          every few seconds
+
+Whatever may pass is tried again, for as long as it takes; what cannot be mirrored is said and left alone. Only a mistake in what it was
+told ends it (`UsageError`).
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from millstream.client.metadata import NO_LEADER
+from millstream.errors import MillstreamError, PolicyViolation, UnsupportedVersion, UsageError
+from millstream.mirror.assignment import Assignment, Everything
+from millstream.mirror.byte_limit import ByteLimit
+from millstream.mirror.copies import Copies, OnCopied
+from millstream.mirror.partition_copy import PartitionCopy, Phase
+from millstream.mirror.partition_start import PartitionStart
+from millstream.mirror.progress import Committed, Progress
+from millstream.mirror.settings import MirrorSettings
+from millstream.mirror.side import Side
+from millstream.mirror.source_reader import SourceReader
+from millstream.mirror.target_writer import TargetWriter
+from millstream.mirror.topic_keeper import TopicKeeper
+from millstream.mirror.trouble import Stopped
+
+logger = logging.getLogger(__name__)
+
+_SOONEST_LOOK_S: Final = 0.3
+"""Time between two looks when something failed."""
+_BEGUN_AT_ONCE: Final = 32
+
+
+class Mirror:
+    """One mirror process: `await Mirror(settings, source, target).run()`."""
+
+    def __init__(
+        self,
+        settings: MirrorSettings,
+        source: Side,
+        target: Side,
+        *,
+        assignment: Assignment | None = None,
+        on_copied: OnCopied | None = None,
+    ) -> None:
+        self.settings = settings
+        self.source = source
+        self.target = target
+        self.copies = Copies(on_copied=on_copied)
+        self.progress = Progress(source, settings.group)
+        self.keeper = TopicKeeper(source, target, self.copies, settings=settings, assignment=assignment or Everything())
+        self.error: str | None = None
+        """What is in the way of everything; None if nothing is."""
+        self._loop = asyncio.get_running_loop()
+        self._limit = ByteLimit(settings.limit_bytes, now=self._loop.time())
+        self._start = PartitionStart(source, target, self.progress)
+        self._begun_at_once = asyncio.Semaphore(_BEGUN_AT_ONCE)
+
+    async def run(self) -> None:
+        """Mirror until this is cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._commit_often())
+                await self._keep_looking(tasks)
+        except* UsageError as group:
+            raise group.exceptions[0] from None
+        finally:
+            self.source.close()
+            self.target.close()
+
+    def look_again(self) -> None:
+        """Something changed that a look at the topics would find."""
+        self.copies.attention.ring()
+
+    def pause(self, topic: str) -> None:
+        """Copy no more of the topic for now; what was fetched goes on its way."""
+        for copy in self._copies_of(topic):
+            copy.is_paused = True
+
+    def resume(self, topic: str) -> None:
+        """Go on with the topic."""
+        for copy in self._copies_of(topic):
+            copy.is_paused = False
+            self.copies.call_reader(copy)
+
+    def _copies_of(self, topic: str) -> list[PartitionCopy]:
+        mirrored = self.copies.topics.get(topic)
+        return [] if mirrored is None else list(mirrored.copies.values())
+
+    async def _keep_looking(self, tasks: asyncio.TaskGroup) -> None:
+        while True:
+            looked_at = self._loop.time()
+            await self._look(tasks)
+            await asyncio.sleep(_SOONEST_LOOK_S)
+            retries = [copy.retry_at for copy in self.copies if copy.phase is Phase.STARTING]
+            next_look = min([looked_at + self.settings.refresh_s, *retries])
+            await self.copies.attention.wait(max(next_look - self._loop.time(), 0.0))
+
+    async def _look(self, tasks: asyncio.TaskGroup) -> None:
+        try:
+            await self.keeper.look()
+            self.error = None
+        except UsageError:
+            raise
+        except MillstreamError as error:
+            if self.error != str(error):
+                logger.warning("nothing new is found out for now, and it is tried again: %s", error)
+            self.error = str(error)
+            return
+        for broker_id in {copy.source_leader for copy in self.copies} - {NO_LEADER, *self.copies.source_bells}:
+            reader = SourceReader(broker_id, self.source, self.copies, self._limit, max_held_bytes=self.settings.max_held_bytes)
+            tasks.create_task(reader.run())
+        for broker_id in {copy.target_leader for copy in self.copies} - {NO_LEADER, *self.copies.target_bells}:
+            tasks.create_task(TargetWriter(broker_id, self.target, self.copies).run())
+        now = self._loop.time()
+        due = [copy for copy in self.copies if copy.phase is Phase.STARTING and copy.retry_at <= now]
+        await asyncio.gather(*(self._begin(copy) for copy in due))
+
+    async def _begin(self, copy: PartitionCopy) -> None:
+        async with self._begun_at_once:
+            topic = self.copies.topics[copy.name.topic]
+            try:
+                await self._start.begin(topic, copy)
+            except (Stopped, PolicyViolation) as error:
+                logger.error("%s is not mirrored: %s", copy.name, error)
+                copy.stop(str(error))
+            except UnsupportedVersion as error:
+                raise UsageError(f"the cluster at {self.target} cannot keep offsets, because it is not Millstream: {error}") from None
+            except MillstreamError as error:
+                logger.debug("%s does not begin for now: %s", copy.name, error)
+                copy.failed(str(error), now=self._loop.time())
+            else:
+                logger.info("%s is copied from offset %d on", copy.name, copy.position)
+                self.copies.call_reader(copy)
+
+    async def _commit_often(self) -> None:
+        try:
+            while True:
+                await asyncio.sleep(self.settings.commit_s)
+                await self._commit()
+        except asyncio.CancelledError:
+            await self._commit()
+            raise
+
+    async def _commit(self) -> None:
+        reached = {copy.name: Committed(copy.confirmed_to, copy.confirmed_epoch) for copy in self.copies}
+        try:
+            await self.progress.commit(reached)
+        except MillstreamError as error:
+            logger.debug("the progress is committed later: %s", error)

@@ -1,0 +1,44 @@
+"""Merges until it is stopped: one `Merger` after the other. What may pass ends one, and the next goes on where the progress says."""
+
+import logging
+import threading
+from typing import Final
+
+from millstream.client.errors import AuthenticationFailed, ClientError
+from millstream.errors import CommandFailed
+from millstream.mirror.librdkafka import LibrdkafkaFailed
+from millstream.mirror.merge_settings import MergeSettings
+from millstream.mirror.merger import Merger
+
+logger = logging.getLogger(__name__)
+
+_PAUSE_S: Final = 1.0
+
+
+class Merging:
+    """The work of one merging process."""
+
+    def __init__(self, settings: MergeSettings) -> None:
+        self._settings = settings
+        self._stopped = threading.Event()
+        self._merger: Merger | None = None
+
+    def stop(self) -> None:
+        """Let `run` commit and return; from any thread or signal handler."""
+        self._stopped.set()
+        if self._merger is not None:
+            self._merger.stop()
+
+    def run(self) -> None:
+        """Merge until `stop` is called; raises what does not pass: wrong settings, a login that is refused, a successor."""
+        while not self._stopped.is_set():
+            try:
+                self._merger = Merger(self._settings)
+                self._merger.run()
+            except AuthenticationFailed:
+                raise
+            except ClientError as error:
+                if isinstance(error, LibrdkafkaFailed) and error.is_fenced:
+                    raise CommandFailed(f"another process with the name of this mirror has taken over: {error}") from None
+                logger.warning("merging begins again where it was committed: %s", error)
+                self._stopped.wait(_PAUSE_S)

@@ -1,0 +1,93 @@
+"""What a mirror is told: from the command line, or from a TOML file with the same names.
+
+name = "analytics"
+from = "live-1:9092,live-2:9092"
+to = "offline-1:9092"
+topics = "orders|clicks.*"
+limit-bytes = 50000000
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final, Self
+
+from millstream.errors import UsageError
+
+_NAMES: Final = {"from": "source", "to": "target"}
+_NUMBERS: Final = {"limit_bytes": int, "refresh_s": (int, float), "commit_s": (int, float), "max_held_bytes": int}
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
+
+
+@dataclass(frozen=True)
+class MirrorSettings:
+    """The settings of one mirror."""
+
+    source: str
+    """Brokers of the cluster that is copied."""
+    target: str
+    """Brokers of the cluster that gets the copy."""
+    topics: str
+    """A regular expression that the whole name of a topic has to match."""
+    name: str = "mirror"
+    """Mirrors of the same name share their progress."""
+    limit_bytes: int = 0
+    """Bytes per second that are read from the source; 0 is no limit."""
+    refresh_s: float = 3.0
+    """Time between two looks for new topics, partitions and options."""
+    commit_s: float = 2.0
+    """Time between two commits of the progress."""
+    max_held_bytes: int = 64 << 20
+    """Bytes that were fetched and not yet acknowledged by the target, of all partitions together."""
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise UsageError(f"the name of a mirror has letters, digits, '.', '_' and '-', and is not {self.name!r}")
+        if self.limit_bytes < 0:
+            raise UsageError(f"limit-bytes is a number of bytes per second, or 0 for no limit, and not {self.limit_bytes}")
+        self.pattern  # noqa: B018 -- raises if it is none
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The topics, as a pattern."""
+        try:
+            return re.compile(self.topics)
+        except re.error as error:
+            raise UsageError(f"{self.topics!r} is no regular expression for topics: {error}") from None
+
+    @property
+    def group(self) -> str:
+        """The consumer group, at the source, that the progress is committed to."""
+        return f"millstream-mirror-{self.name}"
+
+    @classmethod
+    def of(cls, given: Mapping[str, object], file: Path | None = None) -> Self:
+        """From the options of a command, which count more, and a file; what is None is not given."""
+        values = _read(file) if file is not None else {}
+        values |= {name: value for name, value in given.items() if value is not None}
+        known = {field.name for field in fields(cls)}
+        arguments: dict[str, Any] = {}
+        for name, value in values.items():
+            own = _NAMES.get(name, name.replace("-", "_"))
+            if own not in known:
+                allowed = ", ".join(sorted({*_NAMES, *(key.replace("_", "-") for key in known)} - {"source", "target"}))
+                raise UsageError(f"a mirror has no setting {name!r}; it has {allowed}")
+            wanted: Any = _NUMBERS.get(own, str)
+            if not isinstance(value, wanted) or isinstance(value, bool):
+                raise UsageError(f"the setting {name!r} of a mirror cannot be {value!r}")
+            arguments[own] = value
+        for own, name in (("source", "--from"), ("target", "--to"), ("topics", "--topics")):
+            if not arguments.get(own):
+                raise UsageError(f"a mirror needs {name}")
+        return cls(**arguments)
+
+
+def _read(file: Path) -> dict[str, object]:
+    try:
+        return tomllib.loads(file.read_text())
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file} is no TOML: {error}") from None

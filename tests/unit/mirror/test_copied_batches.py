@@ -1,0 +1,39 @@
+import pytest
+
+from millstream.mirror.copied_batches import whole_batches
+from millstream.mirror.trouble import Stopped
+from tests.batches import encode_batch
+
+
+def batch(at: int, *, count: int = 1, **fields: int) -> bytes:
+    return encode_batch([b"x"] * count, keys=None, timestamp=1000 + at, base_offset=at, **fields)
+
+
+def test_whole_batches_are_kept_as_they_are_with_a_range_for_each_gap() -> None:
+    data = b"".join([batch(5, count=3, leader_epoch=1), batch(8, leader_epoch=2), batch(20, count=2, leader_epoch=4)])
+    found = whole_batches(memoryview(data + batch(22)[:-1]), 5)
+    assert found is not None
+    assert (bytes(found.records), found.ranges) == (data, ((5, 9), (20, 22)))
+    assert (found.first_offset, found.next_offset, found.offset_count) == (5, 22, 6)
+    assert (found.leader_epoch, found.max_timestamp) == (4, 1020)
+
+
+def test_batches_before_the_position_are_left_out() -> None:
+    data = batch(5) + batch(6) + batch(7)
+    found = whole_batches(memoryview(data), 7)
+    assert found is not None
+    assert (bytes(found.records), found.ranges) == (batch(7), ((7, 8),))
+
+
+@pytest.mark.parametrize("data", [b"", batch(5)[:30], batch(5)[:-1], batch(3) + batch(4)])
+def test_where_no_whole_batch_is_there_is_none(data: bytes) -> None:
+    assert whole_batches(memoryview(data), 5) is None
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [(batch(4, count=3), "offsets 4 to 6, and the target ends at 5"), (batch(5, magic=1), "format 1"), (batch(5, length=3), "format")],
+)
+def test_what_cannot_be_copied_stops_the_partition(data: bytes, reason: str) -> None:
+    with pytest.raises(Stopped, match=reason):
+        whole_batches(memoryview(data), 5)
