@@ -32,7 +32,12 @@ MAX_MESSAGES_AT_READY = 4
 VAGUE_NAMES = {"utils", "util", "helpers", "helper", "common", "misc", "base", "core", "manager_utils"}
 LIBRARY_IMPORTERS = {
     "kazoo": ("src/millstream/coordination/kazoo_adapter.py",),
-    "confluent_kafka": ("src/millstream/paper/librdkafka.py", "src/millstream/cli", "src/millstream/registry/schema_log.py"),
+    "confluent_kafka": (
+        "src/millstream/paper/librdkafka.py",
+        "src/millstream/cli",
+        "src/millstream/registry/schema_log.py",
+        "src/millstream/auditor/audit_group.py",
+    ),
 }
 """Where a library may be named at all, by an import or in the name of a module that is imported later."""
 # Assembled, so that this file does not contain what it looks for.

@@ -8,7 +8,7 @@ target of a mirror, with the same offset, has passed the mirror, even if the mir
 from millstream.audit.chain import Chain
 from millstream.audit.ledger import Bucket, Ledger
 from millstream.audit.offset_set import EMPTY, OffsetSet
-from millstream.audit.report import Kind
+from millstream.audit.report import ANY_PARTITION, Kind
 from millstream.audit.reporter import MAX_CLOCK_SKEW_MS, Doubt
 from millstream.audit.tier_count import TierCount
 from millstream.audit.topic_head import Tier, TierHead
@@ -136,6 +136,8 @@ class BucketView:
         source = self._bucket.tiers.get(broker) if broker is not None else None
         if source is None or (not without_bucket.offsets and tier.kind is not Kind.MIRROR):
             return counted or TierCount()
+        if source.unplaced:
+            return counted or self._by_numbers(tier, source)
         total = TierCount()
         for part in (counted, _placed(without_bucket, source)):
             if part is not None:
@@ -143,6 +145,13 @@ class BucketView:
         if tier.kind is Kind.MIRROR:
             self._add_what_arrived(tier, total, source)
         return total
+
+    def _by_numbers(self, tier: Tier, source: TierCount) -> TierCount:
+        """Of a bucket whose offsets are no longer known: a mirror has passed on what arrived; nothing speaks against any other tier."""
+        target = self._view.chain.target_of(tier) if tier.kind is Kind.MIRROR else None
+        found = TierCount()
+        found.unplaced[ANY_PARTITION] = (self.of(target) if target is not None else source).count
+        return found
 
     def _add_what_arrived(self, mirror: Tier, total: TierCount, source: TierCount) -> None:
         target = self._view.chain.target_of(mirror)

@@ -8,8 +8,8 @@ Right whatever is repeated, lost, late or restarted: a report is counted once, b
 the state that was written knows up to which offset of `_audit` it is summed, and skips what it has seen when `_audit` is read again after
 a crash: buckets are written before the head, and the head before the place from which to go on.
 
-A bucket that is finished may leave (`forget`): should another report of it come, a new part begins, and the parts of a bucket are merged
-when they are read (`add_part`).
+A bucket that is finished leaves (`forget`) for the archive: should another report of it come, a new part begins, and parts are merged when
+they are read (`add_part`).
 """
 
 from dataclasses import dataclass, field
@@ -88,10 +88,10 @@ class Ledger:
         self.changed.discard(start)
 
     def merge(self, other: "Ledger") -> None:
-        """What another cluster's audit has of the same topic; the other one is no longer to be used."""
+        """What another cluster's audit has of the same topic; nothing is shared with it."""
         self.head.merge(other.head)
-        for part in other.buckets.values():
-            self.add_part(part)
+        for start, part in other.buckets.items():
+            self.buckets.setdefault(start, Bucket(start, part.part, part.position)).merge(part)
 
     def _by_bucket(self, report: Report) -> dict[int, list[Count]]:
         buckets: dict[int, list[Count]] = {}

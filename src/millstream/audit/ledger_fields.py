@@ -23,7 +23,7 @@ _NAMES = ("tier", "cluster", "host", "application")
 
 def encode_bucket(bucket: Bucket) -> bytes:
     """One bucket, or a part of one."""
-    tiers = [{**_tier_fields(tier), **_count_fields(count)} for tier, count in bucket.tiers.items()]
+    tiers = [{**tier_fields(tier), **_count_fields(count)} for tier, count in bucket.tiers.items()]
     return _dump({"start": bucket.start, "part": bucket.part, "position": bucket.position, "arrived_ms": bucket.arrived_ms, "tiers": tiers})
 
 
@@ -36,7 +36,7 @@ def decode_bucket(data: bytes) -> Bucket:
         position=_long(fields, "position"),
         arrived_ms=_long(fields, "arrived_ms"),
     )
-    bucket.tiers = {_tier(one): _count(one) for one in fields.objects("tiers")}
+    bucket.tiers = {tier_of(one): _count(one) for one in fields.objects("tiers")}
     return bucket
 
 
@@ -46,7 +46,7 @@ def encode_head(head: TopicHead) -> bytes:
         {
             "position": head.position,
             "refused": head.refused,
-            "tiers": [{**_tier_fields(tier), **_tier_head_fields(one)} for tier, one in head.tiers.items()],
+            "tiers": [{**tier_fields(tier), **_tier_head_fields(one)} for tier, one in head.tiers.items()],
             "reporters": [{"key": key, **_reporter_fields(one)} for key, one in head.reporters.items()],
         }
     )
@@ -58,7 +58,7 @@ def decode_head(data: bytes) -> TopicHead:
     return TopicHead(
         position=_long(fields, "position"),
         refused=_long(fields, "refused"),
-        tiers={_tier(one): _tier_head(one) for one in fields.objects("tiers")},
+        tiers={tier_of(one): _tier_head(one) for one in fields.objects("tiers")},
         reporters={tuple(map(str, one.items("key"))): _reporter(one) for one in fields.objects("reporters")},
     )
 
@@ -71,11 +71,13 @@ def _long(fields: JsonObject, name: str, *, lowest: int = 0) -> int:
     return fields.integer(name, lowest=lowest, highest=MAX_LONG)
 
 
-def _tier_fields(tier: Tier) -> Fields:
+def tier_fields(tier: Tier) -> Fields:
+    """Name, kind and clusters of a tier."""
     return {"tier": tier.name, "kind": tier.kind.value, "cluster": tier.cluster, "target": tier.target}
 
 
-def _tier(fields: JsonObject) -> Tier:
+def tier_of(fields: JsonObject) -> Tier:
+    """The tier of these fields."""
     return Tier(fields.text("tier"), Kind(fields.text("kind")), fields.text("cluster"), fields.text("target"))
 
 

@@ -1,0 +1,121 @@
+"""One auditor of one or several clusters: each in turn, the verdicts across all of them, and the alarms.
+
+A cluster that cannot be reached is said once and tried again after a pause, while the others go on.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from time import monotonic, time
+from typing import Final
+
+from millstream.audit.alarm import Alarm, AlarmBook
+from millstream.audit.ledger import Ledger
+from millstream.auditor.cluster_auditor import ClusterAuditor
+from millstream.auditor.settings import AuditorSettings
+from millstream.errors import MillstreamError
+
+logger = logging.getLogger(__name__)
+
+POLL_S: Final = 0.2
+IDLE_S: Final = 1.0
+JUDGE_S: Final = 5.0
+FIRST_PAUSE_S: Final = 1.0
+LONGEST_PAUSE_S: Final = 60.0
+
+OnAlarm = Callable[[Alarm], None]
+
+
+class Auditor:
+    """Runs until it is stopped."""
+
+    def __init__(self, clusters: Sequence[AuditorSettings], *, on_alarm: OnAlarm, judge_s: float = JUDGE_S) -> None:
+        self._turns = [_Turns(ClusterAuditor(settings)) for settings in clusters]
+        self._book = AlarmBook(threshold=clusters[0].threshold)
+        self._on_alarm = on_alarm
+        self._judge_s = judge_s
+        self._judged = monotonic()
+
+    @property
+    def raised(self) -> int:
+        """How many alarms are raised at the moment."""
+        return len(self._book)
+
+    @property
+    def malformed(self) -> int:
+        """How many messages of `_audit` were no reports."""
+        return sum(one.auditor.malformed for one in self._turns)
+
+    def run(self, stop: threading.Event) -> None:
+        """Audit until `stop` is set, then write the state and leave."""
+        try:
+            while not stop.is_set():
+                waits = [one.turn() for one in self._turns]
+                if monotonic() >= self._judged + self._judge_s:
+                    self.judge()
+                if not any(waits):
+                    stop.wait(IDLE_S)
+        finally:
+            for one in self._turns:
+                one.close()
+
+    def judge(self) -> None:
+        """Look at every bucket that is not finished; raise alarms, and move what is finished to the archive."""
+        now_ms = int(time() * 1000)
+        by_topic: dict[str, list[tuple[ClusterAuditor, Ledger]]] = {}
+        for one in self._turns:
+            for ledger in one.auditor.ledgers():
+                by_topic.setdefault(ledger.topic, []).append((one.auditor, ledger))
+        for topic, known in by_topic.items():
+            merged = known[0][1] if len(known) == 1 else _merged([ledger for _, ledger in known])
+            rows = known[0][0].judge(merged, topic=topic, now_ms=now_ms)
+            for alarm in (*self._book.note_rows(rows), *self._book.note_silence(merged, now_ms)):
+                self._on_alarm(alarm)
+            for auditor in {id(auditor): auditor for auditor, _ in known}.values():
+                auditor.finish(topic, rows, now_ms=now_ms)
+        self._judged = monotonic()
+
+
+class _Turns:
+    """The turns of one cluster, with pauses while it cannot be reached."""
+
+    def __init__(self, auditor: ClusterAuditor) -> None:
+        self.auditor = auditor
+        self._pause_s = FIRST_PAUSE_S
+        self._not_before = 0.0
+        self._has_failed = False
+
+    def turn(self) -> bool:
+        """Whether it waited for reports; not if the cluster is away or has none."""
+        if monotonic() < self._not_before:
+            return False
+        try:
+            self.auditor.turn(POLL_S)
+        except MillstreamError as error:
+            if not self._has_failed:
+                logger.error("the audit of %s is held up, and goes on trying: %s", self.auditor.settings.brokers, error)
+            self._has_failed = True
+            self._not_before = monotonic() + self._pause_s
+            self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
+            return False
+        if self._has_failed:
+            logger.warning("the audit of %s goes on", self.auditor.settings.brokers)
+        self._pause_s, self._has_failed = FIRST_PAUSE_S, False
+        return self.auditor.open()
+
+    def close(self) -> None:
+        try:
+            self.auditor.close()
+        except MillstreamError as error:
+            logger.warning(
+                "the audit of %s could not write its state, and will count again from the last one: %s",
+                self.auditor.settings.brokers,
+                error,
+            )
+
+
+def _merged(ledgers: Sequence[Ledger]) -> Ledger:
+    merged = Ledger(ledgers[0].topic, bucket_ms=ledgers[0].bucket_ms)
+    for ledger in ledgers:
+        merged.merge(ledger)
+    return merged

@@ -1,0 +1,242 @@
+"""The auditor of one cluster: reports in, state out, and the logs read as the broker's tier.
+
+One turn (`turn`) takes what came in `_audit`, reads what is new in logs and publishes it, and from time to time judges the buckets, moves
+those that are finished to the archive, and writes the state. Nothing is kept that is not in `_audit` or in the state: a process that is
+killed between any two steps is followed by one that counts the same. Blocking, in one thread.
+"""
+
+import logging
+import socket
+from collections.abc import Iterator
+from time import monotonic, time
+from typing import Final
+
+from millstream.audit.bucket_view import TopicView
+from millstream.audit.ledger import MAX_OPEN_BUCKETS, Ledger
+from millstream.audit.report import AUDIT_STATE_TOPIC, AUDIT_TOPIC, Report
+from millstream.audit.report_json import encode_report
+from millstream.audit.verdict import Row, Verdict, judge_bucket
+from millstream.auditor.audit_group import AuditGroup, AuditMessage
+from millstream.auditor.log_reader import LogReader, broker_origin
+from millstream.auditor.report_decoder import ReportDecoder
+from millstream.auditor.settings import AuditorSettings
+from millstream.auditor.state_log import Entry, PartitionState, read_state
+from millstream.auditor.topic_reading import read_partition
+from millstream.client.cluster import Cluster
+from millstream.client.key_partition import key_partition
+from millstream.client.produce import BatchFor
+from millstream.client.topic_creation import find_or_create
+from millstream.errors import MillstreamError
+from millstream.topic_partition import TopicPartition
+from millstream.wire.compression import Codec
+from millstream.wire.records import encode_key_values
+
+logger = logging.getLogger(__name__)
+
+TIMEOUT_S: Final = 5.0
+KEEP_FINISHED_MS: Final = 3_600_000
+"""A complete bucket is kept with its offsets for so long, for tiers that come late."""
+KEEP_INCOMPLETE_MS: Final = 24 * 3_600_000
+MOST_BATCH_BYTES: Final = 500_000
+STATE_CONFIG: Final = {"cleanup.policy": "compact"}
+_SETTLED: Final = frozenset({Verdict.COMPLETE, Verdict.SURPLUS, Verdict.UNKNOWN})
+
+
+class ClusterAuditor:
+    """Audits one cluster; `turn` again and again, then `close`."""
+
+    def __init__(self, settings: AuditorSettings) -> None:
+        self.settings = settings
+        self.malformed = 0
+        """Messages of `_audit` that are no reports."""
+        self._cluster = Cluster(settings.brokers, client_id="millstream-audit", timeout_s=TIMEOUT_S, security=settings.security)
+        self._decoder = ReportDecoder(settings.registry)
+        self._states: dict[int, PartitionState] = {}
+        self._group: AuditGroup | None = None
+        self._reader: LogReader | None = None
+        self._audit_partitions = 0
+        self._flushed = monotonic()
+
+    @property
+    def cluster_id(self) -> str:
+        """Id of the cluster, once it was reached."""
+        return self._cluster.metadata.cluster_id or ""
+
+    @property
+    def position(self) -> int:
+        """How many reports were read, of all partitions."""
+        return sum(state.position for state in self._states.values())
+
+    def ledgers(self) -> Iterator[Ledger]:
+        """Those of the topics that are this auditor's."""
+        for state in self._states.values():
+            yield from state.ledgers.values()
+
+    def open(self) -> bool:
+        """Join the group, if there is anything to audit: False while no tier has reported yet."""
+        if self._group is not None:
+            return True
+        topic = self._cluster.refresh([AUDIT_TOPIC]).topics.get(AUDIT_TOPIC)
+        if topic is None or topic.error_code:
+            return False
+        self._audit_partitions = len(topic.partitions)
+        find_or_create(self._cluster, AUDIT_STATE_TOPIC, partitions=self._audit_partitions, configs=STATE_CONFIG)
+        origin = broker_origin(cluster_id=self.cluster_id, host=socket.gethostname(), datacentre=self.settings.datacentre)
+        self._reader = LogReader(self._cluster, origin, bucket_ms=self.settings.bucket_ms)
+        self._group = AuditGroup(
+            self.settings.client_options,
+            group=self.settings.group,
+            on_assigned=self._load,
+            on_revoked=self._hand_over,
+            on_lost=self._drop,
+        )
+        return True
+
+    def turn(self, timeout_s: float) -> None:
+        """Take in what came, read logs, and write the state when it is due; raises what keeps it from its work."""
+        if not self.open():
+            return
+        for message in self._poll(timeout_s):
+            self._take(message)
+        if self.settings.reads_logs:
+            self._read_logs()
+        if monotonic() >= self._flushed + self.settings.flush_s:
+            self.flush()
+
+    def judge(self, merged: Ledger | None = None, *, topic: str, now_ms: int) -> list[Row]:
+        """The rows of the buckets of a topic that are in memory; `merged` has what other clusters know of it."""
+        ledger = merged or self._ledger(topic)
+        if ledger is None:
+            return []
+        view = TopicView(ledger, now_ms=now_ms, grace_ms=self.settings.grace_ms)
+        return [row for start in sorted(ledger.buckets) for row in judge_bucket(view, start)]
+
+    def finish(self, topic: str, rows: list[Row], *, now_ms: int) -> None:
+        """Move buckets that nothing more is expected of to the archive."""
+        by_bucket: dict[int, list[Row]] = {}
+        for row in rows:
+            by_bucket.setdefault(row.bucket, []).append(row)
+        for state in self._states.values():
+            ledger = state.ledgers.get(topic)
+            if ledger is None:
+                continue
+            crowded = len(ledger.buckets) - MAX_OPEN_BUCKETS
+            for number, start in enumerate(sorted(ledger.buckets)):
+                found = by_bucket.get(start, [])
+                is_done = _is_finished(found, start + ledger.bucket_ms, now_ms) or number < crowded
+                if is_done and state.may_finish(ledger.buckets[start]) and start not in ledger.changed:
+                    state.finish(topic, start, [row for row in found if row.tier in ledger.head.tiers])
+
+    def flush(self) -> None:
+        """Write what changed."""
+        for partition, state in self._states.items():
+            if state.has_changed:
+                self._write_state(partition, list(state.entries()))
+                state.written()
+        if self._group is not None:
+            self._group.commit({partition: state.checkpoint for partition, state in self._states.items() if state.checkpoint})
+        self._flushed = monotonic()
+
+    def close(self) -> None:
+        """Say that the logs are no longer read here, write the state, leave the group."""
+        if self._group is not None:
+            self._hand_over(list(self._states))
+            self._group.close()
+            self._group = None
+        self._cluster.close()
+
+    def _poll(self, timeout_s: float) -> list[AuditMessage]:
+        assert self._group is not None
+        try:
+            return self._group.poll(timeout_s)
+        except MillstreamError:
+            # Most likely the state of a new partition could not be read: join again, with nothing assigned.
+            self._states.clear()
+            self._group.close()
+            self._group = None
+            raise
+
+    def _ledger(self, topic: str) -> Ledger | None:
+        return next((state.ledgers[topic] for state in self._states.values() if topic in state.ledgers), None)
+
+    def _take(self, message: AuditMessage) -> None:
+        state = self._states.get(message.partition)
+        if state is None or message.offset < state.position:
+            return
+        state.position = message.offset + 1
+        try:
+            report = self._decoder.decode(message.value)
+        except ValueError as error:
+            self.malformed += 1
+            logger.warning("message %d of %s-%d is no report: %s", message.offset, AUDIT_TOPIC, message.partition, error)
+            return
+        state.ledger(report.topic).apply(report, offset=message.offset, arrived_ms=message.arrived_ms)
+        state.changed(report.topic)
+        if self._reader is not None:
+            self._reader.came_back(report)
+
+    def _read_logs(self) -> None:
+        assert self._reader is not None
+        now_ms = int(time() * 1000)
+        self._find_topics()
+        for partition, state in self._states.items():
+            self._publish(partition, self._reader.read(state.ledgers, now_ms=now_ms))
+
+    def _find_topics(self) -> None:
+        """Topics that are to be read though no tier has reported of them."""
+        if self.settings.topics is None:
+            return
+        for name in self._cluster.refresh().topics:
+            state = self._states.get(key_partition(name.encode(), self._audit_partitions))
+            if state is not None and name not in (AUDIT_TOPIC, AUDIT_STATE_TOPIC) and self.settings.topics.fullmatch(name):
+                state.ledger(name)
+
+    def _publish(self, partition: int, reports: list[Report]) -> None:
+        pairs: list[Entry] = [(report.topic.encode(), encode_report(report)) for report in reports]
+        self._produce(TopicPartition(AUDIT_TOPIC, partition), pairs)
+
+    def _load(self, partition: int) -> int:
+        """The state of a partition that this auditor was given; returns where to go on in `_audit`."""
+        place = TopicPartition(AUDIT_STATE_TOPIC, partition)
+        records = read_partition(self._cluster, place)
+        state = read_state(((record.key or b"", record.value) for record in records), bucket_ms=self.settings.bucket_ms)
+        state.forget_archives()
+        self._states[partition] = state
+        logger.info("auditing partition %d of %s from offset %d on, %d topics", partition, AUDIT_TOPIC, state.position, len(state.ledgers))
+        return state.position
+
+    def _hand_over(self, partitions: list[int]) -> None:
+        """Others take these partitions: write what they need to know."""
+        now_ms = int(time() * 1000)
+        for partition in partitions:
+            state = self._states.get(partition)
+            if state is not None and self._reader is not None:
+                self._publish(partition, self._reader.last_words(state.ledgers, now_ms=now_ms))
+        self.flush()
+        self._drop(partitions)
+
+    def _drop(self, partitions: list[int]) -> None:
+        for partition in partitions:
+            self._states.pop(partition, None)
+
+    def _write_state(self, partition: int, entries: list[Entry]) -> None:
+        self._produce(TopicPartition(AUDIT_STATE_TOPIC, partition), entries)
+
+    def _produce(self, place: TopicPartition, pairs: list[Entry]) -> None:
+        """Write in order, in batches that every topic takes."""
+        batch: list[Entry] = []
+        size = 0
+        for number, pair in enumerate(pairs, 1):
+            batch.append(pair)
+            size += len(pair[0]) + len(pair[1] or b"")
+            if size >= MOST_BATCH_BYTES or number == len(pairs):
+                encoded = encode_key_values(batch, timestamp=int(time() * 1000), codec=Codec.LZ4)
+                self._cluster.produce(BatchFor(*place, encoded))
+                batch, size = [], 0
+
+
+def _is_finished(rows: list[Row], end_ms: int, now_ms: int) -> bool:
+    if not rows or any(row.verdict is Verdict.OPEN for row in rows):
+        return not rows and now_ms >= end_ms + KEEP_INCOMPLETE_MS
+    is_settled = all(row.verdict in _SETTLED for row in rows)
+    return now_ms >= end_ms + (KEEP_FINISHED_MS if is_settled else KEEP_INCOMPLETE_MS)

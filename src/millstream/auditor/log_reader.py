@@ -1,0 +1,190 @@
+"""The broker's tier: reads the logs of topics from where the reports about them end, and reports what is in them.
+
+The position is that of the ledger, which takes a report only if it begins where the last one ended. So there is nothing to remember here: a
+reader that was killed, or that another one was faster than, goes on where the ledger is. Of each topic one report is under way at a time.
+"""
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+from uuid import uuid4
+
+from millstream.audit.ledger import Ledger
+from millstream.audit.report import Count, Kind, Origin, ReadRange, Report
+from millstream.audit.topic_head import Tier
+from millstream.auditor.log_counter import LogCounter
+from millstream.auditor.settings import BROKER_TIER
+from millstream.client.cluster import Cluster
+from millstream.client.fetch import READ_COMMITTED, FetchFrom
+from millstream.errors import KafkaError, OffsetOutOfRange
+from millstream.offset import EARLIEST, LATEST
+from millstream.topic_partition import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+FETCH_BYTES: Final = 8 << 20
+MAX_BOUNDS: Final = 15_000
+"""Intervals in one report: about 200 kB."""
+INTERVAL_MS: Final = 10_000
+MOST_BEHIND_MS: Final = 23 * 3_600_000
+"""A progress that is older is taken for a wrong clock."""
+ANSWER_MS: Final = 30_000
+"""A report that has not come back by then was lost."""
+
+
+@dataclass(slots=True)
+class _TopicReading:
+    sequence: int = 0
+    sent_ms: int = 0
+    at_end_ms: int = 0
+    """When all of the topic had been read."""
+    is_waiting: bool = False
+    is_resting: bool = False
+
+
+class LogReader:
+    """Reads the logs of one cluster; `read` gives the reports that are to be published."""
+
+    def __init__(self, cluster: Cluster, origin: Origin, *, bucket_ms: int) -> None:
+        self._cluster = cluster
+        self._origin = origin
+        self._bucket_ms = bucket_ms
+        self._reporter = uuid4()
+        self._topics: dict[str, _TopicReading] = {}
+        self._complained: set[TopicPartition] = set()
+
+    @property
+    def tier(self) -> Tier:
+        """The tier that it reports as."""
+        return Tier.of(self._origin)
+
+    def read(self, ledgers: Mapping[str, Ledger], *, now_ms: int) -> list[Report]:
+        """What is new in the logs of these topics, one report at most for each."""
+        ready = [topic for topic in ledgers if self._is_ready(topic, now_ms)]
+        ends = self._ends(ready)
+        reports = []
+        for topic in ready:
+            places = {place: end for place, end in ends.items() if place.topic == topic}
+            if places and (report := self._read_topic(ledgers[topic], places, now_ms)) is not None:
+                reports.append(report)
+        return reports
+
+    def came_back(self, report: Report) -> None:
+        """A report was read from `_audit`: the topic may be read on if it was ours."""
+        if report.reporter == self._reporter and (reading := self._topics.get(report.topic)) is not None:
+            reading.is_waiting = False
+
+    def last_words(self, topics: Iterable[str], *, now_ms: int) -> list[Report]:
+        """What is to be said of topics that are no longer read here."""
+        spoken = [topic for topic in topics if topic in self._topics and not self._topics[topic].is_resting]
+        return [self._report(topic, (), (), now_ms, progress_ms=None, is_last=True) for topic in spoken]
+
+    def _is_ready(self, topic: str, now_ms: int) -> bool:
+        reading = self._topics.setdefault(topic, _TopicReading())
+        return not reading.is_waiting or now_ms > reading.sent_ms + ANSWER_MS
+
+    def _ends(self, topics: list[str]) -> dict[TopicPartition, int]:
+        """The end of each partition, as far as transactions are decided; topics that are gone are left out."""
+        if not topics:
+            return {}
+        known = self._cluster.refresh(topics).topics
+        places = [
+            TopicPartition(topic, partition)
+            for topic in topics
+            if topic in known and not known[topic].error_code
+            for partition, found in known[topic].partitions.items()
+            if found.leader >= 0
+        ]
+        found = self._cluster.offsets(dict.fromkeys(places, LATEST), isolation_level=READ_COMMITTED)
+        return {place: found[place].offset for place in places}
+
+    def _read_topic(self, ledger: Ledger, ends: dict[TopicPartition, int], now_ms: int) -> Report | None:
+        head = ledger.head.tiers.get(self.tier)
+        counts: list[Count] = []
+        read: list[ReadRange] = []
+        is_at_end = True
+        for place, end in ends.items():
+            start = head.position(place.partition) if head is not None else 0
+            if start >= end:
+                self._complain_if_shorter(place, start, end)
+                continue
+            counter = self._count(place, start, end)
+            is_at_end &= counter.is_done
+            if counter.next_offset == start:
+                continue
+            found = [count for bucket, tally in counter.tallies.items() for count in tally.counts(bucket, place.partition)]
+            counts += found
+            read.append(ReadRange(place.partition, start, counter.next_offset))
+            if sum(len(count.offsets.bounds) for count in counts if count.offsets is not None) > MAX_BOUNDS:
+                is_at_end = False
+                break
+        if not read and not self._is_due(ledger, now_ms):
+            return None
+        reading = self._topics[ledger.topic]
+        if is_at_end:
+            reading.at_end_ms = now_ms
+        progress_ms = max(reading.at_end_ms, now_ms - MOST_BEHIND_MS)
+        rests = not read and not ledger.buckets
+        return self._report(ledger.topic, tuple(counts), tuple(read), now_ms, progress_ms=progress_ms, is_last=rests)
+
+    def _is_due(self, ledger: Ledger, now_ms: int) -> bool:
+        """Whether it is to be said that the log was read to its end: producers have reported since, or it is time."""
+        reading = self._topics[ledger.topic]
+        if reading.is_resting and not ledger.buckets:
+            return False
+        waits = any(
+            bucket.arrived_ms >= reading.sent_ms and bucket.start + ledger.bucket_ms <= now_ms for bucket in ledger.buckets.values()
+        )
+        return waits or now_ms >= reading.sent_ms + INTERVAL_MS
+
+    def _count(self, place: TopicPartition, start: int, end: int) -> LogCounter:
+        counter = LogCounter(place, start=start, end=end, bucket_ms=self._bucket_ms)
+        try:
+            fetched = self._cluster.fetch(FetchFrom(*place, start, FETCH_BYTES), max_wait_ms=0, isolation_level=READ_COMMITTED)
+            counter.count(fetched.records, fetched.aborted_transactions or ())
+        except OffsetOutOfRange:
+            # Retention was faster: what is gone is not counted.
+            begin = self._cluster.offsets({place: EARLIEST})[place].offset
+            counter.next_offset = min(max(begin, start), end)
+        except KafkaError as error:
+            if place not in self._complained:
+                self._complained.add(place)
+                logger.error("the log of %s cannot be read for the audit: %s", place, error)
+        return counter
+
+    def _complain_if_shorter(self, place: TopicPartition, start: int, end: int) -> None:
+        if start > end and place not in self._complained:
+            self._complained.add(place)
+            logger.error(
+                "%s ends at offset %d and was counted up to %d: it lost records or was created anew, and is counted on from there",
+                place,
+                end,
+                start,
+            )
+
+    def _report(
+        self, topic: str, counts: tuple[Count, ...], read: tuple[ReadRange, ...], now_ms: int, *, progress_ms: int | None, is_last: bool
+    ) -> Report:
+        reading = self._topics[topic]
+        report = Report(
+            reporter=self._reporter,
+            sequence=reading.sequence,
+            origin=self._origin,
+            topic=topic,
+            bucket_ms=self._bucket_ms,
+            sent_ms=now_ms,
+            interval_ms=INTERVAL_MS,
+            is_last=is_last,
+            progress_ms=progress_ms,
+            counts=counts,
+            read=read,
+        )
+        reading.sequence += 1
+        reading.sent_ms, reading.is_waiting, reading.is_resting = now_ms, True, is_last
+        return report
+
+
+def broker_origin(*, cluster_id: str, host: str, datacentre: str) -> Origin:
+    """Who counts the log of a cluster."""
+    return Origin(BROKER_TIER, Kind.BROKER, "millstream-audit", host, datacentre, cluster_id)

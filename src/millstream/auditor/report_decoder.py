@@ -1,0 +1,45 @@
+"""Bytes of `_audit` to reports, in both encodings: JSON, and Avro with the id of a schema in front, where a registry is given."""
+
+from typing import TYPE_CHECKING, Any
+
+from millstream.audit.report import Report
+from millstream.audit.report_fields import report_of
+from millstream.audit.report_json import decode_report
+from millstream.errors import MillstreamError
+from millstream.json_object import JsonObject
+
+if TYPE_CHECKING:
+    from millstream.registry.avro_deserializer import AvroDeserializer
+
+
+class ReportDecoder:
+    """Decodes reports; a ValueError says what is wrong with one."""
+
+    def __init__(self, registry: str | None = None) -> None:
+        self._registry = registry
+        self._deserializer: AvroDeserializer | None = None
+
+    def decode(self, data: bytes | None) -> Report:
+        """The report in these bytes."""
+        if not data:
+            raise ValueError("the message is empty")
+        return decode_report(data) if data[0] else self._decode_avro(data)
+
+    def _decode_avro(self, data: bytes) -> Report:
+        if self._registry is None:
+            raise ValueError("the report is in Avro: name the schema registry with --registry URL")
+        try:
+            fields: Any = self._avro()(data)
+        except MillstreamError as error:
+            raise ValueError(f"the report is in Avro and cannot be read: {error}") from None
+        if not isinstance(fields, dict):
+            raise ValueError("the report is in Avro, and no record")  # noqa: TRY004 -- a wrong value, not a mistake in the program
+        return report_of(JsonObject(fields))
+
+    def _avro(self) -> "AvroDeserializer":
+        if self._deserializer is None:
+            from millstream.registry.avro_deserializer import AvroDeserializer
+            from millstream.registry.client import RegistryClient
+
+            self._deserializer = AvroDeserializer(RegistryClient(self._registry or ""))
+        return self._deserializer

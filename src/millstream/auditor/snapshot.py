@@ -1,0 +1,101 @@
+"""The audit of one or several clusters as it is now: the state, the reports that are newer, and what of the logs nobody has counted yet.
+
+Needs no auditor that runs: what it would do is done here, and nothing is written.
+"""
+
+import logging
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from time import time
+
+from millstream.audit.archive import Archive
+from millstream.audit.ledger import Ledger
+from millstream.audit.report import AUDIT_STATE_TOPIC, AUDIT_TOPIC
+from millstream.auditor.log_reader import LogReader, broker_origin
+from millstream.auditor.report_decoder import ReportDecoder
+from millstream.auditor.settings import AuditorSettings
+from millstream.auditor.state_log import PartitionState, read_state
+from millstream.auditor.topic_reading import read_partition
+from millstream.client.cluster import Cluster
+from millstream.topic_partition import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Snapshot:
+    """What is known of every topic, of all clusters together."""
+
+    bucket_ms: int
+    ledgers: dict[str, Ledger] = field(default_factory=dict)
+    archives: dict[str, list[Archive]] = field(default_factory=dict)
+    malformed: int = 0
+    """Messages of `_audit` that are no reports, as far as they were read."""
+
+    def topics(self) -> list[str]:
+        """All topics of which anything is known."""
+        return sorted({*self.ledgers, *self.archives})
+
+    def add(self, state: PartitionState) -> None:
+        """What one partition of one cluster's audit has."""
+        for topic, ledger in state.ledgers.items():
+            self.ledgers.setdefault(topic, Ledger(topic, bucket_ms=self.bucket_ms)).merge(ledger)
+        for archive in state.archives.values():
+            self.archives.setdefault(archive.topic, []).append(archive)
+
+
+def take_snapshot(clusters: Sequence[AuditorSettings]) -> Snapshot:
+    """Read what the clusters have; raises if one of them does not answer."""
+    snapshot = Snapshot(clusters[0].bucket_ms)
+    for settings in clusters:
+        with Cluster(settings.brokers, client_id="millstream-audit", timeout_s=10.0, security=settings.security) as cluster:
+            for state in _states(cluster, settings, snapshot):
+                snapshot.add(state)
+    return snapshot
+
+
+def _states(cluster: Cluster, settings: AuditorSettings, snapshot: Snapshot) -> list[PartitionState]:
+    known = cluster.refresh([AUDIT_TOPIC, AUDIT_STATE_TOPIC]).topics
+    partitions = {name: sorted(topic.partitions) if not topic.error_code else [] for name, topic in known.items()}
+    origin = broker_origin(cluster_id=cluster.metadata.cluster_id or "", host=socket.gethostname(), datacentre=settings.datacentre)
+    decoder = ReportDecoder(settings.registry)
+    states = []
+    for partition in partitions.get(AUDIT_TOPIC, []):
+        has_state = partition in partitions.get(AUDIT_STATE_TOPIC, [])
+        entries = read_partition(cluster, TopicPartition(AUDIT_STATE_TOPIC, partition)) if has_state else iter(())
+        state = read_state(((record.key or b"", record.value) for record in entries), bucket_ms=settings.bucket_ms)
+        snapshot.malformed += _read_reports(cluster, partition, state, decoder)
+        if settings.reads_logs:
+            _read_logs(LogReader(cluster, origin, bucket_ms=settings.bucket_ms), state)
+        states.append(state)
+    return states
+
+
+def _read_reports(cluster: Cluster, partition: int, state: PartitionState, decoder: ReportDecoder) -> int:
+    """Count the reports that are newer than the state; returns how many messages were none."""
+    malformed = 0
+    for record in read_partition(cluster, TopicPartition(AUDIT_TOPIC, partition), start=state.position):
+        state.position = record.offset + 1
+        try:
+            report = decoder.decode(record.value)
+        except ValueError as error:
+            malformed += 1
+            logger.warning("message %d of %s-%d is no report: %s", record.offset, AUDIT_TOPIC, partition, error)
+            continue
+        state.ledger(report.topic).apply(report, offset=record.offset, arrived_ms=record.timestamp)
+    return malformed
+
+
+def _read_logs(reader: LogReader, state: PartitionState) -> None:
+    """Count what is in the logs and in no report yet, until they are read to the end."""
+    numbers = count(state.position)
+    waiting = dict(state.ledgers)
+    while waiting:
+        now_ms = int(time() * 1000)
+        reports = reader.read(waiting, now_ms=now_ms)
+        for report in reports:
+            state.ledgers[report.topic].apply(report, offset=next(numbers), arrived_ms=now_ms)
+            reader.came_back(report)
+        waiting = {report.topic: state.ledgers[report.topic] for report in reports if report.read}
