@@ -4,49 +4,47 @@ A report's key is the name of the topic that was counted, so all reports of a to
 again may be there twice: a report is known by its reporter and sequence, so nothing is counted twice.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from time import time
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from millstream.audit.report import AUDIT_TOPIC, Report
+from millstream.audit.report_fields import report_fields
 from millstream.audit.report_json import encode_report
+from millstream.audit.report_schema import REPORT_SCHEMA
 from millstream.audited.settings import AuditSettings
 from millstream.client.cluster import Cluster
-from millstream.client.connection import OpenSocket, open_tcp
-from millstream.client.errors import kafka_error
 from millstream.client.key_partition import key_partition
-from millstream.client.metadata import TopicMetadata
 from millstream.client.produce import BatchFor
-from millstream.client.request import MessageRequest
-from millstream.client.retry import retry
-from millstream.errors import KafkaError, TopicAlreadyExists, UnknownTopicOrPartition
-from millstream.wire.api import ApiKey
+from millstream.client.security import NO_SECURITY, ClientSecurity
+from millstream.client.topic_creation import find_or_create
 from millstream.wire.compression import Codec
 from millstream.wire.records import encode_key_values
 
-if TYPE_CHECKING:
-    from millstream.wire.responses.create_topics import CreateTopicsResponse
-
 PARTITIONS: Final = 8
-MOST_REPLICAS: Final = 3
-RETENTION_MS: Final = 30 * 24 * 3_600_000
+CONFIGS: Final = {
+    "retention.ms": str(30 * 24 * 3_600_000),
+    # By the broker's clock it is known how long a reporter has been silent, whatever its own says.
+    "message.timestamp.type": "LogAppendTime",
+}
+TIMEOUT_S: Final = 5.0
 _MOST_BATCH_BYTES: Final = 500_000
 """Half of what a topic takes by default: a batch is measured before it is compressed."""
-_CREATE_TIMEOUT_MS: Final = 5_000
 
 Encode = Callable[[Report], bytes]
 KeyAndReport = tuple[bytes, bytes]
 
 
 class AuditTopic:
-    """Where reports of one cluster go."""
+    """Where the reports about the topics of one cluster go."""
 
-    def __init__(self, brokers: str, *, encode: Encode = encode_report, timeout_s: float = 5.0, open_socket: OpenSocket = open_tcp) -> None:
-        self._brokers = brokers
+    def __init__(
+        self, brokers: str, *, encode: Encode = encode_report, timeout_s: float = TIMEOUT_S, security: ClientSecurity = NO_SECURITY
+    ) -> None:
         self._encode = encode
-        self._timeout_s = timeout_s
-        self._cluster = Cluster(brokers, client_id="millstream-audit", timeout_s=timeout_s, open_socket=open_socket)
+        self._timeout_ms = round(timeout_s * 1000)
+        self._cluster = Cluster(brokers, client_id="millstream-audit", timeout_s=timeout_s, security=security)
         self._cluster_id: str | None = None
 
     def close(self) -> None:
@@ -64,50 +62,29 @@ class AuditTopic:
         pairs = [(report.topic.encode(), self._encode(report)) for report in reports]
         if not pairs:
             return
-        partition_count = len(self._find_or_create().partitions)
-        placed = sorted((key_partition(key, partition_count), number) for number, (key, _) in enumerate(pairs))
+        count = len(find_or_create(self._cluster, AUDIT_TOPIC, partitions=PARTITIONS, configs=CONFIGS).partitions)
+        placed = sorted((key_partition(key, count), number) for number, (key, _) in enumerate(pairs))
         for partition, numbers in groupby(placed, key=lambda place: place[0]):
             for batch in _batches([pairs[number] for _, number in numbers]):
                 encoded = encode_key_values(batch, timestamp=int(time() * 1000), codec=Codec.LZ4)
-                self._cluster.produce(BatchFor(AUDIT_TOPIC, partition, encoded), timeout_ms=round(self._timeout_s * 1000))
-
-    def _find_or_create(self) -> TopicMetadata:
-        try:
-            return self._cluster.topic(AUDIT_TOPIC)
-        except UnknownTopicOrPartition:
-            self._create()
-        # The other brokers hear of a new topic a little later.
-        return retry(
-            lambda: self._cluster.topic(AUDIT_TOPIC),
-            timeout_s=self._timeout_s,
-            may_pass=lambda error: isinstance(error, KafkaError),
-        )
-
-    def _create(self) -> None:
-        replicas = min(MOST_REPLICAS, len(self._cluster.metadata.brokers) or 1)
-        topic = {
-            "name": AUDIT_TOPIC,
-            "num_partitions": PARTITIONS,
-            "replication_factor": replicas,
-            "assignments": [],
-            "configs": [{"name": "retention.ms", "value": str(RETENTION_MS)}],
-        }
-        fields = {"topics": [topic], "timeout_ms": _CREATE_TIMEOUT_MS, "validate_only": False}
-        request: MessageRequest[CreateTopicsResponse] = MessageRequest(ApiKey.CREATE_TOPICS, fields)
-        [answer] = self._cluster.call(request).topics
-        code = int(answer.error_code)
-        if code and code != TopicAlreadyExists.code:
-            reason = kafka_error(code, answer.error_message or "")
-            raise kafka_error(
-                code,
-                f"the topic {AUDIT_TOPIC} is missing at {self._brokers} and could not be created ({reason}): create it with "
-                f"`millstream topic create {AUDIT_TOPIC} --partitions {PARTITIONS}`, or let this client create and write it",
-            )
+                self._cluster.produce(BatchFor(AUDIT_TOPIC, partition, encoded), timeout_ms=self._timeout_ms)
 
 
-def open_audit_topic(brokers: str, settings: AuditSettings) -> AuditTopic:
-    """Where the reports of a tier go; nothing is connected yet."""
-    return AuditTopic(brokers)
+def open_audit_topic(brokers: str, settings: AuditSettings, options: Mapping[str, object]) -> AuditTopic:
+    """Where the reports of a tier go; nothing is connected yet. `options` are those of the client that is counted."""
+    security = ClientSecurity.of({name: str(value) for name, value in {**options, **settings.options}.items()})
+    return AuditTopic(brokers, encode=_encoder(settings.registry), security=security)
+
+
+def _encoder(registry: str | None) -> Encode:
+    if registry is None:
+        return encode_report
+    # The registry's client is for those who have one.
+    from millstream.registry.avro_serializer import AvroSerializer
+    from millstream.registry.client import RegistryClient
+
+    serialize = AvroSerializer(RegistryClient(registry, timeout_s=TIMEOUT_S, retries=0), REPORT_SCHEMA)
+    return lambda report: serialize(report_fields(report), AUDIT_TOPIC) or b""
 
 
 def _batches(pairs: Sequence[KeyAndReport]) -> Iterator[list[KeyAndReport]]:

@@ -3,7 +3,8 @@
 import re
 import socket
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +35,8 @@ class AuditSettings:
     """Length of a bucket; all tiers of a topic must have the same."""
     registry: str | None = None
     """Address of a schema registry, as in http://127.0.0.1:8081: reports are Avro then, otherwise JSON."""
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """TLS and passwords of the brokers, by Kafka's or librdkafka's names. Our producer and consumer have their own here already."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(str(self.tier)):

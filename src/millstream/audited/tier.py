@@ -9,7 +9,7 @@ tier.sent(token, "clicks", timestamp_ms, size)    # or `tier.failed(token)`, whe
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from time import time
 from typing import NamedTuple
 
@@ -33,8 +33,9 @@ class Handled(NamedTuple):
 class Tier:
     """What one process counts under the name of a tier; safe for many threads."""
 
-    def __init__(self, audit: Audit, kind: Kind, brokers: Callable[[], str]) -> None:
-        """`brokers` is asked in the reporter's thread, when there is something to report."""
+    def __init__(self, audit: Audit, kind: Kind, brokers: Callable[[], str], *, options: Mapping[str, object] | None = None) -> None:
+        """`brokers` is asked in the reporter's thread, when there is something to report; `options` are those of the client, which has
+        TLS and passwords among them."""
         self.settings = audit_settings(audit)
         settings = self.settings
         self._counter = Counter(settings.origin(kind, ""), bucket_ms=settings.bucket_ms, interval_ms=settings.interval_ms)
@@ -42,7 +43,7 @@ class Tier:
         self._unanswered: dict[int, int] = {}
         """How many messages are under way, by the report before which they were sent: its time in milliseconds."""
         self._taken_ms = int(time() * 1000)
-        self.reporter = Reporter(settings, self, open_topic=lambda: open_audit_topic(brokers(), settings))
+        self.reporter = Reporter(settings, self, open_topic=lambda: open_audit_topic(brokers(), settings, options or {}))
 
     # --- for producers
 
@@ -81,6 +82,15 @@ class Tier:
                 self._counter.add_batch(
                     topic, first.timestamp_ms, len(run), size, partition=first.partition, first_offset=first.offset, delay_ms=delay_ms
                 )
+            is_new = self._counter.says_hello
+        if is_new:
+            self.reporter.announce()
+
+    def touch(self, topics: Iterable[str]) -> None:
+        """The topics are being read, whether there is something in them or not."""
+        with self._lock:
+            for topic in topics:
+                self._counter.touch(topic)
             is_new = self._counter.says_hello
         if is_new:
             self.reporter.announce()

@@ -67,7 +67,7 @@ class Consumer:
         self.group = check_name(group, "the group")
         self.consumer_id = check_name(consumer_id, "the consumer id") if consumer_id is not None else _new_id()
         self.streams: list[MessageStream] = []
-        self._audit = None if audit is None else ConsumerAudit(audit, self._brokers)
+        self._audit = None if audit is None else ConsumerAudit(audit, self._brokers, options or {})
         self._settings = ConsumerSettings(
             start=start,
             expired=expired,

@@ -29,7 +29,7 @@ class ProducerAudit:
         self._client: Any = None
         self._patience_s = _patience_s(options)
         self._counts = SentCounts(settings, answered_until=self._answered_until, announce=self._announce)
-        self._reporter = Reporter(settings, self._counts, open_topic=lambda: open_audit_topic(brokers, settings))
+        self._reporter = Reporter(settings, self._counts, open_topic=lambda: open_audit_topic(brokers, settings, options))
         self.begin, self.add_unstamped = self._counts.begin, self._counts.add_unstamped
         self.note_statistics = self._progress.feed
 
