@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep, time
-from typing import Final
+from typing import Final, Self
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -28,6 +28,7 @@ PARTITIONS: Final = 4
 RECORDS_PER_BATCH: Final = 200
 RATE: Final = 1000
 PATIENCE_S: Final = 300.0
+LISTENER_PATIENCE_S: Final = 60.0
 
 
 class Mirroring(Case):
@@ -130,34 +131,55 @@ def _messages(target: Service) -> int:
 
 
 def _delays(source: Service, target: Service, *, seconds: int) -> list[float]:
-    """How late messages are, in ms: each carries when it was handed to its producer; the first second does not count."""
-    delays: list[float] = []
-    is_over = threading.Event()
-    consumer = Consumer({"bootstrap.servers": target.bootstrap_servers, "group.id": "delays", "fetch.wait.max.ms": 10, "log_level": 2})
-    with target.connect() as connection:
-        ends = [connection.end_offset(TOPIC, partition) for partition in range(PARTITIONS)]
-    consumer.assign([TopicPartition(TOPIC, partition, end) for partition, end in enumerate(ends)])
-
-    def consume() -> None:
-        while not is_over.is_set():
-            values = [message.value() for message in consumer.consume(500, 0.01) if message.error() is None]
-            delays.extend((time() - float(value)) * 1000 for value in values if value)
-
-    thread = threading.Thread(target=consume, daemon=True)
-    thread.start()
+    """How late messages are, in ms: each carries when it was handed to its producer. Counted once every partition has been heard of."""
     producer = Producer({"bootstrap.servers": source.bootstrap_servers, "linger.ms": 0, "acks": 1, "log_level": 2})
-    began, count = monotonic(), RATE * (seconds + 1)
-    for number in range(count):
-        sleep(max(began + number / RATE - monotonic(), 0))
-        producer.produce(TOPIC, b"%f" % time(), partition=number % PARTITIONS)
-        producer.poll(0)
-    producer.flush(30)
-    deadline = monotonic() + 30
-    while len(delays) < count and monotonic() < deadline:
-        sleep(0.01)
-    is_over.set()
-    thread.join()
-    consumer.close()
-    if len(delays) < count:
-        raise BenchError(f"{count} messages were sent and {len(delays)} came to the target")
-    return delays[RATE:]
+    with _Listener(target) as listener:
+        for partition in range(PARTITIONS):
+            producer.produce(TOPIC, b"%f" % time(), partition=partition)
+        producer.flush(30)
+        listener.wait_for(PARTITIONS)
+        began, count = monotonic(), RATE * (seconds + 1)
+        for number in range(count):
+            sleep(max(began + number / RATE - monotonic(), 0))
+            producer.produce(TOPIC, b"%f" % time(), partition=number % PARTITIONS)
+            producer.poll(0)
+        producer.flush(30)
+        listener.wait_for(PARTITIONS + count)
+    return listener.delays[PARTITIONS + RATE :]
+
+
+class _Listener:
+    """Consumes at the target, from its end on."""
+
+    def __init__(self, target: Service) -> None:
+        self.delays: list[float] = []
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._consume, daemon=True)
+        self._consumer = Consumer(
+            {"bootstrap.servers": target.bootstrap_servers, "group.id": "delays", "fetch.wait.max.ms": 10, "log_level": 2}
+        )
+        with target.connect() as connection:
+            ends = [connection.end_offset(TOPIC, partition) for partition in range(PARTITIONS)]
+        self._consumer.assign([TopicPartition(TOPIC, partition, end) for partition, end in enumerate(ends)])
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+        self._consumer.close()
+
+    def wait_for(self, count: int) -> None:
+        deadline = monotonic() + LISTENER_PATIENCE_S
+        while len(self.delays) < count:
+            if monotonic() > deadline:
+                raise BenchError(f"{count} messages were sent and {len(self.delays)} came to the target")
+            sleep(0.01)
+
+    def _consume(self) -> None:
+        while not self._is_over.is_set():
+            values = [message.value() for message in self._consumer.consume(500, 0.01) if message.error() is None]
+            now = time()
+            self.delays.extend((now - float(value)) * 1000 for value in values if value)

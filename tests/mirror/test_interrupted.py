@@ -15,6 +15,7 @@ from tests.ports import free_port
 from tests.topics import create_topic, produce_values
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.timeout(400)  # Apache Kafka takes its time to start again
 PARTITIONS = 2
 QUICK = 'topics = "orders"\nrefresh-s = 0.5\ncommit-s = 0.2\n'
 
@@ -138,7 +139,7 @@ def test_a_source_that_lost_records_stops_the_partition_and_nothing_is_overwritt
             segment = next(live.partition_directory("orders").glob("*.log"))
             segment.write_bytes(segment.read_bytes()[: -2 * len(kept[-1][1])])
             live.start()
-            assert end_of(live, "orders") == 16
+            wait_until(lambda: end_of(live, "orders") == 16, "it has recovered")
             mirror.start()
             mirror.wait_for("orders-0 is not mirrored: the target ends at 20 and the source at 16")
             mirror.stop()

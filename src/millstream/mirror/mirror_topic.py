@@ -28,7 +28,10 @@ from millstream.wire.records import decode_records, encode_key_values
 TOPIC: Final = "_mirror"
 PARTITION: Final = TopicPartition(TOPIC, 0)
 MAX_REPLICAS: Final = 3
+OPTIONS: Final = {"cleanup.policy": "compact", "segment.bytes": str(1 << 20), "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
+"""Segments are short, because the last one is never compacted, and every reader begins at the first."""
 _STATUS: Final = "status"
+_PROCESS_SLASHES: Final = 2
 _PIECE_BYTES: Final = 4 << 20
 _TIMEOUT_MS: Final = 10_000
 
@@ -90,7 +93,7 @@ class MirrorTopic:
     async def _create(self) -> None:
         replicas = min(len(self._target.metadata.brokers), MAX_REPLICAS)
         with suppress(TopicAlreadyExists):
-            await create_topic(self._target, TOPIC, partitions=1, replicas=max(replicas, 1), options={"cleanup.policy": "compact"})
+            await create_topic(self._target, TOPIC, partitions=1, replicas=max(replicas, 1), options=OPTIONS)
         await self._target.refresh()
 
 
@@ -100,8 +103,23 @@ def status_words(process: ProcessStatus, partitions: list[PartitionStatus]) -> d
     by_topic: dict[str, list[object]] = defaultdict(list)
     for one in partitions:
         by_topic[one.topic].append(asdict(one))
-    words = {f"{key}/{topic}": _json({"at_ms": process.at_ms, "partitions": entries}) for topic, entries in by_topic.items()}
+    words = {topic_key(process, topic): _json({"at_ms": process.at_ms, "partitions": entries}) for topic, entries in by_topic.items()}
     return words | {key: _json(asdict(process))}
+
+
+def topic_key(process: ProcessStatus, topic: str) -> str:
+    """The key of what a process says about a topic."""
+    return f"{_STATUS}/{process.name}/{process.member}/{topic}"
+
+
+def stale_keys(words: Mapping[str, bytes], name: str, *, before_ms: int) -> list[str]:
+    """What processes of the mirror wrote that have said nothing since then: it may be deleted."""
+    stale = {
+        key
+        for key, document in _documents(words)
+        if key.startswith(f"{_STATUS}/{name}/") and key.count("/") == _PROCESS_SLASHES and int(document.get("at_ms", 0)) < before_ms
+    }
+    return [key for key in words if key in stale or key.rpartition("/")[0] in stale]
 
 
 def read_statuses(words: Mapping[str, bytes], *, not_before_ms: int) -> list[MirrorStatus]:

@@ -1,5 +1,5 @@
 from millstream.mirror.copied_batches import CopiedBatches
-from millstream.mirror.mirror_topic import read_statuses, status_words
+from millstream.mirror.mirror_topic import read_statuses, stale_keys, status_words
 from millstream.mirror.partition_copy import PartitionCopy
 from millstream.mirror.status import Meter, PartitionStatus, ProcessStatus, one_line
 from millstream.topic_partition import TopicPartition
@@ -9,7 +9,7 @@ def copying(index: int = 0, *, offsets: int = 10, source_end: int = 30, timestam
     copy = PartitionCopy(TopicPartition("orders", index))
     copy.begin(target_end=0, source_start=0, source_end=source_end, last_epoch=-1)
     if offsets:
-        copy.fetched(CopiedBatches(memoryview(bytes(500)), ((0, offsets),), 0, timestamp), high_watermark=source_end, log_start=0)
+        copy.fetched(CopiedBatches(memoryview(bytes(500)), ((0, offsets),), (), 0, timestamp), high_watermark=source_end, log_start=0)
         copy.confirmed(copy.take())
     return copy
 
@@ -66,3 +66,9 @@ def test_one_line_says_how_it_goes() -> None:
     assert line == (
         "1 topic(s), 2 partition(s): 0 messages/s, 0.00 MB/s, 40 messages behind (6.0 s); 1 partition(s) and 1 topic(s) with errors"
     )
+
+
+def test_what_processes_left_that_are_long_gone_may_be_deleted() -> None:
+    gone = status_words(process("one", at_ms=100), measured(copying()))
+    words = gone | status_words(process("two", at_ms=900), measured(copying())) | status_words(process("three", at_ms=1, name="east"), [])
+    assert sorted(stale_keys(words | {"pause/mirror/orders": b"{}"}, "mirror", before_ms=500)) == sorted(gone)
