@@ -123,6 +123,13 @@ def spark(*, quick: Quick = False, kafka: WithKafka = False, millstream: WithMil
     _run(["spark"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, millstream, options=option), directory=directory)
 
 
+@app.command()
+def mirror(*, quick: Quick = False, kafka: WithKafka = True, millstream: WithMillstream = True, only: Only = None, rounds: Rounds = 0,
+           option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
+    """A mirror between two brokers: throughput, CPU and delay, beside MirrorMaker 2 between two of Kafka's."""
+    _run(["mirror"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, millstream, options=option), directory=directory)
+
+
 @app.command("all")
 def run_all(*, quick: Quick = False, kafka: WithKafka = True, millstream: WithMillstream = True, only: Only = None, rounds: Rounds = 0,
             option: Option = None, directory: Scratch = None) -> None:  # fmt: skip

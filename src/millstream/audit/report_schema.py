@@ -1,57 +1,50 @@
-"""The Avro schema of a report, for reporters and auditors that have a registry; its fields are those of `report_fields`.
-
-A field that is added needs a default, so that auditors can read what older reporters write, and the other way round.
-"""
+"""The Avro schema of a report: the fields of `report_fields`, one by one, with their names. A field that comes later gets a default."""
 
 import json
 from typing import Final
 
-_DELAY: Final = {
-    "type": "record",
-    "name": "Delay",
-    "fields": [{"name": name, "type": "long"} for name in ("mean", "p95", "p99", "max")],
-}
+from millstream.audit.report import Delay, Origin, ReadRange
+
 _COUNT: Final = {
     "type": "record",
     "name": "Count",
     "fields": [
-        {"name": "bucket", "type": "long", "doc": "start in ms since 1970; -1: times were not looked at, -2: messages without a time"},
-        {"name": "partition", "type": "int", "doc": "-1: not known"},
+        {"name": "bucket", "type": "long", "doc": "its start in ms since 1970; -1: the tier did not look at times; -2: no time"},
+        {"name": "partition", "type": "int", "doc": "-1: the tier does not know partitions"},
         *({"name": name, "type": "long"} for name in ("count", "bytes", "malformed", "control", "aborted")),
-        {"name": "delay", "type": ["null", _DELAY], "default": None},
+        {
+            "name": "delay",
+            "type": ["null", {"type": "record", "name": "Delay", "fields": [{"name": name, "type": "long"} for name in Delay._fields]}],
+            "doc": "in ms, between the time of a message and its being counted",
+        },
         {
             "name": "offsets",
             "type": ["null", {"type": "array", "items": "long"}],
-            "default": None,
-            "doc": "a start, then lengths and gaps in turn",
+            "doc": "a first offset, then lengths and gaps by turns; null: the tier does not know offsets",
         },
-        {"name": "holes", "type": "long", "default": 0},
+        {"name": "holes", "type": "long", "doc": "offsets within that were not counted; which ones is not known"},
     ],
 }
 _READ: Final = {
     "type": "record",
     "name": "ReadRange",
-    "fields": [{"name": "partition", "type": "int"}, {"name": "start", "type": "long"}, {"name": "end", "type": "long"}],
+    "fields": [{"name": name, "type": "int" if name == "partition" else "long"} for name in ReadRange._fields],
 }
 REPORT_SCHEMA: Final = json.dumps(
     {
         "type": "record",
-        "name": "Report",
+        "name": "AuditReport",
         "namespace": "millstream.audit",
         "fields": [
-            {"name": "reporter", "type": "string"},
+            {"name": "reporter", "type": "string", "doc": "a UUID; with the sequence it names the report"},
             {"name": "sequence", "type": "long"},
-            *({"name": name, "type": "string"} for name in ("tier", "kind", "application", "host", "datacentre", "cluster")),
-            {"name": "target", "type": "string", "default": ""},
+            *({"name": name, "type": "string"} for name in Origin._fields),
             {"name": "topic", "type": "string"},
-            {"name": "bucket_ms", "type": "long"},
-            {"name": "sent_ms", "type": "long"},
-            {"name": "interval_ms", "type": "long"},
+            *({"name": name, "type": "long"} for name in ("bucket_ms", "sent_ms", "interval_ms")),
             {"name": "is_last", "type": "boolean"},
-            {"name": "progress_ms", "type": ["null", "long"], "default": None},
+            {"name": "progress_ms", "type": ["null", "long"]},
             {"name": "counts", "type": {"type": "array", "items": _COUNT}},
-            {"name": "read", "type": {"type": "array", "items": _READ}, "default": []},
+            {"name": "read", "type": {"type": "array", "items": _READ}},
         ],
     }
 )
-"""As text, for a registry; the subject is `_audit-value`."""

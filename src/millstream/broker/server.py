@@ -6,7 +6,8 @@
     broker.coordinators   groups
     broker.network        the router over all handlers (`broker.routes`), and the listener
 
-Start: lock the data directories, open the tree, take the port, register, read the view, open the logs, wait for the controller, listen.
+Start: lock the data directories, open the tree, take the port and the number, read the view, open the logs, register, wait for the
+controller, listen.
 Stop: leadership handed over, no more clients, nothing under way, the registration and the tree closed, logs flushed and marked clean. A
 start that fails before the logs are open leaves the data directories as it found them. There is no other way in which the parts find each
 other.
@@ -85,6 +86,7 @@ class BrokerServer:
 
     async def _open_storage(self) -> None:
         self._descriptors = Descriptors(raise_descriptor_limit(), self._settings.current.integer("offsets.topic.num.partitions"))
+        self._files.first_spare = self._descriptors.first_spare
         self._storage = await self._exit.enter_async_context(
             Storage(
                 self._options,
@@ -96,6 +98,7 @@ class BrokerServer:
                 life=lambda: self._cluster.registration.epoch,
                 has_lease=lambda: self._tree.session.has_lease,
                 in_sync_change_wanted=lambda partition: self._replication.in_sync_change_wanted(partition),  # noqa: PLW0108 -- made below
+                resign=lambda partition: self._replication.resign(partition),  # noqa: PLW0108 -- made below
                 on_follow=self._roles_changed,
                 on_directory_failed=self._directory_failed,
             )

@@ -1,4 +1,4 @@
-"""Merges until it is stopped: one `Merger` after the other. What may pass ends a merger, and the next one goes on where the progress says."""
+"""Merges until it is stopped: one `Merger` after the other. What may pass ends one, and the next goes on where the progress says."""
 
 import logging
 import threading
