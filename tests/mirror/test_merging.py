@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -15,6 +16,7 @@ from millstream.mirror.merging import Merging
 from millstream.mirror.provenance import HEADER, Provenance
 from tests.brokers import Broker, KafkaBroker
 from tests.connection import CREATE_PARTITIONS
+from tests.mirror.mirror_process import MirrorProcess
 from tests.topics import create_topic, fresh_name, produce_values
 from tests.waiting import wait_until
 
@@ -150,3 +152,22 @@ def test_clusters_that_merge_each_other_do_not_send_records_round_in_circles(bro
 def test_one_cluster_is_merged_into_itself_only_with_a_prefix(broker: Broker) -> None:
     with pytest.raises(UsageError, match="are the same cluster: merging in it needs a --prefix"):
         Merging(settings_for(broker, broker, "nothing", prefix="")).run()
+
+
+def test_exactly_once_after_the_process_was_killed(broker: Broker, kafka: Broker, tmp_path: Path) -> None:
+    topic = create_topic(broker, partitions=2)
+    file = tmp_path / "mirror.toml"
+    file.write_text(
+        f'name = "{topic}"\ntopics = "{topic}"\nmerge = true\nprefix = "k."\nexactly-once = true\ncommit-s = 0.2\nrefresh-s = 0.5\n'
+    )
+    process = MirrorProcess(tmp_path, broker.bootstrap_servers, kafka.bootstrap_servers, "--config", str(file))
+    expected = [b"%d" % number for number in range(9_000)]
+    with process, reading(kafka, f"k.{topic}", 2) as reader:
+        for life in range(3):
+            for partition in range(2):
+                produce_values(broker, topic, expected[3_000 * life + partition : 3_000 * (life + 1) : 2], partition=partition)
+            wait_until(lambda life=life: len(reader.values()) > 3_000 * life, f"records of life {life}", deadline_s=60)  # type: ignore[misc]
+            process.kill()
+            process.start()
+        wait_until(lambda: len(reader.values()) >= len(expected), "all records", deadline_s=60)
+        assert sorted(reader.values(), key=int) == expected

@@ -1,13 +1,19 @@
 """Several processes of one mirror, what they are told, and what they copy beside records; all real processes."""
 
+import asyncio
 import json
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from kazoo.client import KazooClient
 
+from millstream.mirror.mirror_topic import MirrorTopic, read_statuses
+from millstream.mirror.side import Side
+from millstream.mirror.status import MirrorStatus
 from tests.batches import encode_batch
 from tests.brokers import Broker, MillstreamBroker
 from tests.mirror.mirror_process import MILLSTREAM, MirrorProcess, await_same, end_of
@@ -18,7 +24,7 @@ PARTITIONS = 6
 
 
 @pytest.fixture(scope="module")
-def offline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+def offline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MillstreamBroker]:
     own = MillstreamBroker(tmp_path_factory.mktemp("offline"), {})
     own.start()
     yield own
@@ -48,11 +54,14 @@ def produce_everywhere(broker: Broker, topic: str, text: bytes) -> None:
         produce_values(broker, topic, [b"%s-%d" % (text, number) for number in range(200)], partition=partition, batch_size=20)
 
 
+@pytest.mark.parametrize("group", ["of Kafka", "of the paper"])
 def test_two_processes_share_the_partitions_and_one_takes_over_when_the_other_is_killed(
-    broker: Broker, offline: Broker, tmp_path: Path
+    broker: Broker, offline: MillstreamBroker, tmp_path: Path, group: str
 ) -> None:
     topic = create_topic(broker, name=fresh_name("s"), partitions=PARTITIONS)
     arguments = settings(tmp_path, topic)
+    if group == "of the paper":
+        arguments += zookeepers(broker, offline)
     servers = broker.bootstrap_servers, offline.bootstrap_servers
     (tmp_path / "first").mkdir()
     (tmp_path / "second").mkdir()
@@ -71,6 +80,35 @@ def test_two_processes_share_the_partitions_and_one_takes_over_when_the_other_is
         second.wait_for(f"this process copies {PARTITIONS} partition(s) now")
         await_same(broker, offline, topic, partitions=PARTITIONS)
         assert second.stop() == 0
+
+
+def zookeepers(broker: Broker, offline: MillstreamBroker) -> tuple[str, ...]:
+    if not isinstance(broker, MillstreamBroker):
+        pytest.skip("Apache Kafka 4 has no ZooKeeper")
+    return "--from-zookeeper", broker.coordination, "--to-zookeeper", offline.coordination
+
+
+def test_offsets_of_the_papers_groups_go_from_znode_to_znode(broker: Broker, offline: MillstreamBroker, tmp_path: Path) -> None:
+    topic = create_topic(broker, name=fresh_name("z"))
+    produce_values(broker, topic, [b"%d" % number for number in range(100)])
+    trees = zookeepers(broker, offline)
+    path = f"/consumers/{fresh_name('search')}/offsets/{topic}/0"
+    servers = broker.bootstrap_servers, offline.bootstrap_servers
+    with znodes(trees[1]) as source, znodes(trees[3]) as target:
+        source.create(path, b"40", makepath=True)
+        with MirrorProcess(tmp_path, *servers, *settings(tmp_path, topic), *trees, "--alone"):
+            wait_until(lambda: target.exists(path) and target.get(path)[0] == b"40", "the offset at the target")
+
+
+@contextmanager
+def znodes(place: str) -> Iterator[KazooClient]:
+    client = KazooClient(hosts=place)
+    client.start()
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
 
 
 def test_a_mirror_pauses_goes_on_and_lets_go_of_a_promoted_topic(broker: Broker, offline: Broker, tmp_path: Path) -> None:
@@ -100,12 +138,14 @@ def test_a_mirror_pauses_goes_on_and_lets_go_of_a_promoted_topic(broker: Broker,
 
 
 def state_of(offline: Broker, name: str) -> str | None:
-    done = subprocess.run(
-        [MILLSTREAM, "mirror", "status", "--json", "--name", name, "--to", offline.bootstrap_servers],
-        capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
-    partitions = json.loads(done.stdout)["partitions"] if done.returncode == 0 else []
-    return str(partitions[0]["state"]) if partitions else None
+    async def read() -> list[MirrorStatus]:
+        side = Side(offline.bootstrap_servers)
+        try:
+            return read_statuses(await MirrorTopic(side).read(), not_before_ms=0)
+        finally:
+            side.close()
+
+    return next((one.partitions[-1].state for one in asyncio.run(read()) if one.name == name and one.partitions), None)
 
 
 def test_a_topic_that_is_no_mirror_is_not_promoted(offline: Broker) -> None:

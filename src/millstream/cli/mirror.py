@@ -44,6 +44,12 @@ def run(
     target_config: Annotated[
         str | None, typer.Option("--to-config", metavar="FILE", help="Properties with TLS and login of the cluster that gets the copy.")
     ] = None,
+    source_zookeeper: Annotated[
+        str | None, typer.Option("--from-zookeeper", metavar="HOST:PORT[,...]", help="Share the work by a group of the paper there.")
+    ] = None,
+    target_zookeeper: Annotated[
+        str | None, typer.Option("--to-zookeeper", metavar="HOST:PORT[,...]", help="Copy the offsets of the paper's groups to there.")
+    ] = None,
     alone: Annotated[
         bool | None, typer.Option("--alone", help="Copy everything, instead of sharing the work with processes of the same name.")
     ] = None,
@@ -70,7 +76,8 @@ def run(
         raise typer.BadParameter(f"one of {', '.join(LOG_LEVELS)}", param_hint="--log-level")
     given = {
         "from": source, "to": target, "topics": topics, "name": name, "limit-bytes": limit_bytes, "from-config": source_config,
-        "to-config": target_config, "alone": alone, "groups": groups, "merge": merge, "prefix": prefix, "exactly-once": exactly_once,
+        "to-config": target_config, "from-zookeeper": source_zookeeper, "to-zookeeper": target_zookeeper,
+        "alone": alone, "groups": groups, "merge": merge, "prefix": prefix, "exactly-once": exactly_once,
     }  # fmt: skip
     settings = MirrorSettings.of(given, config)
     log_to_stderr(log_level)

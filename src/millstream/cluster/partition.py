@@ -46,6 +46,8 @@ class LocalBroker:
     """Whether a broker of that number is there."""
     in_sync_change_wanted: Callable[["Partition"], None]
     """A follower has caught up: the controller should be asked to take it into the in-sync set."""
+    cannot_write: Callable[["Partition"], None]
+    """The log of a partition that is led here cannot be written to, for want of file descriptors: another replica should lead."""
     on_follow: Callable[[Iterable["Partition"]], None]
     """These began or ceased to follow, or follow another leader, or in another epoch."""
 

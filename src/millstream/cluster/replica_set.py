@@ -188,6 +188,13 @@ class ReplicaSet:
             return None
         return {replica: self._epoch_of(replica) for replica in (*stays, *joins)}
 
+    def resignation(self, *, able: Collection[int]) -> Mapping[int, int] | None:
+        """The in-sync set that a leader asks for that cannot write any more: all but itself; None if no other could lead."""
+        if self._pending is not None:
+            return None
+        others = [replica for replica in self.state.in_sync_replicas if replica != self._leader and replica in able]
+        return {replica: self._epoch_of(replica) for replica in others} or None
+
     def may_join(self, replica: int) -> bool:
         """Whether the follower belongs into the in-sync set, is not in it, and no change is under way that could take it in."""
         follower = self._followers.get(replica)

@@ -136,7 +136,9 @@ class Segment:
 
     def open(self) -> None:
         """Have at hand what appending needs: the .log file, and the ends of the indexes."""
-        _ = self.handle(), self.largest, self.offset_index, self.time_index
+        if self._handle is None:
+            self._handle = self._files.open_to_stay(self.path())
+        _ = self.largest, self.offset_index, self.time_index
         self.close_indexes()
 
     def handle(self, *, create: bool = False, read_only: bool = False) -> FileHandle:

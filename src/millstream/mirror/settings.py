@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from millstream.errors import UsageError
+from millstream.mirror.group_offsets import OWN_PREFIX
 
 _NAMES: Final = {"from": "source", "to": "target"}
 _NUMBERS: Final = {"limit_bytes": int, "refresh_s": (int, float), "commit_s": (int, float), "max_held_bytes": int}
@@ -46,6 +47,10 @@ class MirrorSettings:
     """A file of properties with the options of security of the source's clients."""
     to_config: str = ""
     """The same for the target."""
+    from_zookeeper: str = ""
+    """The ZooKeeper of the source: processes share the work by a group of the paper there, instead of a group of Kafka's."""
+    to_zookeeper: str = ""
+    """The ZooKeeper of the target: with the other one given, too, the offsets of the paper's groups are copied."""
     alone: bool = False
     """This process copies everything, instead of sharing the work with others of its name."""
     groups: bool = True
@@ -80,7 +85,7 @@ class MirrorSettings:
     @property
     def group(self) -> str:
         """The consumer group, at the source, that the progress is committed to."""
-        return f"millstream-mirror-{self.name}"
+        return f"{OWN_PREFIX}{self.name}"
 
     @classmethod
     def of(cls, given: Mapping[str, object], file: Path | None = None) -> Self:

@@ -8,6 +8,8 @@
 Consumers of one group share the partitions of a topic; each group has the whole topic. Offsets are kept in ZooKeeper, not in the broker,
 and stored at an interval, after the messages were handled, or by `commit`. The brokers are found through ZooKeeper as well.
 
+With `audit="name"` it counts what it handles, for the audit, and can ask what the audit says: `consumer.audit.verdict(topic, bucket)`.
+
 A consumer has one thread, with the event loop on which its `GroupMember` lives; the calls here hand their work to it and wait. Messages do
 not pass through it: each stream pulls in the thread that iterates it.
 """
@@ -22,11 +24,13 @@ from contextlib import suppress
 from typing import Any, Final, Self, TypeVar
 from uuid import uuid4
 
+from millstream.audited.settings import Audit
 from millstream.client.errors import ClientError
 from millstream.coordination.interface import Coordination
 from millstream.coordination.kazoo_adapter import KazooCoordination
 from millstream.errors import MillstreamError, StartupError, UsageError
 from millstream.paper.assignment import StreamId
+from millstream.paper.consumer_audit import ConsumerAudit
 from millstream.paper.errors import ConsumerClosed, ZooKeeperUnavailable
 from millstream.paper.group_member import GroupMember
 from millstream.paper.puller import Puller
@@ -57,11 +61,13 @@ class Consumer:
         session_timeout_s: float = 6.0,
         connect_timeout_s: float = 10.0,
         handover_timeout_s: float = 10.0,
+        audit: Audit | None = None,
         options: Mapping[str, Setting] | None = None,
     ) -> None:
         self.group = check_name(group, "the group")
         self.consumer_id = check_name(consumer_id, "the consumer id") if consumer_id is not None else _new_id()
         self.streams: list[MessageStream] = []
+        self._audit = None if audit is None else ConsumerAudit(audit, self._brokers, options or {})
         self._settings = ConsumerSettings(
             start=start,
             expired=expired,
@@ -107,8 +113,11 @@ class Consumer:
         _check_topics(wanted)
         # librdkafka finds out by itself when retention overtakes a reader.
         options = {**self._settings.options, "auto.offset.reset": self._settings.expired}
+        on_handled = None if self._audit is None else self._audit.note_handled
         self.streams = [
-            MessageStream(topic, StreamId(self.consumer_id, number), Puller(topic, group=self.group, options=options))
+            MessageStream(
+                topic, StreamId(self.consumer_id, number), Puller(topic, group=self.group, options=options), on_handled=on_handled
+            )
             for topic, number_of_streams in wanted.items()
             for number in range(number_of_streams)
         ]
@@ -136,6 +145,13 @@ class Consumer:
             raise UsageError(f"this consumer has no stream of {topic!r}")
         return self._do(self._member.rewind(topic, to))
 
+    @property
+    def audit(self) -> ConsumerAudit:
+        """What the audit says about the topics of this consumer, which counts what it handles."""
+        if self._audit is None:
+            raise UsageError("this consumer does not take part in the audit: make it with audit='the name of its tier'")
+        return self._audit
+
     def close(self) -> None:
         """End the streams, store the offsets and leave the group; other consumers take over at once."""
         self._close(current_holder())
@@ -153,9 +169,14 @@ class Consumer:
                     self._do(self._leave(self._member, holder), timeout_s=self._settings.handover_timeout_s + _GRACE_S)
             for stream in self.streams:
                 stream.close()
+            if self._audit is not None:
+                self._audit.close()
             if self._thread.is_alive() and self._stop is not None:
                 self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join(_GRACE_S)
+
+    def _brokers(self) -> str:
+        return next((stream.brokers for stream in self.streams if stream.brokers), "")
 
     def _check_open(self) -> None:
         if self._is_closed:
@@ -204,7 +225,12 @@ class Consumer:
 
     async def _join(self) -> None:
         member = GroupMember(
-            self._coordination, group=self.group, consumer_id=self.consumer_id, streams=self.streams, settings=self._settings
+            self._coordination,
+            group=self.group,
+            consumer_id=self.consumer_id,
+            streams=self.streams,
+            settings=self._settings,
+            before_storing=None if self._audit is None else self._audit.publish,
         )
         await member.join()
         self._member = member

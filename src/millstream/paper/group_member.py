@@ -11,7 +11,7 @@ its offset meanwhile, and dropped otherwise.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Final
 
@@ -44,7 +44,14 @@ class GroupMember:
     """A consumer of a group, from `join` to `leave`."""
 
     def __init__(
-        self, coordination: Coordination, *, group: str, consumer_id: str, streams: Sequence[MessageStream], settings: ConsumerSettings
+        self,
+        coordination: Coordination,
+        *,
+        group: str,
+        consumer_id: str,
+        streams: Sequence[MessageStream],
+        settings: ConsumerSettings,
+        before_storing: Callable[[], None] | None = None,
     ) -> None:
         self._coordination = coordination
         self._group, self._consumer_id = group, consumer_id
@@ -55,7 +62,7 @@ class GroupMember:
         self._settings = settings
         self._wake = asyncio.Event()
         self._writing = asyncio.Lock()
-        self._registry = GroupRegistry(coordination, group)
+        self._registry = GroupRegistry(coordination, group, before_storing=before_storing)
         self._reader = GroupReader(coordination, group=group, topics=self._topics, on_change=self._wake.set)
         self._rebalance = Rebalance(self._registry, streams, settings=settings, writing=self._writing, on_free=self._wake.set)
         self._is_lease_good = False

@@ -12,7 +12,7 @@ After a lost connection it is not known whether a write happened: it is looked u
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from millstream.coordination import paths
@@ -41,9 +41,11 @@ class Fenced(Exception):
 class GroupRegistry:
     """Reads and writes the two registries of a group."""
 
-    def __init__(self, coordination: Coordination, group: str) -> None:
+    def __init__(self, coordination: Coordination, group: str, *, before_storing: Callable[[], None] | None = None) -> None:
+        """`before_storing` is called in a thread before offsets are stored, of messages that were handled before the call."""
         self._coordination = coordination
         self._group = group
+        self._before_storing = before_storing
 
     async def prepare(self, topics: Iterable[str]) -> None:
         """Make the persistent parents."""
@@ -116,6 +118,8 @@ class GroupRegistry:
     async def _store(self, claims: Sequence[Claim]) -> None:
         for claim in claims:
             claim.attempted = claim.handled
+        if self._before_storing is not None:
+            await asyncio.to_thread(self._before_storing)
         operations = [self._write(claim, claim.attempted or 0) for claim in claims]
         try:
             results = await self._coordination.multi(operations)

@@ -25,6 +25,7 @@ _UNKNOWN_TOPIC_CODES: Final = frozenset({LibrdkafkaError.UNKNOWN_TOPIC_OR_PART, 
 _UNUSABLE_SETTING_CODES: Final = frozenset({LibrdkafkaError._INVALID_ARG, LibrdkafkaError._UNKNOWN_PROTOCOL})
 _GONE_CODES: Final = frozenset({LibrdkafkaError._TRANSPORT, LibrdkafkaError._ALL_BROKERS_DOWN, LibrdkafkaError._RESOLVE})
 
+_STATISTICS_MS: Final = 2_000
 _PRODUCER: Final[dict[str, Setting]] = {
     "client.id": "millstream",
     "partitioner": "murmur2_random",
@@ -46,9 +47,14 @@ _CONSUMER: Final[dict[str, Setting]] = {
 }
 
 
-def open_producer(brokers: str, options: Settings, *, on_failure: Callable[[Any, Any], None]) -> Producer:
-    """A producer; `on_failure(error, message)` is called for each message that could not be delivered."""
-    client: Producer = _open(Producer, {**_PRODUCER, "bootstrap.servers": brokers, **options, "on_delivery": on_failure, "logger": _log})
+def open_producer(
+    brokers: str, options: Settings, *, on_failure: Callable[[Any, Any], None], on_statistics: Callable[[str], None] | None = None
+) -> Producer:
+    """A producer; `on_failure(error, message)` is called for each message that could not be delivered, `on_statistics` now and then."""
+    statistics = {} if on_statistics is None else {"statistics.interval.ms": _STATISTICS_MS, "stats_cb": on_statistics}
+    client: Producer = _open(
+        Producer, {**_PRODUCER, **statistics, "bootstrap.servers": brokers, **options, "on_delivery": on_failure, "logger": _log}
+    )
     return client
 
 

@@ -137,7 +137,7 @@ def as_messages(messages: Sendable) -> Iterable[Message | Payload]:
     if kind is MessageSet:
         return cast("MessageSet", messages).messages
     if kind in _SINGLE or isinstance(messages, _SINGLE):
-        return (cast("Message | Payload", messages),)
+        return [cast("Message | Payload", messages)]
     if isinstance(messages, Mapping) or not hasattr(messages, "__iter__"):
         raise UsageError(f"{kind.__name__} cannot be sent: give bytes, a Message, a MessageSet or a list of them")
     return messages

@@ -8,31 +8,52 @@
 What cannot be delivered is raised by the next `send`, by `flush` or by leaving the `with` block, whichever comes first: `DeliveryFailed`.
 When more waits than librdkafka keeps (`queue.buffering.max.messages`), `send` waits for room, so a producer that is faster than its brokers
 is slowed down and loses nothing. A producer may be used by many threads.
+
+With `audit="name"` it counts what it sends, for the audit (docs/audit.md): close it, or use `with`, so that its last counts are published.
 """
 
-from time import monotonic
+from collections.abc import Iterable, Iterator
+from functools import partial
+from operator import length_hint
+from time import monotonic, time
 from typing import Any, Final, Self
 
 from millstream.address import parse_bootstrap_servers
+from millstream.audited.settings import Audit
 from millstream.client.errors import DeliveryFailed
 from millstream.paper.librdkafka import Settings, await_answer, delivery_failure, open_producer
 from millstream.paper.message import Message, Payload, Sendable, as_messages
+from millstream.paper.producer_audit import ProducerAudit, size_of
 
 _POLL_EVERY_S: Final = 0.1
 _ROOM_S: Final = 0.1
 CONNECT_TIMEOUT_S: Final = 10.0
 FLUSH_TIMEOUT_S: Final = 60.0
+_MOST_COUNTED: Final = 1_000
+"""So many messages are counted at a time."""
 
 
 class Producer:
     """Sends messages to the brokers of a cluster; `options` are librdkafka's own, by their names."""
 
-    def __init__(self, brokers: str, *, connect_timeout_s: float = CONNECT_TIMEOUT_S, options: Settings | None = None) -> None:
+    def __init__(
+        self,
+        brokers: str,
+        *,
+        connect_timeout_s: float = CONNECT_TIMEOUT_S,
+        audit: Audit | None = None,
+        options: Settings | None = None,
+    ) -> None:
         parse_bootstrap_servers(brokers)
+        options = options or {}
         self._first_failure: DeliveryFailed | None = None
         self._failures = 0
         self._polled_at = monotonic()
-        self._client = open_producer(brokers, options or {}, on_failure=self._note_failure)
+        self._audit = None if audit is None else ProducerAudit(audit, brokers, options)
+        on_statistics = None if self._audit is None else self._audit.note_statistics
+        self._client = open_producer(brokers, options, on_failure=self._note_failure, on_statistics=on_statistics)
+        if self._audit is not None:
+            self._audit.follow(self._client)
         await_answer(self._client, brokers, timeout_s=connect_timeout_s)
 
     def __enter__(self) -> Self:
@@ -44,11 +65,15 @@ class Producer:
         else:
             # What was sent still goes out, but an error of the block is more than one of the delivery.
             self._client.flush(FLUSH_TIMEOUT_S)
+            self._close_audit()
 
     def send(self, topic: str, messages: Sendable) -> None:
         """Send one message, a payload, or several of either."""
         if self._failures or monotonic() - self._polled_at > _POLL_EVERY_S:
             self._poll()
+        if self._audit is not None:
+            self._send_counted(self._audit, topic, as_messages(messages))
+            return
         produce = self._client.produce
         for message in as_messages(messages):
             try:
@@ -71,13 +96,66 @@ class Producer:
             )
 
     def close(self) -> None:
-        """Flush; a producer needs no other end."""
-        self.flush()
+        """Flush, and publish the last counts of the audit; a producer needs no other end."""
+        try:
+            self.flush()
+        finally:
+            self._close_audit()
+
+    def _close_audit(self) -> None:
+        if self._audit is not None:
+            self._audit.close()
 
     def _produce(self, topic: str, message: Message | Payload) -> None:
         if not isinstance(message, Message):
             message = Message(message)
         self._client.produce(topic, message.payload, message.key, **(message.extras or {}))
+
+    def _send_counted(self, audit: ProducerAudit, topic: str, messages: Iterable[Message | Payload]) -> None:
+        """Send messages and count them: those that a list begins with together, as long as they are simple, the others one by one."""
+        for message in self._send_simple(audit, topic, messages) if type(messages) is list else messages:
+            audit.begin(topic)
+            one = message if isinstance(message, Message) else Message(message)
+            timestamp_ms = one.timestamp_ms if one.timestamp_ms is not None else int(time() * 1000)
+            one = Message(one.payload, one.key, headers=one.headers or None, timestamp=timestamp_ms)
+            assert one.extras is not None
+            one.extras["on_delivery"] = partial(self._note_failure, timestamp_ms=timestamp_ms)
+            try:
+                self._produce(topic, one)
+            except BufferError:
+                self._wait_for_room(topic, one)
+            audit.add(topic, timestamp_ms, one)
+
+    def _send_simple(self, audit: ProducerAudit, topic: str, messages: "list[Message | Payload]") -> "list[Message | Payload]":
+        """Send and count what librdkafka may stamp; returns what is left, from the first on that is not simple or does not fit."""
+        while messages and (began := audit.begin(topic)):
+            part = messages if len(messages) <= _MOST_COUNTED else messages[:_MOST_COUNTED]
+            left = iter(part)
+            is_whole = is_plain = False
+            try:
+                is_whole, is_plain = self._hand_over(topic, left)
+            except BufferError:
+                pass
+            finally:
+                sent = part if is_whole else part[: len(part) - length_hint(left) - 1]
+                audit.add_unstamped(topic, began, len(sent), sum(map(len, sent)) if is_plain else size_of(sent))  # type: ignore[arg-type]
+            if not is_whole:
+                return messages[len(sent) :]
+            messages = messages[_MOST_COUNTED:]
+        return messages
+
+    def _hand_over(self, topic: str, messages: Iterator[Message | Payload]) -> tuple[bool, bool]:
+        """Give simple messages to librdkafka; whether all of them were simple, and whether all were bytes."""
+        produce, is_plain = self._client.produce, True
+        for message in messages:
+            if type(message) is bytes:
+                produce(topic, message)
+            elif type(message) is Message and message.extras is None:
+                produce(topic, message.payload, message.key)
+                is_plain = False
+            else:
+                return False, False
+        return True, is_plain
 
     def _wait_for_room(self, topic: str, message: Message | Payload) -> None:
         while True:
@@ -100,7 +178,9 @@ class Producer:
         if failure is not None:
             raise failure if count == 1 else DeliveryFailed(f"{count} messages were not written, the first because: {failure}")
 
-    def _note_failure(self, error: Any, message: Any) -> None:
+    def _note_failure(self, error: Any, message: Any, timestamp_ms: int | None = None) -> None:
         if error is not None:
             self._failures += 1
             self._first_failure = self._first_failure or delivery_failure(error, message)
+            if self._audit is not None:
+                self._audit.note_failure(message, timestamp_ms)

@@ -10,9 +10,11 @@ A partition that is owned is a `Claim` with three offsets:
 A message is *in hand* from the moment it is given out until the next one is asked for: then it has been handled. A crash in between repeats
 it, never skips it. A batch of messages is handed out by a loop that touches nothing but `in_hand`; the offsets of the claims follow when
 they are asked for (`settle`).
+
+Whoever wants to count is called with each message once, when it has been handled (`on_handled`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from millstream.paper.message import ConsumedMessage
 
@@ -47,12 +49,14 @@ class Claim:
 class Progress:
     """The claims of a stream, and the batch that it is handing out."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_handled: Callable[[Sequence[ConsumedMessage]], None] | None = None) -> None:
+        self._on_handled = on_handled
         self.claims: dict[int, Claim] = {}
         self.in_hand: ConsumedMessage | None = None
         """Set by the loop that hands out, before each message."""
         self._held: tuple[ConsumedMessage, Claim] | None = None
         """The message that was in hand when the batch was interrupted, and where it came from."""
+        self._is_held_counted = False
         self._messages: Sequence[ConsumedMessage] = ()
 
     @property
@@ -77,6 +81,9 @@ class Progress:
             message, claim = self._held
             if claim.next == message.offset + 1:
                 claim.handled = claim.next
+            if self._on_handled is not None and not self._is_held_counted:
+                self._is_held_counted = True
+                self._on_handled([message])
         elif self.in_hand is not None and self._messages:
             self._settle(self._place(self.in_hand) + 1)
             self.in_hand = None
@@ -107,7 +114,7 @@ class Progress:
             self._settle(self._place(message))
             claim = self.claims[message.partition]
             claim.next = message.offset + 1
-            self._held = message, claim
+            self._held, self._is_held_counted = (message, claim), False
         self._messages = ()
 
     def is_in_hand(self, claim: Claim) -> bool:
@@ -132,6 +139,8 @@ class Progress:
     def _settle(self, count: int) -> None:
         """The first `count` messages of the batch have been handed out and handled."""
         done = self._messages[:count]
+        if done and self._on_handled is not None:
+            self._on_handled(done)
         if done and len(self.claims) == 1:
             # The last one is enough.
             done = done[-1:]

@@ -18,9 +18,10 @@ that a change in the group repeats nothing.
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
+from functools import partial
 from time import monotonic
 from typing import Final, Self
 
@@ -34,17 +35,20 @@ _PULL_S: Final = 0.1
 """How long one pull waits: the longest that a change or a close goes unnoticed by a stream without messages."""
 _NEVER: Final = 0.0
 
+OnHandled = Callable[[str, Sequence[ConsumedMessage]], None]
+"""Called with a topic and messages of it that have been handled, each once."""
+
 
 class MessageStream:
     """The messages of the partitions that this stream owns at the moment. One thread, or one task, iterates it."""
 
-    def __init__(self, topic: str, stream_id: StreamId, puller: Puller) -> None:
+    def __init__(self, topic: str, stream_id: StreamId, puller: Puller, *, on_handled: OnHandled | None = None) -> None:
         self.topic = topic
         self.stream_id = stream_id
         self._puller = puller
         self._changed = threading.Condition()
         self._turn = threading.Lock()
-        self._progress = Progress()
+        self._progress = Progress(None if on_handled is None else partial(on_handled, topic))
         self._deadline = self._lease_end = _NEVER
         self._brokers = ""
         self._is_stale = self._is_first = False
@@ -110,6 +114,11 @@ class MessageStream:
         return f"MessageStream({self.topic!r}, {self.stream_id}, partitions={self.partitions})"
 
     # --- for the consumer and its group member
+
+    @property
+    def brokers(self) -> str:
+        """The brokers to pull from; empty as long as they are not known."""
+        return self._brokers
 
     def end(self) -> None:
         """Hand out nothing more; the loop over the stream ends when it asks for the next message."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar, get_args
 
 from millstream.arrow.columns import Field, Format
+from millstream.audited.settings import AuditSettings
 from millstream.client.errors import SecurityOptionError
 from millstream.client.security import ClientSecurity
 from millstream.errors import UsageError
@@ -23,7 +24,7 @@ SERVERS: Final = "kafka.bootstrap.servers"
 _REGISTRY: Final = "schema.registry.url"
 _SHARED: Final = (
     SERVERS, "includeHeaders", "key.format", "value.format", "key.schema", "value.schema", "key.subject", "value.subject", _REGISTRY,
-    "schema.registry.basic.auth.user.info",
+    "schema.registry.basic.auth.user.info", "audit",
 )  # fmt: skip
 _LARGEST_INT: Final = 2**31 - 1
 LARGEST_LONG: Final = 2**63 - 1
@@ -135,6 +136,16 @@ class Options(Mapping[str, str]):
             return parse_addresses(url, user_info=self.get("schema.registry.basic.auth.user.info", ""), needs_scheme=True)
         except UsageError as error:
             raise OptionError(_REGISTRY, str(error)) from None
+
+    def audit(self) -> AuditSettings | None:
+        """The tier of the audit that the query counts for."""
+        tier = self.text("audit")
+        if tier is None:
+            return None
+        try:
+            return AuditSettings(tier, application="spark", options=self.kafka())
+        except UsageError as error:
+            raise OptionError("audit", str(error)) from None
 
     def text(self, name: str) -> str | None:
         """A text that is not empty."""

@@ -4,7 +4,8 @@ import random
 import sys
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import inf
@@ -178,14 +179,15 @@ class Run:
 
     def _finish(self) -> None:
         """End the load, let groups come to the end, read everything back, compare."""
-        self._end(self._producers)
+        self._end(self._producers, self.report.stuck.append)
         try:
             ends = self._check_stored()
         except AssertionError as error:
             self.report.stuck.append(str(error))
             ends = {}
         self._await_groups(ends)
-        self._end([*self._members, self._observer])
+        # In close() librdkafka may wait for itself without end, with its group empty on the broker: Apache Kafka has seen it too.
+        self._end([*self._members, self._observer], self.history.failed)
         self._check_commits()
         replicas = self._in_sync()
         self.brokers.close()
@@ -194,16 +196,17 @@ class Run:
         report.sent = sum(len(producer.partitions) for producer in history.producers.values())
         report.acknowledged = history.acknowledged_count
         report.commits = sum(commit.ended < inf for commit in history.commits)
-        report.failures = dict(history.failures)
+        report.failures = dict(history.failures) | Counter(self.rig.failed_starts)
         report.stuck += [f"a thread of the load ended: {text}" for text in history.crashes]
 
-    def _end(self, threads: Iterable[LoadThread]) -> None:
+    def _end(self, threads: Iterable[LoadThread], note: Callable[[str], None]) -> None:
         for thread in threads:
             thread.end()
+        end = time.monotonic() + _JOIN_DEADLINE_S
         for thread in threads:
-            thread.join(_JOIN_DEADLINE_S)
+            thread.join(max(end - time.monotonic(), 0))
             if thread.is_alive():
-                self.report.stuck.append(f"{thread.name} did not end within {_JOIN_DEADLINE_S:g} s")
+                note(f"{thread.name} did not end within {_JOIN_DEADLINE_S:g} s")
 
     def _check_stored(self) -> dict[int, int]:
         """Read everything back; returns the end of each partition."""

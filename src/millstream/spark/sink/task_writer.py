@@ -15,13 +15,15 @@ import pyarrow as pa
 from millstream.arrow.binary_columns import Offsets, null_column
 from millstream.arrow.kernels.batch_kernels import first_record_size, row_sizes
 from millstream.arrow.kernels.compiled import warn_if_slow
+from millstream.audit.report import bucket_of
 from millstream.client.errors import DeliveryFailed
 from millstream.client.metadata import NO_LEADER
 from millstream.client.raw_producer import RawProducer
-from millstream.spark.sink.batch_encoding import BatchPacker, Packed
+from millstream.spark.sink.batch_encoding import BatchPacker, OpenBatch, Packed
 from millstream.spark.sink.partitioner import Partitioner, PartitionOutOfRange
 from millstream.spark.sink.row_digest import RowsDigest
 from millstream.spark.sink.row_encoding import RowEncoder, TopicRows
+from millstream.spark.sink.sink_audit import SinkCount
 from millstream.spark.sink.write_plan import WritePlan
 from millstream.spark.worker_connections import borrow_producer
 from millstream.wire.batch import HEADER_SIZE
@@ -33,6 +35,7 @@ class Written(NamedTuple):
     row_count: int = 0
     topics: frozenset[str] = frozenset()
     digest: int = 0
+    counts: tuple[SinkCount, ...] = ()
 
 
 def write_rows(plan: WritePlan, batches: Iterator[pa.RecordBatch], *, with_digest: bool = False) -> Written:
@@ -71,6 +74,7 @@ class TaskWriter:
         self._packer = BatchPacker(batch_size=plan.producer.batch_size, buffer_memory=plan.producer.buffer_memory)
         self._encoder = RowEncoder(plan)
         self._row_count = 0
+        self._counts: dict[tuple[str, int], list[int]] = {}
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Write the rows of one batch."""
@@ -81,7 +85,8 @@ class TaskWriter:
         """Send what is left and wait until all of it is written."""
         self._send(self._packer.drain())
         self._producer.flush()
-        return Written(self._row_count, frozenset(self._partitioners), self._digest.value if self._digest else 0)
+        counts = tuple(SinkCount(topic, bucket, *numbers) for (topic, bucket), numbers in self._counts.items())
+        return Written(self._row_count, frozenset(self._partitioners), self._digest.value if self._digest else 0, counts)
 
     def _write_topic(self, part: TopicRows) -> None:
         topic, rows, wanted, batch = part
@@ -125,5 +130,14 @@ class TaskWriter:
 
     def _send(self, batches: Packed) -> None:
         for place, batch in batches:
-            seal = partial(batch.seal, compression=self._plan.compression, timestamp_ms=int(time() * 1000))
+            timestamp_ms = int(time() * 1000)
+            self._count(place.topic, timestamp_ms, batch)
+            seal = partial(batch.seal, compression=self._plan.compression, timestamp_ms=timestamp_ms)
             self._producer.append(place, seal, record_count=batch.record_count, size_bytes=batch.end)
+
+    def _count(self, topic: str, timestamp_ms: int, batch: OpenBatch) -> None:
+        """For the audit: all records of a batch have one time."""
+        if self._plan.audit is not None:
+            numbers = self._counts.setdefault((topic, bucket_of(timestamp_ms, self._plan.audit.bucket_ms)), [0, 0])
+            numbers[0] += batch.record_count
+            numbers[1] += batch.end - HEADER_SIZE

@@ -13,6 +13,7 @@ from typing import Final
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructField, StructType
 
 from millstream.arrow.columns import Field, FieldColumns
+from millstream.audited.settings import AuditSettings
 from millstream.client.raw_producer import ProducerSettings
 from millstream.errors import UsageError
 from millstream.registry.addresses import Addresses
@@ -45,6 +46,7 @@ class WritePlan:
     registers_schemas: bool
     uses_latest_version: bool
     skips_replayed_batches: bool
+    audit: AuditSettings | None
 
 
 def plan_write(given: Mapping[str, str], schema: StructType) -> WritePlan:
@@ -71,6 +73,7 @@ def plan_write(given: Mapping[str, str], schema: StructType) -> WritePlan:
         registers_schemas=options.flag("auto.register.schemas", default=True),
         uses_latest_version=options.flag("use.latest.version", default=True),
         skips_replayed_batches=options.flag("skipReplayedBatches", default=True),
+        audit=options.audit(),
     )
 
 

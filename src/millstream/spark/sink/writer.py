@@ -14,6 +14,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
@@ -21,6 +22,7 @@ from pyspark.sql.types import StructType
 
 from millstream.errors import UsageError
 from millstream.spark.options import OptionError
+from millstream.spark.sink.sink_audit import SinkCount, publish_counts
 from millstream.spark.sink.sink_progress import SinkProgress, WrittenBatch
 from millstream.spark.sink.write_plan import plan_write
 from millstream.spark.worker_connections import cluster_for
@@ -40,6 +42,7 @@ class RowsWritten(WriterCommitMessage):
     """What one task has written."""
 
     row_count: int
+    counts: tuple[SinkCount, ...] = ()
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -54,7 +57,12 @@ class BatchWriter(DataSourceArrowWriter):
         """Write the rows of one task."""
         from millstream.spark.sink.task_writer import write_rows  # brings numba along, which the driver does not need
 
-        return RowsWritten(write_rows(self._plan, iterator).row_count)
+        written = write_rows(self._plan, iterator)
+        return RowsWritten(written.row_count, written.counts)
+
+    def commit(self, messages: "Sequence[WriterCommitMessage | None]") -> None:
+        """Every task has written its rows."""
+        publish_counts(self._plan, [message for message in messages if isinstance(message, RowsWritten)], batch=str(uuid4()))
 
 
 class ReplayDiffers(UsageError):
@@ -72,6 +80,7 @@ class BatchWritten(WriterCommitMessage):
     is_replay: bool = False
     remembered: WrittenBatch | None = None
     """What was written last when the task began."""
+    counts: tuple[SinkCount, ...] = ()
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -87,16 +96,17 @@ class StreamWriter(DataSourceStreamArrowWriter):
         query_id, batch_id = _whereabouts()
         if not self._plan.skips_replayed_batches:
             written = write_rows(self._plan, iterator)
-            return BatchWritten(query_id, written.topics, written.row_count)
+            return BatchWritten(query_id, written.topics, written.row_count, counts=written.counts)
         remembered = self._progress(query_id).last_written()
         is_replay = remembered is not None and remembered.batch_id == batch_id
         written = digest_rows(self._plan, iterator) if is_replay else write_rows(self._plan, iterator, with_digest=True)
-        return BatchWritten(query_id, written.topics, written.row_count, written.digest, is_replay, remembered)
+        return BatchWritten(query_id, written.topics, written.row_count, written.digest, is_replay, remembered, written.counts)
 
     def commit(self, messages: "Sequence[WriterCommitMessage | None]", batchId: int) -> None:  # noqa: N803 -- Spark's name
         """Remember that the micro-batch is written."""
         written = [message for message in messages if isinstance(message, BatchWritten)]
         if not written or not self._plan.skips_replayed_batches:
+            publish_counts(self._plan, written, batch=str(uuid4()))
             return
         batch, remembered = add_up(written, batchId)
         if any(message.is_replay for message in written):
@@ -109,6 +119,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
             batch = batch._replace(topics=batch.topics or remembered.topics)
         # Without rows there is nothing that a replay could repeat.
         if batch.topics:
+            # Before the batch is remembered: a replay that comes in between writes its rows again, and they are duplicates then.
+            publish_counts(self._plan, written, batch=written[0].query_id, turn=batch.turn)
             self._progress(written[0].query_id).remember(batch)
 
     def _progress(self, query_id: str) -> SinkProgress:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final, get_args
 
 from millstream.arrow.columns import Field, Mode
+from millstream.audited.settings import AuditSettings
 from millstream.client.security import ClientSecurity
 from millstream.errors import MillstreamError
 from millstream.offset import EARLIEST, LATEST
@@ -66,6 +67,7 @@ class ReadOptions:
     value: FieldOptions
     mode: Mode
     registry: Addresses | None
+    audit: AuditSettings | None
 
     def report_data_loss(self, what: str) -> None:
         """Records that the query was to read are gone: raises `DataLoss`, or logs a warning, as `failOnDataLoss` says."""
@@ -111,6 +113,7 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
         value=_field(options, "value"),
         mode=options.word("mode", get_args(Mode), default="FAILFAST"),
         registry=options.registry(),
+        audit=options.audit(),
     )
 
 
@@ -121,6 +124,8 @@ def check_batch_options(options: ReadOptions) -> None:
     _refuse_edge("endingOffsets", options.ending, EARLIEST, "a batch cannot end at the earliest offset")
     if options.group_id is not None:
         raise OptionError("group.id", "only a stream commits its progress; it is for spark.readStream")
+    if options.audit is not None:
+        raise OptionError("audit", "only a stream knows what has been processed; it is for spark.readStream")
 
 
 def check_stream_options(options: ReadOptions) -> None:

@@ -13,7 +13,8 @@ An offset of Spark's is JSON: how far a micro-batch goes, and with the first one
 
     {"not begun": {}}                                                           the start of the first micro-batch, whenever Spark asks
     {"orders": {"0": 15}, "began at": {}, "orders began at": {"0": 10}}         the end of the first micro-batch
-    {"orders": {"0": 20}}                                                       the end of any later one
+    {"orders": {"0": 20}}                                                       the end of any later one; with `audit`, it also says
+                                                                                where it begins (`source_audit`)
 
 Spark writes the end of a micro-batch into its checkpoint before it runs it, and the end of one is the start of the next. Only the start of
 the first it asks of the source: more than once, and again after a restart, and "latest" is another offset each time. So the answer to that
@@ -37,6 +38,7 @@ from millstream.spark.positions import AtEdge, Offsets, format_offsets, read_off
 from millstream.spark.source.offset_ranges import OffsetRange, count_offsets, limit_offsets, split_ranges
 from millstream.spark.source.read_options import ReadOptions
 from millstream.spark.source.read_plan import ReadPlan
+from millstream.spark.source.source_audit import SourceAudit
 from millstream.spark.source.source_offsets import SourceOffsets
 from millstream.spark.worker_connections import cluster_for
 from millstream.topic_partition import TopicPartition
@@ -91,6 +93,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     _offsets: SourceOffsets | None = None
     _progress: ReportedProgress | None = None
+    _audit: SourceAudit | None = None
     _is_available_now = False
     _target: dict[TopicPartition, int] | None = None
     _last_trigger: float | None = None
@@ -120,6 +123,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """How far the next micro-batch goes; `start` if there is nothing for it."""
         began_at = self._starting() if start == NOT_BEGUN else None
         processed = read_stream_offset(start).offsets if began_at is None else began_at
+        self._report_to_audit(start)
         latest = self._latest()
         self._report_progress(processed, existing=latest)
         self._report_deleted(processed, existing=latest)
@@ -129,7 +133,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         elif isinstance(limit, ReadMaxRows):
             latest = limit_offsets(begin, latest, limit.max_rows)
         # Spark compares texts: what is the same offset must be the same text.
-        return start if began_at is None and latest == processed else format_stream_offset(latest, began_at=began_at)
+        if began_at is None and latest == processed:
+            return start
+        return format_stream_offset(latest, began_at=begin if self._options.audit is not None and began_at is None else began_at)
 
     def reportLatestOffset(self) -> SparkOffset | None:  # noqa: N802 -- Spark's name
         """Where the topics end, for the progress of the query."""
@@ -158,6 +164,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: SparkOffset) -> None:
         """Spark has processed everything up to here."""
+        self._report_to_audit(end)
         if self._last_seen is not None:
             self._report_progress(read_stream_offset(end).offsets, existing=self._last_seen)
 
@@ -219,6 +226,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             timeout_s = self._options.request_timeout_ms / 1000
             self._progress = ReportedProgress(cluster_for(self._options), self._options.group_id, timeout_s=timeout_s)
         self._progress.report({place: offset for place, offset in processed.items() if place in existing})
+
+    def _report_to_audit(self, end: SparkOffset) -> None:
+        """The micro-batch that ends here, and says where it began, has been processed."""
+        if self._options.audit is None:
+            return
+        if self._audit is None:
+            self._audit = SourceAudit(self._options.audit, self._options.bootstrap_servers)
+        until, began_at = read_stream_offset(end)
+        self._audit.report(began_at, until)
 
     def _source(self) -> SourceOffsets:
         if self._offsets is None:

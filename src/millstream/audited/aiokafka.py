@@ -1,0 +1,120 @@
+"""The audit for programs that use aiokafka: wrap the producer or consumer, and use it as before.
+
+    producer = AuditedProducer(AIOKafkaProducer(bootstrap_servers=brokers), audit="checkout", brokers=brokers)
+    consumer = AuditedConsumer(AIOKafkaConsumer("orders", bootstrap_servers=brokers), audit="billing", brokers=brokers)
+
+A message is sent when its future says so. `await producer.stop()`, or `async with`, publishes the last counts. The bytes of messages are
+counted where `send` is given bytes; those of a `send_batch` all count in the bucket in which it is called.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from time import time
+from typing import Any, Self
+
+from millstream.audit.report import Kind
+from millstream.audited.kafka_python import handled
+from millstream.audited.settings import Audit
+from millstream.audited.wrapper import AuditedClient, InHand
+
+
+class AuditedProducer(AuditedClient):
+    """An `AIOKafkaProducer` that counts what was sent."""
+
+    def __init__(self, producer: Any, *, audit: Audit, brokers: str) -> None:
+        super().__init__(producer, Kind.PRODUCER, audit=audit, brokers=brokers)
+
+    async def __aenter__(self) -> Self:
+        await self._client.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def send(self, topic: str, value: Any = None, key: Any = None, **kwargs: Any) -> "asyncio.Future[Any]":
+        """Send a message, with the arguments of the client's own `send`; returns its future."""
+        size = sum(len(part) for part in (key, value) if isinstance(part, bytes))
+        return await self._count(topic, self._client.send(topic, value, key, **kwargs), size, 1)
+
+    async def send_batch(self, batch: Any, topic: str, *, partition: int) -> "asyncio.Future[Any]":
+        """Send a batch that was built with `create_batch`; returns its future."""
+        return await self._count(topic, self._client.send_batch(batch, topic, partition=partition), batch.size(), batch.record_count())
+
+    async def send_and_wait(self, topic: str, value: Any = None, key: Any = None, **kwargs: Any) -> Any:
+        """Send a message and wait for its metadata."""
+        return await (await self.send(topic, value, key, **kwargs))
+
+    async def stop(self) -> None:
+        """Wait until everything has been sent, stop the producer, and publish the last counts."""
+        await self._client.stop()
+        # What the last futures call comes in the next turn of the loop.
+        await asyncio.sleep(0)
+        await asyncio.to_thread(self._tier.close)
+
+    async def _count(self, topic: str, sending: "Awaitable[asyncio.Future[Any]]", size: int, count: int) -> "asyncio.Future[Any]":
+        token, sent_ms = self._tier.sending(topic), int(time() * 1000)
+        try:
+            future = await sending
+        except BaseException:
+            self._tier.failed(token)
+            raise
+
+        def done(answered: "asyncio.Future[Any]") -> None:
+            if answered.cancelled() or answered.exception() is not None:
+                self._tier.failed(token)
+            else:
+                timestamp_ms = answered.result().timestamp
+                self._tier.sent(token, topic, timestamp_ms if timestamp_ms >= 0 else sent_ms, size, count)
+
+        future.add_done_callback(done)
+        return future
+
+
+class AuditedConsumer(AuditedClient):
+    """An `AIOKafkaConsumer` that counts what was handled."""
+
+    def __init__(self, consumer: Any, *, audit: Audit, brokers: str) -> None:
+        super().__init__(consumer, Kind.CONSUMER, audit=audit, brokers=brokers)
+        self._in_hand = InHand(self._tier, handled)
+
+    async def __aenter__(self) -> Self:
+        await self._client.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self
+
+    async def __anext__(self) -> Any:
+        self._in_hand.settle()
+        record = await anext(self._client)
+        self._in_hand.give(record.topic, [record])
+        return record
+
+    async def getone(self, *partitions: Any) -> Any:
+        """The next message; the one before it has been handled."""
+        self._in_hand.settle()
+        record = await self._client.getone(*partitions)
+        self._in_hand.give(record.topic, [record])
+        return record
+
+    async def getmany(self, *partitions: Any, **kwargs: Any) -> dict[Any, list[Any]]:
+        """The next messages; those before them have been handled."""
+        self._in_hand.settle()
+        records: dict[Any, list[Any]] = await self._client.getmany(*partitions, **kwargs)
+        for place, some in records.items():
+            self._in_hand.give(place.topic, some)
+        return records
+
+    async def commit(self, *args: Any) -> None:
+        """Commit offsets; what was handed out has been handled."""
+        self._in_hand.settle()
+        await self._client.commit(*args)
+
+    async def stop(self) -> None:
+        """Publish the last counts and stop the consumer; what was handed out has been handled."""
+        self._in_hand.settle()
+        await asyncio.to_thread(self._tier.close)
+        await self._client.stop()

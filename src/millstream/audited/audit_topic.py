@@ -1,0 +1,99 @@
+"""The topic `_audit` as those see it who report: made if it is missing, and reports written to it. Blocking; one thread.
+
+A report's key is the name of the topic that was counted, so all reports of a topic are in one partition of `_audit`. A write that is tried
+again may be there twice: a report is known by its reporter and sequence, so nothing is counted twice.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from time import time
+from typing import Final
+
+from millstream.audit.report import AUDIT_TOPIC, Report
+from millstream.audit.report_fields import report_fields
+from millstream.audit.report_json import encode_report
+from millstream.audit.report_schema import REPORT_SCHEMA
+from millstream.audited.settings import AuditSettings
+from millstream.client.cluster import Cluster
+from millstream.client.key_partition import key_partition
+from millstream.client.produce import BatchFor
+from millstream.client.security import NO_SECURITY, ClientSecurity
+from millstream.client.topic_creation import find_or_create
+from millstream.wire.compression import Codec
+from millstream.wire.records import encode_key_values
+
+PARTITIONS: Final = 8
+CONFIGS: Final = {
+    "retention.ms": str(30 * 24 * 3_600_000),
+    # By the broker's clock it is known how long a reporter has been silent, whatever its own says.
+    "message.timestamp.type": "LogAppendTime",
+}
+TIMEOUT_S: Final = 5.0
+_MOST_BATCH_BYTES: Final = 500_000
+"""Half of what a topic takes by default: a batch is measured before it is compressed."""
+
+Encode = Callable[[Report], bytes]
+KeyAndReport = tuple[bytes, bytes]
+
+
+class AuditTopic:
+    """Where the reports about the topics of one cluster go."""
+
+    def __init__(
+        self, brokers: str, *, encode: Encode = encode_report, timeout_s: float = TIMEOUT_S, security: ClientSecurity = NO_SECURITY
+    ) -> None:
+        self._encode = encode
+        self._timeout_ms = round(timeout_s * 1000)
+        self._cluster = Cluster(brokers, client_id="millstream-audit", timeout_s=timeout_s, security=security)
+        self._cluster_id: str | None = None
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._cluster.close()
+
+    def cluster_id(self) -> str:
+        """The id of the cluster; asks a broker once."""
+        if self._cluster_id is None:
+            self._cluster_id = self._cluster.refresh([]).cluster_id or ""
+        return self._cluster_id
+
+    def publish(self, reports: Iterable[Report]) -> None:
+        """Write reports; raises if one of them may not have been written. Then all may be written again."""
+        pairs = [(report.topic.encode(), self._encode(report)) for report in reports]
+        if not pairs:
+            return
+        count = len(find_or_create(self._cluster, AUDIT_TOPIC, partitions=PARTITIONS, configs=CONFIGS).partitions)
+        placed = sorted((key_partition(key, count), number) for number, (key, _) in enumerate(pairs))
+        for partition, numbers in groupby(placed, key=lambda place: place[0]):
+            for batch in _batches([pairs[number] for _, number in numbers]):
+                encoded = encode_key_values(batch, timestamp=int(time() * 1000), codec=Codec.LZ4)
+                self._cluster.produce(BatchFor(AUDIT_TOPIC, partition, encoded), timeout_ms=self._timeout_ms)
+
+
+def open_audit_topic(brokers: str, settings: AuditSettings, options: Mapping[str, object]) -> AuditTopic:
+    """Where the reports of a tier go; nothing is connected yet. `options` are those of the client that is counted."""
+    security = ClientSecurity.of({name: str(value) for name, value in {**options, **settings.options}.items()})
+    return AuditTopic(brokers, encode=_encoder(settings.registry), security=security)
+
+
+def _encoder(registry: str | None) -> Encode:
+    if registry is None:
+        return encode_report
+    # The registry's client is for those who have one.
+    from millstream.registry.avro_serializer import AvroSerializer
+    from millstream.registry.client import RegistryClient
+
+    serialize = AvroSerializer(RegistryClient(registry, timeout_s=TIMEOUT_S, retries=0), REPORT_SCHEMA)
+    return lambda report: serialize(report_fields(report), AUDIT_TOPIC) or b""
+
+
+def _batches(pairs: Sequence[KeyAndReport]) -> Iterator[list[KeyAndReport]]:
+    batch: list[KeyAndReport] = []
+    size = 0
+    for key, value in pairs:
+        if batch and size + len(value) > _MOST_BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append((key, value))
+        size += len(key) + len(value)
+    yield batch

@@ -1,0 +1,142 @@
+"""The audit for programs that use confluent-kafka: wrap the producer or consumer, and use it as before.
+
+    producer = AuditedProducer(confluent_kafka.Producer(config), audit="checkout", brokers="127.0.0.1:9092")
+    consumer = AuditedConsumer(confluent_kafka.Consumer(config), audit="billing", brokers="127.0.0.1:9092")
+
+The serialising ones can be wrapped as well. A message is sent when its delivery report says so, which needs `poll` or `flush`, as always
+with this client; messages of a transaction count when it is committed. `producer.close()`, or `with`, publishes the last counts.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, Self
+
+from millstream.audit.report import Kind
+from millstream.audited.settings import Audit
+from millstream.audited.tier import Handled
+from millstream.audited.wrapper import AuditedClient, InHand
+from millstream.errors import UsageError
+
+OnDelivery = Callable[[Any, Any], None]
+_FLUSH_S: Final = 60.0
+_POSITIONAL: Final = 3
+"""Value, key and partition, or, of the serialising producer, key, value and partition: after them the two differ."""
+
+
+class AuditedProducer(AuditedClient):
+    """A producer of confluent-kafka that counts what was delivered."""
+
+    def __init__(self, producer: Any, *, audit: Audit, brokers: str) -> None:
+        super().__init__(producer, Kind.PRODUCER, audit=audit, brokers=brokers)
+        self._in_transaction: list[tuple[int, str, int, int]] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return len(self._client)
+
+    def produce(self, topic: str, *args: Any, **kwargs: Any) -> None:
+        """Produce a message, with the arguments of the client's own `produce`; those after the partition by their names."""
+        if len(args) > _POSITIONAL:
+            raise UsageError("produce: give on_delivery, timestamp and headers by their names")
+        own: OnDelivery | None = kwargs.pop("on_delivery", None) or kwargs.pop("callback", None)
+        token = self._tier.sending(topic)
+
+        def delivered(error: Any, message: Any) -> None:
+            self._note(token, error, message)
+            if own is not None:
+                own(error, message)
+
+        try:
+            self._client.produce(topic, *args, on_delivery=delivered, **kwargs)
+        except BaseException:
+            self._tier.failed(token)
+            raise
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction: its messages count when it is committed."""
+        self._client.begin_transaction()
+        self._in_transaction = []
+
+    def commit_transaction(self, *args: Any) -> None:
+        """Commit the transaction, and count its messages."""
+        self._client.commit_transaction(*args)
+        sent, self._in_transaction = self._in_transaction or [], None
+        for one in sent:
+            self._tier.sent(*one)
+
+    def abort_transaction(self, *args: Any) -> None:
+        """Abort the transaction: its messages were not sent."""
+        self._client.abort_transaction(*args)
+        sent, self._in_transaction = self._in_transaction or [], None
+        for token, *_ in sent:
+            self._tier.failed(token)
+
+    def close(self) -> None:
+        """Wait until everything has been delivered, and publish the last counts."""
+        self._client.flush(_FLUSH_S)
+        self._tier.close()
+
+    def _note(self, token: int, error: Any, message: Any) -> None:
+        if error is not None:
+            self._tier.failed(token)
+            return
+        sent = token, message.topic(), message.timestamp()[1], _size(message)
+        if self._in_transaction is None:
+            self._tier.sent(*sent)
+        else:
+            self._in_transaction.append(sent)
+
+
+class AuditedConsumer(AuditedClient):
+    """A consumer of confluent-kafka that counts what was handled."""
+
+    def __init__(self, consumer: Any, *, audit: Audit, brokers: str) -> None:
+        super().__init__(consumer, Kind.CONSUMER, audit=audit, brokers=brokers)
+        self._in_hand = InHand(self._tier, _handled)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def poll(self, *args: Any, **kwargs: Any) -> Any:
+        """The next message; the one before it has been handled."""
+        self._in_hand.settle()
+        message = self._client.poll(*args, **kwargs)
+        if message is not None and message.error() is None:
+            self._in_hand.give(message.topic(), [message])
+        return message
+
+    def consume(self, *args: Any, **kwargs: Any) -> list[Any]:
+        """The next messages; those before them have been handled."""
+        self._in_hand.settle()
+        messages: list[Any] = self._client.consume(*args, **kwargs)
+        for message in messages:
+            if message.error() is None:
+                self._in_hand.give(message.topic(), [message])
+        return messages
+
+    def commit(self, *args: Any, **kwargs: Any) -> Any:
+        """Commit offsets; what was handed out has been handled."""
+        self._in_hand.settle()
+        return self._client.commit(*args, **kwargs)
+
+    def close(self) -> None:
+        """Publish the last counts and close the consumer; what was handed out has been handled."""
+        self._in_hand.settle()
+        self._tier.close()
+        self._client.close()
+
+
+def _handled(message: Any) -> Handled:
+    return Handled(message.partition(), message.offset(), message.timestamp()[1], _size(message))
+
+
+def _size(message: Any) -> int:
+    value, key = message.value(), message.key()
+    return sum(len(part) for part in (value, key) if isinstance(part, bytes | str))
