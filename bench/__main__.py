@@ -100,6 +100,12 @@ def client(*, quick: Quick = False, only: Only = None, rounds: Rounds = 0, optio
 
 
 @app.command()
+def audit(*, quick: Quick = False, only: Only = None, rounds: Rounds = 0, option: Option = None, directory: Scratch = None) -> None:
+    """The audit: counting in a producer and in the auditor, and a report over many topics. Without Apache Kafka."""
+    _run(["audit"], quick=quick, only=only, rounds=rounds, peers=[Millstream(option or ())], directory=directory)
+
+
+@app.command()
 def registry(*, quick: Quick = False, kafka: WithKafka = False, millstream: WithMillstream = True, only: Only = None, rounds: Rounds = 0,
              option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
     """The schema registry: look-ups, registrations, start with 10 000 schemas, Avro beside confluent-kafka's."""
@@ -117,11 +123,18 @@ def spark(*, quick: Quick = False, kafka: WithKafka = False, millstream: WithMil
     _run(["spark"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, millstream, options=option), directory=directory)
 
 
+@app.command()
+def mirror(*, quick: Quick = False, kafka: WithKafka = True, millstream: WithMillstream = True, only: Only = None, rounds: Rounds = 0,
+           option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
+    """A mirror between two brokers: throughput, CPU and delay, beside MirrorMaker 2 between two of Kafka's."""
+    _run(["mirror"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, millstream, options=option), directory=directory)
+
+
 @app.command("all")
 def run_all(*, quick: Quick = False, kafka: WithKafka = True, millstream: WithMillstream = True, only: Only = None, rounds: Rounds = 0,
             option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
     """Every suite of one broker that has a Kafka to compare with, one after the other."""
-    suites = [suite for suite in SUITES if suite not in {"client", "cluster"}]
+    suites = [suite for suite in SUITES if suite not in {"audit", "client", "cluster"}]
     _run(suites, quick=quick, only=only, rounds=rounds, peers=_peers(kafka, millstream, options=option), directory=directory)
 
 

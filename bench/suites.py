@@ -6,6 +6,7 @@ Isolated cases stand first or last, since shared brokers are down while they run
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from bench.audit import AuditCounting, AuditReport
 from bench.case import Case
 from bench.catch_up import CatchUp
 from bench.client import ClientProducer, ClientStream
@@ -20,6 +21,7 @@ from bench.latency import Latency
 from bench.leaders import ManyLeaders
 from bench.log_sizes import LogSize
 from bench.memory import Memory
+from bench.mirror import Mirroring
 from bench.neighbours import Neighbours
 from bench.partitions import Partitions
 from bench.peers.cluster import SESSION_TIMEOUT_MS
@@ -65,6 +67,9 @@ class Sizes:
     session_timeout_ms: int = SESSION_TIMEOUT_MS
     cluster_partitions: int = 1000
     missed_megabytes: int = 1000
+    mirrored_megabytes: int = 2000
+    audited_topics: int = 1000
+    audited_buckets: int = 1000
 
 
 FULL = Sizes(2_000_000, 1_000_000, 50_000, 10, 500_000, (1, 100, 1000), (100, 2000), 1000, (1, 100, 1000), 5.0)
@@ -73,7 +78,8 @@ QUICK = Sizes(200_000, 100_000, 10_000, 3, 100_000, (1, 100), (10, 100), 200, (1
               client_messages=200_000, client_rates=(100, 10_000), client_seconds=3.0,
               lookups=4_000, registrations=200, schemas=1_000, avro_messages=10_000, spark_rows=400_000,
               neighbour_batches=20_000, neighbour_records=100_000, neighbour_topics=20,
-              session_timeout_ms=3000, cluster_partitions=100, missed_megabytes=100)  # fmt: skip
+              session_timeout_ms=3000, cluster_partitions=100, missed_megabytes=100, mirrored_megabytes=200,
+              audited_topics=100, audited_buckets=100)  # fmt: skip
 
 
 def single(sizes: Sizes) -> list[Case]:
@@ -168,6 +174,16 @@ def spark(sizes: Sizes) -> list[Case]:
     return [SparkCount(rows), SparkStream(rows), SparkAvro(rows), SparkMemory(rows), SparkWrite(rows), SparkWriteTyped(rows)]
 
 
+def mirror(sizes: Sizes) -> list[Case]:
+    """A mirror between two brokers, beside MirrorMaker 2."""
+    return [Mirroring(sizes.mirrored_megabytes, seconds=sizes.latency_seconds)]
+
+
+def audit(sizes: Sizes) -> list[Case]:
+    """Counting, and reports about it. Millstream only."""
+    return [AuditCounting(), AuditReport(sizes.audited_topics, sizes.audited_buckets)]
+
+
 SUITES: dict[str, Callable[[Sizes], list[Case]]] = {
     "single": single,
     "cluster": cluster,
@@ -178,4 +194,6 @@ SUITES: dict[str, Callable[[Sizes], list[Case]]] = {
     "client": client,
     "registry": registry,
     "spark": spark,
+    "mirror": mirror,
+    "audit": audit,
 }

@@ -202,6 +202,7 @@ class KafkaBroker(Broker):
         self.node_id = node_id
         self.controller_port = 0
         self.voters = ""
+        self.format_flags: list[str] = []
         self._jvm = jvm
 
     def start(self, *, deadline_s: float = 180) -> None:
@@ -219,7 +220,7 @@ class KafkaBroker(Broker):
         self.port = self.port or free_port()
         self.controller_port = self.controller_port or free_port()
         self._write_properties()
-        arguments = ["format", "-t", "cGVuc3RvY2stdGVzdHMtMQ", "-c", str(self._properties())]
+        arguments = ["format", "-t", "cGVuc3RvY2stdGVzdHMtMQ", "-c", str(self._properties()), *self.format_flags]
         subprocess.run(java_command("kafka.tools.StorageTool", *arguments), check=True, capture_output=True, timeout=180)
 
     def command(self) -> list[str]:

@@ -3,13 +3,12 @@
 The certificate is for `localhost` and not for 127.0.0.1. A login by PLAIN lasts a second and a half, so that clients have to renew it.
 """
 
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from tests.brokers import KafkaBroker, _free_ports
+from tests.brokers import KafkaBroker
 from tests.certificates import Authority
-from tests.java import java_command
+from tests.ports import free_port
 
 USER = "alice"
 PASSWORD = 'a "quoted" word'
@@ -24,7 +23,9 @@ class SecuredKafka(KafkaBroker):
         super().__init__(directory, options)
         self.authority = authority
         self._server = authority.issue("localhost")
-        self._ports = dict(zip(LISTENERS, _free_ports(len(LISTENERS)), strict=True))
+        for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+            self.format_flags += ["--add-scram", f"{mechanism}=[name={USER},password={PASSWORD}]"]
+        self._ports = {listener: free_port() for listener in LISTENERS}
 
     def at(self, listener: str, *, host: str = "localhost") -> str:
         """Where this listener is."""
@@ -40,15 +41,8 @@ class SecuredKafka(KafkaBroker):
             "sasl.password": PASSWORD,
         }
 
-    def format(self) -> None:
-        """Make the data directory ready, with the user's SCRAM credentials in it."""
-        arguments = ["format", "-t", "cGVuc3RvY2stdGVzdHMtMQ", "-c", str(self._properties())]
-        for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
-            arguments += ["--add-scram", f"{mechanism}=[name={USER},password={PASSWORD}]"]
-        subprocess.run(java_command("kafka.tools.StorageTool", *arguments), check=True, capture_output=True, timeout=180)
-
-    def _write_properties(self, controller_port: int) -> None:
-        plain = {"PLAINTEXT": self.bootstrap_servers, "CONTROLLER": f"{self.host}:{controller_port}"}
+    def _write_properties(self) -> None:
+        plain = {"PLAINTEXT": self.bootstrap_servers, "CONTROLLER": f"{self.host}:{self.controller_port}"}
         secured = {listener: self.at(listener) for listener in LISTENERS}
         quoted = PASSWORD.replace('"', '\\"')
         self.options = {
@@ -75,4 +69,4 @@ class SecuredKafka(KafkaBroker):
             for mechanism, module in modules.items():
                 line = f"{_SECURITY}.{module};".replace("\\", "\\\\")  # once more: properties have escapes, too
                 self.options[f"listener.name.{listener}.{mechanism}.sasl.jaas.config"] = line
-        super()._write_properties(controller_port)
+        super()._write_properties()

@@ -13,6 +13,7 @@ Rules that hold everywhere:
 import errno
 import fcntl
 import os
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -74,12 +75,30 @@ class Files:
     close_idle: Callable[[], None] = staticmethod(lambda: None)
     """Closes files that can be opened again; called, in whatever thread it is, when descriptors have run out."""
 
+    first_spare: int = sys.maxsize
+    """Descriptors from this number on are for connections to other brokers and for files that are closed soon.
+
+    The system gives the lowest number that is free: who gets one from here on has left only spare ones.
+    """
+
     def open(self, path: Path, *, create: bool = False, read_only: bool = False) -> FileHandle:
         """Open `path` for reading and writing (or only reading), creating it when asked to."""
         flags = os.O_RDONLY if read_only else os.O_RDWR
         if create:
             flags |= os.O_CREAT
         return FileHandle(self._open_descriptor(path, flags), path)
+
+    def open_to_stay(self, path: Path) -> FileHandle:
+        """Open `path` for as long as it is written to; EMFILE if only spare descriptors are left for that."""
+        handle = self.open(path)
+        if handle.fd >= self.first_spare:
+            del handle
+            self.close_idle()
+            handle = self.open(path)
+        if handle.fd >= self.first_spare:
+            del handle  # here: the traceback of the error would keep it open
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return handle
 
     def _open_descriptor(self, path: Path, flags: int) -> int:
         try:
@@ -163,15 +182,19 @@ class Files:
         """The whole content of a small file."""
         return path.read_bytes()
 
-    def write_atomically(self, path: Path, content: bytes) -> None:
-        """Replace the file's content so that after a crash it is either the old or the new one, whole."""
+    def write_atomically(self, path: Path, content: bytes, *, is_name_synced: bool = True) -> None:
+        """Replace the file's content so that after a crash it is either the old or the new one, whole.
+
+        Without `is_name_synced` the new one counts when the caller has synced the directory.
+        """
         temporary = path.with_name(path.name + ".tmp")
         self.unlink(temporary)
         handle = self.open(temporary, create=True)
         self.write_all(handle, [content], 0)
         self.fsync(handle)
         self.rename(temporary, path)
-        self.fsync_directory(path.parent)
+        if is_name_synced:
+            self.fsync_directory(path.parent)
 
     def write_all(self, handle: FileHandle, buffers: Sequence[Buffer], position: int) -> int:
         """Write all of the buffers at `position`, however many calls it takes; returns the number of bytes written."""

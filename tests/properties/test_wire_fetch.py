@@ -20,6 +20,7 @@ from millstream.wire.fetch import (
     decode_request,
     encode_response,
 )
+from millstream.wire.fetch_shape import FetchShape
 from millstream.wire.primitives import ZERO_UUID, NodeEndpoint
 from tests.properties.kio_entities import MILLISECOND, NUMBERS, entities, entity_of, kio_bytes, kio_schema
 
@@ -73,6 +74,33 @@ def test_a_fetch_request_is_read_as_kio_wrote_it(version: int, data: st.DataObje
     assert request.topics == [FetchTopic(*_key(topic), [_plain_partition(each) for each in topic.partitions]) for topic in entity.topics]
     forgotten = getattr(entity, "forgotten_topics_data", ())
     assert request.forgotten_topics == [(*_key(topic), list(topic.partitions)) for topic in forgotten]
+
+
+@every_version
+@settings(max_examples=12)
+@given(data=st.data())
+def test_a_shape_finds_what_is_decoded_and_nothing_else_that_differs(version: int, data: st.DataObject) -> None:
+    entity = data.draw(entities(kio_schema(ApiKey.FETCH, version, "request")))
+    header = frames.encode_request_header(ApiKey.FETCH, version, correlation_id=7, client_id=data.draw(texts))
+    frame = bytearray(header + kio_bytes(entity))
+    request = decode_request(memoryview(frame), version, start=len(header))
+    shape = FetchShape.of(memoryview(frame), version, request, body_start=len(header))
+    if version < 7 or [len(topic.partitions) for topic in request.topics] != [1]:
+        assert shape is None
+        return
+    assert shape is not None
+    numbers = (7, request.session_epoch, request.topics[0].partitions[0].fetch_offset)
+    assert shape.match(memoryview(frame)) == numbers
+    assert shape.match(memoryview(frame + b"x")) is None
+    place = data.draw(st.integers(0, len(frame) - 1))
+    frame[place] ^= 1
+    found = shape.match(memoryview(frame))
+    assert found != numbers
+    if found is not None:
+        with suppress(MalformedFrame):
+            changed = decode_request(memoryview(frame), version, start=len(header))
+            assert found[1:] == (changed.session_epoch, changed.topics[0].partitions[0].fetch_offset)
+            assert changed._replace(session_epoch=0, topics=[]) == request._replace(session_epoch=0, topics=[])
 
 
 def _key(topic: Any) -> tuple[str | None, bytes | None]:

@@ -1,3 +1,4 @@
+import errno
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -41,6 +42,33 @@ def test_a_file_that_does_not_exist_is_only_made_on_demand(files: Files, tmp_pat
         files.open(tmp_path / "a")
     files.open(tmp_path / "a", create=True)
     assert files.exists(tmp_path / "a")
+
+
+def test_a_file_that_stays_open_leaves_the_spare_descriptors_alone(tmp_path: Path) -> None:
+    files, closed = Files(), 0
+    idle: list[FileHandle] = []
+    path = tmp_path / "log"
+    path.touch()
+    kept = files.open_to_stay(path)
+    files.first_spare = kept.fd + 1
+
+    def close_idle() -> None:
+        nonlocal closed
+        closed += 1
+        idle.clear()
+
+    files.close_idle = close_idle
+    free = kept.fd
+    del kept
+    idle.append(files.open(path))
+    assert idle[0].fd == free, "the lowest number that is free"
+    assert files.open_to_stay(path).fd == free, "idle files make room"
+    busy = files.open(path)
+    with pytest.raises(OSError, match="Too many open files") as refused:
+        files.open_to_stay(path)
+    after = files.open(path)
+    assert after.fd < files.first_spare + 8, "what was refused is closed, whoever keeps the error"
+    assert (closed, refused.value.errno, busy.fd) == (2, errno.EMFILE, free)
 
 
 def test_a_read_only_handle_cannot_write(files: Files, tmp_path: Path) -> None:

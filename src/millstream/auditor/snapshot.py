@@ -38,6 +38,10 @@ class Snapshot:
         """All topics of which anything is known."""
         return sorted({*self.ledgers, *self.archives})
 
+    def ledger(self, topic: str) -> Ledger:
+        """That of a topic; an empty one if all of it is in the archive."""
+        return self.ledgers.get(topic) or Ledger(topic, bucket_ms=self.bucket_ms)
+
     def add(self, state: PartitionState) -> None:
         """What one partition of one cluster's audit has."""
         for topic, ledger in state.ledgers.items():

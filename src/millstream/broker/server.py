@@ -6,12 +6,14 @@
     broker.coordinators   groups
     broker.network        the router over all handlers (`broker.routes`), and the listener
 
-Start: lock the data directories, open the tree, take the port, register, read the view, open the logs, wait for the controller, listen.
+Start: lock the data directories, open the tree, take the port and the number, read the view, open the logs, register, wait for the
+controller, listen.
 Stop: leadership handed over, no more clients, nothing under way, the registration and the tree closed, logs flushed and marked clean. A
 start that fails before the logs are open leaves the data directories as it found them. There is no other way in which the parts find each
 other.
 """
 
+import asyncio
 from collections.abc import Awaitable, Iterable
 from contextlib import AsyncExitStack
 from typing import Self
@@ -57,6 +59,7 @@ class BrokerServer:
         self._settings = LiveSettings(options.options, node_id=options.node_id)
         self._group_settings = group_settings(self._settings.current)
         self._exit = AsyncExitStack()
+        self._awaited_topics: list[tuple[str, asyncio.Future[None]]] = []
 
     async def __aenter__(self) -> Self:
         async with self._exit:
@@ -74,8 +77,16 @@ class BrokerServer:
         """Wait until the broker cannot go on; raises why."""
         await self._tasks.failed()
 
+    async def topic_exists(self, name: str) -> None:
+        """Wait until there is a topic of this name."""
+        if name not in self._cluster.view().topics:
+            appeared = asyncio.get_running_loop().create_future()
+            self._awaited_topics.append((name, appeared))
+            await appeared
+
     async def _open_storage(self) -> None:
         self._descriptors = Descriptors(raise_descriptor_limit(), self._settings.current.integer("offsets.topic.num.partitions"))
+        self._files.first_spare = self._descriptors.first_spare
         self._storage = await self._exit.enter_async_context(
             Storage(
                 self._options,
@@ -87,6 +98,7 @@ class BrokerServer:
                 life=lambda: self._cluster.registration.epoch,
                 has_lease=lambda: self._tree.session.has_lease,
                 in_sync_change_wanted=lambda partition: self._replication.in_sync_change_wanted(partition),  # noqa: PLW0108 -- made below
+                resign=lambda partition: self._replication.resign(partition),  # noqa: PLW0108 -- made below
                 on_follow=self._roles_changed,
                 on_directory_failed=self._directory_failed,
             )
@@ -204,6 +216,9 @@ class BrokerServer:
         """Groups and clients see what can be served of a view."""
         self._groups.apply(view)
         self._listener.renew_sessions()
+        for name, appeared in self._awaited_topics:
+            if name in view.topics and not appeared.done():
+                appeared.set_result(None)
 
     def _directory_failed(self, directory: LogDirectory, failure: StorageError) -> None:
         self._groups.runtime.directory_failed(directory, failure)

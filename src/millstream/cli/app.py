@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from millstream.cli import cluster, consume, dump_log, produce, registry, serve, topic
+from millstream.cli import audit, cluster, consume, dump_log, mirror, produce, registry, serve, topic
 from millstream.cli.group import command as group
 
 app = typer.Typer(
@@ -29,6 +29,8 @@ app.add_typer(topic.app, name="topic")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(group.app, name="group")
 app.add_typer(registry.app, name="registry")
+app.add_typer(audit.app, name="audit")
+app.add_typer(mirror.app, name="mirror")
 app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
 app.command("dump-log")(dump_log.dump_log)

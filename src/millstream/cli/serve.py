@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from millstream.broker.server_options import ServerOptions
 
-SUMMARY = "Run a broker: the log, its coordination and its clients' port in one process, and a schema registry beside it."
+SUMMARY = "Run a broker: the log, its coordination and its clients' port in one process, and a schema registry and an auditor beside it."
 DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_COORDINATION = "127.0.0.1:2181"
 DEFAULT_REGISTRY = "127.0.0.1:8081"
@@ -67,7 +67,7 @@ def serve(arguments: Sequence[str]) -> None:
     from millstream.broker.network.event_loop import BrokerLoop
 
     with asyncio.Runner(loop_factory=BrokerLoop) as runner:
-        runner.run(_serve(options, registry, log_level=flags.log_level))
+        runner.run(_serve(options, registry, audits=not flags.no_audit, log_level=flags.log_level))
 
 
 def server_options(flags: argparse.Namespace) -> "ServerOptions":
@@ -181,7 +181,7 @@ def _pass_over(options: dict[str, str]) -> None:
         print(f"millstream: passed over, as Kafka 4 does: {', '.join(unknown_to_kafka)}", file=sys.stderr)
 
 
-async def _serve(options: "ServerOptions", registry: RegistryAddress | None, *, log_level: str) -> None:
+async def _serve(options: "ServerOptions", registry: RegistryAddress | None, *, audits: bool, log_level: str) -> None:
     """Start, announce, wait for a signal or the server's own end, stop."""
     from millstream.broker.server import BrokerServer
 
@@ -206,6 +206,11 @@ async def _serve(options: "ServerOptions", registry: RegistryAddress | None, *, 
 
             activation = await stack.enter_async_context(RegistryActivation(listener, broker=server.address, log_level=log_level))
             pairs.append(("registry", Address(*activation.address)))
+        if audits:
+            from millstream.auditor.activation import AuditActivation
+
+            url = None if listener is None else f"http://{pairs[-1][1]}"
+            await stack.enter_async_context(AuditActivation(server.topic_exists, broker=server.address, registry=url, log_level=log_level))
         _collect_garbage_seldom()
         print("ready:", *(f"{name} {address}" for name, address in pairs), flush=True)
         asked = asyncio.create_task(asked_to_stop.wait())
@@ -284,6 +289,7 @@ def _flag_parser() -> argparse.ArgumentParser:
     registry_help = f"where the schema registry listens (default {DEFAULT_REGISTRY}, or a free port if that one is taken)"
     add("--registry", metavar="HOST:PORT", help=registry_help)
     add("--no-registry", action="store_true", help="no schema registry")
+    add("--no-audit", action="store_true", help="no auditor; otherwise one is started when the topic _audit is made")
     data_help = f"where the logs are kept; repeat it to use several disks (default ./{DEFAULT_DATA})"
     add("--data", metavar="DIR", type=Path, action="append", default=[], help=data_help)
     forget_help = "give up a data directory that is missing, with all its records, by the id that the refused start names; may be repeated"

@@ -6,9 +6,9 @@
         answer = await first
         metadata = read_metadata(await connection.send(metadata_request(["clicks"])))
 
-`send` gives a future: await it, or add a callback. There is neither a task nor a timer per request, and record batches stay views into the
-bytes that were received, so one task can fetch from a leader all day. How many requests are under way, and so how much is buffered for
-a broker that does not read, is up to the caller.
+`send` gives a future: await it, or add a callback; `call` calls back at once when the answer comes, without a turn of the loop. There is
+neither a task nor a timer per request, and record batches stay views into the bytes that were received, so one task can fetch from a
+leader all day. How many requests are under way, and so how much is buffered for a broker that does not read, is up to the caller.
 
 Answers come in the order of the requests, so one that is no longer waited for cannot be skipped: after a timeout, or when a future is
 cancelled, as after a broken frame or an end by the broker, the connection is closed and stays so. Whatever was under way gets
@@ -21,12 +21,13 @@ sent in between.
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar, cast
 
 from millstream.address import Address
 from millstream.client.api_versions import HANDSHAKE_VERSIONS, ApiVersionsRequest
 from millstream.client.connection import CLIENT_ID, TIMEOUT_S
 from millstream.client.conversation import Conversation
+from millstream.client.direct_transport import DirectTransport
 from millstream.client.errors import BrokerUnavailable, broken, unreachable
 from millstream.client.frames import MAX_ANSWER_BYTES
 from millstream.client.request import Request
@@ -47,13 +48,13 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self._security = security
         self._log_in_at: float | None = None
         """When the login has to be renewed."""
-        self._held: deque[tuple[Request[Any], _Answer[Any]]] | None = None
+        self._held: deque[tuple[Request[Any], _Answer[Any] | _Call[Any]]] | None = None
         """What is to be sent when the login has been renewed; None while none is being renewed."""
         self._renewal: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
         self._conversation = Conversation(client_id=client_id, max_frame_bytes=max_frame_bytes)
-        self._transport: asyncio.Transport
-        self._answers: deque[_Answer[Any]] = deque()
+        self._transport: asyncio.Transport | DirectTransport
+        self._answers: deque[_Answer[Any] | _Call[Any]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         """Rings not after the earliest deadline of what is unanswered; most requests come and go between two rings."""
         self._is_closed = False
@@ -102,10 +103,17 @@ class AsyncConnection(asyncio.BufferedProtocol):
 
     def send(self, request: Request[T], *, timeout_s: float | None = None) -> "asyncio.Future[T]":
         """Send one request; the future has its answer, or what ended the connection before it came."""
-        timeout_s = self._timeout_s if timeout_s is None else timeout_s
-        if self._log_in_at is not None and (self._held is not None or self._loop.time() >= self._log_in_at):
-            return self._hold(request, timeout_s)
-        return self._send(request, version=None, timeout_s=timeout_s)
+        answer = self._answer(self._timeout_s if timeout_s is None else timeout_s)
+        self._send_or_hold(request, answer)
+        return answer
+
+    def call(
+        self, request: Request[T], *, on_answer: Callable[[T], None], on_failure: Callable[[MillstreamError], None], timeout_s: float
+    ) -> object:
+        """Send one request and call back with its answer, or with what ended the connection; neither callback may raise."""
+        awaited = _Call(on_answer, on_failure, deadline=self._loop.time() + timeout_s)
+        self._send_or_hold(request, awaited)
+        return awaited
 
     def close(self) -> None:
         """End the connection now."""
@@ -121,10 +129,13 @@ class AsyncConnection(asyncio.BufferedProtocol):
             from millstream.client.tls import context_for  # only who uses TLS needs it
 
             context = context_for(self._security.tls)
-        name = self.address.host if context else None
+        host, port = self.address
         try:
             async with asyncio.timeout(self._timeout_s):
-                await self._loop.create_connection(lambda: self, self.address.host, self.address.port, ssl=context, server_hostname=name)
+                if context is None:
+                    self._transport = await DirectTransport.open(self.address, self)
+                else:
+                    await self._loop.create_connection(lambda: self, host, port, ssl=context, server_hostname=host)
         except (OSError, UnicodeError) as error:
             if context is not None and not isinstance(error, ConnectionRefusedError | TimeoutError | UnicodeError):
                 from millstream.client.tls import explain
@@ -149,15 +160,16 @@ class AsyncConnection(asyncio.BufferedProtocol):
                 return
             answer = await self._send(request, version=None, timeout_s=self._timeout_s)
 
-    def _hold(self, request: Request[T], timeout_s: float) -> "asyncio.Future[T]":
-        """Send it when the login is renewed."""
+    def _send_or_hold(self, request: Request[T], awaited: "_Answer[T] | _Call[T]") -> None:
+        """Send it, when the login is renewed if it has to be."""
         self._check_open()
-        answer: _Answer[T] = _Answer(self._loop, deadline=self._loop.time() + timeout_s, on_cancel=self.close)
+        if self._log_in_at is None or (self._held is None and self._loop.time() < self._log_in_at):
+            self._transmit(request, awaited, version=None)
+            return
         if self._held is None:
             self._held = deque()
             self._renewal = self._loop.create_task(self._renew())
-        self._held.append((request, answer))
-        return answer
+        self._held.append((request, awaited))
 
     async def _renew(self) -> None:
         try:
@@ -170,19 +182,22 @@ class AsyncConnection(asyncio.BufferedProtocol):
             try:
                 self._transmit(request, answer, version=None)
             except MillstreamError as error:
-                answer.set_exception(error)
+                answer.fail(error)
 
     def _send(self, request: Request[T], *, version: int | None, timeout_s: float) -> "asyncio.Future[T]":
         self._check_open()
-        answer: _Answer[T] = _Answer(self._loop, deadline=self._loop.time() + timeout_s, on_cancel=self.close)
+        answer: _Answer[T] = self._answer(timeout_s)
         self._transmit(request, answer, version=version)
         return answer
+
+    def _answer(self, timeout_s: float) -> "_Answer[Any]":
+        return _Answer(self._loop, deadline=self._loop.time() + timeout_s, on_cancel=self.close)
 
     def _check_open(self) -> None:
         if self.is_closed:  # a transport that is closing and gets more to write (3.12) spoils its descriptor for the next connection
             raise BrokerUnavailable(f"the connection to {self.address} is closed")
 
-    def _transmit(self, request: Request[T], answer: "_Answer[T]", *, version: int | None) -> None:
+    def _transmit(self, request: Request[T], answer: "_Answer[T] | _Call[T]", *, version: int | None) -> None:
         assert request.has_answer, "a request without an answer cannot be waited for"
         _, pieces = self._conversation.ask(request, version=version)
         self._answers.append(answer)
@@ -202,9 +217,7 @@ class AsyncConnection(asyncio.BufferedProtocol):
         self._answers.clear()
         self._held = None
         for answer in unanswered:
-            if not answer.done():
-                answer.set_exception(error)
-                answer.exception()  # seen: of several under way most callers await only the first
+            answer.fail(error)
 
     def _ring_at(self, deadline: float) -> None:
         if self._timer is not None:
@@ -233,7 +246,9 @@ class AsyncConnection(asyncio.BufferedProtocol):
         try:
             for pending in self._conversation.received(nbytes):
                 content = pending.answer()
-                self._answers.popleft().set_result(content)
+                self._answers.popleft().deliver(content)
+                if self._is_closed:
+                    return
         except (MalformedFrame, KafkaError) as error:
             self._end(broken(self.address, error))
 
@@ -250,8 +265,27 @@ class _Answer(asyncio.Future[T]):
         self.deadline = deadline
         self._on_cancel = on_cancel
 
+    def deliver(self, content: T) -> None:
+        self.set_result(content)
+
+    def fail(self, error: MillstreamError) -> None:
+        if not self.done():
+            self.set_exception(error)
+            self.exception()  # seen: of several under way most callers await only the first
+
     def cancel(self, msg: Any | None = None) -> bool:
         is_cancelled = super().cancel(msg)
         if is_cancelled:
             self._on_cancel()
         return is_cancelled
+
+
+class _Call(Generic[T]):
+    """An answer that is due, and who is called with it."""
+
+    __slots__ = ("deadline", "deliver", "fail")
+
+    def __init__(self, on_answer: Callable[[T], None], on_failure: Callable[[MillstreamError], None], *, deadline: float) -> None:
+        self.deliver = on_answer
+        self.fail = on_failure
+        self.deadline = deadline

@@ -39,7 +39,7 @@ OpenSocket = Callable[[Address, float], socket.socket]
 
 CLIENT_ID: Final = "millstream"
 TIMEOUT_S: Final = 30.0
-_MOST_PIECES: Final = 512
+MOST_PIECES: Final = 512
 """Fewer than the kernel's limit of buffers in one call."""
 
 
@@ -161,7 +161,7 @@ class Connection:
         left = [memoryview(piece) for piece in pieces]
         while left:
             self._wait_until(deadline)
-            sent = self._socket.sendmsg(left[:_MOST_PIECES])
+            sent = self._socket.sendmsg(left[:MOST_PIECES])
             while left and sent >= len(left[0]):
                 sent -= len(left.pop(0))
             if sent:

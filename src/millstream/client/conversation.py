@@ -107,10 +107,9 @@ class Conversation:
         self._correlation_id = self._correlation_id % _LAST_CORRELATION_ID + 1
         pending = Pending(request, version, self._correlation_id)
         header = encode_request_header(request.api_key, version, correlation_id=self._correlation_id, client_id=self._client_id)
-        size = INT32.pack(len(header) + sum(len(piece) for piece in body))
+        size = INT32.pack(len(header) + sum(map(len, body)))
         if request.has_answer:
             self._unanswered.append(pending)
-        # Without empty pieces: asyncio's transports (3.12) would try for ever to send the last of them.
         return pending, (size + header, *filter(len, body))
 
     def received(self, count: int) -> list[Pending[Any]]:

@@ -34,7 +34,9 @@ class AnswerFrames:
 
     def target(self) -> memoryview:
         """Where the next bytes are to be received, never empty; `received` says how many came."""
-        return self._shared[self._begun :] if self._frame is None else self._frame[self._filled :]
+        if self._frame is not None:
+            return self._frame[self._filled :]
+        return self._shared[self._begun :] if self._begun else self._shared
 
     def received(self, count: int) -> list[memoryview]:
         """The frames that are complete now, without their sizes; MalformedFrame for a size that cannot be or is above the limit."""
@@ -60,7 +62,8 @@ class AnswerFrames:
                 return frames
             frames.append(memoryview(bytearray(shared[start:position])))
         self._begun = end - position
-        shared[: self._begun] = bytes(shared[position:end])
+        if self._begun:
+            shared[: self._begun] = bytes(shared[position:end])
         return frames
 
 

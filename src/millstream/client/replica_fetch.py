@@ -17,7 +17,7 @@ from millstream.buffer import Buffer
 from millstream.client.fetch import ANSWER_HEAD, PARTITION, SMALLEST_PARTITION, decode_partition
 from millstream.errors import MalformedFrame
 from millstream.wire.api import ApiKey
-from millstream.wire.primitives import INT32, UUID_SIZE, check_left, read_count, skip_tags, unsigned_varint
+from millstream.wire.primitives import INT32, UUID_SIZE, check_left, read_count, read_unsigned_varint, skip_tags, unsigned_varint
 
 _VERSION: Final = 15
 _HEAD: Final = struct.Struct(">iiibii")
@@ -26,6 +26,14 @@ _REPLICA_STATE: Final = struct.Struct(">BBBiqx")
 """One tagged field, 1, of 13 bytes: id and broker epoch of the replica."""
 _NO_RACK: Final = b"\x01"
 _SMALLEST_TOPIC: Final = UUID_SIZE + 2
+_ONE: Final = 2
+"""The count of an array of one; 1 is that of an empty one."""
+_ONE_WANTED: Final = struct.Struct(">iiibii B16sB iiqiqix BBB BBBiqx")
+"""A whole request for one partition that forgets none."""
+_ONE_FETCHED: Final = struct.Struct(">ihi B16sB ihqqqbi")
+"""An answer with one partition, as far as the size of its records."""
+_NO_TAGS: Final = memoryview(b"\x00\x00\x00")
+"""Behind the records: of the partition, its topic and the answer."""
 
 ReplicaKey = tuple[bytes, int]
 """The id of a topic, and the number of a partition."""
@@ -84,6 +92,8 @@ class ReplicaFetchRequest:
 
     def encode(self, version: int) -> Sequence[Buffer]:
         assert version == _VERSION
+        if len(self.wanted) == 1 and not self.forgotten:
+            return (self._encode_one(self.wanted[0]),)
         by_topic: dict[bytes, list[bytes]] = {}
         for topic_id, partition, leader_epoch, offset, last_epoch, log_start, max_bytes in self.wanted:
             by_topic.setdefault(topic_id, []).append(PARTITION.pack(partition, leader_epoch, offset, last_epoch, log_start, max_bytes))
@@ -99,12 +109,33 @@ class ReplicaFetchRequest:
         parts += (_NO_RACK, _REPLICA_STATE.pack(1, 1, _REPLICA_STATE.size - 3, self.replica_id, self.replica_epoch))
         return (b"".join(parts),)
 
+    def _encode_one(self, wanted: ReplicaWanted) -> bytes:
+        topic_id, partition, leader_epoch, offset, last_epoch, log_start, max_bytes = wanted
+        head = (self.max_wait_ms, self.min_bytes, self.max_bytes, _READ_UNCOMMITTED, self.session_id, self.session_epoch)
+        position = (partition, leader_epoch, offset, last_epoch, log_start, max_bytes)
+        replica = (1, 1, _REPLICA_STATE.size - 3, self.replica_id, self.replica_epoch)
+        return _ONE_WANTED.pack(*head, _ONE, topic_id, _ONE, *position, 0, 1, 1, *replica)
+
     def decode(self, version: int, body: memoryview) -> ReplicaFetchAnswer:
         assert version == _VERSION
         try:
-            return _decode(body)
+            return _decode_one(body) or _decode(body)
         except (IndexError, struct.error):
             raise MalformedFrame("an answer to Fetch ends in the middle of a field") from None
+
+
+def _decode_one(body: memoryview) -> ReplicaFetchAnswer | None:
+    """What most answers are: one partition without anything unusual. None for any other, which may be anything."""
+    if len(body) <= _ONE_FETCHED.size:
+        return None
+    fields = _ONE_FETCHED.unpack_from(body)
+    throttle_time_ms, error_code, session_id, topic_count, topic_id, count, index, error, high_watermark, _, log_start, aborted, _ = fields
+    size, start = read_unsigned_varint(body, _ONE_FETCHED.size)
+    end = start + size - 1
+    if topic_count != _ONE or count != _ONE or not 0 <= aborted <= 1 or size == 0 or body[end:] != _NO_TAGS:
+        return None
+    fetched = ReplicaFetched((topic_id, index), error, high_watermark, log_start, body[start:end], None)
+    return ReplicaFetchAnswer(error_code, throttle_time_ms, session_id, [fetched])
 
 
 def _decode(body: memoryview) -> ReplicaFetchAnswer:

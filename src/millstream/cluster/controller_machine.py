@@ -113,7 +113,10 @@ class ControllerMachine:
     def in_sync_change(
         self, name: TopicPartition, *, leader: int, broker_epoch: int, base: PartitionState, in_sync: Mapping[int, int]
     ) -> PartitionState:
-        """A leader asks for another in-sync set (AlterPartition): replicas with the lives in which it saw them, -1 if it did not say."""
+        """A leader asks for another in-sync set (AlterPartition): replicas with the lives in which it saw them, -1 if it did not say.
+
+        One that leaves itself out resigns: it cannot write any more. (Kafka's brokers do not ask for that, and its controller refuses it.)
+        """
         state = self.partitions.get(name)
         life = self.brokers.get(leader)
         if life is None or life.epoch != broker_epoch:
@@ -126,11 +129,13 @@ class ControllerMachine:
             raise FencedLeaderEpoch(f"{name} is in leader epoch {state.leader_epoch}, led by {state.leader}")
         if base.partition_epoch != state.partition_epoch:
             raise InvalidUpdateVersion(f"{name} is in partition epoch {state.partition_epoch}, not {base.partition_epoch}")
-        if leader not in in_sync or not set(in_sync) <= set(state.replicas):
+        if not in_sync or not set(in_sync) <= set(state.replicas if leader in in_sync else state.in_sync_replicas):
             raise InvalidRequest(f"{sorted(in_sync)} cannot be in sync: {name} is led by {leader} and kept by {list(state.replicas)}")
         self._check_can_join(name, state, in_sync)
         decided = self._decide(name, state, in_sync=in_sync, brokers=self.brokers)
-        if decided.leader != leader:  # it is stopping, and another one can lead
+        if leader not in in_sync and decided.leader in (leader, NO_LEADER):
+            raise IneligibleReplica(f"no other replica of {name} can lead")
+        if leader in in_sync and decided.leader != leader:  # it is stopping, and another one can lead
             raise NewLeaderElected(f"{name} is to be led by {decided.leader}")
         return decided
 

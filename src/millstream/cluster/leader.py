@@ -16,7 +16,14 @@ from millstream.buffer import Buffer
 from millstream.cluster.replica_set import Position, ReplicaSet
 from millstream.cluster.watermark import Watermark
 from millstream.coordination.partition_state import PartitionState
-from millstream.errors import NotEnoughReplicas, NotEnoughReplicasAfterAppend, NotLeaderOrFollower, OffsetOutOfRange, PolicyViolation
+from millstream.errors import (
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    NotLeaderOrFollower,
+    OffsetOutOfRange,
+    PolicyViolation,
+    StorageError,
+)
 from millstream.log import mirroring
 from millstream.log.log import AppendResult
 from millstream.log.records.record_check import CheckedBatch, RecordCheck
@@ -67,7 +74,11 @@ class Leader:
     def append(self, batch: Buffer, *, acks: int, now_ms: int, is_own: bool = False, checked: CheckedBatch | None = None) -> AppendResult:
         """Append one batch, stamped with offset and epoch. `is_own`: the broker itself made it."""
         self._check_can_append(acks)
-        result = self.log.append_as_leader(batch, leader_epoch=self.leader_epoch, now_ms=now_ms, is_own=is_own, checked=checked)
+        try:
+            result = self.log.append_as_leader(batch, leader_epoch=self.leader_epoch, now_ms=now_ms, is_own=is_own, checked=checked)
+        except StorageError:
+            self._cannot_write()
+            raise
         self._appended()
         return result
 
@@ -75,6 +86,8 @@ class Leader:
         """Append several batches, each as `append` would; per batch its place, or what is wrong with it."""
         self._check_can_append(acks)
         results = self.log.append_run_as_leader(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        if results and isinstance(results[-1], StorageError):
+            self._cannot_write()
         self._appended()
         return results
 
@@ -89,9 +102,13 @@ class Leader:
         if log.log_end_offset != expected_end:
             raise OffsetOutOfRange(f"{log.topic_partition} ends at {log.log_end_offset}, the mirror expected {expected_end}")
         self.check_enough_in_sync()
-        headers = mirroring.append_mirrored(log, batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
-        if is_last:
-            mirroring.abort_open_transactions(log, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        try:
+            headers = mirroring.append_mirrored(log, batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
+            if is_last:
+                mirroring.abort_open_transactions(log, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        except StorageError:
+            self._cannot_write()
+            raise
         self._appended()
         return mirroring.highest_producer_id(log) if is_last else max((header.producer_id for header in headers), default=-1)
 
@@ -142,6 +159,11 @@ class Leader:
         wanted = self.log.config.min_insync_replicas
         return f"{partition.topic}-{partition.index} has {len(in_sync)} in-sync replica(s), min.insync.replicas asks for {wanted}"
 
+    def _cannot_write(self) -> None:
+        """The disk works, and the log cannot be written to: another replica should lead. A disk that failed is seen to by itself."""
+        if self.log.directory.offline is None:
+            self._partition.broker.cannot_write(self._partition)
+
     def _appended(self) -> None:
         log = self.log
         end = log.log_end_offset
@@ -167,7 +189,7 @@ class Leader:
         """The own log counts up to `end`."""
         partition, replica_set = self._partition, self.replica_set
         broker, minimum = partition.broker, self.log.config.min_insync_replicas
-        now_ms = broker.clock.monotonic_ms() if replica_set.has_followers else 0
+        now_ms = broker.clock.monotonic_ms() if replica_set.has_outsiders else 0
         high_watermark = replica_set.advance(end, min_insync_replicas=minimum, now_ms=now_ms, is_able=broker.is_registered)
         if high_watermark > partition.high_watermark.value:
             partition.high_watermark.advance(high_watermark)
@@ -193,9 +215,12 @@ class Leader:
 
     def find_divergence(self, last_fetched_epoch: int, offset: int) -> tuple[int, int] | None:
         """Where a reader that last read `last_fetched_epoch` before `offset` left this log's history; None if it did not (KIP-595)."""
-        epoch, end_offset = self.log.end_offset_for_epoch(last_fetched_epoch)
-        if epoch < 0 or offset < self.log.log_start_offset:
-            raise OffsetOutOfRange(f"{self.log.topic_partition} no longer knows epoch {last_fetched_epoch} at offset {offset}")
+        log = self.log
+        if last_fetched_epoch == log.epochs.latest and log.log_start_offset <= offset <= log.log_end_offset:
+            return None
+        epoch, end_offset = log.end_offset_for_epoch(last_fetched_epoch)
+        if epoch < 0 or offset < log.log_start_offset:
+            raise OffsetOutOfRange(f"{log.topic_partition} no longer knows epoch {last_fetched_epoch} at offset {offset}")
         return (epoch, end_offset) if epoch < last_fetched_epoch or end_offset < offset else None
 
     @property

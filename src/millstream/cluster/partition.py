@@ -15,16 +15,18 @@ It does not wait: who wants to wait gives `high_watermark` or `durable` a callba
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from millstream.clock import Clock
-from millstream.cluster.follower import Follower
 from millstream.cluster.leader import Leader
 from millstream.cluster.watchers import Watchers
 from millstream.cluster.watermark import Watermark
 from millstream.coordination.partition_state import NO_LEADER, PartitionState
 from millstream.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower, UnknownLeaderEpoch
 from millstream.log.log import Log
+
+if TYPE_CHECKING:
+    from millstream.cluster.follower import Follower
 
 NO_EPOCH: Final = -1
 
@@ -44,6 +46,8 @@ class LocalBroker:
     """Whether a broker of that number is there."""
     in_sync_change_wanted: Callable[["Partition"], None]
     """A follower has caught up: the controller should be asked to take it into the in-sync set."""
+    cannot_write: Callable[["Partition"], None]
+    """The log of a partition that is led here cannot be written to, for want of file descriptors: another replica should lead."""
     on_follow: Callable[[Iterable["Partition"]], None]
     """These began or ceased to follow, or follow another leader, or in another epoch."""
 
@@ -73,7 +77,7 @@ class Partition:
         return f"Partition({self.topic}-{self.index})"
 
     @property
-    def role(self) -> Leader | Follower | None:
+    def role(self) -> "Leader | Follower | None":
         """What this broker is for the partition now."""
         return self.leading or self.following
 
@@ -126,6 +130,8 @@ class Partition:
         elif state.leader != NO_LEADER and self.broker.node_id in state.replicas:
             if following is not None and (following.leader, following.leader_epoch) == (state.leader, state.leader_epoch):
                 return False
+            from millstream.cluster.follower import Follower  # a broker without others starts sooner without it
+
             self._leave_role()
             self.following = Follower(self, leader=state.leader, leader_epoch=state.leader_epoch)
             return True

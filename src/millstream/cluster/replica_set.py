@@ -71,6 +71,7 @@ class ReplicaSet:
         "_pending",
         "epoch_start_offset",
         "has_followers",
+        "has_outsiders",
         "high_watermark",
         "state",
     )
@@ -88,6 +89,8 @@ class ReplicaSet:
         self._followers: dict[int, Follower] = {}
         self.has_followers = False
         """Whether there are other replicas at all, in sync or not."""
+        self.has_outsiders = False
+        """Whether some of them do not count yet, and may be about to join."""
         self._counted: tuple[Follower, ...] = ()
         self._take_followers(now_ms)
 
@@ -136,14 +139,16 @@ class ReplicaSet:
         if not self.has_followers:
             self.high_watermark = max(self.high_watermark, log_end)
             return self.high_watermark
+        end = log_end
+        for follower in self._counted:
+            end = min(end, follower.log_end_offset)
+        if end <= self.high_watermark:
+            return self.high_watermark
         state = self.state
         if state.eligible_leaders or len(state.in_sync_replicas) < min(min_insync_replicas, len(state.replicas)):
             # While there are eligible leaders they have everything committed: a minimum that was lowered counts when they are let go.
             return self.high_watermark
-        end = log_end
-        for follower in self._counted:
-            end = min(end, follower.log_end_offset)
-        if end > self.high_watermark:
+        if self.has_outsiders:
             for replica, follower in self._followers.items():
                 if follower.log_end_offset < end and self._is_about_to_join(replica, follower, now_ms) and is_able(replica):
                     end = follower.log_end_offset
@@ -182,6 +187,13 @@ class ReplicaSet:
         if not joins and len(stays) == len(in_sync):
             return None
         return {replica: self._epoch_of(replica) for replica in (*stays, *joins)}
+
+    def resignation(self, *, able: Collection[int]) -> Mapping[int, int] | None:
+        """The in-sync set that a leader asks for that cannot write any more: all but itself; None if no other could lead."""
+        if self._pending is not None:
+            return None
+        others = [replica for replica in self.state.in_sync_replicas if replica != self._leader and replica in able]
+        return {replica: self._epoch_of(replica) for replica in others} or None
 
     def may_join(self, replica: int) -> bool:
         """Whether the follower belongs into the in-sync set, is not in it, and no change is under way that could take it in."""
@@ -246,3 +258,4 @@ class ReplicaSet:
     def _count(self) -> None:
         counted = {*self.state.in_sync_replicas, *(self._pending or ())} - {self._leader}
         self._counted = tuple(self._followers[replica] for replica in sorted(counted))
+        self.has_outsiders = len(self._counted) < len(self._followers)

@@ -60,7 +60,7 @@ class Watchers:
                 watcher.moved()
 
     def noted(self) -> None:
-        """Something else changed that readers are told, or that decides what they are told."""
+        """Something else changed that answers mention, or that decides what they contain."""
         for watcher in (*self._consumers, *self._replicas):
             watcher.marked()
 

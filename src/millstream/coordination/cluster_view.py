@@ -3,7 +3,7 @@
 A broker holds exactly one view at a time and swaps it whole, so whoever reads it within one callback sees one consistent picture. The
 truth is in the znodes; the classes here also know how their state is written there (JSON; topics: `topic_header`, `partition_state`):
 
-    /brokers/ids/<id>         {"host": ..., "port": ..., "rack": ..., "previous_epoch": ..., "home": ...}
+    /brokers/ids/<id>         {"host": ..., "port": ..., "rack": ..., "previous_epoch": ..., "home": ...}; "starting": no broker yet
     /brokers/epochs/<id>      decimal
     /config/brokers/<id>      {"option": "value", ...}; the id `<default>` holds for all brokers
 
@@ -125,11 +125,13 @@ class BrokerState(NamedTuple):
     """The life that ended well before this one: nothing that it had is lost. -1 if none did."""
     home: str = ""
     """Where it holds the locks of its data directories: the boot of the machine, and the ids of the directories."""
+    is_starting: bool = False
+    """It has the number, and its logs are not open yet: it is in no view, so nothing is led by it or placed on it."""
 
     def encode(self) -> bytes:
         """The content of the broker's znode."""
         fields = {"host": self.host, "port": self.port, "rack": self.rack, "previous_epoch": self.previous_epoch, "home": self.home}
-        return json.dumps(fields).encode()
+        return json.dumps(fields | ({"starting": True} if self.is_starting else {})).encode()
 
     def is_in_the_place_of(self, former: "BrokerState") -> bool:
         """Whether the other one is certainly dead: it held a lock, on this run of this machine, that this one holds now."""
@@ -145,7 +147,8 @@ class BrokerState(NamedTuple):
         if not host:
             raise ValueError("host must not be empty")
         port, rack, home = fields.integer("port", highest=65_535), fields.optional_text("rack"), fields.text("home")
-        return cls(node_id, host, port, rack, epoch, fields.integer("previous_epoch", lowest=-1, highest=2**63 - 1), home)
+        previous_epoch = fields.integer("previous_epoch", lowest=-1, highest=2**63 - 1)
+        return cls(node_id, host, port, rack, epoch, previous_epoch, home, is_starting="starting" in fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ class ClusterWatcher:
         self._on_change = on_change
         self._on_shown = on_shown
         self._unopened = unopened
-        self._is_taking_over = False
+        self._has_taken_over = self._is_taking_over = False
         self._stale: set[Stale] = set()
         self._wake = asyncio.Event()
         self._waiting: dict[asyncio.Future[None], ViewPredicate] = {}
@@ -206,14 +206,14 @@ class ClusterWatcher:
             self.show()
 
     async def _take_over(self, view: ClusterView) -> None:
-        if view == self.newest:
+        if view == self.newest and self._has_taken_over:
             return
         self._is_taking_over = True
         try:
             await self._on_change(view)
         finally:
             self._is_taking_over = False
-        self.newest = view
+        self.newest, self._has_taken_over = view, True
 
     def show(self) -> None:
         """Let clients see what this broker can serve by now of the newest view."""
@@ -322,12 +322,15 @@ class ClusterWatcher:
             stat = found.stat
             try:
                 node_id = decode_broker_id(child)
-                brokers[node_id] = BrokerState.decode(node_id, found.data, epoch=stat.czxid)
+                broker = BrokerState.decode(node_id, found.data, epoch=stat.czxid)
             except ValueError as error:
                 self._complaints.report(f"{paths.BROKER_IDS}/{child}", stat.mzxid, error)
                 last = next((one for one in self.newest.brokers.values() if str(one.node_id) == child and one.epoch == stat.czxid), None)
                 if last is not None:
                     brokers[last.node_id] = last
+            else:
+                if not broker.is_starting:
+                    brokers[node_id] = broker
         return dict(sorted(brokers.items()))
 
     async def _read_config(self, name: str) -> dict[str, str] | None:

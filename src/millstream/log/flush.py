@@ -54,6 +54,6 @@ class Flush:
         for handle in self.handles:
             self.files.fsync(handle)
         for path, content in self.replacements:
-            self.files.write_atomically(path, content)
+            self.files.write_atomically(path, content, is_name_synced=path.parent not in self.directories)
         for directory in self.directories:
             self.files.fsync_directory(directory)

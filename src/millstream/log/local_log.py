@@ -179,7 +179,6 @@ class LocalLog:
             return None
         with self.directory.guarded("closing a log"):
             if has_records_to_close:
-                self.segments.active.write_indexes()
                 self.snapshots.write(end_offset, producers, segments=self.segments)
                 self._directories.add(self.path)
             return self._collect(end_offset, is_closing=True)
@@ -227,9 +226,8 @@ class LocalLog:
         # From the last durable record on: a segment that was sealed right behind it still has indexes that are not.
         for segment in self.segments.from_offset(self.durable_end - 1):
             handles.append(segment.handle())
-            if segment.size_bytes and (is_closing or segment is not active):
-                segment.write_indexes()
-                handles += (segment.offset_index.handle(), segment.time_index.handle())
+            if is_closing or segment is not active:
+                handles += segment.write_indexes()
         self._paths |= set(self.snapshots.take_unsynced())
         # Some may be gone again. If a file cannot be opened, nothing is forgotten.
         handles += [files.open(path) for path in sorted(self._paths) if files.exists(path)]

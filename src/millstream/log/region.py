@@ -32,10 +32,14 @@ def find_region(
     The first batch is whole. One that is larger than `max_bytes` comes alone where `min_one_batch` says so, and not at all otherwise:
     clients take half of a first batch for one that they will never get whole (Kafka, from Fetch version 3 on). The last one may be cut off.
     """
-    stretch = find_stretch(segments, offset, limit_offset=limit_offset, log_end_offset=log_end_offset)
-    if stretch is None:
-        return None
-    segment, position, end, _ = stretch
+    segment = segments.active
+    if offset >= segment.base_offset and limit_offset >= log_end_offset:
+        position, end = segment.find(offset), segment.size_bytes
+    else:
+        stretch = find_stretch(segments, offset, limit_offset=limit_offset, log_end_offset=log_end_offset)
+        if stretch is None:
+            return None
+        segment, position, end, _ = stretch
     length = end - position
     if length > max_bytes:
         first = segment.end_of_batch_at(position) - position

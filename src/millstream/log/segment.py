@@ -136,7 +136,9 @@ class Segment:
 
     def open(self) -> None:
         """Have at hand what appending needs: the .log file, and the ends of the indexes."""
-        _ = self.handle(), self.largest, self.offset_index, self.time_index
+        if self._handle is None:
+            self._handle = self._files.open_to_stay(self.path())
+        _ = self.largest, self.offset_index, self.time_index
         self.close_indexes()
 
     def handle(self, *, create: bool = False, read_only: bool = False) -> FileHandle:
@@ -263,19 +265,17 @@ class Segment:
         self._recent_last_offsets = []
         self._recent_positions = []
 
-    def write_indexes(self) -> None:
+    def write_indexes(self) -> Sequence[FileHandle]:
         """Write the index files so that a later start finds them complete; syncing them is the caller's."""
         if self._preallocated:
             self._files.truncate(self.handle(), self.size_bytes)
             self._preallocated = False
         if self.size_bytes == 0:
-            return
+            return ()
         timestamp, offset = self.largest
         self.time_index.maybe_add(timestamp, offset - self.base_offset)
-        for index in (self.offset_index, self.time_index):
-            index.write_out()
-            # An index without entries is an empty file: no file at all would be taken for a lost one.
-            index.handle()
+        # An index without entries is an empty file: no file at all would be taken for a lost one.
+        return self.offset_index.complete(), self.time_index.complete()
 
     def truncate_to(self, offset: int) -> None:
         """Drop every batch that ends at or after `offset`, and what the indexes say of them."""

@@ -109,9 +109,16 @@ class SparseIndex:
     def write_out(self) -> None:
         """Write the entries that are only in memory."""
         if self._pending:
-            self._files.write_all(self.handle(), [bytes(self._pending)], self._written * self._entry.size)
+            self.complete()
+
+    def complete(self) -> FileHandle:
+        """Write the entries that are only in memory; the file, which is there from now on, if only as an empty one."""
+        handle = self.handle()
+        if self._pending:
+            self._files.write_all(handle, [bytes(self._pending)], self._written * self._entry.size)
             self._written += len(self._pending) // self._entry.size
             self._pending.clear()
+        return handle
 
     def handle(self) -> FileHandle:
         """The file, opened for the caller, and created when there is none."""

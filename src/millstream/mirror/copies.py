@@ -12,6 +12,14 @@ OnCopied = Callable[[TopicPartition, CopiedBatches], None]
 """Called when the target has batches: the audit counts them."""
 
 
+IsPaused = Callable[[str], bool]
+"""Whether a topic is paused."""
+
+
+def _is_never_paused(_topic: str) -> bool:
+    return False
+
+
 class Copies:
     """Topics and partitions that are mirrored."""
 
@@ -22,6 +30,7 @@ class Copies:
         """Of the reader of each broker of the source: more can be fetched."""
         self.target_bells: dict[int, Bell] = {}
         """Of the writer of each broker of the target: something was fetched."""
+        self.is_paused: IsPaused = _is_never_paused
         self.attention = Bell()
         """Something has to begin again, or to be looked up anew."""
 
@@ -33,6 +42,15 @@ class Copies:
     def held_bytes(self) -> int:
         """Bytes that were fetched and are not confirmed."""
         return sum(copy.held_bytes for copy in self)
+
+    def pause(self, is_paused: IsPaused) -> None:
+        """From now on copy nothing of paused topics, and go on with others; what was fetched goes on its way."""
+        self.is_paused = is_paused
+        for copy in self:
+            has_changed = copy.is_paused != is_paused(copy.name.topic)
+            copy.is_paused ^= has_changed
+            if has_changed and not copy.is_paused:
+                self.call_reader(copy)
 
     def topic_of(self, copy: PartitionCopy) -> MirroredTopic:
         """The topic of a copy."""

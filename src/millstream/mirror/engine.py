@@ -12,7 +12,9 @@ told ends it (`UsageError`).
 
 import asyncio
 import logging
-from typing import Final
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, Final
 
 from millstream.client.metadata import NO_LEADER
 from millstream.errors import MillstreamError, PolicyViolation, UnsupportedVersion, UsageError
@@ -34,6 +36,8 @@ logger = logging.getLogger(__name__)
 _SOONEST_LOOK_S: Final = 0.3
 """Time between two looks when something failed."""
 _BEGUN_AT_ONCE: Final = 32
+LAST_WORDS_S: Final = 2.0
+"""How long the end may take."""
 
 
 class Mirror:
@@ -61,11 +65,12 @@ class Mirror:
         self._start = PartitionStart(source, target, self.progress)
         self._begun_at_once = asyncio.Semaphore(_BEGUN_AT_ONCE)
 
-    async def run(self) -> None:
-        """Mirror until this is cancelled."""
+    async def run(self, *beside: Coroutine[Any, Any, None]) -> None:
+        """Mirror until this is cancelled; what runs beside it ends with it, and may use its sides until then."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._commit_often())
+                for work in (self._commit_often(), *beside):
+                    tasks.create_task(work)
                 await self._keep_looking(tasks)
         except* UsageError as group:
             raise group.exceptions[0] from None
@@ -76,21 +81,6 @@ class Mirror:
     def look_again(self) -> None:
         """Something changed that a look at the topics would find."""
         self.copies.attention.ring()
-
-    def pause(self, topic: str) -> None:
-        """Copy no more of the topic for now; what was fetched goes on its way."""
-        for copy in self._copies_of(topic):
-            copy.is_paused = True
-
-    def resume(self, topic: str) -> None:
-        """Go on with the topic."""
-        for copy in self._copies_of(topic):
-            copy.is_paused = False
-            self.copies.call_reader(copy)
-
-    def _copies_of(self, topic: str) -> list[PartitionCopy]:
-        mirrored = self.copies.topics.get(topic)
-        return [] if mirrored is None else list(mirrored.copies.values())
 
     async def _keep_looking(self, tasks: asyncio.TaskGroup) -> None:
         while True:
@@ -144,7 +134,9 @@ class Mirror:
                 await asyncio.sleep(self.settings.commit_s)
                 await self._commit()
         except asyncio.CancelledError:
-            await self._commit()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_WORDS_S):
+                    await self._commit()
             raise
 
     async def _commit(self) -> None:

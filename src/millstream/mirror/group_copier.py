@@ -20,7 +20,6 @@ from millstream.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
 
-OWN_PREFIX: Final = "millstream-mirror-"
 _TIMEOUT_S: Final = 10.0
 _ASKED_AT_ONCE: Final = 100
 _IS_IN_USE: Final = frozenset({LibrdkafkaError.UNKNOWN_MEMBER_ID, LibrdkafkaError.NON_EMPTY_GROUP})
@@ -42,7 +41,7 @@ class GroupCopier:
             return 0
         with plain_errors(self._source_servers):
             listed = self._source.list_consumer_groups(request_timeout=_TIMEOUT_S).result()
-        names = groups_to_copy((group.group_id for group in listed.valid), own_prefix=OWN_PREFIX)
+        names = groups_to_copy(group.group_id for group in listed.valid)
         copied = 0
         for start in range(0, len(names), _ASKED_AT_ONCE):
             some = names[start : start + _ASKED_AT_ONCE]

@@ -4,8 +4,12 @@ Only forward, and never past the end of what is copied: a group that changes ove
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from millstream.topic_partition import TopicPartition
+
+OWN_PREFIX: Final = "millstream-mirror-"
+"""How the groups of mirrors themselves begin."""
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -16,6 +20,6 @@ def offsets_to_copy(source: Offsets, target: Offsets, *, ends: Offsets) -> dict[
     return {partition: offset for partition, offset in wanted.items() if offset > target.get(partition, -1)}
 
 
-def groups_to_copy(groups: Iterable[str], *, own_prefix: str) -> list[str]:
+def groups_to_copy(groups: Iterable[str]) -> list[str]:
     """The groups of applications: not those of mirrors."""
-    return sorted(group for group in groups if not group.startswith(own_prefix))
+    return sorted(group for group in groups if not group.startswith(OWN_PREFIX))

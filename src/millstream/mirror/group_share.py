@@ -29,7 +29,7 @@ _POLL_S: Final = 0.2
 class GroupShare:
     """The share of one process; a thread of its own keeps the membership, from `start` to `stop`."""
 
-    def __init__(self, servers: str, *, group: str, on_change: Callable[[], None], security: ClientSecurity = NO_SECURITY) -> None:
+    def __init__(self, servers: str, *, group: str, on_change: Callable[[], object], security: ClientSecurity = NO_SECURITY) -> None:
         self._on_change = on_change
         self._owned: frozenset[TopicPartition] = frozenset()
         self._topics: set[str] = set()

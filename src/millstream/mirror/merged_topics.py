@@ -27,6 +27,8 @@ class MergedTopics:
         self.names: set[str] = set()
         """Topics of the source that can be copied: the target has them."""
         self.partitions: list[tuple[str, int]] = []
+        self._made: dict[str, int] = {}
+        """Partitions of topics that this process made: brokers learn of them a little later."""
         self._refused: dict[str, str] = {}
 
     def look(self) -> bool:
@@ -54,7 +56,7 @@ class MergedTopics:
     def _make(self, name: str, count: int, present: dict[str, int]) -> bool:
         """Whether the target has the topic with so many partitions, after it was made if it has not."""
         topic = self._settings.target_topic(name)
-        if present.get(topic, 0) >= count:
+        if max(present.get(topic, 0), self._made.get(topic, 0)) >= count:
             return True
         if topic in present:
             futures = self._target.create_partitions([NewPartitions(topic, count)])
@@ -69,4 +71,5 @@ class MergedTopics:
                     logger.error("the topic %s is not merged: %s", name, error)
                 self._refused[name] = str(error)
             return False  # The next look says whether another process was quicker.
+        self._made[topic] = count
         return True

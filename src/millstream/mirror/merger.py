@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError as LibrdkafkaError
 
 from millstream.client.errors import BrokerUnavailable, DeliveryFailed
 from millstream.mirror.librdkafka import LibrdkafkaFailed, open_consumer, open_producer, plain_errors
@@ -85,6 +86,7 @@ class Merger:
                 "isolation.level": "read_committed",
                 "partition.assignment.strategy": "cooperative-sticky",
                 "session.timeout.ms": 10_000,
+                "topic.metadata.refresh.interval.ms": int(settings.refresh_s * 1000),
             },
         )
 
@@ -107,13 +109,18 @@ class Merger:
         except BrokerUnavailable as error:
             logger.warning("nothing new is found out for now, and it is tried again: %s", error)
             return
-        if has_changed and self._keeper is None:
+        if not has_changed:
+            return
+        self._commit()
+        if self._keeper is not None:
+            resumed = self._resumed()
+            with plain_errors(self._settings.source):
+                self._consumer.assign(resumed)
+        elif self._topics.names:
             with plain_errors(self._settings.source):
                 self._consumer.subscribe(sorted(self._topics.names), on_revoke=self._on_revoke)
-        elif has_changed:
-            self._commit()
-            with plain_errors(self._settings.source):
-                self._consumer.assign(self._resumed())
+        else:
+            self._consumer.unsubscribe()
 
     def _resumed(self) -> list[TopicPartition]:
         """All partitions, each from where the target's group says that it was copied to."""
@@ -158,23 +165,35 @@ class Merger:
         if went_through(headers, self._topics.target_cluster):
             return
         origin = Provenance(self._topics.source_cluster, topic, partition, offset)
+        self._hand_over(message, partition, [*(headers or ()), (HEADER, origin.encode())])
+        self.records += 1
+
+    def _hand_over(self, message: Message, partition: int, headers: list[Any]) -> None:
+        """Give a record to the producer; waits while its queue is full, and for a partition that is new."""
+        topic = self._settings.target_topic(str(message.topic()))
         kind, timestamp = message.timestamp()
+        deadline = time.monotonic() + _FLUSH_S
         while True:
             try:
-                self._producer.produce(
-                    self._settings.target_topic(topic),
-                    message.value(),
-                    message.key(),
-                    partition,
-                    on_delivery=self._on_delivery,
-                    timestamp=timestamp if kind else 0,
-                    headers=[*(headers or ()), (HEADER, origin.encode())],
-                )
+                with plain_errors(self._settings.target):
+                    self._producer.produce(
+                        topic,
+                        message.value(),
+                        message.key(),
+                        partition,
+                        on_delivery=self._on_delivery,
+                        timestamp=timestamp if kind else 0,
+                        headers=headers,
+                    )
+                return
             except BufferError:
                 self._producer.poll(_WAIT_S)
-            else:
-                self.records += 1
-                return
+            except LibrdkafkaFailed as error:
+                if error.code != LibrdkafkaError._UNKNOWN_PARTITION or time.monotonic() > deadline:
+                    raise
+                with plain_errors(self._settings.target):
+                    self._producer.list_topics(topic, timeout=_FLUSH_S)
+                self._producer.poll(_WAIT_S)
 
     def _on_delivery(self, error: Any, message: Message) -> None:
         if error is not None and self._failure is None:

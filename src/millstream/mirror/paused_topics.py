@@ -1,41 +1,33 @@
-"""Which topics of which mirrors are paused: the content of the compacted topic `_mirror` at the target. Pure.
+"""Which topics of a mirror are paused: words of the topic `_mirror` at the target (`mirror_topic`), which commands write. Pure.
 
-    key    pause/<mirror>/<topic>      `*` as the topic: all of them
-    value  {"since_ms": 1700000000000}, or none: goes on
-
-Keys of other kinds, and what cannot be read, are left alone.
+pause/<mirror>/<topic>      {"since_ms": 1700000000000}; deleted: goes on. `*` as the topic: all of them
 """
 
+import json
+from collections.abc import Iterable
 from typing import Final
 
-TOPIC: Final = "_mirror"
 EVERY_TOPIC: Final = "*"
 _KIND: Final = "pause"
 
 
-def pause_key(mirror: str, topic: str) -> bytes:
-    """The key of a pause."""
-    return f"{_KIND}/{mirror}/{topic}".encode()
-
-
 class PausedTopics:
-    """What is paused of one mirror, as far as the topic was read."""
+    """What is paused of one mirror, by the keys of the words there are."""
 
-    def __init__(self, mirror: str) -> None:
-        self._mirror = mirror
-        self.names: set[str] = set()
-
-    def apply(self, key: bytes | None, value: bytes | None) -> None:
-        """Take up the next record."""
-        kind, _, rest = (key or b"").decode(errors="replace").partition("/")
-        mirror, slash, topic = rest.partition("/")
-        if kind != _KIND or not slash or mirror != self._mirror:
-            return
-        if value is None:
-            self.names.discard(topic)
-        else:
-            self.names.add(topic)
+    def __init__(self, mirror: str, words: Iterable[str] = ()) -> None:
+        beginning = f"{_KIND}/{mirror}/"
+        self.names = frozenset(key.removeprefix(beginning) for key in words if key.startswith(beginning))
 
     def is_paused(self, topic: str) -> bool:
         """Whether a topic is paused, by its name or with all others."""
         return topic in self.names or EVERY_TOPIC in self.names
+
+
+def pause_words(mirror: str, topics: Iterable[str], *, now_ms: int) -> dict[str, bytes | None]:
+    """What pauses these topics."""
+    return {f"{_KIND}/{mirror}/{topic}": json.dumps({"since_ms": now_ms}).encode() for topic in topics}
+
+
+def resume_words(mirror: str, topics: Iterable[str]) -> dict[str, bytes | None]:
+    """What lets these topics go on."""
+    return {f"{_KIND}/{mirror}/{topic}": None for topic in topics}

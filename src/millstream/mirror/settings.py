@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from millstream.errors import UsageError
+from millstream.mirror.group_offsets import OWN_PREFIX
 
 _NAMES: Final = {"from": "source", "to": "target"}
 _NUMBERS: Final = {"limit_bytes": int, "refresh_s": (int, float), "commit_s": (int, float), "max_held_bytes": int}
+_FLAGS: Final = frozenset({"alone", "groups", "merge", "exactly_once"})
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
@@ -41,12 +43,35 @@ class MirrorSettings:
     """Time between two commits of the progress."""
     max_held_bytes: int = 64 << 20
     """Bytes that were fetched and not yet acknowledged by the target, of all partitions together."""
+    from_config: str = ""
+    """A file of properties with the options of security of the source's clients."""
+    to_config: str = ""
+    """The same for the target."""
+    from_zookeeper: str = ""
+    """The ZooKeeper of the source: processes share the work by a group of the paper there, instead of a group of Kafka's."""
+    to_zookeeper: str = ""
+    """The ZooKeeper of the target: with the other one given, too, the offsets of the paper's groups are copied."""
+    alone: bool = False
+    """This process copies everything, instead of sharing the work with others of its name."""
+    groups: bool = True
+    """Whether the offsets of consumer groups are copied."""
+    merge: bool = False
+    """Records are merged into ordinary topics of any Kafka, with offsets of their own."""
+    prefix: str = ""
+    """What the names of merged topics begin with at the target."""
+    exactly_once: bool = False
+    """Merged records are written in transactions."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise UsageError(f"the name of a mirror has letters, digits, '.', '_' and '-', and is not {self.name!r}")
         if self.limit_bytes < 0:
             raise UsageError(f"limit-bytes is a number of bytes per second, or 0 for no limit, and not {self.limit_bytes}")
+        for name in ("prefix", "exactly_once"):
+            if getattr(self, name) and not self.merge:
+                raise UsageError(f"{name.replace('_', '-')} is for merging: offsets are kept otherwise; give --merge, too")
+        if self.prefix and not _NAME.fullmatch(self.prefix):
+            raise UsageError(f"the names of topics cannot begin with {self.prefix!r}")
         self.pattern  # noqa: B018 -- raises if it is none
 
     @property
@@ -60,7 +85,7 @@ class MirrorSettings:
     @property
     def group(self) -> str:
         """The consumer group, at the source, that the progress is committed to."""
-        return f"millstream-mirror-{self.name}"
+        return f"{OWN_PREFIX}{self.name}"
 
     @classmethod
     def of(cls, given: Mapping[str, object], file: Path | None = None) -> Self:
@@ -74,8 +99,8 @@ class MirrorSettings:
             if own not in known:
                 allowed = ", ".join(sorted({*_NAMES, *(key.replace("_", "-") for key in known)} - {"source", "target"}))
                 raise UsageError(f"a mirror has no setting {name!r}; it has {allowed}")
-            wanted: Any = _NUMBERS.get(own, str)
-            if not isinstance(value, wanted) or isinstance(value, bool):
+            wanted: Any = bool if own in _FLAGS else _NUMBERS.get(own, str)
+            if not isinstance(value, wanted) or (isinstance(value, bool) and own not in _FLAGS):
                 raise UsageError(f"the setting {name!r} of a mirror cannot be {value!r}")
             arguments[own] = value
         for own, name in (("source", "--from"), ("target", "--to"), ("topics", "--topics")):

@@ -19,7 +19,7 @@ _TOPIC: Final = 2
 _SET_ON_TOPIC: Final = 1
 _SET, _DELETE = 0, 1
 _TIMEOUT_MS: Final = 30_000
-_TOPICS_PER_REQUEST: Final = 500
+_TOPICS_PER_REQUEST: Final = 100
 
 
 async def options_of(side: Side, topics: Iterable[str]) -> dict[str, dict[str, str]]:

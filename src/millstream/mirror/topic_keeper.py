@@ -29,6 +29,9 @@ logger = logging.getLogger(__name__)
 NOT_MIRRORED: Final = frozenset({"_audit", "_audit_state", "_mirror"})
 """Topics that are about one cluster. Those of the brokers themselves, whose names begin with two underscores, are not mirrored either."""
 
+OPTIONS_EVERY: Final = 10
+"""Options are asked for only with every tenth look: describing all those of a thousand topics is work for a broker."""
+
 Options = dict[str, dict[str, str]]
 
 
@@ -45,7 +48,7 @@ class TopicKeeper:
         self._loop = asyncio.get_running_loop()
         self._source_options: Options = {}
         self._target_options: Options = {}
-        self._options_asked_at = -settings.refresh_s
+        self._options_asked_at = 0.0
         self._refused_options: dict[str, Mapping[str, str | None]] = {}
         """What the target refused, by topic, so that it is not asked again and again."""
         self.refused: dict[str, str] = {}
@@ -76,7 +79,7 @@ class TopicKeeper:
     async def _ask_options(self, names: Iterable[str], target: ClusterMetadata) -> None:
         names = list(names)
         now = self._loop.time()
-        if now - self._options_asked_at >= self._refresh_s:
+        if now - self._options_asked_at >= self._refresh_s * OPTIONS_EVERY:
             self._source_options, self._target_options = {}, {}
             self._options_asked_at = now
         missing = [name for name in names if name not in self._source_options]
@@ -172,7 +175,8 @@ class TopicKeeper:
         for index in topic.copies.keys() - wanted:
             del topic.copies[index]
         for index in sorted(wanted - topic.copies.keys()):
-            topic.copies[index] = PartitionCopy(TopicPartition(name, index))
+            copy = topic.copies[index] = PartitionCopy(TopicPartition(name, index))
+            copy.is_paused = self._copies.is_paused(name)
 
     def _refuse(self, name: str, reason: str) -> None:
         if self.refused.get(name) != reason:

@@ -69,8 +69,8 @@ class GroupReader:
         brokers = {}
         for name, data in zip(names, found, strict=True):
             try:
-                if data is not None:
-                    brokers[int(name)] = BrokerState.decode(int(name), data, epoch=-1)
+                if data is not None and not (broker := BrokerState.decode(int(name), data, epoch=-1)).is_starting:
+                    brokers[int(name)] = broker
             except _NONSENSE:
                 continue
         return dict(sorted(brokers.items()))

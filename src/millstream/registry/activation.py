@@ -20,6 +20,7 @@ from typing import Final, Self
 
 from millstream.address import Address
 from millstream.errors import StartupError
+from millstream.registry.child import WILDCARDS, end_process
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +29,6 @@ NEEDED: Final = ("starlette", "uvicorn")
 INSTALL: Final = "pip install '.[registry]' in a checkout of Millstream"
 BACKLOG: Final = 128
 SHORT_LIFE_SECONDS: Final = 5.0
-STOP_SECONDS: Final = 10.0
-WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}  # noqa: S104 -- to recognise them, not to listen on them
 
 
 def missing_packages() -> list[str]:
@@ -111,7 +110,7 @@ class RegistryActivation:
             try:
                 code = await self.process.wait()
             except asyncio.CancelledError:
-                await _end(self.process)
+                await end_process(self.process)
                 raise
             logger.warning("the registry ended with %d; the next request starts it again", code)
         if loop.time() - started < SHORT_LIFE_SECONDS:
@@ -123,15 +122,3 @@ class RegistryActivation:
         brokers = str(Address(WILDCARDS.get(host, host), port))
         url = reachable_url(*self.address)
         return ["--brokers", brokers, "--socket", str(self._listener.fileno()), "--url", url, "--log-level", self._log_level]
-
-
-async def _end(process: Process) -> None:
-    """Ask the child to end, and end it if it does not."""
-    if process.returncode is None:
-        process.terminate()
-    try:
-        async with asyncio.timeout(STOP_SECONDS):
-            await process.wait()
-    except TimeoutError:
-        process.kill()
-        await process.wait()

@@ -7,7 +7,6 @@ for its end, which also comes when that process is killed. Ctrl-C in a terminal 
 import argparse
 import asyncio
 import gc
-import os
 import signal
 import socket
 import sys
@@ -15,13 +14,14 @@ import threading
 
 from millstream.errors import MillstreamError
 from millstream.log_lines import log_to_stderr
+from millstream.registry.child import end_with_parent
 from millstream.registry.server import RegistryOptions, serve
 
 
 def main() -> int:
     """Serve until stopped; returns the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
+    threading.Thread(target=end_with_parent, name="parent", daemon=True).start()
     flags = _flags()
     log_to_stderr(flags.log_level)
     options = RegistryOptions(client_options={"bootstrap.servers": flags.brokers}, url=flags.url)
@@ -42,12 +42,6 @@ def _flags() -> argparse.Namespace:
     parser.add_argument("--url", required=True)
     parser.add_argument("--log-level", default="info")
     return parser.parse_args()
-
-
-def _end_with_parent() -> None:
-    while os.read(sys.stdin.fileno(), 1):
-        pass
-    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -60,12 +60,15 @@ class ProducerIds:
                 self.skipped = last_of_block
 
     async def _mirrored(self) -> int:
-        """The highest id that a mirror brought; -1 if none did."""
+        """The highest id that a mirror brought; -1 if none did. While the tree is away, as far as is known: producers can begin."""
         try:
             data, stat = await self._coordination.get(paths.PRODUCER_IDS)
         except NoNode:
             return -1
-        return self._decode(data, stat)[1]
+        except ZooKeeperError:
+            return self.skipped
+        self.skipped = max(self.skipped, self._decode(data, stat)[1])
+        return self.skipped
 
     async def _reserve(self, *, size: int = BLOCK_SIZE, above: int = -1) -> int:
         """The first of so many ids of our own; they are above `above`, and all ids of later blocks will be."""

@@ -79,6 +79,10 @@ _ABORTED_12: Final = struct.Struct(">qqb")
 _DIVERGING_EPOCH: Final = struct.Struct(">iqb")
 _LEADER: Final = struct.Struct(">iib")
 _NULL_ARRAY: Final = INT32.pack(-1)
+_ONE: Final = b"\x02"
+"""The count of an array of one, from version 12 on."""
+_NO_TAGS: Final = b"\x00\x00\x00"
+"""Of a partition, its topic and the answer."""
 
 
 class FetchPartition(NamedTuple):
@@ -321,6 +325,8 @@ def encode_response(
 ) -> list[bytes | RegionT]:
     """The whole answer: bytes and, between them, the regions; the size at the front counts both. It begins with bytes."""
     is_flexible = version >= _FIRST_FLEXIBLE
+    if is_flexible and len(topics) == 1 and len(topics[0].partitions) == 1 and not node_endpoints and _is_plain(topics[0].partitions[0]):
+        return _encode_one(version, (correlation_id, throttle_time_ms, error_code, session_id), topics[0])
     chunks: list[bytes | RegionT] = []
     size = 0
     pending = [unsigned_varint(len(topics) + 1) if is_flexible else INT32.pack(len(topics))]
@@ -356,6 +362,23 @@ def encode_response(
     assert isinstance(first, bytes)
     chunks[0] = _encode_head(version, (correlation_id, throttle_time_ms, error_code, session_id), size=size) + first
     return chunks
+
+
+def _is_plain(partition: PartitionFetched[RegionT]) -> bool:
+    """Whether nothing in the answer but its records has a size of its own."""
+    return partition.diverging_epoch is None and partition.leader is None and not partition.aborted_transactions
+
+
+def _encode_one(version: int, head: tuple[int, int, int, int], topic: TopicFetched[RegionT]) -> list[bytes | RegionT]:
+    """What most answers are: one plain partition, from version 12 on."""
+    name, topic_id, [partition] = topic
+    index, error_code, high_watermark, stable_offset, start_offset, records, aborted, preferred, _, _ = partition
+    length = 0 if records is None else records.length
+    key = topic_id or ZERO_UUID if version >= _FIRST_WITH_TOPIC_ID else compact_string(name or "")
+    fixed = _ANSWER_12.pack(index, error_code, high_watermark, stable_offset, start_offset, 0 if aborted is None else 1, preferred)
+    before = b"".join((_ONE, key, _ONE, fixed, unsigned_varint(length + 1)))
+    first = _encode_head(version, head, size=len(before) + length + len(_NO_TAGS)) + before
+    return [first, records, _NO_TAGS] if records is not None and length else [first + _NO_TAGS]
 
 
 def _encode_head(version: int, fields: tuple[int, int, int, int], *, size: int) -> bytes:

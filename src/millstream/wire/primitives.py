@@ -163,6 +163,8 @@ def read_tags(buffer: Buffer, position: int) -> tuple[list[tuple[int, int, int]]
 
 def skip_tags(buffer: Buffer, position: int) -> int:
     """The position after tagged fields that are not known here."""
+    if position < len(buffer) and buffer[position] == 0:
+        return position + 1
     return read_tags(buffer, position)[1]
 
 

@@ -123,7 +123,7 @@ class Kill(_OfOneBroker):
         self.rig.brokers.kill(self.victim)
 
     def heal(self) -> None:
-        self.rig.brokers.start(self.victim)
+        self.rig.start(self.victim)
 
 
 class Pause(_OfOneBroker):
@@ -248,7 +248,7 @@ class PowerCut(_OfOneBroker):
         disk.mount()
 
     def heal(self) -> None:
-        self.rig.brokers.start(self.victim)
+        self.rig.start(self.victim)
 
 
 class FullDisk(_OfOneBroker):
@@ -263,7 +263,7 @@ class FullDisk(_OfOneBroker):
         assert self._filler is not None
         self._filler.unlink()
         self.rig.brokers.kill(self.victim)
-        self.rig.brokers.start(self.victim)
+        self.rig.start(self.victim)
 
 
 class RollingRestart(Fault):
@@ -272,7 +272,7 @@ class RollingRestart(Fault):
     def apply(self) -> str:
         for node_id in self.rig.node_ids:
             self.rig.brokers.stop(node_id)
-            self.rig.brokers.start(node_id)
+            self.rig.start(node_id)
             self.rig.brokers.await_healthy(self.scene.topics, deadline_s=RECOVERY_DEADLINE_S)
         return "every broker"
 
@@ -288,7 +288,7 @@ class KillAll(Fault):
         return "every broker"
 
     def heal(self) -> None:
-        self.rig.brokers.start(*self.rig.node_ids)
+        self.rig.start(*self.rig.node_ids)
 
 
 class StaleFirst(_OfOneBroker):
@@ -304,7 +304,7 @@ class StaleFirst(_OfOneBroker):
 
     def heal(self) -> None:
         self.rig.brokers.launch(*self.rig.others(self.victim))
-        self.rig.brokers.await_ready(*self.rig.node_ids)
+        self.rig.await_ready(*self.rig.node_ids)
 
     def _is_left_behind(self) -> bool:
         partitions = self.rig.brokers.metadata(self.scene.topics[0]).values()

@@ -56,7 +56,7 @@ class GroupMember(threading.Thread):
 
     def run(self) -> None:
         try:
-            self._consumer.subscribe([self._topic], on_assign=self._forget, on_revoke=self._give_up, on_lost=self._give_up)
+            self._subscribe()
             committed_at = time.monotonic()
             while not self._asked_to_end.is_set():
                 self._process_one()
@@ -68,6 +68,9 @@ class GroupMember(threading.Thread):
         except Exception:  # noqa: BLE001 - there is no caller to raise it to
             self._history.crashes.append(traceback.format_exc())
 
+    def _subscribe(self) -> None:
+        self._consumer.subscribe([self._topic], on_assign=self._forget, on_revoke=self._give_up, on_lost=self._give_up)
+
     def _process_one(self) -> None:
         message = self._consumer.poll(_POLL_S)
         if message is None:
@@ -75,6 +78,10 @@ class GroupMember(threading.Thread):
         error, partition, offset = message.error(), message.partition(), message.offset()
         if error is not None or partition is None or offset is None:
             self._history.failed(f"consume: {error}")
+            if error is not None and "committed offsets" in error.str():
+                # librdkafka does not fetch the offsets of this assignment again (its issue 5586), so it has to get another one.
+                self._consumer.unsubscribe()
+                self._subscribe()
             return
         self._history.was_delivered(self._group, partition, offset)
         self._positions[partition] = offset + 1

@@ -63,7 +63,7 @@ class Report:
             "safety: " + ", ".join(f"{count} {kind}" for kind, count in counted.items()),
             *self._table(),
             *(f"not tried: {kind}: {reason}" for kind, reason in self.skipped.items()),
-            *(f"clients gave up: {count} x {what}" for what, count in sorted(self.failures.items())),
+            *(f"failed: {count} x {what}" for what, count in sorted(self.failures.items())),
             *(f"STUCK: {text}" for text in self.stuck),
         ]
         for kind, count in counted.items():

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from tests.brokers import Broker
-from tests.cluster.brokers import MIN_IN_SYNC, Brokers, KafkaBrokers, MillstreamBrokers, broker_name, controller_name
+from tests.cluster.brokers import MIN_IN_SYNC, START_DEADLINE_S, Brokers, KafkaBrokers, MillstreamBrokers, broker_name, controller_name
 from tests.cluster.faults.network import CLIENTS, Link, Network
 from tests.cluster.faults.reaper import Reaper
 from tests.cluster.server_process import Ensemble, ServerProcess
@@ -20,6 +20,8 @@ from tests.crash.loop_disk import LoopDisk, NoLoopDisk, mounted_disk
 
 DISK_BYTES = 512 << 20
 DISK_NODE = 3
+STARTS = 3
+"""How often a broker may be started until it serves clients."""
 
 
 class Rig(ABC):
@@ -33,6 +35,7 @@ class Rig(ABC):
         self.session_timeout_ms = session_timeout_ms
         self.disks: dict[int, LoopDisk] = {}
         self.why_no_disk = "none was asked for"
+        self.failed_starts: list[str] = []
         self.stack = ExitStack()
         self._wanted_disks = frozenset(disks)
 
@@ -64,6 +67,23 @@ class Rig(ABC):
     @property
     def node_ids(self) -> list[int]:
         return list(self.brokers.nodes)
+
+    def start(self, *node_ids: int) -> None:
+        """Start brokers and wait until they serve clients; one that ends instead is started again, as a supervisor would do it."""
+        self.brokers.launch(*node_ids)
+        self.await_ready(*node_ids)
+
+    def await_ready(self, *node_ids: int) -> None:
+        """Until brokers that were launched serve clients."""
+        for _ in range(STARTS - 1):
+            try:
+                return self.brokers.await_ready(*node_ids)
+            except AssertionError as error:
+                ended = [node_id for node_id in node_ids if not self.brokers.nodes[node_id].is_running]
+                self.failed_starts += [f"start of broker {node_id}: {str(error).strip().splitlines()[-1]}" for node_id in ended]
+                self.brokers.kill(*ended)
+                self.brokers.launch(*ended)
+        return self.brokers.await_ready(*node_ids)
 
     def others(self, node_id: int) -> list[int]:
         """All brokers but one."""
@@ -147,7 +167,7 @@ class MillstreamRig(Rig):
         servers = ",".join(f"127.0.0.1:{self.network.add(_server_name(number), member.port)}" for number, member in members)
         return MillstreamBrokers(
             self.directory,
-            self._options(),
+            {**self._options(), "zookeeper.connection.timeout.ms": round(START_DEADLINE_S * 1000)},
             zookeeper=f"{servers}/faults",
             session_timeout_ms=self.session_timeout_ms,
             proxies=self.network,

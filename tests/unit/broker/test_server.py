@@ -100,6 +100,21 @@ async def test_a_broker_starts_serves_and_stops_clean(tmp_path: Path) -> None:
         await asyncio.open_connection(*address)
 
 
+async def test_a_broker_is_not_registered_before_its_logs_are_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Opening them may take minutes after a crash: until then nothing is to be led by it that others can lead, or placed on it."""
+    known: list[tuple[int, ...]] = []
+    really = Storage.apply
+
+    async def apply(storage: Storage, view: ClusterView) -> None:
+        await really(storage, view)
+        known.append(tuple(view.brokers))
+
+    monkeypatch.setattr(Storage, "apply", apply)
+    async with running(tmp_path) as server:
+        assert (known[0], known[-1]) == ((), (1,))
+        assert await create(server) == 0
+
+
 async def test_what_the_parts_count_is_read_on_demand(tmp_path: Path) -> None:
     async with running(tmp_path) as server:
         before = read(server.metrics)

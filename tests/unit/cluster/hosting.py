@@ -47,6 +47,7 @@ def local_broker(
     request_flush: Callable[[Partition], None] = lambda _partition: None,
     has_lease: Callable[[], bool] = lambda: True,
     in_sync_change_wanted: Callable[[Partition], None] = lambda _partition: None,
+    cannot_write: Callable[[Partition], None] = lambda _partition: None,
     on_follow: Callable[[Iterable[Partition]], None] = lambda _partitions: None,
 ) -> LocalBroker:
     """Broker 1, which knows brokers 1 to 3."""
@@ -58,6 +59,7 @@ def local_broker(
         lag_ms=lambda: 30_000,
         is_registered=lambda node_id: node_id in (1, 2, 3),
         in_sync_change_wanted=in_sync_change_wanted,
+        cannot_write=cannot_write,
         on_follow=on_follow,
     )
 

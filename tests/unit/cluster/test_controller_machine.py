@@ -104,7 +104,8 @@ def test_a_leader_gets_the_in_sync_set_that_it_asks_for() -> None:
         ({"base": PartitionState((1, 2, 3), 1, 1, (1, 2, 3))}, NotController),
         ({"leader": 2, "broker_epoch": 12}, FencedLeaderEpoch),
         ({"base": STATE.read_at(3)}, NotController),
-        ({"in_sync": {2: 12}}, InvalidRequest),
+        ({"in_sync": {}}, InvalidRequest),
+        ({"in_sync": {9: 90}}, InvalidRequest),
         ({"in_sync": {1: -1, 9: 90}}, InvalidRequest),
     ],
 )
@@ -112,6 +113,17 @@ def test_what_cannot_be_is_refused(asked: dict[str, object], error: type[KafkaEr
     request: dict[str, object] = {"name": ORDERS, "leader": 1, "broker_epoch": 11, "base": STATE, "in_sync": {1: -1, 2: 12}, **asked}
     with pytest.raises(error):
         machine().in_sync_change(request.pop("name"), **request)  # type: ignore[arg-type]
+
+
+def test_a_leader_that_leaves_itself_out_resigns_if_another_can_lead() -> None:
+    """It cannot write any more."""
+    state = machine().in_sync_change(ORDERS, leader=1, broker_epoch=11, base=STATE, in_sync={2: 12, 3: 13})
+    assert (state.leader, state.leader_epoch, state.in_sync_replicas) == (2, 1, (2, 3))
+    with pytest.raises(IneligibleReplica):
+        machine(lives=without(2, 3)).in_sync_change(ORDERS, leader=1, broker_epoch=11, base=STATE, in_sync={2: 12, 3: 13})
+    behind = STATE._replace(in_sync_replicas=(1, 2))
+    with pytest.raises(InvalidRequest):
+        machine(behind).in_sync_change(ORDERS, leader=1, broker_epoch=11, base=behind, in_sync={3: 13})
 
 
 def test_a_change_that_was_decided_on_an_older_state_is_refused() -> None:

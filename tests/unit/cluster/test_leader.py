@@ -15,6 +15,7 @@ from millstream.errors import (
     NotLeaderOrFollower,
     OffsetOutOfRange,
     PolicyViolation,
+    StorageError,
 )
 from millstream.log.directories.manager import LogManager
 from tests.batches import encode_batch
@@ -33,6 +34,26 @@ def outcome_of(watermark: Watermark, value: int) -> list[KafkaError | None]:
     outcome: list[KafkaError | None] = []
     watermark.wait_for(value, outcome.append, token=object())
     return outcome
+
+
+def test_a_partition_that_cannot_be_written_to_is_offered_to_others(logs: LogManager, monkeypatch: pytest.MonkeyPatch) -> None:
+    offered: list[Partition] = []
+    partition = host(logs, state=THREE, broker=local_broker(cannot_write=offered.append))
+    batch = encode_batch([b"refused"], timestamp=NOW_MS)
+    with monkeypatch.context() as few:
+        few.setattr(partition.log.segments.active.files, "first_spare", 0)
+        with pytest.raises(StorageError, match="Too many open files"):
+            append(partition, b"refused")
+        (refused,) = partition.as_leader().append_run([batch], acks=-1, now_ms=NOW_MS)
+        assert isinstance(refused, StorageError)
+    assert offered == [partition] * 2
+    assert partition.log.directory.offline is None
+    append(partition, b"there is room again")
+    # A disk that failed is another matter: it takes all that is on it away.
+    partition.log.directory.fail("writing", OSError(5, "input/output error"))
+    with pytest.raises(StorageError):
+        append(partition, b"refused")
+    assert offered == [partition] * 2
 
 
 def test_high_watermark_is_what_all_in_sync_replicas_have(logs: LogManager) -> None:

@@ -42,6 +42,16 @@ def test_the_high_watermark_is_the_smallest_end_of_the_in_sync_replicas() -> Non
     assert advance(made, 120) == 105
 
 
+def test_a_leader_resigns_in_favour_of_those_in_sync() -> None:
+    made = replicas(STATE._replace(in_sync_replicas=(1, 2)))
+    assert made.resignation(able=ALL) == {2: -1}
+    fetch(made, 2, 110, end=120)
+    assert made.resignation(able=ALL) == {2: 7}
+    assert made.resignation(able={1, 3}) is None
+    made.asked((1, 2, 3))
+    assert made.resignation(able=ALL) is None, "one change is under way at a time"
+
+
 def test_it_never_goes_back() -> None:
     made = replicas()
     fetch(made, 2, 110, end=120)

@@ -9,6 +9,7 @@ import pytest
 from millstream.coordination import paths
 from millstream.coordination.change_log import Change, ChangeLog
 from millstream.coordination.cluster_view import DEFAULT_BROKER, BrokerState
+from millstream.coordination.cluster_watcher import BROKERS
 from millstream.coordination.embedded import EmbeddedCoordination
 from millstream.coordination.interface import Create, Delete, SetData
 from millstream.zookeeper.errors import ConnectionLost
@@ -69,6 +70,18 @@ async def test_brokers_and_the_controller_come_and_go(coordination: EmbeddedCoor
         await coordination.delete(paths.CONTROLLER)
         await coordination.delete(paths.broker(4))
         assert await watcher.until(lambda view: view.controller_id == -1 and not view.brokers, timeout_ms=LONG_MS)
+
+
+async def test_a_broker_that_is_starting_is_not_there_yet(coordination: EmbeddedCoordination, follower: Follower) -> None:
+    watcher, before = follower.watcher, set(follower.watcher.view.brokers)
+    starting = BrokerState(8, "h", 1, is_starting=True)
+    await coordination.create(paths.broker(8), starting.encode(), ephemeral=True)
+    assert await watcher.catch_up(BROKERS, timeout_ms=LONG_MS)
+    assert set(watcher.view.brokers) == before
+    await coordination.multi(
+        [Delete(paths.broker(8)), Create(paths.broker(8), starting._replace(is_starting=False).encode(), ephemeral=True)]
+    )
+    assert await watcher.until(lambda view: 8 in view.brokers, timeout_ms=LONG_MS)
 
 
 async def test_options_of_brokers_come_change_go_and_come_again(coordination: EmbeddedCoordination, follower: Follower) -> None:

@@ -37,3 +37,15 @@ def test_where_no_whole_batch_is_there_is_none(data: bytes) -> None:
 def test_what_cannot_be_copied_stops_the_partition(data: bytes, reason: str) -> None:
     with pytest.raises(Stopped, match=reason):
         whole_batches(memoryview(data), 5)
+
+
+def test_markers_of_transactions_are_copied_and_are_no_messages() -> None:
+    data = b"".join(
+        [batch(5, count=2), batch(7, attributes=0x30), batch(8), batch(9, attributes=0x30), batch(20, attributes=0x30), batch(21)]
+    )
+    found = whole_batches(memoryview(data), 5)
+    assert found is not None
+    assert (found.ranges, list(found.messages)) == (((5, 10), (20, 22)), [(5, 7), (8, 9), (21, 22)])
+    plain = whole_batches(memoryview(batch(5) + batch(8)), 5)
+    assert plain is not None
+    assert list(plain.messages) == [(5, 6), (8, 9)]

@@ -16,4 +16,4 @@ def test_nothing_is_copied_of_what_is_not_committed() -> None:
 
 
 def test_mirrors_are_no_applications() -> None:
-    assert groups_to_copy(["b", "millstream-mirror-x", "a"], own_prefix="millstream-mirror-") == ["a", "b"]
+    assert groups_to_copy(["b", "millstream-mirror-x", "a"]) == ["a", "b"]

@@ -10,7 +10,7 @@ from millstream.topic_partition import TopicPartition
 
 
 def batches(*ranges: tuple[int, int], size: int = 10, epoch: int = 3) -> CopiedBatches:
-    return CopiedBatches(memoryview(bytes(size)), ranges, epoch, 777)
+    return CopiedBatches(memoryview(bytes(size)), ranges, (), epoch, 777)
 
 
 @pytest.fixture

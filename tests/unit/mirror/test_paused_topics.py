@@ -1,23 +1,17 @@
-import pytest
-
-from millstream.mirror.paused_topics import EVERY_TOPIC, PausedTopics, pause_key
+from millstream.mirror.paused_topics import EVERY_TOPIC, PausedTopics, pause_words, resume_words
 
 
-def test_topics_are_paused_and_go_on_each_for_itself_or_all_together() -> None:
-    paused = PausedTopics("live")
-    paused.apply(pause_key("live", "orders"), b"{}")
+def test_topics_are_paused_each_for_itself_or_all_together() -> None:
+    paused = PausedTopics("live", pause_words("live", ["orders"], now_ms=1))
     assert (paused.is_paused("orders"), paused.is_paused("clicks")) == (True, False)
-    paused.apply(pause_key("live", EVERY_TOPIC), b"{}")
-    assert paused.is_paused("clicks")
-    paused.apply(pause_key("live", EVERY_TOPIC), None)
-    paused.apply(pause_key("live", "orders"), None)
-    assert not paused.names
+    assert PausedTopics("live", pause_words("live", [EVERY_TOPIC], now_ms=1)).is_paused("clicks")
+    assert not PausedTopics("live").is_paused("orders")
 
 
-@pytest.mark.parametrize(
-    "key", [None, b"", b"pause", b"pause/live", b"status/live/orders", b"\xff/live/orders", pause_key("other", "orders")]
-)
-def test_what_is_not_about_this_mirror_is_left_alone(key: bytes | None) -> None:
-    paused = PausedTopics("live")
-    paused.apply(key, b"{}")
-    assert not paused.names
+def test_what_is_not_about_this_mirror_is_left_alone() -> None:
+    others = ["", "pause", "pause/live", "status/live/orders", "pause/live2/orders", *pause_words("other", ["orders"], now_ms=1)]
+    assert not PausedTopics("live", others).names
+
+
+def test_what_goes_on_is_deleted() -> None:
+    assert resume_words("live", ["orders"]) == dict.fromkeys(pause_words("live", ["orders"], now_ms=1))

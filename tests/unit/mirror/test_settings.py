@@ -25,7 +25,10 @@ def test_the_command_line_counts_more_than_the_file(tmp_path: Path) -> None:
         ({"limit-bytes": "fast"}, "'limit-bytes' of a mirror cannot be 'fast'"),
         ({"limit-bytes": True}, "cannot be True"),
         ({"name": "a b"}, "letters, digits"),
-        ({"colour": "red"}, "no setting 'colour'; it has commit-s, from, "),
+        ({"colour": "red"}, "no setting 'colour'; it has alone, commit-s, exactly-once, from, "),
+        ({"prefix": "live."}, "prefix is for merging"),
+        ({"merge": True, "prefix": "a b"}, "cannot begin with 'a b'"),
+        ({"alone": "yes"}, "'alone' of a mirror cannot be 'yes'"),
     ],
 )
 def test_what_makes_no_sense_is_said_in_a_sentence(changes: dict[str, object], reason: str) -> None:

@@ -10,7 +10,7 @@ from millstream.coordination.interface import ZnodeStat
 from millstream.errors import CoordinatorLoadInProgress
 from millstream.files import Files
 from millstream.transactions.producer_ids import BLOCK_SIZE, HIGHEST_MIRRORED, ProducerIds
-from millstream.zookeeper.errors import BadVersion
+from millstream.zookeeper.errors import BadVersion, ConnectionLost
 from tests.manual_clock import ManualClock
 
 
@@ -93,3 +93,19 @@ async def test_ids_that_a_producer_made_up_do_not_use_up_all_that_are_left(coord
     assert await ids.take() == 0
     await ids.skip_to(HIGHEST_MIRRORED)
     assert await ids.take() == HIGHEST_MIRRORED + 1
+
+
+async def test_what_is_left_of_a_block_is_handed_out_while_the_tree_is_away(
+    coordination: EmbeddedCoordination, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = ProducerIds(coordination)
+    await ids.skip_to(4321)
+    assert await ids.take() == 5000
+
+    async def away(_path: str) -> tuple[bytes, ZnodeStat]:
+        raise ConnectionLost
+
+    monkeypatch.setattr(coordination, "get", away)
+    assert await ids.take() == 5001
+    with pytest.raises(CoordinatorLoadInProgress, match="no producer ids can be reserved"):
+        await ProducerIds(coordination).take()

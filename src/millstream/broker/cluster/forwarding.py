@@ -11,10 +11,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from millstream.broker.cluster.controller_channel import ControllerChannel
-from millstream.broker.cluster.envelope import Envelope, EnvelopeAnswer
 from millstream.broker.cluster.peers import Peers
 from millstream.broker.network.api import Reply, Request
 from millstream.broker.network.connection import Connection
@@ -29,6 +28,9 @@ from millstream.wire import messages
 from millstream.wire.api import ApiKey
 from millstream.wire.frames import encode_request_header, read_response_header
 from millstream.wire.primitives import INT32
+
+if TYPE_CHECKING:
+    from millstream.broker.cluster.envelope import Envelope, EnvelopeAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -126,6 +128,8 @@ class RequestForwarding:
 
     async def _ask(self, request: Request, frame: bytes, *, timeout_ms: int, touched: Sequence[Stale] = ()) -> bytes:
         """The answer to the request in the frame: header and body."""
+        from millstream.broker.cluster.envelope import Envelope  # a start is quicker without it
+
         envelope = Envelope(
             frame, client=request.session, connection=request.connection, broker_id=self._node_id, broker_epoch=self._broker_epoch
         )
@@ -143,7 +147,7 @@ class RequestForwarding:
                 await self._watcher.until_opened(timeout_ms=_CATCH_UP_MS)
         return answer.data
 
-    async def _until_known(self, envelope: Envelope, *, timeout_s: float) -> EnvelopeAnswer:
+    async def _until_known(self, envelope: "Envelope", *, timeout_s: float) -> "EnvelopeAnswer":
         """The controller's answer, once it has seen that this broker is registered."""
         deadline = asyncio.get_running_loop().time() + timeout_s
         while True:
@@ -176,8 +180,10 @@ class RequestForwarding:
         )
         return _Line(peers, channel)
 
-    async def _carry_out_here(self, request: AnyRequest[Any]) -> EnvelopeAnswer:
+    async def _carry_out_here(self, request: AnyRequest[Any]) -> "EnvelopeAnswer":
         """This broker is the controller."""
+        from millstream.broker.cluster.envelope import Envelope, EnvelopeAnswer
+
         assert isinstance(request, Envelope)
         # Shielded: what takes too long is not broken off between two writes.
         carried_out = await asyncio.shield(asyncio.ensure_future(self._carry_out(request.connection, request.client, request.frame)))

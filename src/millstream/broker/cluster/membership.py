@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final
 
 from millstream.broker.cluster.active_controller import ActiveController
-from millstream.broker.cluster.controlled_shutdown import hand_over_leadership
 from millstream.broker.cluster.controlled_tree import ControlledTree
 from millstream.broker.cluster.controller_channel import ControllerChannel
 from millstream.broker.cluster.controller_requests import ControllerRequests
@@ -94,14 +93,14 @@ class ClusterMembership:
         return self.registration.epoch
 
     async def join(self, logs: LogManager, *, listen: tuple[str, int]) -> None:
-        """Announce the broker at the address it listens on, make sure of its data directories, and take over the first view."""
+        """Take the number, make sure of the data directories, take over the first view, and announce the broker where it listens."""
         options, session = self._options, self._tree.session
         cluster_id = await prepare_tree(session, cluster_id=logs.cluster_id)
         advertised = options.advertise or (_advertised_host(listen[0]), listen[1])
         self._settings.know(options.facts(listen=listen, advertise=advertised))
         announced = BrokerState(options.node_id, *advertised, self._settings.current.text("broker.rack"), home=_home(logs))
         self.registration = Registration(session, announced, clean_epoch=logs.previous_broker_epoch)
-        await self.registration.register()
+        await self.registration.claim()
         # Before that it would be another broker of our number whose directories are missing here.
         logs.recall(await recall_directories(session, options.node_id))
         logs.identify(node_id=options.node_id, cluster_id=cluster_id)
@@ -114,6 +113,7 @@ class ClusterMembership:
                     await convert_layout(session, self.writer)
         # Opening the logs may take minutes after a crash: a controller that is busy with it would keep the others from being elected.
         await self.watcher.load()
+        await self.registration.register()
         if not has_old:
             await self._election.start()
 
@@ -134,6 +134,8 @@ class ClusterMembership:
     async def hand_over(self) -> None:
         """Let others lead what this broker leads, while it goes on serving."""
         if self._settings.current.boolean("controlled.shutdown.enable"):
+            from millstream.broker.cluster.controlled_shutdown import hand_over_leadership  # a start is quicker without it
+
             await hand_over_leadership(
                 self.channel, node_id=self._options.node_id, broker_epoch=self.broker_epoch, view=self.view, until=self.watcher.until
             )

@@ -56,9 +56,8 @@ class Peer:
     async def connected(self) -> "AsyncConnection":
         """The connection, opened if it has to be; BrokerUnavailable if that fails, or the broker is not registered."""
         while True:
-            address = self._locate()
-            connection = self._connection
-            if connection is not None and not connection.is_closed and connection.address == address:
+            connection = self.present()
+            if connection is not None:
                 return connection
             opening = self._opening
             if opening is None:
@@ -68,6 +67,12 @@ class Peer:
             await asyncio.wait((opening,))
             if not opening.cancelled():
                 return opening.result()
+
+    def present(self) -> "AsyncConnection | None":
+        """The connection, if it is open; BrokerUnavailable if the broker is not registered."""
+        address = self._locate()
+        connection = self._connection
+        return connection if connection is not None and not connection.is_closed and connection.address == address else None
 
     def close(self) -> None:
         """End the connection; whatever waits for it gets BrokerUnavailable, now and later."""
@@ -103,15 +108,19 @@ class Peer:
         return Address(broker.host, broker.port), broker.epoch
 
     async def _open(self) -> "AsyncConnection":
-        from millstream.client.async_connection import AsyncConnection  # a broker without others starts sooner without it
-
         await asyncio.sleep(self._not_before - self._loop.time())
         address, _ = self._look_up()
         try:
+            from millstream.client.async_connection import AsyncConnection  # a broker without others starts sooner without it
+
             opened = await AsyncConnection.open(address, client_id=self._client_id, timeout_s=self._connect_timeout_s)
         except MillstreamError as error:
             self._failed(address, error)
             raise
+        except (OSError, ImportError) as error:  # no file descriptor is free, not even to load the module
+            unavailable = BrokerUnavailable(f"no connection to {address} can be opened: {error}")
+            self._failed(address, unavailable)
+            raise unavailable from error
         self._pause_s = self._not_before = 0.0
         if self._is_reported:
             self._is_reported = False

@@ -12,7 +12,7 @@ from millstream.address import Address
 from millstream.cluster.layout_conversion import LAYOUT
 from millstream.coordination import paths
 from millstream.coordination.cluster_view import BrokerState, decode_cluster_id
-from millstream.coordination.interface import Coordination, Create, SessionState, WatchEvent
+from millstream.coordination.interface import Coordination, Create, Delete, SessionState, WatchEvent, ZnodeStat
 from millstream.errors import StartupError
 from millstream.log.directories.known_directories import KnownDirectories
 from millstream.zookeeper.errors import BadVersion, NodeExists, NoNode, ZooKeeperError
@@ -53,6 +53,9 @@ class Registration:
     lost nothing, so that the broker stays in the in-sync sets: one that this process itself lived, or the one that the marker of the last
     clean stop names. Of these it is the one that the controller has dealt with last (`/brokers/epochs/<id>`): another says nothing to it.
 
+    A broker that starts first takes its number (`claim`), and nothing else: opening its logs may take minutes after a crash, and meanwhile
+    nothing is to be led by it that others can lead. With its logs open it registers: that is where its life begins.
+
     A life ends, too, when a disk does not work any more (`lost_data`): the broker begins the next one at once, and leaves the in-sync sets
     by that. So others lead what it cannot, and it comes back into the sets of the partitions that it still has.
 
@@ -65,7 +68,7 @@ class Registration:
     def __init__(self, coordination: Coordination, broker: BrokerState, *, clean_epoch: int = NO_EPOCH) -> None:
         self.epoch = NO_EPOCH
         """The number of the present life; -1 while the broker is not registered in its present session."""
-        self.last_epoch = NO_EPOCH
+        self.last_epoch = clean_epoch
         """The number of the present or last life: what the marker of a clean stop names."""
         self._coordination = coordination
         self._broker = broker
@@ -74,6 +77,9 @@ class Registration:
         self._lost_epoch = NO_EPOCH
         """The life in which data was lost."""
         self._losses = 0
+        self._is_starting = False
+        self._claimed = NO_EPOCH
+        """The znode by which the number was taken before the logs were open."""
         self._wake = asyncio.Event()
         coordination.add_session_listener(self._session_changed)
 
@@ -86,8 +92,17 @@ class Registration:
         self.epoch = NO_EPOCH
         self._wake.set()
 
+    async def claim(self) -> None:
+        """Take the number of the broker, before it can serve; StartupError as below."""
+        self._is_starting = True
+        await self._hold()
+
     async def register(self) -> None:
         """Announce the broker; StartupError if another one has its number for longer than a session lasts."""
+        self._is_starting = False
+        await self._hold()
+
+    async def _hold(self) -> None:
         path, loop = paths.broker(self._broker.node_id), asyncio.get_running_loop()
         begun, is_waiting = loop.time(), False
         while True:
@@ -96,10 +111,8 @@ class Registration:
             if session_id != self._coordination.session_id:
                 continue
             if stat is not None and stat.ephemeral_owner == session_id:
-                if stat.czxid != self._lost_epoch and not stat.version:
-                    self._live(stat.czxid)
+                if await self._is_held(path, stat):
                     return
-                await self._coordination.delete(path)
                 continue
             if stat is None:
                 await self._announce(path)
@@ -114,11 +127,31 @@ class Registration:
             is_waiting = True
             await _until_gone(self._coordination, path, timeout_s=min(left_s, LOOK_S))
 
-    async def _announce(self, path: str) -> None:
+    async def _is_held(self, path: str, stat: ZnodeStat) -> bool:
+        """Whether the znode of this session is as it should be; one that is not is replaced or removed, and looked at again."""
+        is_untouched = stat.czxid != self._lost_epoch and not stat.version
+        if is_untouched and self._is_starting:
+            self._claimed = stat.czxid
+        elif is_untouched and stat.czxid != self._claimed:
+            self._live(stat.czxid)
+        elif stat.czxid == self._claimed:
+            await self._announce(path, replaces=True)
+            return False
+        else:
+            await self._coordination.delete(path)
+            return False
+        return True
+
+    async def _announce(self, path: str, *, replaces: bool = False) -> None:
         self.epoch = NO_EPOCH
         losses = self._losses
-        announced = self._broker._replace(previous_epoch=await self._life_before())
-        await _create_if_missing(self._coordination, path, announced.encode(), ephemeral=True)
+        announced = self._broker._replace(previous_epoch=await self._life_before(), is_starting=self._is_starting)
+        if replaces:
+            # In one step: another broker that waits for the number does not get it in between.
+            with suppress(NoNode, NodeExists):
+                await self._coordination.multi([Delete(path), Create(path, announced.encode(), ephemeral=True)])
+        else:
+            await _create_if_missing(self._coordination, path, announced.encode(), ephemeral=True)
         if losses != self._losses:
             await self._coordination.delete(path)  # it says of a life that nothing of it was lost, and meanwhile it was
 

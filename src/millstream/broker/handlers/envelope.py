@@ -7,7 +7,6 @@ controller the whole answer says so (NOT_CONTROLLER), and the broker that was as
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from millstream.broker.cluster.envelope import decode_principal
 from millstream.broker.cluster.forwarding import CarryOut
 from millstream.broker.failures import as_kafka_error
 from millstream.broker.network.api import Fields, Later, Request, api
@@ -32,6 +31,8 @@ class EnvelopeFamily:
         return self._open(request, request.decode())
 
     async def _open(self, request: Request, message: "EnvelopeRequest") -> Fields:
+        from millstream.broker.cluster.envelope import decode_principal  # a broker without others never needs it
+
         try:
             sender, client = decode_principal(message.request_principal, host=message.client_host_address)
             sender.check_registered(self._view())

@@ -20,10 +20,12 @@ where this answer has no room for it (both as in Kafka).
 """
 
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
+from millstream.broker.deadlines import Deadlines
 from millstream.broker.failures import as_kafka_error
 from millstream.broker.handlers.fetch_attempt import PARTITIONS_PER_TURN, FetchAttempt, FetchRound
-from millstream.broker.handlers.fetch_sessions import FetchSessions, Wanted
+from millstream.broker.handlers.fetch_sessions import FINAL_EPOCH, FetchSession, FetchSessions, Wanted, topic_key
 from millstream.broker.handlers.leader_hints import LeaderHints
 from millstream.broker.network.api import Request, api
 from millstream.broker.network.connection import PendingReply
@@ -48,6 +50,9 @@ from millstream.log.region import FileRegion
 from millstream.wire.api import ApiKey
 from millstream.wire.fetch import FetchRequest, PartitionFetched, decode_request, encode_response
 
+if TYPE_CHECKING:
+    from millstream.broker.handlers.fetch_lane import RepeatedFetch
+
 
 class FetchFamily:
     """Reads from the partitions this broker leads."""
@@ -60,6 +65,7 @@ class FetchFamily:
         self._max_bytes = max_bytes
         self.turns = LoopTurns()
         self.hints = LeaderHints(replicas)
+        self.deadlines = Deadlines()
 
     @api(ApiKey.FETCH, 4, 18)
     def fetch(self, request: Request) -> Sequence[Chunk] | None:
@@ -74,7 +80,7 @@ class FetchFamily:
             session.fetched_ms = now_ms
         elif fetch.replica_id >= 0:
             session.mark_all()
-        attempt = FetchAttempt(self, request, fetch, session)
+        attempt = FetchAttempt(self, request.session, fetch, session, version=request.api_version, correlation_id=request.correlation_id)
         due = session.due()
         if len(due) > PARTITIONS_PER_TURN:
             attempt.look_in_turns(due, request.defer())
@@ -87,12 +93,62 @@ class FetchFamily:
             self._loader.load_cold(chunks, request.defer())
         else:
             attempt.wait(request.defer())
+            self._open_lane(request, fetch, session)
         return None
+
+    def _open_lane(self, request: Request, fetch: FetchRequest, session: FetchSession) -> None:
+        """Let the requests that follow this one and look like it wait with less work, if it names one partition and is not the first."""
+        from millstream.broker.handlers.fetch_lane import FetchLane, RepeatedFetch  # a broker starts sooner without it
+        from millstream.wire.fetch_shape import FetchShape
+
+        shape = None
+        if (session.is_incremental or fetch.session_epoch == FINAL_EPOCH) and not fetch.forgotten_topics and fetch.min_bytes > 0:
+            shape = FetchShape.of(request.frame, request.api_version, fetch, body_start=request.body_start)
+        if shape is None:
+            return
+        name, topic_id, [partition] = fetch.topics[0]
+        wanted = session.get(topic_key(name, topic_id), partition.partition)
+        if wanted is not None:
+            common = fetch._replace(topics=[])
+            repeated = RepeatedFetch(request.connection, request.session, request.api_version, common, session, wanted)
+            request.open_lane(FetchLane(shape, repeated, self._wait_at_end))
+
+    def _wait_at_end(self, repeated: "RepeatedFetch", correlation_id: int, offset: int) -> bool:
+        """Let a request wait that asks for what comes next; False, and nothing was done, if there may be something else to do."""
+        connection, client, version, fetch, session, wanted = repeated
+        if session.has_marked_beside(wanted):
+            return False
+        try:
+            partition = self._looked_up(client, wanted)
+            leader = partition.as_leader(wanted.current_leader_epoch)
+        except KafkaError:
+            return False
+        replica_id = fetch.replica_id
+        is_replica = replica_id >= 0
+        if offset != leader.visible_end(fetch.isolation_level, is_replica=is_replica):
+            return False
+        if wanted.last_fetched_epoch >= 0 and wanted.last_fetched_epoch != leader.log.epochs.latest:
+            return False
+        if is_replica and not (leader.replica_set.is_follower(replica_id) and self._is_registered(fetch)):
+            return False
+        now_ms = self._clock.monotonic_ms()
+        self._sessions.go_on(session, now_ms=now_ms)
+        if is_replica:
+            session.fetched_ms = now_ms
+        session.update_offset(wanted, offset)
+        # First it waits, then it is counted: what is committed thereby may lead to an append, which has to find it waiting.
+        attempt = FetchAttempt(self, client, fetch, session, version=version, correlation_id=correlation_id)
+        attempt.wait_at_end(wanted, partition, connection.defer())
+        if is_replica and wanted.current_leader_epoch >= 0:
+            leader.replica_fetched(replica_id, fetch.replica_epoch, offset, wanted.log_start_offset, position=wanted)
+        wanted.is_quiet = not is_replica or leader.expects_nothing_of(replica_id)
+        return True
 
     def read(self, client: Session, fetch: FetchRequest, found: FetchRound, due: Iterable[Wanted], *, is_first_look: bool = False) -> None:
         """Look at the partitions that are due, until `max_bytes` are found; at the first look a follower says what it has."""
-        budget = self._budget(fetch)
-        is_replica, is_registered = fetch.replica_id >= 0, self._is_registered(fetch)
+        budget = min(fetch.max_bytes, self._max_bytes)
+        is_replica = fetch.replica_id >= 0
+        is_registered = is_replica and self._is_registered(fetch)
         for wanted in due:
             wanted.stir()
             size_bytes = found.size_without(wanted)
@@ -111,7 +167,7 @@ class FetchFamily:
 
     def is_enough(self, client: Session, fetch: FetchRequest, found: FetchRound) -> bool:
         """Whether the answer may go out before the deadline."""
-        min_bytes = min(fetch.min_bytes, self._budget(fetch))
+        min_bytes = min(fetch.min_bytes, fetch.max_bytes, self._max_bytes)
         if found.size_bytes >= min_bytes or found.has_error:
             return True
         # Nothing found means that nothing is there: whoever is first gets its batch whatever its size.
@@ -143,9 +199,6 @@ class FetchFamily:
                 return True
             readable += min(own, wanted.max_bytes)
         return readable >= min_bytes
-
-    def _budget(self, fetch: FetchRequest) -> int:
-        return min(fetch.max_bytes, self._max_bytes)
 
     def _looked_up(self, client: Session, wanted: Wanted) -> Partition:
         return self._replicas.partition_for(client, Operation.READ, wanted.topic, wanted.index)

@@ -9,13 +9,12 @@ loop, all such fetches together (`loop_turns`), each partition watched from the 
 same way. Decoding such a request and composing its answer take a turn each, about a microsecond per partition.
 """
 
-import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
+from millstream.broker.deadlines import Deadline, Deadlines
 from millstream.broker.handlers.fetch_sessions import BY_TURN, FetchSession, Wanted
 from millstream.broker.handlers.leader_hints import LeaderHints
-from millstream.broker.network.api import Request
 from millstream.broker.network.connection import PendingReply
 from millstream.broker.network.outbox import Chunk
 from millstream.broker.network.session import Session
@@ -71,6 +70,7 @@ class Reads(Protocol):
 
     hints: LeaderHints
     turns: LoopTurns
+    deadlines: Deadlines
 
     def read(self, client: Session, fetch: FetchRequest, found: FetchRound, due: Iterable[Wanted], *, is_first_look: bool = False) -> None:
         """Look at partitions."""
@@ -88,6 +88,7 @@ class FetchAttempt:
     __slots__ = (
         "_client",
         "_correlation_id",
+        "_deadline",
         "_family",
         "_fetch",
         "_is_first_look",
@@ -97,20 +98,21 @@ class FetchAttempt:
         "_pending",
         "_session",
         "_stale",
-        "_timer",
         "_version",
         "found",
     )
 
-    def __init__(self, family: Reads, request: Request, fetch: FetchRequest, session: FetchSession) -> None:
-        self._client = request.session
+    def __init__(
+        self, family: Reads, client: Session, fetch: FetchRequest, session: FetchSession, *, version: int, correlation_id: int
+    ) -> None:
+        self._client = client
         self._family = family
         self._fetch = fetch
         self._session = session
-        self._version = request.api_version
-        self._correlation_id = request.correlation_id
+        self._version = version
+        self._correlation_id = correlation_id
         self._pending: PendingReply | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._deadline: Deadline | None = None
         self._is_woken = False
         """Whether partitions are to be looked at again soon."""
         self._is_over = False
@@ -149,7 +151,7 @@ class FetchAttempt:
                 with_data.append(wanted)
         if with_data and len(self._session) > 1:
             self._session.move_to_back(with_data)
-        endpoints = self._family.hints.endpoints(leaders)
+        endpoints = self._family.hints.endpoints(leaders) if leaders else ()
         return encode_response(
             self._version, self._correlation_id, topics=topics, session_id=self._session.session_id, node_endpoints=endpoints
         )
@@ -160,7 +162,14 @@ class FetchAttempt:
         """Answer when partitions move and there is enough, or when the client's time is up."""
         self._begin_waiting(pending)
         self._watch(self.found.answers)
-        self._start_timer()
+        self._set_deadline()
+
+    def wait_at_end(self, wanted: Wanted, partition: Partition, pending: PendingReply) -> None:
+        """The same for one partition that has nothing to read: it is looked at when it moves, or the client's time is up."""
+        self._begin_waiting(pending)
+        self._stale[wanted] = None
+        wanted.watch(partition)
+        self._set_deadline()
 
     def look_in_turns(self, due: Sequence[Wanted], pending: PendingReply) -> None:
         """Look at many partitions in later turns of the loop, and then answer or wait."""
@@ -182,7 +191,8 @@ class FetchAttempt:
 
     def _look_soon(self) -> None:
         # Soon, not now: what else this callback of the loop appends then goes out with the same answer.
-        asyncio.get_running_loop().call_soon(self._look_again)
+        assert self._pending is not None
+        self._pending.call_at_end_of_turn(self._look_again)
 
     def _look_again(self) -> None:
         if self._pending is None or self._left:
@@ -212,7 +222,7 @@ class FetchAttempt:
             return False
         self._is_first_look = False
         if not self._answer_if_enough():
-            self._start_timer()
+            self._set_deadline()
             if self._is_woken:
                 self._look_soon()
         return True
@@ -241,14 +251,14 @@ class FetchAttempt:
         pending.on_abandon = self._stop_waiting
         self._session.wait(self)
 
-    def _start_timer(self) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self._fetch.max_wait_ms / 1000, self._time_is_up)
+    def _set_deadline(self) -> None:
+        if self._deadline is None:
+            self._deadline = self._family.deadlines.add(self._fetch.max_wait_ms / 1000, self._time_is_up)
 
     def _stop_waiting(self) -> None:
         self._pending = None
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._deadline is not None:
+            self._deadline.cancel()
         self._session.stop_waiting(self)
 
     def _watch(self, looked_at: Iterable[Wanted]) -> None:

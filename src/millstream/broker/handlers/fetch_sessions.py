@@ -180,11 +180,15 @@ class FetchSession:
     def __len__(self) -> int:
         return len(self._wanted)
 
+    def get(self, topic: TopicKey, index: int) -> Wanted | None:
+        """The partition, if it is fetched."""
+        return self._wanted.get((topic, index))
+
     def update(self, topics: Iterable[FetchTopic], forgotten: Iterable[ForgottenTopic] = ()) -> None:
         """Take over the changes that a request carries; what it both wants and forgets is forgotten, as in Kafka."""
         wanted, mark = self._wanted, self._marked.add
         for name, topic_id, partitions in topics:
-            key = _key(name, topic_id)
+            key = topic_key(name, topic_id)
             for partition in partitions:
                 place = (key, partition.partition)
                 entry = wanted.get(place)
@@ -198,12 +202,27 @@ class FetchSession:
                 mark(entry)
         for name, topic_id, indexes in forgotten:
             for index in indexes:
-                entry = wanted.pop((_key(name, topic_id), index), None)
+                entry = wanted.pop((topic_key(name, topic_id), index), None)
                 if entry is not None:
                     self._marked.discard(entry)
                     entry.is_wanted = False
                     entry.unwatch()
                     entry.stir()
+
+    def update_offset(self, wanted: Wanted, offset: int) -> None:
+        """The request names only this partition, and says only of its offset something new."""
+        wanted.stir()
+        wanted.fetch_offset = offset
+        self._marked.add(wanted)
+
+    def is_continued_by(self, session_epoch: int) -> bool:
+        """Whether a request of this epoch is the next one of a session that has not ended."""
+        return self.is_kept and session_epoch == self.next_epoch
+
+    def go_on(self) -> None:
+        """The next request of the session has come, and carries only changes."""
+        self.next_epoch = self.next_epoch + 1 if self.next_epoch < MAX_EPOCH else 1
+        self.is_incremental = True
 
     def move_to_back(self, entries: Iterable[Wanted]) -> None:
         """Let the others go first next time."""
@@ -219,6 +238,10 @@ class FetchSession:
     def mark_all(self) -> None:
         """Read everything with the next look."""
         self._marked.update(self._wanted.values())
+
+    def has_marked_beside(self, wanted: Wanted) -> bool:
+        """Whether other partitions have to be read, too."""
+        return bool(self._marked) and (len(self._marked) > 1 or wanted not in self._marked)
 
     def read_as(self, reader: Reader) -> None:
         """Who asks now; what was answered to another one, or in another life, does not hold for it."""
@@ -298,6 +321,13 @@ class FetchSessions:
         session.used_ms = now_ms
         return session
 
+    def go_on(self, session: FetchSession, *, now_ms: int) -> None:
+        """A request of the session has come that changes nothing but a position."""
+        session.used_ms = now_ms
+        if session.is_kept:
+            session.go_on()
+            self._sessions[session.session_id] = self._sessions.pop(session.session_id)
+
     def _continue(self, request: FetchRequest, *, uses_topic_ids: bool) -> FetchSession:
         session = self._sessions.get(request.session_id)
         if session is None:
@@ -308,8 +338,7 @@ class FetchSessions:
             )
         if uses_topic_ids != session.uses_topic_ids:
             raise FetchSessionTopicIdError("a fetch session cannot change between topic names and topic ids")
-        session.next_epoch = session.next_epoch + 1 if session.next_epoch < MAX_EPOCH else 1
-        session.is_incremental = True
+        session.go_on()
         self._partitions -= len(session)
         session.read_as(_reader_of(request))
         session.update(request.topics, request.forgotten_topics)
@@ -359,7 +388,8 @@ def _reader_of(request: FetchRequest) -> Reader:
     return request.replica_id, request.replica_epoch, request.isolation_level
 
 
-def _key(name: str | None, topic_id: bytes | None) -> TopicKey:
+def topic_key(name: str | None, topic_id: bytes | None) -> TopicKey:
+    """A topic as it is called in sessions: by its name, or by its id where the version has no names."""
     key = topic_id if name is None else name
     assert key is not None
     return key

@@ -16,6 +16,7 @@ There is one way to the logs, `_append_to_topic`: the batches of a request for a
 import logging
 from collections.abc import Sequence
 
+from millstream.broker.deadlines import Deadlines
 from millstream.broker.failures import as_kafka_error
 from millstream.broker.handlers.late_appends import LateAppends
 from millstream.broker.handlers.leader_hints import LeaderHints
@@ -54,6 +55,7 @@ class ProduceFamily:
         self._replicas = replicas
         self._clock = clock
         self._hints = LeaderHints(replicas)
+        self._deadlines = Deadlines()
         self._late = LateAppends(replicas, clock, turns=turns, spawn=spawn)
 
     @api(ApiKey.PRODUCE, 3, 13, advertised_lowest=0)
@@ -161,7 +163,7 @@ class ProduceFamily:
         """Append the batches of a run and answer its requests in their order; all that need not wait with one `send`."""
         asked, topic = shape.asked, shape.topic
         encode = plain_answer(asked.version, topic.name, topic.topic_id).encode
-        answers = RunAnswers(asked, topic, self._hints)
+        answers = RunAnswers(asked, topic, hints=self._hints, deadlines=self._deadlines)
         appended = self._append_to_topic(asked, shape.key, batches)
         for correlation_id, batch, (result, partition, watermark) in zip(correlation_ids, batches, appended, strict=True):
             if type(result) is AppendResult:
@@ -177,7 +179,7 @@ class ProduceFamily:
             answering = Answering(self._hints)
             answering.add(own, topic._replace(partitions=[batch]), [(result, partition, watermark)])
             answers.send(connection)
-            answers = RunAnswers(asked, topic, self._hints)
+            answers = RunAnswers(asked, topic, hints=self._hints, deadlines=self._deadlines)
             chunks = self._answer(connection, own, answering)
             if connection.is_closed:
                 return

@@ -1,13 +1,13 @@
 """The answers to a run of Produce requests (`produce_run`): sent together, at once or when what they wait for has come.
 
 With acks=all and followers every request of a run waits for the high watermark, and its partitions mostly get there together, by one fetch
-of a follower. So the run waits as a whole, once for each of its partitions and with one timer, and holds one place in the queue of answers.
+of a follower. So the run waits as a whole, once for each of its partitions, and holds one place in the queue of answers.
 """
 
-import asyncio
 from functools import partial
 from typing import NamedTuple
 
+from millstream.broker.deadlines import Deadline, Deadlines
 from millstream.broker.handlers.leader_hints import LeaderHints
 from millstream.broker.handlers.pending_commit import timed_out, why_not_acknowledged
 from millstream.broker.handlers.produce_answer import Asked, encode_answer, refused
@@ -32,17 +32,18 @@ class RunWait(NamedTuple):
 class RunAnswers:
     """The answers to some requests of a run, in their order."""
 
-    __slots__ = ("_asked", "_hints", "_pending", "_timer", "_topic", "_waits", "encoded")
+    __slots__ = ("_asked", "_deadline", "_deadlines", "_hints", "_pending", "_topic", "_waits", "encoded")
 
-    def __init__(self, asked: Asked, topic: ProduceTopic, hints: LeaderHints) -> None:
+    def __init__(self, asked: Asked, topic: ProduceTopic, *, hints: LeaderHints, deadlines: Deadlines) -> None:
         self.encoded: list[bytes] = []
         """What is sent if nothing goes wrong."""
         self._asked = asked
         self._topic = topic
         self._hints = hints
+        self._deadlines = deadlines
         self._waits: dict[Watermark, list[RunWait]] = {}
         self._pending: PendingReply | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._deadline: Deadline | None = None
 
     def wait(self, correlation_id: int, index: int, result: AppendResult, partition: Partition, watermark: Watermark) -> None:
         """The answer that is encoded next may not be sent before the watermark has passed the batch."""
@@ -58,7 +59,7 @@ class RunAnswers:
             return
         self._pending = connection.defer()
         self._pending.on_abandon = self._stop_waiting
-        self._timer = asyncio.get_running_loop().call_later(max(self._asked.timeout_ms, 0) / 1000, self._time_is_up)
+        self._deadline = self._deadlines.add(max(self._asked.timeout_ms, 0) / 1000, self._time_is_up)
         for watermark, waits in list(self._waits.items()):
             # A batch that came again has the place it had, so the last one need not be the highest.
             highest = max(wait.last_offset for wait in waits)
@@ -86,13 +87,13 @@ class RunAnswers:
 
     def _finish(self) -> None:
         assert self._pending is not None
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._deadline is not None:
+            self._deadline.cancel()
         self._pending.complete((b"".join(self.encoded),))
 
     def _stop_waiting(self) -> None:
         for watermark in self._waits:
             watermark.cancel(self)
         self._waits.clear()
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._deadline is not None:
+            self._deadline.cancel()

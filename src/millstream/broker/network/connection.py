@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from millstream.broker.network.event_loop import events_of
+from millstream.broker.network.event_loop import end_of_turn
 from millstream.broker.network.frame_reader import FrameReader, Frames, ReceiveBuffers
 from millstream.broker.network.outbox import Chunk, Outbox
 from millstream.broker.network.session import PLAINTEXT, Session
@@ -41,7 +41,7 @@ class FrameHandler(Protocol):
 
 
 class Lane(Protocol):
-    """Handles requests that look like one that was admitted (`produce_run`, `commit_lane`): of the same API, version and client id."""
+    """Handles requests that look like one that was admitted, of the same API, version and client id (`produce_run`, `fetch_lane`)."""
 
     def take(self, frame: memoryview) -> bool:
         """Whether the request was taken; then it is not handled otherwise."""
@@ -66,11 +66,15 @@ class PendingReply:
         self.chunks = chunks
         self._connection.send_completed()
 
+    def call_at_end_of_turn(self, callback: Callable[[], None]) -> None:
+        """Call back when the other requests that came together with the present one have been handled."""
+        self._connection.call_at_end_of_turn(callback)
+
 
 class Connection:
     """A connected client."""
 
-    # Per server: _loop, _events, _handler, _buffers. Per connection: the rest.
+    # Per server: _loop, _handler, _buffers. Per connection: the rest.
     def __init__(
         self,
         connected: socket.socket,
@@ -83,7 +87,7 @@ class Connection:
         listener: str = PLAINTEXT,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._events = events_of(self._loop)
+        self.call_at_end_of_turn = end_of_turn(self._loop)
         self._handler = handler
         self._socket = connected
         self._buffers = buffers
@@ -112,6 +116,11 @@ class Connection:
     def lane(self) -> Lane | None:
         """What may take requests before the router sees them."""
         return self._lane
+
+    @property
+    def has_unanswered(self) -> bool:
+        """Whether an answer has to wait, and all that follow it with it."""
+        return bool(self._unanswered)
 
     def open_lane(self, lane: Lane, *, admitted: Session) -> None:
         """Let the lane take the requests that follow the one that was admitted, unless that is out of date."""
@@ -177,8 +186,8 @@ class Connection:
         if reason is not None:
             logger.warning("closed the connection from %s: %s", self.peer, reason)
         descriptor = self._socket.fileno()
-        self._events.remove_reader(descriptor)
-        self._events.remove_writer(descriptor)
+        self._loop.remove_reader(descriptor)
+        self._loop.remove_writer(descriptor)
         self._socket.close()
         self._reader.release()
         self._outbox.clear()
@@ -243,7 +252,7 @@ class Connection:
             self._is_handling = False
         if self._lane is not None:
             self._lane.finish()
-        if not self.is_closed:
+        if not self.is_closed and not (self._outbox.queued_bytes == 0 and self._is_steady()):
             self._drain()
         if malformed is not None:
             self.close(malformed)
@@ -259,14 +268,19 @@ class Connection:
             return
         if is_drained:
             if self._is_writing:
-                self._events.remove_writer(self._socket.fileno())
+                self._loop.remove_writer(self._socket.fileno())
                 self._is_writing = False
-            elif self._is_reading and not self._has_kept_frames and not self._holds and len(self._unanswered) < MAX_UNANSWERED:
+            elif self._is_steady():
                 return
         elif not self._is_writing:
-            self._events.add_writer(self._socket.fileno(), self._drain)
+            self._loop.add_writer(self._socket.fileno(), self._drain)
             self._is_writing = True
         self._balance()
+
+    def _is_steady(self) -> bool:
+        """Whether it is read from, and nothing has to change about that."""
+        is_at_rest = self._is_reading and not self._is_writing and not self._has_kept_frames
+        return is_at_rest and not self._holds and len(self._unanswered) < MAX_UNANSWERED
 
     def _is_full(self) -> bool:
         return self._holds > 0 or len(self._unanswered) >= MAX_UNANSWERED or self._outbox.queued_bytes >= MAX_QUEUED_BYTES
@@ -275,7 +289,7 @@ class Connection:
         """Read no further while there is too much to answer, and go on when there is not."""
         is_full = self._is_full()
         if is_full and self._is_reading:
-            self._events.remove_reader(self._socket.fileno())
+            self._loop.remove_reader(self._socket.fileno())
             self._is_reading = False
         elif not is_full and self._has_kept_frames:
             self._loop.call_soon(self._handle_kept)
@@ -283,7 +297,7 @@ class Connection:
             self._resume_reading()
 
     def _resume_reading(self) -> None:
-        self._events.add_reader(self._socket.fileno(), self._readable)
+        self._loop.add_reader(self._socket.fileno(), self._readable)
         self._is_reading = True
 
     def _handle_kept(self) -> None:

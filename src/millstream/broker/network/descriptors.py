@@ -35,6 +35,11 @@ class Descriptors(NamedTuple):
         return min(MOST_RESERVE, max(LEAST_RESERVE, self.limit // 8))
 
     @property
+    def first_spare(self) -> int:
+        """From this one on logs do not get them, however many are written to: else no other broker could be asked to lead these."""
+        return self.limit - self.reserve // 4
+
+    @property
     def coordination_clients(self) -> int:
         """How many clients the embedded coordination may have."""
         return min(MOST_COORDINATION_CLIENTS, max(4, self.limit // 16))

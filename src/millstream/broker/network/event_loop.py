@@ -1,22 +1,29 @@
-"""asyncio's event loop, with a selector that calls the sockets of clients by itself.
+"""asyncio's event loop, with a selector that calls sockets by itself.
 
 asyncio turns every ready socket into a handle, a context and a turn of its queue, which costs a broker of small requests a third of its
-time. Here the sockets of connections are called straight from the poll; all else (the listener, threads, timers, tasks) goes through
-asyncio as ever. It is a selector like others, so nothing of asyncio is replaced:
+time. Here whatever is watched with `add_reader` and `add_writer` is called straight from the poll; all else (the listener, transports,
+threads, timers, tasks) goes through asyncio as ever. It is a selector like others, so nothing of asyncio is replaced:
 
-    epoll of ours: sockets of connections  ->  called at once
-                   asyncio's own epoll     ->  asked only when it has something, and handed to asyncio
+    epoll of ours: sockets of `add_reader`  ->  called at once, and polled again
+                   asyncio's own epoll      ->  asked only when it has something, and handed to asyncio
 
-The callbacks run inside the loop's turn, on its thread, so `get_running_loop`, `call_soon` and `call_later` work in them as anywhere. In
-another loop, such as a test's, `events_of` gives the loop itself: the same four methods, the ordinary way.
+asyncio gets its turn when there is something for it: its own sockets (by one of which threads call), the timeout that it gave, or a
+callback or timer that was added meanwhile.
+
+The callbacks run inside the loop's turn, on its thread, so `get_running_loop`, `call_soon` and `call_later` work in them as anywhere. What
+is to happen when all sockets of a turn have been called (`end_of_turn`) needs no handle either. Code that uses it works on any loop, such
+as a test's: there the methods of the same names are asyncio's own.
 """
 
 import asyncio
 import logging
 import select
 from collections.abc import Callable, Mapping
+from contextvars import Context
+from functools import partial
 from selectors import BaseSelector, EpollSelector, SelectorKey
-from typing import Any, Final, Protocol
+from time import monotonic
+from typing import Any, Final, TypeVarTuple
 
 logger = logging.getLogger(__name__)
 
@@ -25,21 +32,8 @@ _NOT_IN: Final = ~select.EPOLLIN
 MAX_EVENTS: Final = 1024
 """So many sockets are called before asyncio gets its turn."""
 
-
-class Events(Protocol):
-    """Who calls back when a socket is ready: an event loop, or the selector of this module."""
-
-    def add_reader(self, descriptor: int, callback: Callable[[], None], /) -> object:
-        """Call back whenever there is something to read."""
-
-    def remove_reader(self, descriptor: int, /) -> object:
-        """Do so no longer."""
-
-    def add_writer(self, descriptor: int, callback: Callable[[], None], /) -> object:
-        """Call back whenever there is room to write."""
-
-    def remove_writer(self, descriptor: int, /) -> object:
-        """Do so no longer."""
+Ts = TypeVarTuple("Ts")
+Callback = Callable[[], object]
 
 
 class DirectSelector(BaseSelector):
@@ -50,33 +44,51 @@ class DirectSelector(BaseSelector):
         self._ordinary_descriptor = self._ordinary.fileno()
         self._epoll = select.epoll()
         self._epoll.register(self._ordinary_descriptor, select.EPOLLIN)
-        self._readers: dict[int, Callable[[], None]] = {}
-        self._writers: dict[int, Callable[[], None]] = {}
+        self._readers: dict[int, Callback] = {}
+        self._writers: dict[int, Callback] = {}
         self._watched: set[int] = set()
+        self._at_end_of_turn: list[Callback] = []
+        self.is_asyncio_called = False
+        """Whether asyncio has to look what to do, and when: a callback or a timer was added."""
 
-    # --- the sockets of clients
+    # --- sockets that are called
 
-    def add_reader(self, descriptor: int, callback: Callable[[], None]) -> None:
+    def add_reader(self, descriptor: int, callback: Callback) -> None:
         self._readers[descriptor] = callback
         self._watch(descriptor)
 
-    def remove_reader(self, descriptor: int) -> None:
-        if self._readers.pop(descriptor, None) is not None:
-            self._watch(descriptor)
+    def remove_reader(self, descriptor: int) -> bool:
+        return self._remove(descriptor, self._readers)
 
-    def add_writer(self, descriptor: int, callback: Callable[[], None]) -> None:
+    def add_writer(self, descriptor: int, callback: Callback) -> None:
         self._writers[descriptor] = callback
         self._watch(descriptor)
 
-    def remove_writer(self, descriptor: int) -> None:
-        if self._writers.pop(descriptor, None) is not None:
-            self._watch(descriptor)
+    def remove_writer(self, descriptor: int) -> bool:
+        return self._remove(descriptor, self._writers)
+
+    def call_at_end_of_turn(self, callback: Callback) -> None:
+        """Call back when the sockets that are ready have been called."""
+        self._at_end_of_turn.append(callback)
 
     def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
-        """Wait, call the sockets of clients that are ready, and return the others."""
+        """Call the sockets that are ready and are called from here, until asyncio has something to do, and return the others."""
+        until = monotonic() + timeout if timeout else None
+        self.is_asyncio_called = timeout == 0
+        while True:
+            ordinary = self._poll(timeout)
+            if ordinary or self.is_asyncio_called:
+                return ordinary
+            if until is not None:
+                timeout = until - monotonic()
+                if timeout <= 0:
+                    return ordinary
+
+    def _poll(self, timeout: float | None) -> list[tuple[SelectorKey, int]]:
+        """Wait once, and call what is ready."""
         ordinary: list[tuple[SelectorKey, int]] = []
         readers, writers = self._readers, self._writers
-        for descriptor, event in self._epoll.poll(timeout, MAX_EVENTS):
+        for descriptor, event in self._epoll.poll(0 if self._at_end_of_turn else timeout, MAX_EVENTS):
             if descriptor == self._ordinary_descriptor:
                 ordinary = self._ordinary.select(0)
                 continue
@@ -85,7 +97,17 @@ class DirectSelector(BaseSelector):
                 _call(callback)
             if event & _NOT_IN and (callback := writers.get(descriptor)) is not None:
                 _call(callback)
+        if self._at_end_of_turn:
+            callbacks, self._at_end_of_turn = self._at_end_of_turn, []
+            for callback in callbacks:
+                _call(callback)
         return ordinary
+
+    def _remove(self, descriptor: int, callbacks: dict[int, Callback]) -> bool:
+        is_there = callbacks.pop(descriptor, None) is not None
+        if is_there:
+            self._watch(descriptor)
+        return is_there
 
     def _watch(self, descriptor: int) -> None:
         mask = (select.EPOLLIN if descriptor in self._readers else 0) | (select.EPOLLOUT if descriptor in self._writers else 0)
@@ -124,13 +146,34 @@ class BrokerLoop(asyncio.SelectorEventLoop):
         self.direct = DirectSelector()
         super().__init__(self.direct)
 
+    def call_soon(self, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None) -> asyncio.Handle:
+        self.direct.is_asyncio_called = True
+        return super().call_soon(callback, *args, context=context)
 
-def events_of(loop: asyncio.AbstractEventLoop) -> Events:
-    """What calls sockets with the least work: the selector of our own loop, or the loop itself."""
-    return loop.direct if isinstance(loop, BrokerLoop) else loop
+    def call_at(self, when: float, callback: Callable[[*Ts], object], *args: *Ts, context: Context | None = None) -> asyncio.TimerHandle:
+        self.direct.is_asyncio_called = True
+        return super().call_at(when, callback, *args, context=context)
+
+    def add_reader(self, fd: Any, callback: Callable[[*Ts], Any], *args: *Ts) -> None:
+        self.direct.add_reader(fd, partial(callback, *args) if args else callback)
+
+    def remove_reader(self, fd: Any) -> bool:
+        # asyncio adds its own (`sock_recv`) by another method, and removes them by this one.
+        return self.direct.remove_reader(fd) or super().remove_reader(fd)
+
+    def add_writer(self, fd: Any, callback: Callable[[*Ts], Any], *args: *Ts) -> None:
+        self.direct.add_writer(fd, partial(callback, *args) if args else callback)
+
+    def remove_writer(self, fd: Any) -> bool:
+        return self.direct.remove_writer(fd) or super().remove_writer(fd)
 
 
-def _call(callback: Callable[[], None]) -> None:
+def end_of_turn(loop: asyncio.AbstractEventLoop) -> Callable[[Callback], object]:
+    """What calls back, with the least work, when the sockets that are ready now have been called."""
+    return loop.direct.call_at_end_of_turn if isinstance(loop, BrokerLoop) else loop.call_soon
+
+
+def _call(callback: Callback) -> None:
     try:
         callback()
     except Exception:

@@ -37,12 +37,8 @@ class Outbox:
     def extend(self, chunks: Iterable[Chunk]) -> None:
         """Queue an answer."""
         for chunk in chunks:
-            self.append(chunk)
-
-    def append(self, chunk: Chunk) -> None:
-        """Queue one piece of an answer."""
-        self._chunks.append(chunk)
-        self.queued_bytes += chunk.length if isinstance(chunk, FileRegion) else len(chunk)
+            self._chunks.append(chunk)
+            self.queued_bytes += chunk.length if isinstance(chunk, FileRegion) else len(chunk)
 
     def drain(self) -> bool:
         """Send as much as the socket takes, within one turn; True when nothing is left. Raises OSError when the peer is gone."""

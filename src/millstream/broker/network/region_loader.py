@@ -14,6 +14,10 @@ SENDFILE_FROM: Final = 64 * 1024
 """Smaller regions are cheaper to read and send in one call with their header (measured: docs/performance.md)."""
 
 
+_WITH_ONE_REGION: Final = 3
+"""What most answers are: bytes, a region, bytes."""
+
+
 class RegionLoader:
     """Decides per region how its bytes reach the socket."""
 
@@ -34,6 +38,9 @@ class RegionLoader:
             if content is None:
                 return False
             chunks[number] = content
+            if len(chunks) == _WITH_ONE_REGION:
+                chunks[:] = [b"".join((chunks[0], content, chunks[2]))]  # type: ignore[arg-type]  # bytes are around a region
+                break
         return True
 
     def loading(self, chunks: list[Chunk], pending: PendingReply, *, at_once: int) -> Callable[[], bool]:

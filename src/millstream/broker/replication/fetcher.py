@@ -8,13 +8,16 @@ A partition that cannot be fetched now leaves the session while the others go on
 up until the view says something new of it. An answer counts for a partition only if its role is the one that it was asked for with.
 
 Nothing is done per record, and a large answer is appended in turns, so that clients of this broker do not wait for it.
+
+While all is well this goes on in the callbacks of the connection, an answer and the next request in one: `run`, the task, waits until
+something takes longer, or goes wrong (`_handover`).
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.peers import Peer
@@ -30,6 +33,9 @@ from millstream.errors import KafkaError, MillstreamError, OffsetOutOfRange, Sto
 from millstream.log.leader_epochs import EpochEnd
 from millstream.wire.batch import end_of_batches
 
+if TYPE_CHECKING:
+    from millstream.client.async_connection import AsyncConnection
+
 logger = logging.getLogger(__name__)
 
 TURN_S: Final = 0.004
@@ -37,6 +43,8 @@ TURN_S: Final = 0.004
 PIECE_BYTES: Final = 64 << 10
 PIECE_BATCHES: Final = 500
 """What is larger than so many bytes is appended in pieces of so many batches, each well below a turn."""
+FEW_PARTITIONS: Final = 16
+"""An answer with no more of them, and no more bytes than a piece has, is appended at once."""
 WAIT_WHILE_BUSY_MS: Final = 20
 """How long a fetch may wait while partitions are about to come back."""
 HURRY_S: Final = 0.01
@@ -46,6 +54,13 @@ INTERRUPT_AGAIN_S: Final = 0.5
 _FIRST_PAUSE_S: Final = 0.02
 QUIET_FAILURES: Final = 4
 """So many failures of a partition, a third of a second, are nothing to speak of: its leader has not heard of its election yet."""
+
+
+class _Handover(NamedTuple):
+    """What is left to do of an answer, by the task, before the next request."""
+
+    partitions: Sequence[ReplicaFetched] = ()
+    unflushed: Sequence["_Followed"] = ()
 
 
 class _Followed:
@@ -79,13 +94,16 @@ class Fetcher:
         broker_epoch: Callable[[], int],
         settings: LiveSettings,
         leader_offsets: LeaderOffsets,
+        cutting: asyncio.Semaphore,
         spawn: Spawn,
     ) -> None:
+        """`cutting` is held while a log is cut."""
         self._peer = peer
         self._node_id = node_id
         self._broker_epoch = broker_epoch
         self._limits = fetch_limits(settings)
         self._leader_offsets = leader_offsets
+        self._cutting = cutting
         self._spawn = spawn
         self._loop = asyncio.get_running_loop()
         self._session = FetchSession()
@@ -94,7 +112,10 @@ class Fetcher:
         self._paused: dict[ReplicaKey, _Followed] = {}
         self._busy: set[ReplicaKey] = set()
         """What is worked on beside the fetches; it is put back when that is over."""
-        self._under_way: asyncio.Future[ReplicaFetchAnswer] | None = None
+        self._under_way: object = None
+        """The request that waits for its answer."""
+        self._handover: asyncio.Future[_Handover] = self._loop.create_future()
+        self._pause_s = _FIRST_PAUSE_S
         self._interrupted_at = -INTERRUPT_AGAIN_S
         self._changed = asyncio.Event()
         self._is_ended = False
@@ -133,32 +154,65 @@ class Fetcher:
 
     async def run(self) -> None:
         """Fetch until the end."""
-        pause_s = _FIRST_PAUSE_S
         while not self._is_ended:
             await self._until_there_is_work()
             try:
                 await self._fetch()
-                pause_s = _FIRST_PAUSE_S
             except MillstreamError as error:
                 self._session.reset()
                 logger.debug("nothing was fetched from broker %d: %s", self._peer.node_id, error)
-                await self._pause(pause_s)
-                pause_s = min(2 * pause_s, self._limits().backoff_s)
+                await self._pause(self._pause_s)
+                self._pause_s = min(2 * self._pause_s, self._limits().backoff_s)
 
     async def _fetch(self) -> None:
-        """One request and its answer; raises what concerns all partitions."""
+        """Fetch until something takes longer; raises what concerns all partitions."""
         connection = await self._peer.connected()
-        self._under_way = sent = connection.send(self._next_request(), timeout_s=self._limits().timeout_s)
+        self._handover = self._loop.create_future()
+        self._ask(connection)
         try:
-            answer = await sent
+            partitions, unflushed = await self._handover
+        except asyncio.CancelledError:
+            self._peer.disconnect()
+            raise
         finally:
             self._under_way = None
-        if answer.error_code:
-            raise kafka_error(answer.error_code)
-        self._session.answered(answer.session_id)
-        await self._take(answer.partitions)
+        await self._take(partitions)
+        for followed in unflushed:
+            await self._await_flush(followed)
+
+    def _answered(self, answer: ReplicaFetchAnswer) -> None:
+        """Take the answer and ask again, in the callback in which it came, if that takes next to no time; else the task goes on with it."""
+        if self._handover.done():
+            return
+        try:
+            if answer.error_code:
+                raise kafka_error(answer.error_code)
+            self._session.answered(answer.session_id)
+            self._pause_s = _FIRST_PAUSE_S
+            left = self._take_small(answer.partitions)
+            connection = self._peer.present() if left is None and self._has_work else None
+            if connection is None:
+                self._handover.set_result(left or _Handover())
+            else:
+                self._ask(connection)
+        except Exception as error:  # noqa: BLE001 -- handed on to the task
+            self._handover.set_exception(error)
+
+    def _failed(self, error: MillstreamError) -> None:
+        if not self._handover.done():
+            self._handover.set_exception(error)
 
     # --- asking
+
+    def _ask(self, connection: "AsyncConnection") -> None:
+        self._under_way = connection.call(
+            self._next_request(), on_answer=self._answered, on_failure=self._failed, timeout_s=self._limits().timeout_s
+        )
+
+    @property
+    def _has_work(self) -> bool:
+        """Whether the next request can go out as it is: there is something to ask for, and nothing to be put back."""
+        return len(self._session) > 0 and not self._paused and not self._is_ended
 
     async def _until_there_is_work(self) -> None:
         while not self._is_ended:
@@ -219,6 +273,19 @@ class Fetcher:
         return wait_ms
 
     # --- taking answers
+
+    def _take_small(self, partitions: Sequence[ReplicaFetched]) -> _Handover | None:
+        """Append an answer that is small; what is left to do, if anything."""
+        if len(partitions) > FEW_PARTITIONS or sum(len(fetched.records) for fetched in partitions) > PIECE_BYTES:
+            return _Handover(partitions)
+        unflushed = []
+        for fetched in partitions:
+            followed = self._followed.get(fetched.key)
+            if followed is not None and followed.is_asked:
+                self._take_partition(followed, fetched, fetched.records)
+                if followed.follower.awaits_flush:
+                    unflushed.append(followed)
+        return _Handover(unflushed=unflushed) if unflushed else None
 
     async def _take(self, partitions: Sequence[ReplicaFetched]) -> None:
         unflushed: list[_Followed] = []
@@ -331,8 +398,11 @@ class Fetcher:
         self._changed.set()
 
     async def _truncate(self, follower: Follower, diverging: EpochEnd) -> None:
-        end, committed = follower.fetch_offset, follower.partition.high_watermark.value
-        await follower.truncate(diverging)
+        async with self._cutting:
+            if not follower.is_current:
+                return
+            end, committed = follower.fetch_offset, follower.partition.high_watermark.value
+            await follower.truncate(diverging)
         cut = follower.fetch_offset
         logger.info("%r was cut from %d to %d, where its history leaves the leader's", follower, end, cut)
         if cut < committed:
@@ -340,31 +410,38 @@ class Fetcher:
 
     async def _begin_inside_a_batch(self, follower: Follower, start: int, fetched: ReplicaFetched) -> None:
         """The leader's log begins inside its first batch, which comes whole."""
-        await follower.restart_at(start)
+        async with self._cutting:
+            if follower.is_current:
+                await follower.restart_at(start)
         if follower.is_current:
             _append(follower, fetched, fetched.records[: end_of_batches(fetched.records, 0, most=1)])
 
     async def _find_the_way_back(self, follower: Follower) -> None:
         """What comes next here is not in the leader's log: go on where that ends, or begin anew where it begins."""
         start, end = await self._leader_offsets.range_of(follower)
-        if not follower.is_current:
-            return
-        own_end = follower.fetch_offset
         if not 0 <= start <= end:
             raise ValueError(f"the leader's log cannot begin at {start} and end at {end}")
-        if end < own_end:
-            logger.warning(
-                "%r ends at %d, and its leader's log at %d: what is beyond is cut off (was its leader elected uncleanly?)",
-                follower,
-                own_end,
-                end,
-            )
-            await follower.truncate_to(end)
-        elif start > own_end:
-            logger.warning("%r ends at %d, and its leader's log begins at %d: it begins anew there", follower, own_end, start)
-            await follower.restart_at(start)
-        else:
-            raise OffsetOutOfRange(f"{own_end} is inside the leader's log, from {start} to {end}, which does not know the epoch before it")
+        async with self._cutting:
+            if follower.is_current:
+                await _go_back(follower, start, end)
+
+
+async def _go_back(follower: Follower, start: int, end: int) -> None:
+    """The leader's log goes from `start` to `end`: end, or begin, where it does."""
+    own_end = follower.fetch_offset
+    if end < own_end:
+        logger.warning(
+            "%r ends at %d, and its leader's log at %d: what is beyond is cut off (was its leader elected uncleanly?)",
+            follower,
+            own_end,
+            end,
+        )
+        await follower.truncate_to(end)
+    elif start > own_end:
+        logger.warning("%r ends at %d, and its leader's log begins at %d: it begins anew there", follower, own_end, start)
+        await follower.restart_at(start)
+    else:
+        raise OffsetOutOfRange(f"{own_end} is inside the leader's log, from {start} to {end}, which does not know the epoch before it")
 
 
 def _append(follower: Follower, fetched: ReplicaFetched, records: memoryview) -> None:

@@ -2,10 +2,14 @@
 
 There are `num.replica.fetchers` per leader, each with a connection of its own; a partition always goes to the same of them. Fetchers come
 with the first partition of their leader and end with the last one.
+
+After a failover thousands of logs may have to be cut; all fetchers together do that with a few at a time, in the order in which it was
+found out. The threads for it are those in which the logs of new partitions are opened, and these do not wait until all is cut.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from millstream.broker.cluster.live_settings import LiveSettings
@@ -17,6 +21,9 @@ from millstream.log.directories.directory import LogDirectory
 if TYPE_CHECKING:
     from millstream.broker.replication.fetcher import Fetcher
     from millstream.client.replica_fetch import ReplicaKey
+
+CUT_AT_ONCE: Final = 4
+"""Fewer than there are threads (six on two cores)."""
 
 
 class Fetchers:
@@ -32,6 +39,7 @@ class Fetchers:
         """By leader and number."""
         self._assigned: dict[Partition, tuple[int, int]] = {}
         self._per_leader = settings.current.integer("num.replica.fetchers")
+        self._cutting = asyncio.Semaphore(CUT_AT_ONCE)
         self._is_closed = False
 
     def follow(self, partitions: Iterable[Partition]) -> None:
@@ -90,6 +98,7 @@ class Fetchers:
                     node_id=self._node_id,
                     timeout_s=lambda: settings.current.integer("replica.socket.timeout.ms") / 1000,
                 ),
+                cutting=self._cutting,
                 spawn=self._spawn,
             )
             self._spawn(fetcher.run())

@@ -1,7 +1,8 @@
 """The leader's side of the in-sync sets: asks the controller for the changes that the partitions led here want (AlterPartition, KIP-497).
 
 One request is under way at a time and carries all changes that are wanted. They are looked for when a follower has caught up (`wanted`),
-and from time to time for followers that have fallen behind. From the moment it is asked for until it is decided a change is *pending*: the
+and from time to time for followers that have fallen behind. A leader that cannot write to a partition asks for the set without itself:
+another one leads then. From the moment it is asked for until it is decided a change is *pending*: the
 high watermark waits for the replicas of both sets. So what becomes of it decides what may happen next, as in Kafka:
 
     done           the new state holds at once; the view brings it too
@@ -130,6 +131,7 @@ class InSyncChanges:
         self._interval_s = interval_s
         self._wake = asyncio.Event()
         self._wanted: set[LedPartition] = set()
+        self._resigning: set[LedPartition] = set()
         self._asked: dict[TopicPartition, Asked] = {}
         self._resting: dict[TopicPartition, float] = {}
         """Changes that were refused, and until when they are not asked for again."""
@@ -138,6 +140,11 @@ class InSyncChanges:
         """A follower has caught up; looked at on a later turn of the loop, with all others of which that is said meanwhile."""
         self._wanted.add(partition)
         self._wake.set()
+
+    def resign(self, partition: LedPartition) -> None:
+        """The partition cannot be written to here: another in-sync replica should lead it, if there is one."""
+        self._resigning.add(partition)
+        self.wanted(partition)
 
     async def run(self) -> None:
         """Look for changes and ask for them, until cancelled."""
@@ -152,6 +159,7 @@ class InSyncChanges:
                 next_look = loop.time() + self._interval_s()
             self._resting = {name: until for name, until in self._resting.items() if until > loop.time()}
             await self._collect(self._partitions if is_due else some)
+            self._resigning -= some
             self._asked = {name: asked for name, asked in self._asked.items() if asked.is_pending}
             if self._asked and not await self._ask():
                 await asyncio.sleep(RETRY_S)
@@ -187,7 +195,9 @@ class InSyncChanges:
         known = self._asked.get(name)
         if known is not None and known.is_pending:
             return
-        in_sync = replica_set.wanted_change(leading.log.log_end_offset, able=able, now_ms=self._clock.monotonic_ms())
+        in_sync = replica_set.resignation(able=able) if partition in self._resigning else None
+        if in_sync is None:
+            in_sync = replica_set.wanted_change(leading.log.log_end_offset, able=able, now_ms=self._clock.monotonic_ms())
         if in_sync is not None:
             self._asked[name] = Asked(partition, leading, replica_set.state, in_sync)
             replica_set.asked(in_sync)
@@ -199,7 +209,11 @@ class InSyncChanges:
             return False
         try:
             answer = await self._channel.ask(request, timeout_s=ANSWER_S)
-        except MillstreamError as error:
+        except (
+            MillstreamError,
+            OSError,
+            ImportError,
+        ) as error:  # the latter: no descriptor is left to load what is needed for the first time
             logger.info("the controller did not answer for %d changes of in-sync sets, which stay pending: %s", len(self._asked), error)
             return False
         if answer.error_code:

@@ -55,6 +55,10 @@ class Replication:
         """A follower of this partition has caught up."""
         self._in_sync_changes.wanted(partition)
 
+    def resign(self, partition: Partition) -> None:
+        """This partition cannot be written to here: another broker should lead it."""
+        self._in_sync_changes.resign(partition)
+
     def directory_failed(self, directory: LogDirectory) -> None:
         """What is in this directory cannot be written any more."""
         self._fetchers.directory_failed(directory)

@@ -34,6 +34,7 @@ DISK_THREADS = 4
 READ_THREADS = 4
 """Cold reads have threads of their own: consumers that lag far behind do not hold up an fsync that producers wait for."""
 UNKNOWN_ID = UUID(int=0)
+WARN_EVERY_MS = 60_000
 
 
 class Storage:
@@ -52,6 +53,7 @@ class Storage:
         has_lease: Callable[[], bool],
         in_sync_change_wanted: Callable[[Partition], None],
         on_follow: Callable[[Iterable[Partition]], None],
+        resign: Callable[[Partition], None],
         on_directory_failed: Callable[[LogDirectory, StorageError], None],
     ) -> None:
         """`broker_epoch` is what the marker of a clean stop names; `life` is that of the present registration, -1 without one."""
@@ -60,6 +62,9 @@ class Storage:
         self._descriptors = descriptors
         self._broker_epoch = broker_epoch
         self._on_directory_failed = on_directory_failed
+        self._resign = resign
+        self._clock = clock
+        self._warned_ms = -WARN_EVERY_MS
         self._has_too_many_logs = False
         self._has_opened_logs = False
         self._loop = asyncio.get_running_loop()
@@ -77,6 +82,7 @@ class Storage:
                 lag_ms=lambda: settings.current.integer("replica.lag.time.max.ms"),
                 is_registered=lambda node_id: node_id in self.replicas.view.brokers,
                 in_sync_change_wanted=in_sync_change_wanted,
+                cannot_write=self._cannot_write,
                 on_follow=on_follow,
             ),
             life=life,
@@ -144,6 +150,20 @@ class Storage:
                 self._descriptors.limit,
                 room,
             )
+
+    def _cannot_write(self, partition: Partition) -> None:
+        """Let another replica lead a partition for whose log there is no file descriptor; say so, from time to time."""
+        now_ms = self._clock.monotonic_ms()
+        if now_ms >= self._warned_ms + WARN_EVERY_MS:
+            self._warned_ms = now_ms
+            logger.error(
+                "%s-%d cannot be written to: all %d file descriptors of this process are in use (raise `ulimit -n` and restart the "
+                "broker). Such partitions are led by other in-sync replicas; where there is none, writes are refused",
+                partition.topic,
+                partition.index,
+                self._descriptors.limit,
+            )
+        self._resign(partition)
 
     def _directory_offline(self, directory: LogDirectory, error: OSError) -> None:
         # A disk may fail in a thread (writing a checkpoint, making a log), but answers are sent by the loop alone.

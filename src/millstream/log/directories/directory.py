@@ -209,7 +209,9 @@ class LogDirectory:
         """Make sure that recovery after a crash would start at or before `offset`; called before a log is truncated."""
         self._lowered[topic_partition] = min(offset, self._lowered.get(topic_partition, offset))
         if self.recovery_points.get(topic_partition, 0) > offset:
-            self.write_offsets(checkpoints.RECOVERY_POINT, self.recovery_points)
+            with self._writing:
+                if self.recovery_points.get(topic_partition, 0) > offset:  # another thread may have written it with its own
+                    self.write_offsets(checkpoints.RECOVERY_POINT, self.recovery_points)
 
     def write_cleaned_offsets(self) -> None:
         """Write down how far compaction came; only after what it did is on the disk. May be called in a thread."""

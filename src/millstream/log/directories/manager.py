@@ -37,16 +37,13 @@ from millstream.log.directories.directory import (
     unique_name,
 )
 from millstream.log.directories.known_directories import FoundDirectories, KnownDirectories, check, newest, renewed, unreadable
-from millstream.log.flush import Flush
 from millstream.log.loading import LoadOrder
 from millstream.log.log import Log
 from millstream.log.retention import apply_retention
 from millstream.topic_partition import TopicPartition
 
 CLOSING_THREADS = 8
-"""The journal of the file system takes the syncs of several logs together."""
-CLOSED_AT_ONCE = 32
-"""A log that is being closed needs four more descriptors, for its indexes and small files."""
+"""The journal of the file system takes the syncs of several logs together; each needs a few descriptors more."""
 _logger = logging.getLogger(__name__)
 
 
@@ -320,19 +317,14 @@ class LogManager:
 
     def close(self, *, broker_epoch: int = -1, high_watermark_of: Callable[[Log], int] | None = None) -> None:
         """Close every log, write the checkpoints, mark the directories that are whole as cleanly stopped, give back the locks."""
-        logs, unclosed = list(self), set[LogDirectory]()
         with ThreadPoolExecutor(max_workers=CLOSING_THREADS) as pool:
-            for start in range(0, len(logs), CLOSED_AT_ONCE):
-                some = logs[start : start + CLOSED_AT_ONCE]
-                for log, is_closed in zip(some, pool.map(_run_flush, some, [_begin_close(log) for log in some]), strict=True):
-                    log.abandon(is_durable=is_closed)
-                    if not is_closed:
-                        unclosed.add(log.directory)
+            unclosed = {log.directory for log, is_closed in zip(self, pool.map(_close, self), strict=True) if not is_closed}
         self.write_checkpoints(high_watermark_of)
         for directory in self.online_directories:
             if directory in unclosed:
                 continue
             try:
+                self._files.fsync_directory(directory.path)  # the names of logs that are new
                 directory.mark_clean(broker_epoch=broker_epoch)
             except OSError as error:
                 directory.fail("marking a clean stop", error)
@@ -440,23 +432,24 @@ def _call_if_alive(method: WeakMethod[Callable[[], None]]) -> None:
         found()
 
 
-def _begin_close(log: Log) -> Flush | StorageError | None:
+def _close(log: Log) -> bool:
+    """Complete the log's files, sync what is left to be synced, let go of them; whether all of it is on the disk now. For a thread."""
+    failure: StorageError | None = None
     try:
-        return log.begin_close()
-    except StorageError as error:
-        _logger.warning("%s was not closed cleanly: %s", log.path, error)
-        return error
-
-
-def _run_flush(log: Log, flush: Flush | StorageError | None) -> bool:
-    """Sync what is left to be synced; whether all of the log is on the disk now."""
-    try:
-        if isinstance(flush, Flush):
+        flush = log.begin_close()
+        if flush is not None:
+            # Its name is in a directory that all logs share, and which is synced once for all of them.
+            flush.directories = [directory for directory in flush.directories if directory != log.directory.path]
             flush.run()
+    except StorageError as error:
+        failure = error
     except OSError as error:
-        flush = log.directory.fail("closing a log", error)
-        _logger.warning("%s was not closed cleanly: %s", log.path, flush)
-    return log.directory.offline is None and not isinstance(flush, StorageError)
+        failure = log.directory.fail("closing a log", error)
+    if failure is not None:
+        _logger.warning("%s was not closed cleanly: %s", log.path, failure)
+    is_closed = failure is None and log.directory.offline is None
+    log.abandon(is_durable=is_closed)
+    return is_closed
 
 
 def _is_wanted(topic: str, topic_id: uuid.UUID | None, topic_ids: Mapping[str, uuid.UUID]) -> bool:

@@ -1,6 +1,7 @@
 import asyncio
 import logging
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -162,3 +163,15 @@ async def test_closing_fails_whatever_is_under_way(moment: str) -> None:
         peers.close()
         with pytest.raises(BrokerUnavailable):
             await task
+
+
+async def test_a_process_without_descriptors_reaches_no_one_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even the module can be loaded then, if it is the first connection."""
+    views = Views()
+    async with ControllerPeer(controller=7) as broker, peers_of(views) as peers:
+        views.has(2, broker.address)
+        with monkeypatch.context() as few:
+            few.setitem(sys.modules, "millstream.client.async_connection", None)
+            with pytest.raises(BrokerUnavailable, match="no connection to"):
+                await controller_of(peers)
+        assert await controller_of(peers) == 7

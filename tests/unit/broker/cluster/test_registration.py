@@ -151,6 +151,47 @@ async def test_a_registration_names_the_clean_stop_before_it_if_the_controller_k
         assert await previous_epoch(coordination) == expected
 
 
+async def test_a_broker_that_starts_has_its_number_and_no_life_before_its_logs_are_open(coordination: EmbeddedCoordination) -> None:
+    await set_or_create(coordination, paths.broker_epoch(1), b"7")
+    registration = Registration(coordination, BROKER, clean_epoch=7)
+    await registration.claim()
+    data, claimed = await coordination.get(paths.broker(1))
+    assert BrokerState.decode(1, data, epoch=claimed.czxid).is_starting
+    assert (registration.epoch, registration.last_epoch) == (-1, 7), "a start that fails now leaves the marker of the last stop true"
+    events: list[object] = []
+    assert await coordination.exists(paths.broker(1), watch=events.append)
+    await registration.register()
+    data, stat = await coordination.get(paths.broker(1))
+    found = BrokerState.decode(1, data, epoch=stat.czxid)
+    assert (found.is_starting, found.previous_epoch) == (False, 7)
+    assert registration.epoch == registration.last_epoch == stat.czxid > claimed.czxid
+    assert stat.version == 0
+
+
+async def test_a_number_is_not_free_for_a_moment_when_its_broker_registers(
+    coordination: EmbeddedCoordination, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registration = Registration(coordination, BROKER)
+    await registration.claim()
+    sent: list[list[str]] = []
+    really = coordination.multi
+
+    async def multi(operations: Any) -> Any:
+        sent.append([type(one).__name__ for one in operations])
+        return await really(operations)
+
+    monkeypatch.setattr(coordination, "multi", multi)
+    await registration.register()
+    assert sent == [["Delete", "Create"]]
+    # A session that ended while the logs were opened has taken the number with it.
+    other = Registration(coordination, BROKER)
+    await coordination.delete(paths.broker(1))
+    await other.claim()
+    await coordination.delete(paths.broker(1))
+    await other.register()
+    assert other.epoch > registration.epoch
+
+
 async def test_a_process_that_registers_again_has_lost_nothing(coordination: EmbeddedCoordination) -> None:
     registration = Registration(coordination, BROKER)
     await registration.register()

@@ -23,6 +23,16 @@ class Desk:
         self.closed: list[str] = []
         self.pending: list[PendingReply] = []
         self.answered = asyncio.Event()
+        self.lane: Lane | None = None
+
+    @property
+    def has_unanswered(self) -> bool:
+        """Whether an answer has to wait."""
+        return any(pending.chunks is None for pending in self.pending)
+
+    def call_at_end_of_turn(self, callback: Callable[[], None]) -> None:
+        """There is only one request at a time."""
+        asyncio.get_running_loop().call_soon(callback)
 
     def defer(self) -> PendingReply:
         """Keep a place, as a connection does."""
@@ -30,10 +40,12 @@ class Desk:
         return self.pending[-1]
 
     def open_lane(self, lane: Lane, *, admitted: Session) -> None:
-        """Requests come one by one here."""
+        """Requests come one by one here: who wants to use the lane asks it."""
+        self.lane = lane
 
     def close_lane(self) -> None:
-        """There is none."""
+        """It is not used any more."""
+        self.lane = None
 
     def send_completed(self) -> None:
         """An answer is ready."""

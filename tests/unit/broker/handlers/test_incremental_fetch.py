@@ -1,20 +1,13 @@
 """Sessions read what moved, and nothing that moved is missed."""
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from random import Random
-from typing import Any
 
 import pytest
 
-from millstream.broker.handlers import fetch, fetch_attempt
-from millstream.broker.handlers.fetch import FetchFamily
-from millstream.broker.handlers.fetch_sessions import FetchSessions
-from millstream.broker.network.region_loader import RegionLoader
 from millstream.cluster.partition import Partition
 from millstream.cluster.replicas import Replicas
-from millstream.coordination.cluster_view import BrokerState, ClusterView
 from millstream.coordination.partition_state import PartitionState
 from millstream.errors import NotLeaderOrFollower, OffsetOutOfRange, UnknownLeaderEpoch, UnknownTopicId
 from millstream.log.directories.manager import LogManager
@@ -22,19 +15,23 @@ from millstream.wire.api import ApiKey
 from tests.batches import decode_records
 from tests.manual_clock import ManualClock
 from tests.unit.broker.handlers.conftest import config_of
-from tests.unit.broker.handlers.desk import Desk
-from tests.unit.cluster.hosting import TOPIC_ID, append, local_broker, replicas_on, topic_state, view_of
-
-COUNT = 20
-LONG_MS = 1_000_000
-LAG_MS = 30_000
-STATE = PartitionState(replicas=(1, 2), leader=1, leader_epoch=3, in_sync_replicas=(1, 2))
-BROKERS = {number: BrokerState(number, f"host{number}", 9000 + number, "rack", epoch=10 * number) for number in (1, 2)}
-CONSUMER, FOLLOWER = (-1, -1), (2, 20)
-
-
-def view(*states: PartitionState, brokers: dict[int, BrokerState] = BROKERS) -> ClusterView:
-    return replace(view_of(replace(topic_state(), partitions=states)), brokers=brokers)
+from tests.unit.broker.handlers.session_reader import (
+    BROKERS,
+    CONSUMER,
+    COUNT,
+    FOLLOWER,
+    LAG_MS,
+    LONG_MS,
+    STATE,
+    CountingFamily,
+    Reader,
+    commit,
+    indexes,
+    reader_at_the_end,
+    view,
+    watchers,
+)
+from tests.unit.cluster.hosting import append, local_broker, replicas_on, view_of
 
 
 @pytest.fixture
@@ -45,83 +42,6 @@ def wanted_changes() -> list[Partition]:
 @pytest.fixture
 def replicas(logs: LogManager, clock: ManualClock, wanted_changes: list[Partition]) -> Replicas:
     return replicas_on(logs, log_config=config_of, broker=local_broker(clock=clock, in_sync_change_wanted=wanted_changes.append))
-
-
-@pytest.fixture
-async def partitions(replicas: Replicas) -> list[Partition]:
-    await replicas.apply(view(*[STATE] * COUNT))
-    return list(replicas)
-
-
-class Reader:
-    """A client with a fetch session over all partitions, at their end."""
-
-    def __init__(self, family: FetchFamily, replica: tuple[int, int]) -> None:
-        self.family = family
-        self.replica = replica
-        self.session_id = 0
-        self.epoch = 0
-        self.desk = Desk()
-
-    async def ask(
-        self, offsets: dict[int, int] | None = None, *, forgotten: tuple[int, ...] = (), leader_epoch: int = 3, **fields: Any
-    ) -> Any:
-        wanted = [
-            {
-                "partition": index,
-                "fetch_offset": offset,
-                "partition_max_bytes": 1 << 20,
-                "current_leader_epoch": leader_epoch,
-                "log_start_offset": 0,
-            }
-            for index, offset in (offsets or {}).items()
-        ]
-        topics = [{"topic_id": TOPIC_ID, "partitions": wanted}] if wanted else []
-        gone = [{"topic_id": TOPIC_ID, "partitions": list(forgotten)}] if forgotten else []
-        replica = {"replica_id": self.replica[0], "replica_epoch": self.replica[1]}
-        session = {"session_id": self.session_id, "session_epoch": self.epoch}
-        limits = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20}
-        request = {"replica_state": replica, "topics": topics, "forgotten_topics_data": gone} | session | limits | fields
-        self.epoch += 1
-        answer = await self.desk.ask(self.family.fetch, ApiKey.FETCH, 17, **request)
-        if answer is not None:
-            self.session_id = answer.session_id
-        return answer
-
-    async def mentioned(self, *arguments: Any, **fields: Any) -> list[int]:
-        return indexes(await self.ask(*arguments, **fields))
-
-
-def indexes(answer: Any) -> list[int]:
-    return [found.partition_index for topic in answer.responses for found in topic.partitions]
-
-
-async def reader_at_the_end(family: FetchFamily, replica: tuple[int, int] = CONSUMER, *, leader_epoch: int = 3) -> Reader:
-    reader = Reader(family, replica)
-    assert len(await reader.mentioned(dict.fromkeys(range(COUNT), 0), leader_epoch=leader_epoch)) == COUNT
-    return reader
-
-
-class CountingFamily(FetchFamily):
-    looks = 0
-
-    def _looked_up(self, *arguments: Any) -> Partition:
-        self.looks += 1
-        return super()._looked_up(*arguments)
-
-
-@pytest.fixture
-def family(replicas: Replicas, executor: ThreadPoolExecutor, clock: ManualClock) -> CountingFamily:
-    sessions = FetchSessions(max_sessions=2, min_idle_ms=1000)
-    return CountingFamily(replicas, sessions=sessions, loader=RegionLoader(executor), clock=clock, max_bytes=1 << 20)
-
-
-def watchers(partitions: list[Partition]) -> int:
-    return sum(len(partition.watchers) for partition in partitions)
-
-
-def commit(partition: Partition, end: int) -> None:
-    partition.as_leader().replica_fetched(2, 20, end, 0)
 
 
 @pytest.mark.parametrize("replica", [CONSUMER, FOLLOWER])
@@ -306,121 +226,6 @@ async def test_sessions_are_answered_as_if_everything_were_read(
         else:
             offsets[index] = end
             elsewhere.add(index)
-
-
-# --- many partitions at once are read in turns of the loop
-
-
-@pytest.fixture
-def turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Few partitions are many."""
-    for module in (fetch, fetch_attempt):
-        monkeypatch.setattr(module, "PARTITIONS_PER_TURN", 6)
-
-
-@pytest.mark.usefixtures("turns")
-@pytest.mark.parametrize("replica", [CONSUMER, FOLLOWER])
-async def test_others_have_their_turn_while_many_partitions_are_read(
-    family: CountingFamily, partitions: list[Partition], replica: tuple[int, int]
-) -> None:
-    append(partitions[19], b"a")
-    commit(partitions[19], 1)
-    reader = Reader(family, replica)
-    assert await reader.ask(dict.fromkeys(range(COUNT), 0), max_wait_ms=LONG_MS) is None
-    looks = [family.looks]
-    while reader.desk.pending[0].chunks is None:
-        await asyncio.sleep(0)
-        looks.append(family.looks)
-    assert looks[:5] == [0, 6, 12, 18, 20]
-    answer = await reader.desk.later(ApiKey.FETCH, 17)
-    assert indexes(answer) == list(range(COUNT))
-    assert decode_records(answer.responses[0].partitions[19].records)
-
-
-@pytest.mark.usefixtures("turns")
-async def test_two_who_read_many_partitions_share_the_turns(family: CountingFamily, partitions: list[Partition]) -> None:
-    readers = [Reader(family, CONSUMER), Reader(family, FOLLOWER)]
-    for reader in readers:
-        assert await reader.ask(dict.fromkeys(range(len(partitions)), 0), max_wait_ms=0) is None
-    for turn in range(1, 5):
-        await asyncio.sleep(0)
-        assert family.looks == 6 * turn
-    for reader in readers:
-        assert len(indexes(await reader.desk.later(ApiKey.FETCH, 17))) == COUNT
-
-
-@pytest.mark.usefixtures("turns")
-@pytest.mark.parametrize("replica", [CONSUMER, FOLLOWER])
-async def test_what_moves_while_the_others_are_read_comes_with_this_answer_or_the_next(
-    family: CountingFamily, partitions: list[Partition], replica: tuple[int, int]
-) -> None:
-    reader = Reader(family, replica)
-    assert await reader.ask(dict.fromkeys(range(COUNT), 0), max_wait_ms=0) is None
-    await asyncio.sleep(0)
-    append(partitions[0], b"a")
-    commit(partitions[0], 1)
-    answer = await reader.desk.later(ApiKey.FETCH, 17)
-    assert answer.responses[0].partitions[0].high_watermark == 0, "it was read before"
-    reader.session_id = answer.session_id
-    assert await reader.mentioned() == [0]
-    family.looks = 0
-    await reader.ask({0: 1})
-    assert await reader.mentioned() == []
-    assert family.looks == 1
-
-
-@pytest.mark.usefixtures("turns")
-async def test_fetch_that_waits_looks_again_only_at_what_moved(family: CountingFamily, partitions: list[Partition]) -> None:
-    reader = Reader(family, CONSUMER)
-    reader.epoch = -1
-    assert await reader.ask(dict.fromkeys(range(COUNT), 0), max_wait_ms=LONG_MS, min_bytes=150) is None
-    for _ in range(6):
-        await asyncio.sleep(0)
-    assert (family.looks, watchers(partitions)) == (COUNT, COUNT)
-    family.looks = 0
-    for value in (b"a", b"b" * 100):
-        append(partitions[5], value)
-        commit(partitions[5], partitions[5].log.log_end_offset)
-        await asyncio.sleep(0)
-    answer = await reader.desk.later(ApiKey.FETCH, 17)
-    assert len(decode_records(answer.responses[0].partitions[5].records)) == 2
-    assert watchers(partitions) == 0
-    assert family.looks <= 4, "the partition that moved, and its like for what there could be"
-
-
-@pytest.mark.usefixtures("turns")
-async def test_time_that_is_up_is_noticed_when_everything_moves(family: CountingFamily, partitions: list[Partition]) -> None:
-    reader = Reader(family, CONSUMER)
-    assert await reader.ask(dict.fromkeys(range(COUNT), 0), max_wait_ms=30, min_bytes=1 << 20) is None
-    for _ in range(6):
-        await asyncio.sleep(0)
-    for partition in partitions:
-        append(partition, b"a")
-        commit(partition, 1)
-    answer = await reader.desk.later(ApiKey.FETCH, 17)
-    assert all(decode_records(found.records) for found in answer.responses[0].partitions)
-    assert len(answer.responses[0].partitions) == COUNT
-
-
-@pytest.mark.usefixtures("turns")
-async def test_client_that_goes_while_its_partitions_are_read_leaves_nothing(family: CountingFamily, partitions: list[Partition]) -> None:
-    reader = Reader(family, CONSUMER)
-    reader.epoch = -1
-    assert await reader.ask(dict.fromkeys(range(COUNT), 0), max_wait_ms=LONG_MS) is None
-    await asyncio.sleep(0)
-    reader.desk.abandon()
-    await asyncio.sleep(0)
-    assert (watchers(partitions), len(family.turns)) == (0, 0)
-
-
-async def test_partition_that_is_forgotten_while_a_fetch_waits_is_not_watched(family: CountingFamily, partitions: list[Partition]) -> None:
-    reader = await reader_at_the_end(family)
-    assert await reader.ask({0: 0}, max_wait_ms=LONG_MS) is None
-    await reader.ask(forgotten=(0,))
-    append(partitions[1], b"a")
-    commit(partitions[1], 1)
-    assert indexes(await reader.desk.later(ApiKey.FETCH, 17)) == [1]
-    assert len(partitions[0].watchers) == 0
 
 
 # --- nothing is left behind

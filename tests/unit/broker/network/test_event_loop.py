@@ -1,10 +1,11 @@
 import asyncio
 import socket
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from millstream.broker.network.event_loop import BrokerLoop, events_of
+from millstream.broker.network.event_loop import BrokerLoop, end_of_turn
 
 Pair = tuple[socket.socket, socket.socket]
 
@@ -33,7 +34,6 @@ def run(work: Callable[[], Awaitable[None]]) -> None:
 def direct() -> BrokerLoop:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, BrokerLoop)
-    assert events_of(loop) is loop.direct
     return loop
 
 
@@ -41,7 +41,7 @@ def test_socket_is_called_when_there_is_something_to_read_and_no_longer_when_it_
     (ours, theirs), *_ = pairs
 
     async def work() -> None:
-        events, received = direct().direct, asyncio.Queue[bytes]()
+        events, received = direct(), asyncio.Queue[bytes]()
         events.add_reader(ours.fileno(), lambda: received.put_nowait(ours.recv(100)))
         theirs.send(b"one")
         assert await received.get() == b"one"
@@ -62,7 +62,7 @@ def test_reader_and_writer_of_one_socket_are_called_separately(pairs: list[Pair]
     (ours, theirs), *_ = pairs
 
     async def work() -> None:
-        events, calls = direct().direct, asyncio.Queue[str]()
+        events, calls = direct(), asyncio.Queue[str]()
 
         def read() -> None:
             ours.recv(100)
@@ -86,7 +86,7 @@ def test_end_of_the_peer_calls_the_reader(pairs: list[Pair]) -> None:
     (ours, theirs), *_ = pairs
 
     async def work() -> None:
-        events, received = direct().direct, asyncio.Queue[bytes]()
+        events, received = direct(), asyncio.Queue[bytes]()
 
         def read() -> None:
             received.put_nowait(ours.recv(100))
@@ -101,7 +101,7 @@ def test_end_of_the_peer_calls_the_reader(pairs: list[Pair]) -> None:
 
 def test_failing_callback_is_logged_and_harms_no_other_socket(pairs: list[Pair], caplog: pytest.LogCaptureFixture) -> None:
     async def work() -> None:
-        events, received = direct().direct, asyncio.Queue[bytes]()
+        events, received = direct(), asyncio.Queue[bytes]()
 
         def fail() -> None:
             pairs[0][0].recv(100)
@@ -120,7 +120,7 @@ def test_failing_callback_is_logged_and_harms_no_other_socket(pairs: list[Pair],
 
 def test_socket_that_another_callback_closed_is_not_called(pairs: list[Pair]) -> None:
     async def work() -> None:
-        events, calls = direct().direct, asyncio.Queue[int]()
+        events, calls = direct(), asyncio.Queue[int]()
         numbers = {ours.fileno(): ours for ours, _ in pairs[:2]}
 
         def close_the_other(descriptor: int) -> None:
@@ -151,7 +151,7 @@ def test_all_else_of_asyncio_works_beside_it(pairs: list[Pair]) -> None:
         def read() -> None:
             loop.call_soon(called.set_result, ours.recv(100))
 
-        loop.direct.add_reader(ours.fileno(), read)
+        loop.add_reader(ours.fileno(), read)
         assert await asyncio.to_thread(lambda: 7) == 7
         server = await asyncio.start_server(lambda _reader, writer: writer.close(), "127.0.0.1", 0)
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
@@ -165,6 +165,87 @@ def test_all_else_of_asyncio_works_beside_it(pairs: list[Pair]) -> None:
     run(work)
 
 
-async def test_another_loop_is_its_own_way() -> None:
-    loop = asyncio.get_running_loop()
-    assert events_of(loop) is loop
+def test_sockets_that_asyncio_waits_for_are_left_when_they_are_ready(pairs: list[Pair]) -> None:
+    (ours, theirs), *_ = pairs
+
+    async def work() -> None:
+        loop = direct()
+        waiting = asyncio.create_task(loop.sock_recv(ours, 100))
+        await asyncio.sleep(0)
+        theirs.send(b"one")
+        assert await waiting == b"one"
+        theirs.send(b"two")
+        assert loop.direct.select(0) == []
+        assert not loop.remove_reader(ours.fileno())
+
+    run(work)
+
+
+def test_asyncio_has_its_turn_while_sockets_are_ready_all_the_time(pairs: list[Pair]) -> None:
+    (ours, theirs), *_ = pairs
+
+    async def work() -> None:
+        loop = direct()
+        calls = list[str]()
+        theirs.send(b"never read")
+        loop.add_reader(ours.fileno(), lambda: calls.append("socket"))
+        await asyncio.sleep(0.001)  # a timer
+        await asyncio.to_thread(lambda: None)
+        rung = asyncio.Event()
+        loop.call_later(0.001, rung.set)
+        await rung.wait()
+        loop.remove_reader(ours.fileno())
+        assert calls.count("socket") > 2
+
+    run(work)
+
+
+def test_timer_that_a_socket_sets_rings_while_nothing_else_happens(pairs: list[Pair]) -> None:
+    (ours, theirs), *_ = pairs
+
+    async def work() -> None:
+        loop, rung = direct(), asyncio.Event()
+
+        def read() -> None:
+            ours.recv(100)
+            loop.call_later(0.001, rung.set)
+
+        loop.add_reader(ours.fileno(), read)
+        sender = threading.Timer(0.01, lambda: theirs.send(b"x"))  # when the loop has nothing to do but to poll
+        sender.start()
+        await rung.wait()
+        sender.join()
+
+    run(work)
+
+
+def test_end_of_a_turn_comes_after_all_sockets_that_are_ready(pairs: list[Pair]) -> None:
+    async def work() -> None:
+        loop, calls = direct(), asyncio.Queue[str]()
+        soon = end_of_turn(loop)
+
+        def read(ours: socket.socket) -> None:
+            calls.put_nowait(ours.recv(100).decode())
+            soon(lambda: calls.put_nowait("end"))
+
+        for ours, theirs in pairs:
+            loop.add_reader(ours.fileno(), read, ours)
+            theirs.send(b"x")
+        assert [await calls.get() for _ in range(6)] == ["x", "x", "x", "end", "end", "end"]
+
+    run(work)
+
+
+def test_end_of_a_turn_is_not_waited_for_when_nothing_else_happens() -> None:
+    async def work() -> None:
+        is_over = asyncio.Event()
+        end_of_turn(direct())(is_over.set)
+        await is_over.wait()
+
+    run(work)
+
+
+async def test_end_of_a_turn_comes_soon_on_any_loop() -> None:
+    is_over = asyncio.Event()
+    end_of_turn(asyncio.get_running_loop())(is_over.set)
+    await is_over.wait()

@@ -87,7 +87,7 @@ def test_a_fast_reader_does_not_keep_the_loop_to_itself(ends: Ends, tmp_path: Pa
 
     monkeypatch.setattr(os, "sendfile", swallow)
     outbox = Outbox(ends.broker)
-    outbox.append(region_of(tmp_path / "a", bytes(16 * MAX_SENDFILE)))
+    outbox.extend([region_of(tmp_path / "a", bytes(16 * MAX_SENDFILE))])
     turns = 1
     while not outbox.drain():
         turns += 1
@@ -97,7 +97,7 @@ def test_a_fast_reader_does_not_keep_the_loop_to_itself(ends: Ends, tmp_path: Pa
 def test_a_region_that_the_file_does_not_have_any_more_is_an_error_and_not_silence(ends: Ends, tmp_path: Path) -> None:
     region = region_of(tmp_path / "a", b"short")
     outbox = Outbox(ends.broker)
-    outbox.append(region._replace(position=5))
+    outbox.extend([region._replace(position=5)])
     with pytest.raises(OSError, match="shorter"):
         outbox.drain()
 
@@ -105,7 +105,7 @@ def test_a_region_that_the_file_does_not_have_any_more_is_an_error_and_not_silen
 def test_a_peer_that_is_gone_is_an_error(ends: Ends) -> None:
     outbox = Outbox(ends.broker)
     ends.client.close()
-    outbox.append(b"hello")
+    outbox.extend([b"hello"])
     with pytest.raises(BrokenPipeError):
         outbox.drain()
 

@@ -65,6 +65,7 @@ class ReplicaBroker:
                 lag_ms=lambda: 30_000,
                 is_registered=lambda broker: broker in self.view.brokers,
                 in_sync_change_wanted=lambda _partition: None,
+                cannot_write=lambda _partition: None,
                 on_follow=self.fetchers.follow,
             ),
             life=lambda: self.epoch,

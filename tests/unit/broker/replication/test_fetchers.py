@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from millstream.broker.replication import fetcher
+from millstream.broker.replication.fetchers import CUT_AT_ONCE
 from millstream.broker.replication.leader_offsets import LeaderOffsets
 from millstream.buffer import Buffer
 from millstream.cluster.follower import Follower
@@ -255,6 +256,30 @@ async def test_a_stop_waits_for_a_log_that_is_being_cut(tmp_path: Path) -> None:
         disk.may_sync.set()
         await stopping
         assert (log.is_truncating, log.log_end_offset) == (False, 0)
+
+
+async def test_many_logs_are_cut_a_few_at_a_time_and_only_while_they_are_followed(tmp_path: Path) -> None:
+    count, disk = 3 * CUT_AT_ONCE, SlowDisk()
+    async with replica_cluster(tmp_path, files={1: disk}) as cluster:
+        first, second = cluster.brokers.values()
+        await cluster.lead(1, epoch=0, only=[1], in_sync=[1], partitions=count)
+        for index in range(count):
+            first.append(b"only here", index=index)
+        disk.may_sync.clear()
+        await cluster.lead(2, epoch=1, in_sync=[2], partitions=count)
+        for index in range(count):
+            second.append(b"x", index=index)
+        logs = [first.partition(index).log for index in range(count)]
+        await eventually(lambda: sum(log.is_truncating for log in logs) == CUT_AT_ONCE)
+        async with asyncio.timeout(20):
+            await asyncio.to_thread(int)  # as new logs are opened
+        assert sum(log.is_truncating for log in logs) == CUT_AT_ONCE
+        waiting = [index for index, log in enumerate(logs) if not log.is_truncating]
+        await cluster.lead(1, epoch=2, only=[1], in_sync=[1], partitions=count)
+        disk.may_sync.set()
+        await eventually(lambda: all(first.partition(index).is_leader for index in range(count)))
+        assert all(logs[index].log_end_offset == 1 for index in waiting), "what is led is not cut"
+        assert [log.log_end_offset for log in logs].count(0) == CUT_AT_ONCE
 
 
 class FullDisk(Files):

@@ -182,6 +182,20 @@ async def test_a_follower_that_was_about_to_join_and_hangs_holds_the_high_waterm
     await eventually(lambda: leading.replica_set.high_watermark == 11)
 
 
+async def test_a_leader_that_cannot_write_asks_for_the_set_without_itself(rig: Rig) -> None:
+    moved = PartitionData(0, 0, 2, 5, (2,), partition_epoch=6)
+    rig.controller.answer = lambda fields: answers(fields, lambda _one: moved)
+    rig.changes.resign(rig.partition)
+    await eventually(lambda: rig.controller.asked != [])
+    (partition,) = rig.controller.asked[0]["topics"][0]["partitions"]
+    assert partition["new_isr_with_epochs"] == [{"broker_id": 2, "broker_epoch": -1}]
+    # Until the view brings the new leader the change stays pending.
+    assert rig.leading.replica_set.state == STATE
+    rig.partition.leading = None
+    await eventually(lambda: not rig.changes._asked)
+    assert not rig.changes._resigning
+
+
 async def test_a_refusal_ends_the_wait_for_the_pending_replica(rig: Rig) -> None:
     rig.controller.answer = refusing(IneligibleReplica.code)
     rig.catch_up()
@@ -204,9 +218,10 @@ async def test_what_says_nothing_about_the_change_leaves_it_pending(rig: Rig, co
     assert len(rig.controller.asked) <= count + 1
 
 
-async def test_no_answer_leaves_it_pending(rig: Rig) -> None:
+@pytest.mark.parametrize("error", [BrokerUnavailable, OSError, ImportError])
+async def test_no_answer_leaves_it_pending(rig: Rig, error: type[Exception]) -> None:
     def unreachable(_fields: dict[str, Any]) -> AlterPartitionResponse:
-        raise BrokerUnavailable("broker 2 is away")
+        raise error("broker 2 is away")
 
     rig.controller.answer = unreachable
     rig.catch_up()

@@ -20,10 +20,10 @@ class CountingFiles(Files):
 
     written: int = 0
 
-    def write_atomically(self, path: Path, content: bytes) -> None:
+    def write_atomically(self, path: Path, content: bytes, *, is_name_synced: bool = True) -> None:
         if path.name.endswith("-offset-checkpoint"):
             self.written += 1
-        super().write_atomically(path, content)
+        super().write_atomically(path, content, is_name_synced=is_name_synced)
 
 
 @pytest.fixture

@@ -1,0 +1,212 @@
+"""`millstream mirror run` and `millstream mirror status`: copy topics to another cluster with their offsets, and show how that goes."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from millstream.cli import mirror_control
+from millstream.cli.mirror_parameters import Target, TargetConfig, open_target, security_of
+from millstream.cli.output import print_json, print_table
+from millstream.cli.parameters import DEFAULT_BROKERS
+from millstream.errors import CommandFailed
+
+if TYPE_CHECKING:
+    from millstream.mirror.settings import MirrorSettings
+    from millstream.mirror.status import MirrorStatus, PartitionStatus, ProcessStatus
+
+app = typer.Typer(help="Copy topics to another cluster with their offsets, and show how that goes.", no_args_is_help=True)
+
+SHOWN_EVERY = 5
+"""So many reports between two lines on the terminal."""
+SILENT_MS = 15_000
+"""A process that has said nothing for so long is not shown any more, unless it is the last one."""
+
+app.command("pause")(mirror_control.pause)
+app.command("resume")(mirror_control.resume)
+app.command("promote")(mirror_control.promote)
+
+
+@app.command("run")
+def run(
+    *,
+    source: Annotated[str | None, typer.Option("--from", metavar="HOST:PORT[,...]", help="Brokers of the cluster that is copied.")] = None,
+    target: Annotated[
+        str | None, typer.Option("--to", metavar="HOST:PORT[,...]", help="Brokers of the cluster that gets the copy.")
+    ] = None,
+    topics: Annotated[str | None, typer.Option(metavar="REGEX", help="Topics to copy: the whole name has to match.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the mirror; its progress is kept under it. [default: mirror]")] = None,
+    limit_bytes: Annotated[int | None, typer.Option(metavar="N", help="Read at most so many bytes per second. [default: no limit]")] = None,
+    source_config: Annotated[
+        str | None, typer.Option("--from-config", metavar="FILE", help="Properties with TLS and login of the cluster that is copied.")
+    ] = None,
+    target_config: Annotated[
+        str | None, typer.Option("--to-config", metavar="FILE", help="Properties with TLS and login of the cluster that gets the copy.")
+    ] = None,
+    source_zookeeper: Annotated[
+        str | None, typer.Option("--from-zookeeper", metavar="HOST:PORT[,...]", help="Share the work by a group of the paper there.")
+    ] = None,
+    target_zookeeper: Annotated[
+        str | None, typer.Option("--to-zookeeper", metavar="HOST:PORT[,...]", help="Copy the offsets of the paper's groups to there.")
+    ] = None,
+    alone: Annotated[
+        bool | None, typer.Option("--alone", help="Copy everything, instead of sharing the work with processes of the same name.")
+    ] = None,
+    groups: Annotated[bool | None, typer.Option("--groups/--no-groups", help="Copy the offsets of consumer groups. [default: yes]")] = None,
+    merge: Annotated[
+        bool | None, typer.Option("--merge", help="Merge records into ordinary topics of any Kafka, with offsets of their own.")
+    ] = None,
+    prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="With --merge: what names of topics begin with at the target.")] = None,
+    exactly_once: Annotated[bool | None, typer.Option("--exactly-once", help="With --merge: write in transactions.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="TOML file with the same names; what is given here counts more.")
+    ] = None,
+    log_level: Annotated[str, typer.Option(help="What is logged to stderr: debug, info, warning or error.")] = "info",
+) -> None:
+    """Copy topics until it is stopped (Ctrl-C).
+
+    Offsets, timestamps, keys, headers, producer ids, transactions and compression are kept. The target has to be Millstream; its topics are
+    read-only until they are promoted. After any interruption it goes on where the target ends.
+    """
+    from millstream.log_lines import LOG_LEVELS, log_to_stderr
+    from millstream.mirror.settings import MirrorSettings
+
+    if log_level not in LOG_LEVELS:
+        raise typer.BadParameter(f"one of {', '.join(LOG_LEVELS)}", param_hint="--log-level")
+    given = {
+        "from": source, "to": target, "topics": topics, "name": name, "limit-bytes": limit_bytes, "from-config": source_config,
+        "to-config": target_config, "from-zookeeper": source_zookeeper, "to-zookeeper": target_zookeeper,
+        "alone": alone, "groups": groups, "merge": merge, "prefix": prefix, "exactly-once": exactly_once,
+    }  # fmt: skip
+    settings = MirrorSettings.of(given, config)
+    log_to_stderr(log_level)
+    _merge(settings) if settings.merge else _copy(settings)
+
+
+@app.command("status")
+def status(
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Write one JSON document per mirror.")] = False,
+    name: Annotated[str | None, typer.Option(help="Only the mirror of this name.")] = None,
+    target: Target = DEFAULT_BROKERS,
+    target_config: TargetConfig = None,
+) -> None:
+    """Show how far mirrors are behind: messages, bytes and seconds per partition, speed and errors."""
+    import asyncio
+
+    found = [one for one in asyncio.run(_statuses(target, target_config)) if name in (None, one.name)]
+    if not found:
+        raise CommandFailed(f"no mirror has reported to the cluster at {target}; --to names the cluster that gets the copy")
+    for one in found:
+        if as_json:
+            print_json(one.document())
+        else:
+            _print(one)
+
+
+def _merge(settings: "MirrorSettings") -> None:
+    import signal
+
+    from millstream.mirror.merge_settings import MergeSettings
+    from millstream.mirror.merging import Merging
+
+    work = Merging(
+        MergeSettings(
+            settings.source,
+            settings.target,
+            settings.pattern,
+            settings.group,
+            prefix=settings.prefix,
+            exactly_once=settings.exactly_once,
+            refresh_s=settings.refresh_s,
+            commit_s=settings.commit_s,
+            source_security=security_of(settings.from_config),
+            target_security=security_of(settings.to_config),
+        )
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: work.stop())
+    print(f"ready: mirror {settings.name} merges {settings.source} into {settings.target}", flush=True)
+    work.run()
+    print("ended", flush=True)
+
+
+def _copy(settings: "MirrorSettings") -> None:
+    import asyncio
+
+    asyncio.run(_run(settings))
+
+
+async def _run(settings: "MirrorSettings") -> None:
+    import asyncio
+    import signal
+
+    from millstream.mirror.process import MirrorProcess
+
+    process = MirrorProcess(
+        settings,
+        source_security=security_of(settings.from_config),
+        target_security=security_of(settings.to_config),
+        on_report=_Terminal().show,
+    )
+    running = asyncio.ensure_future(process.run())
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, running.cancel)
+    print(f"ready: mirror {settings.name} from {settings.source} to {settings.target}", flush=True)
+    try:
+        await running
+    except asyncio.CancelledError:
+        print("ended", flush=True)
+
+
+class _Terminal:
+    """Shows now and then how it goes."""
+
+    def __init__(self) -> None:
+        self._reports = 0
+
+    def show(self, process: "ProcessStatus", partitions: "list[PartitionStatus]") -> None:
+        from millstream.cli.output import format_timestamp
+        from millstream.mirror.status import one_line
+
+        if self._reports % SHOWN_EVERY == 0 or process.state == "ended":
+            print(f"{format_timestamp(process.at_ms)}  {process.error or one_line(partitions, process.refused)}", flush=True)
+        self._reports += 1
+
+
+async def _statuses(target: str, target_config: Path | None) -> "list[MirrorStatus]":
+    from millstream.clock import SystemClock
+    from millstream.mirror.mirror_topic import MirrorTopic, read_statuses
+
+    side = open_target(target, target_config)
+    try:
+        return read_statuses(await MirrorTopic(side).read(), not_before_ms=SystemClock().now_ms() - SILENT_MS)
+    finally:
+        side.close()
+
+
+def _print(status: "MirrorStatus") -> None:
+    from millstream.cli.output import format_timestamp
+
+    for process in status.processes:
+        when = format_timestamp(process.at_ms)
+        print(f"mirror {status.name}: {process.source} -> {process.target}, {process.state} on {process.host} ({when})")
+    columns = ("TOPIC", "PARTITION", "STATE", "SOURCE END", "TARGET END", "LAG", "LAG BYTES", "LAG SECONDS", "MESSAGES/S", "BYTES/S")
+    rows = [
+        (
+            one.topic,
+            one.partition,
+            one.state,
+            one.source_end,
+            one.target_end,
+            *("-" if value is None else value for value in (one.lag_messages, one.lag_bytes, one.lag_seconds)),
+            one.messages_per_second,
+            one.bytes_per_second,
+        )
+        for one in status.partitions
+    ]
+    print_table(columns, rows)
+    for error in status.errors:
+        print(error, file=sys.stderr)

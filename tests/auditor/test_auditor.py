@@ -1,0 +1,67 @@
+"""`millstream audit run` on a real broker: killed at any point it counts nothing twice, several share the work, alarms are raised."""
+
+import itertools
+from pathlib import Path
+
+from tests.auditor.audited_topic import AuditedTopic
+from tests.auditor.auditor_process import AuditorProcess, rows_of
+from tests.brokers import Broker
+from tests.waiting import wait_until
+
+
+def counts(broker: Broker, topic: AuditedTopic, *arguments: str) -> dict[str, tuple[int, str]]:
+    return {tier: (row["count"], row["verdict"]) for tier, row in rows_of(broker.bootstrap_servers, topic.name, *arguments).items()}
+
+
+def test_an_auditor_that_is_killed_again_and_again_counts_everything_once(
+    broker: Broker, topic: AuditedTopic, auditors: list[AuditorProcess], tmp_path: Path
+) -> None:
+    handled = itertools.count(0, 50)
+    for life in range(4):
+        auditors.append(AuditorProcess(tmp_path / f"life-{life}", "--brokers", broker.bootstrap_servers))
+        for _ in range(3):
+            start = next(handled)
+            topic.write(50)
+            topic.sent(50)
+            topic.handled((start, start + 50))
+        if life:
+            # Once it has written something of its own: the log, counted.
+            wait_until(lambda: counts(broker, topic, "--no-logs").get("broker", (0, ""))[0] > 0, "the log is counted", deadline_s=60)
+        auditors[-1].kill()
+    auditors.append(AuditorProcess(tmp_path / "last", "--brokers", broker.bootstrap_servers))
+    wait_until(lambda: counts(broker, topic, "--no-logs").get("broker") == (600, "complete"), "all is counted", deadline_s=60)
+    assert auditors[-1].stop() == 0
+    assert counts(broker, topic, "--no-logs") == dict.fromkeys(("web", "broker", "billing"), (600, "complete"))
+
+
+def test_several_auditors_share_the_work_and_one_takes_over(
+    broker: Broker, topic: AuditedTopic, auditors: list[AuditorProcess], tmp_path: Path
+) -> None:
+    auditors += [AuditorProcess(tmp_path / name, "--brokers", broker.bootstrap_servers) for name in ("one", "two")]
+    topic.write(100)
+    topic.sent(100)
+    wait_until(lambda: counts(broker, topic, "--no-logs").get("broker") == (100, "complete"), "the log is counted", deadline_s=60)
+    wait_until(lambda: all("auditing partition" in auditor.log for auditor in auditors), "both have a partition", deadline_s=60)
+    auditors[0].stop()
+    topic.write(50)
+    topic.sent(50)
+    wait_until(lambda: counts(broker, topic, "--no-logs").get("broker") == (150, "complete"), "the other one goes on", deadline_s=60)
+
+
+def test_an_alarm_names_what_is_missing_and_a_side_that_is_away_holds_nothing_up(
+    broker: Broker, topic: AuditedTopic, auditors: list[AuditorProcess], tmp_path: Path
+) -> None:
+    metrics = tmp_path / "audit.prom"
+    away = ["--brokers", "127.0.0.1:1"]
+    auditors.append(
+        AuditorProcess(tmp_path / "one", *away, "--brokers", broker.bootstrap_servers, "--grace", "1s", "--metrics-file", str(metrics))
+    )
+    topic.publish_raw([b"no report"])
+    topic.write(100)
+    topic.sent(100)
+    topic.handled((0, 90))
+    said = "the tier 'billing' has 90.000% of 100, missing 10: 10 after broker in partition 0 at offsets 90-99"
+    wait_until(lambda: said in auditors[0].log, "the alarm", deadline_s=60)
+    assert f'millstream_audit_alarms{{kind="incomplete",topic="{topic.name}",tier="billing"}} 1' in metrics.read_text()
+    assert "is no report" in auditors[0].log
+    assert "the audit of 127.0.0.1:1 is held up" in auditors[0].log

@@ -1,0 +1,87 @@
+"""`millstream audit report` on a real broker, without an auditor that runs."""
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+
+from millstream.wire.compression import Codec
+from tests.auditor.audited_topic import AuditedTopic
+from tests.auditor.auditor_process import audit_report, rows_of
+from tests.brokers import Broker
+
+
+def test_what_arrived_everywhere_is_complete(broker: Broker, topic: AuditedTopic) -> None:
+    topic.write(60)
+    topic.write(40, codec=Codec.LZ4)
+    topic.sent(100)
+    topic.handled((0, 100))
+    rows = rows_of(broker.bootstrap_servers, topic.name)
+    assert {tier: (row["count"], row["missing"], row["surplus"], row["verdict"]) for tier, row in rows.items()} == {
+        "web": (100, 0, 0, "complete"),
+        "broker": (100, 0, 0, "complete"),
+        "billing": (100, 0, 0, "complete"),
+    }
+    assert datetime.fromisoformat(rows["web"]["bucket"]) == datetime.fromtimestamp(topic.bucket / 1000, UTC)
+    assert rows["broker"]["bytes"] == 600
+
+
+def test_ten_that_are_missing_are_named_with_topic_bucket_tier_partition_and_offsets(broker: Broker, topic: AuditedTopic) -> None:
+    topic.write(100, 1)
+    topic.sent(100, 1)
+    topic.handled((0, 40), (50, 100), partition=1)
+    row = rows_of(broker.bootstrap_servers, topic.name)["billing"]
+    assert (row["missing"], row["verdict"]) == (10, "missing")
+    assert row["losses"] == [{"before": "broker", "partition": 1, "count": 10, "offsets": [{"from": 40, "to": 49}]}]
+    text = audit_report(broker.bootstrap_servers, "--topic", topic.name)
+    assert "billing: missing 10 after broker, partition 1, offsets 40-49" in text
+
+
+def test_ten_that_were_written_twice_are_named(broker: Broker, topic: AuditedTopic) -> None:
+    topic.write(110)
+    topic.sent(100)
+    row = rows_of(broker.bootstrap_servers, topic.name)["broker"]
+    assert (row["count"], row["surplus"], row["verdict"]) == (110, 10, "surplus")
+    assert row["surpluses"] == [{"before": "web", "partition": 0, "count": 10, "offsets": []}]
+
+
+def test_the_exit_code_says_whether_something_is_missing(broker: Broker, topic: AuditedTopic) -> None:
+    topic.write(100)
+    topic.sent(100)
+    audit_report(broker.bootstrap_servers, "--topic", topic.name, "--fail-under", "0.999")
+    topic.handled((0, 90))
+    audit_report(broker.bootstrap_servers, "--topic", topic.name, "--fail-under", "0.999", expected_code=3)
+    audit_report(broker.bootstrap_servers, "--topic", topic.name, "--fail-under", "0.5")
+
+
+def test_what_is_no_report_is_said_and_left_out(broker: Broker, topic: AuditedTopic) -> None:
+    topic.write(10)
+    topic.publish_raw([b"hello", b"{}", b"", b"\x00\x00\x00\x00\x01avro", b"[" * 5_000])
+    topic.sent(10)
+    assert rows_of(broker.bootstrap_servers, topic.name)["broker"]["verdict"] == "complete"
+    assert "5 messages of _audit are no reports" in audit_report(broker.bootstrap_servers, "--topic", topic.name)
+
+
+def test_the_page_has_everything_in_it(broker: Broker, topic: AuditedTopic, tmp_path: Path) -> None:
+    topic.write(10)
+    topic.sent(10)
+    page = tmp_path / "audit.html"
+    audit_report(broker.bootstrap_servers, "--topic", topic.name, "--html", str(page))
+    text = page.read_text()
+    assert topic.name in text
+    assert "<canvas>" in text
+    assert "http" not in text
+    cells = json.loads(text.partition("const data=")[2].partition(",names=")[0])["cells"]
+    assert cells == ["a"]
+
+
+def test_times_and_tiers_are_chosen(broker: Broker, topic: AuditedTopic) -> None:
+    topic.write(10)
+    topic.sent(10)
+    assert list(rows_of(broker.bootstrap_servers, topic.name, "--tier", "web")) == ["web"]
+    assert rows_of(broker.bootstrap_servers, topic.name, "--since", "1s") == {}
+    assert rows_of(broker.bootstrap_servers, topic.name, "--until", "1d") == {}
+    assert len(rows_of(broker.bootstrap_servers, topic.name, "--since", "1d", "--until", "1m")) == 2
+
+
+def test_a_side_that_does_not_answer_is_named(broker: Broker, topic: AuditedTopic) -> None:
+    audit_report(broker.bootstrap_servers, "--brokers", "127.0.0.1:1", expected_code=1)

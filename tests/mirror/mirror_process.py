@@ -1,0 +1,113 @@
+"""`millstream mirror run` as a process, and what its target has to have in the end."""
+
+import json
+import signal
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+from tests.batches import Header, split_batches
+from tests.brokers import Broker
+from tests.topics import EARLIEST, LATEST, fetch, list_offset
+from tests.waiting import wait_until
+
+MILLSTREAM = str(Path(sys.executable).with_name("millstream"))
+
+
+class MirrorProcess:
+    """One process; it can be ended and started again."""
+
+    def __init__(self, directory: Path, source: str, target: str, *arguments: str) -> None:
+        self._command = [MILLSTREAM, "mirror", "run", "--from", source, "--to", target, *arguments]
+        self._output = directory / "mirror.txt"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    @property
+    def output(self) -> str:
+        """What all lives of it have printed."""
+        return self._output.read_text()
+
+    def start(self) -> None:
+        with self._output.open("ab") as output:
+            self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+
+    def wait(self) -> int:
+        """Wait until it ends by itself; the exit code."""
+        assert self._process is not None
+        return self._process.wait(timeout=30)
+
+    def stop(self) -> int:
+        """Ask it to end; the exit code."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """The end without warning."""
+        self._end(signal.SIGKILL)
+
+    def wait_for(self, text: str) -> None:
+        """Wait until it has printed this."""
+        wait_until(lambda: text in self.output, f"the mirror says {text!r}:\n{self.output}")
+
+    def _end(self, number: signal.Signals) -> int:
+        assert self._process is not None
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+        return self._process.wait(timeout=30)
+
+
+def mirror_status(target: Broker) -> dict[str, Any]:
+    """What `millstream mirror status --json` says of the one mirror there is."""
+    command = [MILLSTREAM, "mirror", "status", "--json", "--to", target.bootstrap_servers]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
+
+
+def batches_of(broker: Broker, topic: str, partition: int = 0) -> list[tuple[Header, bytes]]:
+    """Every batch of a partition, as a consumer is sent it."""
+    batches: list[tuple[Header, bytes]] = []
+    with broker.connect() as connection:
+        position = list_offset(connection, topic, EARLIEST, partition=partition).offset
+        end = list_offset(connection, topic, LATEST, partition=partition).offset
+        while position < end:
+            found = list(split_batches(fetch(connection, topic, position, partition=partition, max_bytes=8 << 20).records))
+            batches += found
+            position = found[-1][0].base_offset + found[-1][0].last_offset_delta + 1
+    return batches
+
+
+def copied(batches: list[tuple[Header, bytes]]) -> list[tuple[int, bytes]]:
+    """What a mirror has to keep: the offset, and everything from the format and the CRC on."""
+    return [(header.base_offset, batch[8:12] + batch[16:]) for header, batch in batches]
+
+
+def end_of(broker: Broker, topic: str, partition: int = 0) -> int:
+    """The log end; -1 while there is no such partition."""
+    with broker.connect() as connection:
+        answer = list_offset(connection, topic, LATEST, partition=partition)
+        return -1 if answer.error_code else int(answer.offset)
+
+
+def await_same(source: Broker, target: Broker, topic: str, *, partitions: int = 1, deadline_s: float = 60) -> int:
+    """Wait until the target has what the source has, compare all of it, and say how many batches that were."""
+    count = 0
+    for partition in range(partitions):
+        end = end_of(source, topic, partition)
+        wait_until(partial(_ends_at, target, topic, partition, end), f"{topic}-{partition} ends at {end}", deadline_s=deadline_s)
+        ours, theirs = batches_of(source, topic, partition), batches_of(target, topic, partition)
+        assert copied(theirs) == copied(ours)
+        count += len(ours)
+    return count
+
+
+def _ends_at(broker: Broker, topic: str, partition: int, end: int) -> bool:
+    return end_of(broker, topic, partition) == end
