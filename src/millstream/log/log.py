@@ -358,6 +358,7 @@ class Log:
         self.roll(now_ms=now_ms)
         with self.directory.changing("rolling a log", is_undone=True):
             self._active = self.local.start_anew_at(offset, config=self.config, now_ms=now_ms)
+        self.directory.to_flush.add(self.topic_partition)
         self.log_end_offset = offset  # as a restart would find it, should what is to come next not get here
         self.log_start_offset = max(self.log_start_offset, self.segments.first.base_offset)
 
