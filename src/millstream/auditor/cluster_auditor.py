@@ -7,7 +7,7 @@ killed between any two steps is followed by one that counts the same. Blocking, 
 
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from time import monotonic, time
 from typing import Final
 
@@ -16,6 +16,7 @@ from millstream.audit.ledger import MAX_OPEN_BUCKETS, Ledger
 from millstream.audit.report import AUDIT_STATE_TOPIC, AUDIT_TOPIC, Report
 from millstream.audit.report_json import encode_report
 from millstream.audit.verdict import Row, Verdict, judge_bucket
+from millstream.audited.audit_topic import CONFIGS, PARTITIONS
 from millstream.auditor.audit_group import AuditGroup, AuditMessage
 from millstream.auditor.log_reader import LogReader, broker_origin
 from millstream.auditor.report_decoder import ReportDecoder
@@ -57,6 +58,7 @@ class ClusterAuditor:
         self._group: AuditGroup | None = None
         self._reader: LogReader | None = None
         self._audit_partitions = 0
+        self._wanted: set[str] = set()
         self._flushed = monotonic()
         self._read_at = self._find_at = 0.0
 
@@ -80,6 +82,8 @@ class ClusterAuditor:
         if self._group is not None:
             return True
         topic = self._cluster.refresh([AUDIT_TOPIC]).topics.get(AUDIT_TOPIC)
+        if self._wanted or self.settings.topics is not None:
+            topic = find_or_create(self._cluster, AUDIT_TOPIC, partitions=PARTITIONS, configs=CONFIGS)
         if topic is None or topic.error_code:
             return False
         self._audit_partitions = len(topic.partitions)
@@ -94,6 +98,10 @@ class ClusterAuditor:
             on_lost=self._drop,
         )
         return True
+
+    def want(self, topics: Iterable[str]) -> None:
+        """Topics that other clusters have reports of: a mirror may write them here, so their logs are counted, where they exist."""
+        self._wanted.update(topics)
 
     def turn(self, timeout_s: float) -> None:
         """Take in what came, read logs, and write the state when it is due; raises what keeps it from its work."""
@@ -191,13 +199,14 @@ class ClusterAuditor:
         self._read_at = 0.0 if has_read else monotonic() + READ_S
 
     def _find_topics(self) -> None:
-        """Topics that are to be read though no tier has reported of them."""
-        if self.settings.topics is None or monotonic() < self._find_at:
+        """Topics that are to be read though no tier has reported of them here."""
+        if monotonic() < self._find_at or not (self._wanted or self.settings.topics):
             return
         self._find_at = monotonic() + FIND_TOPICS_S
         for name in self._cluster.refresh().topics:
+            is_wanted = name in self._wanted or (self.settings.topics is not None and self.settings.topics.fullmatch(name))
             state = self._states.get(key_partition(name.encode(), self._audit_partitions))
-            if state is not None and name not in (AUDIT_TOPIC, AUDIT_STATE_TOPIC) and self.settings.topics.fullmatch(name):
+            if is_wanted and state is not None and name not in (AUDIT_TOPIC, AUDIT_STATE_TOPIC):
                 state.ledger(name)
 
     def _publish(self, partition: int, reports: list[Report]) -> None:
