@@ -1,8 +1,8 @@
 """The mirror as a tier of the audit: which offsets the target has, as ranges without times; the auditor finds the buckets of the times.
 
 Counted is what the target has acknowledged. The reports go to the topic `_audit` of the source, from a thread of their own. What is
-copied again after a kill is reported again: the auditor takes the union of the ranges. Markers of transactions are no messages, and how
-many bytes keys and values have is not known here.
+copied again after a kill is reported again: the auditor takes the union of the ranges. Markers of transactions are no messages, and bytes
+of keys and values are not known to it.
 """
 
 import threading

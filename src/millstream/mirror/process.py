@@ -26,9 +26,9 @@ from millstream.errors import MillstreamError
 from millstream.mirror.assignment import Assignment, Everything
 from millstream.mirror.audit_tier import AuditTier
 from millstream.mirror.engine import Mirror
-from millstream.mirror.group_copier import GroupCopier
 from millstream.mirror.group_offsets import Offsets
-from millstream.mirror.group_share import SESSION_TIMEOUT_MS, GroupShare
+from millstream.mirror.librdkafka.group_copier import GroupCopier
+from millstream.mirror.librdkafka.group_share import SESSION_TIMEOUT_MS, GroupShare
 from millstream.mirror.mirror_topic import MirrorTopic
 from millstream.mirror.paper_offsets import PaperOffsets
 from millstream.mirror.paper_share import PaperShare
