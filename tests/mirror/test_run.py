@@ -198,6 +198,15 @@ def test_transactions_of_apache_kafka_are_copied_with_their_markers(broker: Brok
     assert sum(header.attributes & 0x20 > 0 for header, _ in batches_of(offline, topic)) == 3
 
 
+@pytest.mark.skipif(not IS_KAFKA, reason="a target that is not Millstream")
+def test_a_target_that_cannot_keep_offsets_is_refused_and_nothing_is_created_there(broker: Broker, offline: Broker, tmp_path: Path) -> None:
+    topic = create_topic(offline, name=fresh_name("refused"))
+    with MirrorProcess(tmp_path, offline.bootstrap_servers, broker.bootstrap_servers, "--topics", topic, "--alone") as mirror:
+        assert mirror.wait() == 2
+        assert "cannot keep offsets, because it is not Millstream; --merge copies" in mirror.output
+    assert _is_gone(broker, topic)
+
+
 def test_a_limit_holds_the_mirror_back(broker: Broker, offline: Broker, tmp_path: Path) -> None:
     topic = create_topic(broker, name=fresh_name("limited"))
     produce_values(broker, topic, list(itertools.repeat(b"x" * 10_000, 300)), batch_size=5)
