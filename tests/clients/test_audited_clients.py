@@ -2,8 +2,11 @@
 
 import asyncio
 import logging
+import runpy
 import socket
+import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import confluent_kafka
@@ -25,6 +28,7 @@ from tests.topics import create_topic, fresh_name, read_all
 from tests.waiting import wait_until
 
 COUNT = 500
+EXAMPLES = Path(__file__).parents[2] / "examples"
 HOUR_MS = 3_600_000
 
 
@@ -190,6 +194,19 @@ def check_both(brokers: str, topic: str, *, bytes_each: int | None = None) -> No
         assert sum(row.count for row in own) == COUNT
         if bytes_each is not None:
             assert sum(row.bytes for row in own) == COUNT * bytes_each
+
+
+@pytest.mark.parametrize("client", ["confluent_kafka", "kafka_python", "aiokafka"])
+def test_the_examples_are_complete(
+    client: str, broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = f"audit_{client}.py"
+    monkeypatch.setattr(sys, "argv", [name, broker.bootstrap_servers, topic])
+    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    assert "100 orders were billed" in capsys.readouterr().out
+    rows = read_rows(broker.bootstrap_servers, topic)
+    assert {(row.tier.name, row.verdict) for row in rows} == {("shop", Verdict.COMPLETE), ("billing", Verdict.COMPLETE)}
+    assert totals(broker.bootstrap_servers, topic) == {"shop": (100, 0), "billing": (100, 0)}
 
 
 # --- bad input

@@ -5,6 +5,8 @@ topic and one day. Numbers stand in arrays, one entry per bucket; what is seldom
 buckets are read and summed in the time it takes to copy them.
 
     uint32 size of the head | head, JSON | int64 starts | int64 parts | for each tier: int64 counts | int64 bytes | uint8 verdicts
+
+Numbers are little-endian: what was read is not copied, but looked at where it lies, on machines that are little-endian themselves.
 """
 
 import json
@@ -24,7 +26,7 @@ from millstream.audit.topic_head import Tier
 from millstream.audit.verdict import Place, Row, Verdict
 from millstream.json_object import JsonObject
 
-Numbers: TypeAlias = "array[int]"
+Numbers: TypeAlias = "array[int] | memoryview[int]"
 DAY_MS: Final = 24 * 3_600_000
 SEVERITY: Final = (Verdict.COMPLETE, Verdict.OPEN, Verdict.UNKNOWN, Verdict.SURPLUS, Verdict.LATE, Verdict.MISSING)
 """From harmless to bad; the place of a verdict is its code."""
@@ -39,6 +41,7 @@ class TierColumns:
     """One tier's numbers, an entry per bucket of the archive."""
 
     counts: Numbers = field(default_factory=lambda: array("q"))
+    """What was read cannot be added to."""
     bytes: Numbers = field(default_factory=lambda: array("q"))
     verdicts: bytearray = field(default_factory=bytearray)
     seldom: dict[int, Fields] = field(default_factory=dict)
@@ -73,18 +76,15 @@ class Archive:
     def add(self, bucket: Bucket, rows: Iterable[Row]) -> None:
         """One more bucket, with what was judged of it."""
         position = len(self.starts)
-        self.starts.append(bucket.start)
-        self.parts.append(bucket.part)
+        _array(self.starts).append(bucket.start)
+        _array(self.parts).append(bucket.part)
         for row in rows:
             columns = self.tiers.setdefault(row.tier, TierColumns())
-            _fill(columns, position)
-            columns.counts.append(row.count)
-            columns.bytes.append(row.bytes)
-            columns.verdicts.append(SEVERITY.index(row.verdict))
+            _append(columns, position, [row.count], [row.bytes], SEVERITY.index(row.verdict))
             if seldom := _seldom(row):
                 columns.seldom[position] = seldom
         for columns in self.tiers.values():
-            _fill(columns, position + 1)
+            _append(columns, position + 1, [], [], ABSENT)
 
     def rows(self) -> Iterator[Row]:
         """What was judged, bucket by bucket."""
@@ -115,9 +115,9 @@ class Archive:
             for tier, columns in self.tiers.items()
         ]
         head = json.dumps({"count": len(self), "tiers": tiers}, separators=(",", ":")).encode()
-        parts = [_SIZE.pack(len(head)), head, _big_endian(self.starts), _big_endian(self.parts)]
+        parts = [_SIZE.pack(len(head)), head, _little_endian(self.starts), _little_endian(self.parts)]
         for columns in self.tiers.values():
-            parts += (_big_endian(columns.counts), _big_endian(columns.bytes), bytes(columns.verdicts))
+            parts += (_little_endian(columns.counts), _little_endian(columns.bytes), bytes(columns.verdicts))
         return b"".join(parts)
 
     @classmethod
@@ -133,23 +133,29 @@ class Archive:
         if len(data) != position + count * (16 + 17 * len(tiers)):
             raise ValueError(f"{len(data)} bytes are not {count} buckets of {len(tiers)} tiers")
         archive = cls(topic)
-        archive.starts, position = _numbers(data, position, count)
-        archive.parts, position = _numbers(data, position, count)
+        view = memoryview(data)
+        archive.starts, position = _numbers(view, position, count)
+        archive.parts, position = _numbers(view, position, count)
         for fields in tiers:
-            columns = archive.tiers[tier_of(fields)] = TierColumns()
-            columns.counts, position = _numbers(data, position, count)
-            columns.bytes, position = _numbers(data, position, count)
-            columns.verdicts, position = bytearray(data[position : position + count]), position + count
-            columns.seldom = {at: one for at, one in map(_seldom_entry, fields.items("seldom")) if at < count}
+            counts, position = _numbers(view, position, count)
+            sizes, position = _numbers(view, position, count)
+            verdicts, position = bytearray(view[position : position + count]), position + count
+            seldom = {at: one for at, one in map(_seldom_entry, fields.items("seldom")) if at < count}
+            archive.tiers[tier_of(fields)] = TierColumns(counts, sizes, verdicts, seldom)
         return archive
 
 
-def _fill(columns: TierColumns, length: int) -> None:
-    """The buckets up to here have nothing of the tier."""
-    lacking = length - len(columns.verdicts)
-    columns.counts.extend([0] * lacking)
-    columns.bytes.extend([0] * lacking)
-    columns.verdicts.extend([ABSENT] * lacking)
+def _append(columns: TierColumns, position: int, count: list[int], size: list[int], verdict: int) -> None:
+    """Numbers of the bucket at this position, if there are any; those before have nothing of the tier."""
+    lacking = [0] * (position - len(columns.verdicts))
+    _array(columns.counts).extend([*lacking, *count])
+    _array(columns.bytes).extend([*lacking, *size])
+    columns.verdicts.extend([ABSENT] * len(lacking) + [verdict] * len(count))
+
+
+def _array(numbers: Numbers) -> "array[int]":
+    assert isinstance(numbers, array), "what was read is not added to"
+    return numbers
 
 
 def _seldom(row: Row) -> Fields:
@@ -194,17 +200,19 @@ def _places(items: list[dict[str, Any]]) -> tuple[Place, ...]:
     )
 
 
-def _big_endian(numbers: Numbers) -> bytes:
-    if sys.byteorder == "big":
+def _little_endian(numbers: Numbers) -> bytes:
+    if sys.byteorder == "little":
         return numbers.tobytes()
     swapped = array("q", numbers)
     swapped.byteswap()
     return swapped.tobytes()
 
 
-def _numbers(data: bytes, position: int, count: int) -> tuple[Numbers, int]:
-    numbers = array("q")
-    numbers.frombytes(data[position : position + 8 * count])
+def _numbers(data: memoryview, position: int, count: int) -> tuple[Numbers, int]:
+    end = position + 8 * count
     if sys.byteorder == "little":
-        numbers.byteswap()
-    return numbers, position + 8 * count
+        return data[position:end].cast("q"), end
+    numbers = array("q")
+    numbers.frombytes(data[position:end])
+    numbers.byteswap()
+    return numbers, end

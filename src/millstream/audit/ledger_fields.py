@@ -5,6 +5,7 @@ Read from a topic that anybody may write to, so nothing is trusted: what is wron
 
 import json
 from dataclasses import asdict
+from functools import lru_cache
 from uuid import UUID
 
 from millstream.audit.ledger import Bucket
@@ -78,7 +79,12 @@ def tier_fields(tier: Tier) -> Fields:
 
 def tier_of(fields: JsonObject) -> Tier:
     """The tier of these fields."""
-    return Tier(fields.text("tier"), Kind(fields.text("kind")), fields.text("cluster"), fields.text("target"))
+    return _tier(fields.text("tier"), fields.text("kind"), fields.text("cluster"), fields.text("target"))
+
+
+@lru_cache
+def _tier(name: str, kind: str, cluster: str, target: str) -> Tier:
+    return Tier(name, Kind(kind), cluster, target)
 
 
 def _set_fields(offsets: OffsetSet) -> Fields:

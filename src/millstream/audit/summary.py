@@ -6,7 +6,7 @@ by its numbers and judged again; most are in one archive and are taken as they s
 
 import re
 from collections import Counter as Multiset
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from millstream.audit.archive import ABSENT, SEVERITY, Archive
@@ -78,9 +78,15 @@ class TopicSummary:
     topic: str
     tiers: dict[Tier, TierTotal] = field(default_factory=dict)
     worst: dict[int, int] = field(default_factory=dict)
-    """Start of the bucket to the place of its worst verdict in `SEVERITY`."""
+    """Start of the bucket to the place of its worst verdict in `SEVERITY`, of buckets that are not in `columns`."""
+    columns: list[tuple[Sequence[int], bytes]] = field(default_factory=list)
+    """The same, by the archive: starts and places."""
     problems: list[Row] = field(default_factory=list)
     """Rows that are neither complete nor open."""
+
+    def cells(self) -> list[tuple[Sequence[int], bytes]]:
+        """Starts of buckets and the places of their worst verdicts in `SEVERITY`."""
+        return [*self.columns, (list(self.worst), bytes(self.worst.values()))]
 
 
 class TopicAudit:
@@ -160,20 +166,23 @@ def _add_columns(summary: TopicSummary, archive: Archive) -> None:
         total = summary.tiers.setdefault(tier, TierTotal())
         count = sum(columns.counts)
         total.count += count
+        total.expected += count
         total.bytes += sum(columns.bytes)
-        for name in ("missing", "surplus", "repeated"):
-            setattr(total, name, getattr(total, name) + columns.total(name))
-        total.expected += count + columns.difference_to_expected()
-        for code, verdict in enumerate(SEVERITY):
-            if number := columns.verdicts.count(code):
-                total.verdicts[verdict] += number
-        if columns.verdicts.count(0) + columns.verdicts.count(ABSENT) < len(archive):
+        if columns.seldom:
+            total.expected += columns.difference_to_expected()
+            for name in ("missing", "surplus", "repeated"):
+                setattr(total, name, getattr(total, name) + columns.total(name))
+        complete = columns.verdicts.count(0)
+        total.verdicts[Verdict.COMPLETE] += complete
+        if complete < len(archive):
             worst = bytes(map(max, worst, columns.verdicts.replace(bytes([ABSENT]), b"\0")))
-            summary.problems += [
-                row
-                for position, code in enumerate(columns.verdicts)
-                if code not in (0, 1, ABSENT)
-                for row in archive.rows_at(position)
-                if row.tier == tier
-            ]
-    summary.worst.update(zip(archive.starts, worst, strict=True))
+            _add_incomplete(summary, archive, tier)
+    summary.columns.append((archive.starts, worst))
+
+
+def _add_incomplete(summary: TopicSummary, archive: Archive, tier: Tier) -> None:
+    verdicts = archive.tiers[tier].verdicts
+    for code, verdict in enumerate(SEVERITY[1:], 1):
+        summary.tiers[tier].verdicts[verdict] += verdicts.count(code)
+    wanted = [position for position, code in enumerate(verdicts) if code not in (0, 1, ABSENT)]
+    summary.problems += [row for position in wanted for row in archive.rows_at(position) if row.tier == tier]

@@ -7,7 +7,7 @@ again may be there twice: a report is known by its reporter and sequence, so not
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from time import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from millstream.audit.report import AUDIT_TOPIC, Report
 from millstream.audit.report_fields import report_fields
@@ -21,6 +21,9 @@ from millstream.client.security import NO_SECURITY, ClientSecurity
 from millstream.client.topic_creation import find_or_create
 from millstream.wire.compression import Codec
 from millstream.wire.records import encode_key_values
+
+if TYPE_CHECKING:
+    from millstream.registry.client import RegistryClient
 
 PARTITIONS: Final = 8
 CONFIGS: Final = {
@@ -40,9 +43,16 @@ class AuditTopic:
     """Where the reports about the topics of one cluster go."""
 
     def __init__(
-        self, brokers: str, *, encode: Encode = encode_report, timeout_s: float = TIMEOUT_S, security: ClientSecurity = NO_SECURITY
+        self,
+        brokers: str,
+        *,
+        registry: "RegistryClient | None" = None,
+        timeout_s: float = TIMEOUT_S,
+        security: ClientSecurity = NO_SECURITY,
     ) -> None:
-        self._encode = encode
+        """With a registry the reports are Avro, and it is closed with the topic; without one they are JSON."""
+        self._registry = registry
+        self._encode = encode_report if registry is None else _avro_encoder(registry)
         self._timeout_ms = round(timeout_s * 1000)
         self._cluster = Cluster(brokers, client_id="millstream-audit", timeout_s=timeout_s, security=security)
         self._cluster_id: str | None = None
@@ -50,6 +60,8 @@ class AuditTopic:
     def close(self) -> None:
         """Close the connections."""
         self._cluster.close()
+        if self._registry is not None:
+            self._registry.close()
 
     def cluster_id(self) -> str:
         """The id of the cluster; asks a broker once."""
@@ -73,17 +85,17 @@ class AuditTopic:
 def open_audit_topic(brokers: str, settings: AuditSettings, options: Mapping[str, object]) -> AuditTopic:
     """Where the reports of a tier go; nothing is connected yet. `options` are those of the client that is counted."""
     security = ClientSecurity.of({name: str(value) for name, value in {**options, **settings.options}.items()})
-    return AuditTopic(brokers, encode=_encoder(settings.registry), security=security)
+    if settings.registry is None:
+        return AuditTopic(brokers, security=security)
+    from millstream.registry.client import RegistryClient  # its client is for those who have one
+
+    return AuditTopic(brokers, registry=RegistryClient(settings.registry, timeout_s=TIMEOUT_S, retries=0), security=security)
 
 
-def _encoder(registry: str | None) -> Encode:
-    if registry is None:
-        return encode_report
-    # The registry's client is for those who have one.
-    from millstream.registry.avro_serializer import AvroSerializer
-    from millstream.registry.client import RegistryClient
+def _avro_encoder(registry: "RegistryClient") -> Encode:
+    from millstream.registry.avro_serializer import AvroSerializer  # brings fastavro along
 
-    serialize = AvroSerializer(RegistryClient(registry, timeout_s=TIMEOUT_S, retries=0), REPORT_SCHEMA)
+    serialize = AvroSerializer(registry, REPORT_SCHEMA)
     return lambda report: serialize(report_fields(report), AUDIT_TOPIC) or b""
 
 

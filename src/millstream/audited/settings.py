@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from millstream.audit.report import DEFAULT_BUCKET_MS, DEFAULT_INTERVAL_MS, Kind, Origin
 from millstream.errors import UsageError
@@ -39,7 +39,8 @@ class AuditSettings:
     """TLS and passwords of the brokers, by Kafka's or librdkafka's names. Our producer and consumer have their own here already."""
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(str(self.tier)):
+        tier: Any = self.tier
+        if not isinstance(tier, str) or not _NAME.fullmatch(tier):
             raise UsageError(
                 f"audit={self.tier!r} is no name of a tier: give 1 to 100 letters, digits, dots, hyphens and underscores, "
                 "the first of them a letter or digit, as in audit='checkout'"

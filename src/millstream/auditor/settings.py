@@ -1,4 +1,4 @@
-"""What an auditor of one cluster is given."""
+"""What an auditor of one cluster is given: which topics and buckets, whom it alarms, how it reaches the brokers."""
 
 import re
 from collections.abc import Mapping

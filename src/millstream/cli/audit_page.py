@@ -16,7 +16,7 @@ from millstream.cli.audit_output import bucket_text, sentence, tier_text
 MOST_PROBLEMS: Final = 500
 COLOURS: Final = ("#2e9e5b", "#9ecae9", "#8e7cc3", "#f2b134", "#e07b39", "#d62f2f")
 """One for each of `SEVERITY`."""
-_LETTERS: Final = bytes(range(ord("a"), ord("a") + len(SEVERITY)))
+_LETTERS: Final = bytes(ord("a") + min(code, 25) for code in range(256))
 
 _PAGE: Final = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Audit</title><meta name="viewport" content="width=device-width">
@@ -52,9 +52,10 @@ document.getElementById("at").textContent=code>=0?data.topics[y]+"  "+data.bucke
 
 def audit_page(summaries: Sequence[TopicSummary], *, made: str) -> str:
     """The page."""
-    starts = sorted({start for summary in summaries for start in summary.worst})
+    columns = [summary.cells() for summary in summaries]
+    starts = sorted(set().union(*(some for cells in columns for some, _ in cells)))
     place = {start: position for position, start in enumerate(starts)}
-    cells = [_cells(summary, place) for summary in summaries]
+    cells = [_cells(one, place) for one in columns]
     data = {
         "topics": [summary.topic for summary in summaries],
         "buckets": [_when(start) for start in starts],
@@ -75,11 +76,17 @@ def audit_page(summaries: Sequence[TopicSummary], *, made: str) -> str:
     )
 
 
-def _cells(summary: TopicSummary, place: dict[int, int]) -> str:
+def _cells(columns: Sequence[tuple[Sequence[int], bytes]], place: dict[int, int]) -> str:
     """A letter for each bucket, a dot where there is none."""
     cells = bytearray(b"." * len(place))
-    for start, code in summary.worst.items():
-        cells[place[start]] = _LETTERS[code]
+    for starts, codes in columns:
+        letters = codes.translate(_LETTERS)
+        positions = [place[start] for start in starts]
+        if positions and positions == list(range(positions[0], positions[0] + len(positions))):
+            cells[positions[0] : positions[0] + len(positions)] = letters
+        else:
+            for position, letter in zip(positions, letters, strict=True):
+                cells[position] = letter
     return cells.decode()
 
 

@@ -12,7 +12,7 @@ is slowed down and loses nothing. A producer may be used by many threads.
 With `audit="name"` it counts what it sends, for the audit (docs/audit.md): close it, or use `with`, so that its last counts are published.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import partial
 from operator import length_hint
 from time import monotonic, time
@@ -31,6 +31,7 @@ CONNECT_TIMEOUT_S: Final = 10.0
 FLUSH_TIMEOUT_S: Final = 60.0
 _MOST_COUNTED: Final = 1_000
 """So many messages are counted at a time."""
+_NOTHING: Final[list[Message | Payload]] = []
 
 
 class Producer:
@@ -71,8 +72,12 @@ class Producer:
         """Send one message, a payload, or several of either."""
         if self._failures or monotonic() - self._polled_at > _POLL_EVERY_S:
             self._poll()
-        if self._audit is not None:
-            self._send_counted(self._audit, topic, as_messages(messages))
+        if (audit := self._audit) is not None:
+            left = as_messages(messages)
+            if type(left) is list:
+                left = self._send_simple(audit, topic, left)
+            if left is not _NOTHING:
+                self._send_counted(audit, topic, left)
             return
         produce = self._client.produce
         for message in as_messages(messages):
@@ -112,8 +117,8 @@ class Producer:
         self._client.produce(topic, message.payload, message.key, **(message.extras or {}))
 
     def _send_counted(self, audit: ProducerAudit, topic: str, messages: Iterable[Message | Payload]) -> None:
-        """Send messages and count them: those that a list begins with together, as long as they are simple, the others one by one."""
-        for message in self._send_simple(audit, topic, messages) if type(messages) is list else messages:
+        """Stamp, send and count messages one by one."""
+        for message in messages:
             audit.begin(topic)
             one = message if isinstance(message, Message) else Message(message)
             timestamp_ms = one.timestamp_ms if one.timestamp_ms is not None else int(time() * 1000)
@@ -128,34 +133,34 @@ class Producer:
 
     def _send_simple(self, audit: ProducerAudit, topic: str, messages: "list[Message | Payload]") -> "list[Message | Payload]":
         """Send and count what librdkafka may stamp; returns what is left, from the first on that is not simple or does not fit."""
-        while messages and (began := audit.begin(topic)):
+        produce = self._client.produce
+        while began := audit.begin(topic):
             part = messages if len(messages) <= _MOST_COUNTED else messages[:_MOST_COUNTED]
             left = iter(part)
-            is_whole = is_plain = False
+            is_whole, is_plain = False, True
             try:
-                is_whole, is_plain = self._hand_over(topic, left)
+                for message in left:
+                    if type(message) is bytes:
+                        produce(topic, message)
+                    elif type(message) is Message and message.extras is None:
+                        produce(topic, message.payload, message.key)
+                        is_plain = False
+                    else:
+                        break
+                else:
+                    is_whole = True
             except BufferError:
                 pass
             finally:
+                # The one that was taken last was not sent.
                 sent = part if is_whole else part[: len(part) - length_hint(left) - 1]
                 audit.add_unstamped(topic, began, len(sent), sum(map(len, sent)) if is_plain else size_of(sent))  # type: ignore[arg-type]
             if not is_whole:
                 return messages[len(sent) :]
+            if part is messages:
+                return _NOTHING
             messages = messages[_MOST_COUNTED:]
         return messages
-
-    def _hand_over(self, topic: str, messages: Iterator[Message | Payload]) -> tuple[bool, bool]:
-        """Give simple messages to librdkafka; whether all of them were simple, and whether all were bytes."""
-        produce, is_plain = self._client.produce, True
-        for message in messages:
-            if type(message) is bytes:
-                produce(topic, message)
-            elif type(message) is Message and message.extras is None:
-                produce(topic, message.payload, message.key)
-                is_plain = False
-            else:
-                return False, False
-        return True, is_plain
 
     def _wait_for_room(self, topic: str, message: Message | Payload) -> None:
         while True:

@@ -38,13 +38,14 @@ from millstream.spark.positions import AtEdge, Offsets, format_offsets, read_off
 from millstream.spark.source.offset_ranges import OffsetRange, count_offsets, limit_offsets, split_ranges
 from millstream.spark.source.read_options import ReadOptions
 from millstream.spark.source.read_plan import ReadPlan
-from millstream.spark.source.source_audit import SourceAudit
 from millstream.spark.source.source_offsets import SourceOffsets
 from millstream.spark.worker_connections import cluster_for
 from millstream.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from millstream.spark.source.source_audit import SourceAudit
 
 SparkOffset = dict[str, Any]
 
@@ -93,7 +94,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     _offsets: SourceOffsets | None = None
     _progress: ReportedProgress | None = None
-    _audit: SourceAudit | None = None
+    _audit: "SourceAudit | None" = None
     _is_available_now = False
     _target: dict[TopicPartition, int] | None = None
     _last_trigger: float | None = None
@@ -232,6 +233,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._options.audit is None:
             return
         if self._audit is None:
+            from millstream.spark.source.source_audit import SourceAudit  # only who takes part in the audit needs it
+
             self._audit = SourceAudit(self._options.audit, self._options.bootstrap_servers)
         until, began_at = read_stream_offset(end)
         self._audit.report(began_at, until)

@@ -1,0 +1,43 @@
+"""Reports of batches: named by the batch, and kept when they cannot be published."""
+
+import logging
+from collections.abc import Iterable
+
+import pytest
+
+from millstream.audit.report import Count, Kind, Report
+from millstream.audited.audit_topic import AuditTopic
+from millstream.audited.batch_reports import publish_batch, reporter_of
+from millstream.audited.settings import AuditSettings
+from millstream.client.errors import BrokerUnavailable
+
+SETTINGS = AuditSettings("lake")
+
+
+def test_a_batch_that_cannot_be_reported_is_reported_with_the_next(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    published: list[Report] = []
+    is_away = [True]
+
+    def publish(_topic: AuditTopic, reports: Iterable[Report]) -> None:
+        if is_away[0]:
+            raise BrokerUnavailable("no broker answers")
+        published.extend(reports)
+
+    monkeypatch.setattr(AuditTopic, "cluster_id", lambda _topic: "cluster-1")
+    monkeypatch.setattr(AuditTopic, "publish", publish)
+    reporter = reporter_of("lake", "table")
+    with caplog.at_level(logging.WARNING):
+        for sequence in range(3):
+            is_away[0] = sequence < 2
+            counts = {"orders": [Count(0, sequence + 1)]}
+            publish_batch(SETTINGS, "127.0.0.1:1", Kind.LOAD, reporter=reporter, sequence=sequence, counts=counts)
+    assert [(report.sequence, report.counts[0].count, report.is_last) for report in published] == [(0, 1, True), (1, 2, True), (2, 3, True)]
+    assert {report.origin.cluster for report in published} == {"cluster-1"}
+    assert len(caplog.messages) == 2
+
+
+def test_a_reporter_has_the_same_id_in_every_process() -> None:
+    assert reporter_of("lake", 7) == reporter_of("lake", 7) != reporter_of("lake", 8)
+    assert str(reporter_of("lake", "table")) == "f4d99ebb-0820-5839-93fa-cc60066e6824"

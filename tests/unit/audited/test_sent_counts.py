@@ -1,0 +1,140 @@
+"""What a producer has sent, minus what failed: counted when it was answered, in the bucket in which it is."""
+
+import pytest
+
+from millstream.audit.report import Report
+from millstream.audited import sent_counts
+from millstream.audited.sent_counts import SentCounts
+from millstream.audited.settings import AuditSettings
+
+BUCKET_S = 600
+START = 1_800_000_000.0
+"""The start of a bucket."""
+
+
+class Producing:
+    """Counts whose clock and answers are moved by hand."""
+
+    def __init__(self) -> None:
+        self.now = START + 100
+        self.ticks = 0.0
+        self.answered_until = float("inf")
+        self.hellos = 0
+        self.counts: SentCounts
+
+    def announce(self) -> None:
+        self.hellos += 1
+
+    def take(self, *, is_last: bool = False) -> list[Report]:
+        return list(self.counts.take(int(self.now * 1000), is_last=is_last))
+
+    def counted(self) -> dict[tuple[str, int], tuple[int, int]]:
+        """What is reported now, by topic and bucket."""
+        self.counts.settle()
+        return {(report.topic, count.bucket): (count.count, count.bytes) for report in self.take() for count in report.counts}
+
+
+@pytest.fixture
+def producing(monkeypatch: pytest.MonkeyPatch) -> Producing:
+    made = Producing()
+
+    def monotonic() -> float:
+        made.ticks += 1
+        return made.ticks
+
+    monkeypatch.setattr(sent_counts, "time", lambda: made.now)
+    monkeypatch.setattr(sent_counts, "monotonic", monotonic)
+    made.counts = SentCounts(AuditSettings("shop"), answered_until=lambda: made.answered_until, announce=made.announce)
+    return made
+
+
+def bucket(number: int = 0) -> int:
+    return int(START + number * BUCKET_S) * 1000
+
+
+def test_what_was_answered_is_reported_once(producing: Producing) -> None:
+    began = producing.counts.begin("orders")
+    producing.counts.add_unstamped("orders", began, 100, 1000)
+    producing.counts.add("orders", 5_000_000, 1, 3)
+    assert producing.counted() == {("orders", bucket()): (100, 1000), ("orders", 4_800_000): (1, 3)}
+    assert producing.counted() == {}
+
+
+def test_what_was_not_answered_waits_and_what_comes_after_it_too(producing: Producing) -> None:
+    producing.answered_until = 0.0
+    producing.counts.add_unstamped("orders", producing.counts.begin("orders"), 5, 50)
+    assert producing.counted() == {}
+    producing.counts.add_unstamped("orders", producing.counts.begin("orders"), 7, 70)
+    assert not producing.counts.settle()
+    # What was sent before the first look is answered, what came after it is not.
+    producing.answered_until = producing.ticks
+    assert producing.counted() == {("orders", bucket()): (5, 50)}
+    producing.answered_until = float("inf")
+    assert producing.counted() == {("orders", bucket()): (7, 70)}
+
+
+def test_a_failure_is_taken_off_its_bucket_even_if_it_is_known_before_the_count(producing: Producing) -> None:
+    producing.counts.add_failure("orders", bucket() + 5, 10)
+    producing.counts.add_unstamped_failure("orders", producing.now, 10)
+    producing.counts.add_unstamped("orders", producing.counts.begin("orders"), 5, 50)
+    assert producing.counted() == {("orders", bucket()): (3, 30)}
+    producing.counts.add("orders", bucket(), 2, 20)
+    assert producing.counted() == {("orders", bucket()): (2, 20)}
+
+
+def test_near_the_end_of_a_bucket_messages_are_to_be_stamped(producing: Producing) -> None:
+    producing.now = START + BUCKET_S - 5.1
+    assert producing.counts.begin("orders") == producing.now
+    producing.now = START + BUCKET_S - 5
+    assert producing.counts.begin("orders") == 0
+    producing.now = START + BUCKET_S
+    assert producing.counts.begin("orders") == producing.now
+
+
+def test_a_failure_whose_time_is_not_exact_is_never_in_the_end_of_a_bucket(producing: Producing) -> None:
+    producing.now = START + BUCKET_S
+    producing.counts.add_unstamped("orders", producing.counts.begin("orders"), 2, 20)
+    producing.counts.add_unstamped_failure("orders", producing.now - 0.003, 10)
+    assert producing.counted() == {("orders", bucket(1)): (1, 10)}
+
+
+def test_a_report_is_left_out_if_a_bucket_ended_while_its_messages_were_handed_over(producing: Producing) -> None:
+    began = producing.counts.begin("orders")
+    producing.counts.begin("others")
+    producing.now = START + BUCKET_S + 1
+    producing.counts.add_unstamped("orders", began, 5, 50)
+    producing.counts.add("others", bucket(), 1, 1)
+    producing.counts.settle()
+    assert [report.topic for report in producing.take()] == ["others"]
+    producing.counts.begin("orders")
+    [after, _] = producing.take()
+    assert (after.topic, after.sequence) == ("orders", 1)
+
+
+def test_a_topic_is_announced_when_it_is_first_used_and_again_after_a_rest(producing: Producing) -> None:
+    for _ in range(3):
+        producing.counts.begin("orders")
+    assert producing.hellos == 1
+    [hello] = producing.take()
+    assert (hello.sequence, hello.counts, hello.is_last) == (0, (), False)
+    producing.counts.begin("orders")
+    assert producing.hellos == 1
+    assert [report.is_last for report in producing.take()] == [False]
+    assert [report.is_last for report in producing.take()] == [True]
+    assert producing.take() == []
+    producing.counts.begin("orders")
+    assert producing.hellos == 2
+
+
+def test_progress_is_the_time_before_which_everything_is_answered(producing: Producing) -> None:
+    producing.counts.begin("orders")
+    producing.counts.settle()
+    producing.answered_until = 0.0
+    began = int(producing.now * 1000)
+    producing.counts.add_unstamped("orders", producing.counts.begin("orders"), 1, 1)
+    producing.now += 50
+    producing.counts.settle()
+    assert [report.progress_ms for report in producing.take()] == [began]
+    producing.answered_until = float("inf")
+    producing.counts.settle()
+    assert [report.progress_ms for report in producing.take()] == [began + 50_000]
