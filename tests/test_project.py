@@ -37,6 +37,7 @@ LIBRARY_IMPORTERS = {
         "src/millstream/cli",
         "src/millstream/registry/schema_log.py",
         "src/millstream/auditor/audit_group.py",
+        "src/millstream/mirror/librdkafka",
     ),
 }
 """Where a library may be named at all, by an import or in the name of a module that is imported later."""

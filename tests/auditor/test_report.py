@@ -1,13 +1,18 @@
 """`millstream audit report` on a real broker, without an auditor that runs."""
 
 import json
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
+from millstream.audit.counter import Counter
+from millstream.audit.report import Kind, Origin
 from millstream.wire.compression import Codec
 from tests.auditor.audited_topic import AuditedTopic
 from tests.auditor.auditor_process import audit_report, rows_of
-from tests.brokers import Broker
+from tests.brokers import Broker, StartBroker
 
 
 def test_what_arrived_everywhere_is_complete(broker: Broker, topic: AuditedTopic) -> None:
@@ -72,6 +77,32 @@ def test_the_page_has_everything_in_it(broker: Broker, topic: AuditedTopic, tmp_
     assert "http" not in text
     cells = json.loads(text.partition("const data=")[2].partition(",names=")[0])["cells"]
     assert cells == ["a"]
+
+
+def test_what_a_mirror_lost_on_its_way_to_another_cluster_is_named(broker: Broker, topic: AuditedTopic, start_broker: StartBroker) -> None:
+    other = start_broker()
+    topic.write(100)
+    topic.sent(100)
+    with AuditedTopic(other.bootstrap_servers, topic.name) as copy:
+        copy.write(90)
+        counter = Counter(Origin("copy", Kind.MIRROR, "test", "here", "dc2", topic.cluster_id, target=copy.cluster_id))
+        counter.add_range(topic.name, 0, 0, 90)
+        copy.publish(counter.take(int(time.time() * 1000), is_last=True))
+        copy.handled((0, 90), name="lake")
+        found = audit_report(broker.bootstrap_servers, "--brokers", other.bootstrap_servers, "--json", "--topic", topic.name).splitlines()
+        rows = {(row["tier"], row["cluster"]): row for row in map(json.loads, found)}
+    if topic.cluster_id == copy.cluster_id:
+        pytest.skip("both brokers have the same cluster id")
+    assert {place: (row["count"], row["missing"], row["verdict"]) for place, row in rows.items()} == {
+        ("web", topic.cluster_id): (100, 0, "complete"),
+        ("broker", topic.cluster_id): (100, 0, "complete"),
+        ("copy", topic.cluster_id): (90, 10, "missing"),
+        ("broker", copy.cluster_id): (90, 0, "complete"),
+        ("lake", copy.cluster_id): (90, 0, "complete"),
+    }
+    assert rows["copy", topic.cluster_id]["losses"] == [
+        {"before": "broker", "partition": 0, "count": 10, "offsets": [{"from": 90, "to": 99}]}
+    ]
 
 
 def test_times_and_tiers_are_chosen(broker: Broker, topic: AuditedTopic) -> None:

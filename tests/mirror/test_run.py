@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from kio.schema.errors import ErrorCode
 
-from tests.batches import encode_batch
+from millstream.audit.report import ANY_BUCKET, Kind
+from millstream.audit.report_json import decode_report
+from tests.batches import Record, encode_batch
 from tests.brokers import Broker, MillstreamBroker
 from tests.connection import CREATE_PARTITIONS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, METADATA
 from tests.mirror.mirror_process import MirrorProcess, await_same, end_of, mirror_status
@@ -166,3 +168,30 @@ def test_a_limit_holds_the_mirror_back(broker: Broker, offline: Broker, tmp_path
         wait_until(lambda: end_of(offline, topic) > 0, "it has begun")
         assert end_of(offline, topic) < 200
         await_same(broker, offline, topic)
+
+
+def test_the_audit_is_told_which_offsets_the_target_has(broker: Broker, offline: Broker, tmp_path: Path) -> None:
+    topic = create_topic(broker, name=fresh_name("audited"), partitions=2)
+    produce_values(broker, topic, [b"x"] * 30, partition=1, batch_size=7)
+    arguments = ("--topics", topic, "--name", "audited", "--audit", "offline-mirror")
+    with MirrorProcess(tmp_path, broker.bootstrap_servers, offline.bootstrap_servers, *arguments) as mirror:
+        await_same(broker, offline, topic, partitions=2)
+        assert mirror.stop() == 0
+    values = [record.value or b"" for partition in range(8) for record in read_audit(broker, partition)]
+    reports = [report for report in map(decode_report, values) if report.topic == topic and report.origin.kind is Kind.MIRROR]
+    assert {(report.origin.tier, report.origin.target != "") for report in reports} == {("offline-mirror", True)}
+    counts = [count for report in reports for count in report.counts]
+    assert (sum(count.count for count in counts), {(count.bucket, count.partition) for count in counts}) == (30, {(ANY_BUCKET, 1)})
+    assert sum(len(count.offsets) for count in counts if count.offsets is not None) == 30
+    assert reports[-1].is_last
+
+
+def read_audit(broker: Broker, partition: int) -> list[Record]:
+    """The reports are compressed: read by a client."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "audit-reader", "enable.partition.eof": True})
+    consumer.assign([TopicPartition("_audit", partition, OFFSET_BEGINNING)])
+    records = []
+    while (message := consumer.poll(20)) is not None and message.error() is None:
+        records.append(Record(message.offset() or 0, 0, message.key(), message.value()))
+    consumer.close()
+    return records

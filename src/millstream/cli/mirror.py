@@ -59,6 +59,9 @@ def run(
     ] = None,
     prefix: Annotated[str | None, typer.Option(metavar="TEXT", help="With --merge: what names of topics begin with at the target.")] = None,
     exactly_once: Annotated[bool | None, typer.Option("--exactly-once", help="With --merge: write in transactions.")] = None,
+    audit: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Report what was copied to the audit, as the tier of this name.")
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE", help="TOML file with the same names; what is given here counts more.")
     ] = None,
@@ -77,7 +80,7 @@ def run(
     given = {
         "from": source, "to": target, "topics": topics, "name": name, "limit-bytes": limit_bytes, "from-config": source_config,
         "to-config": target_config, "from-zookeeper": source_zookeeper, "to-zookeeper": target_zookeeper,
-        "alone": alone, "groups": groups, "merge": merge, "prefix": prefix, "exactly-once": exactly_once,
+        "audit": audit, "alone": alone, "groups": groups, "merge": merge, "prefix": prefix, "exactly-once": exactly_once,
     }  # fmt: skip
     settings = MirrorSettings.of(given, config)
     log_to_stderr(log_level)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from millstream.mirror.bell import Bell
 from millstream.mirror.copied_batches import CopiedBatches
 from millstream.mirror.mirrored_topic import MirroredTopic
-from millstream.mirror.partition_copy import PartitionCopy
+from millstream.mirror.partition_copy import PartitionCopy, Phase
 from millstream.topic_partition import TopicPartition
 
 OnCopied = Callable[[TopicPartition, CopiedBatches], None]
@@ -51,6 +51,11 @@ class Copies:
             copy.is_paused ^= has_changed
             if has_changed and not copy.is_paused:
                 self.call_reader(copy)
+
+    def progress_ms(self, now_ms: int) -> int | None:
+        """Up to which time of messages everything is copied, but for partitions that are stopped; None if that is not known."""
+        behind = [copy.last_timestamp for copy in self if copy.lag != 0 and copy.phase is not Phase.STOPPED]
+        return None if -1 in behind else min([now_ms, *behind])
 
     def topic_of(self, copy: PartitionCopy) -> MirroredTopic:
         """The topic of a copy."""

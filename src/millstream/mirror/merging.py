@@ -6,9 +6,9 @@ from typing import Final
 
 from millstream.client.errors import AuthenticationFailed, ClientError
 from millstream.errors import CommandFailed
-from millstream.mirror.librdkafka import LibrdkafkaFailed
+from millstream.mirror.librdkafka.clients import LibrdkafkaFailed
+from millstream.mirror.librdkafka.merger import Merger
 from millstream.mirror.merge_settings import MergeSettings
-from millstream.mirror.merger import Merger
 
 logger = logging.getLogger(__name__)
 

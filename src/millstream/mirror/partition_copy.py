@@ -49,9 +49,9 @@ class PartitionCopy:
 
     __slots__ = (
         "_generation",
+        "_held_bytes",
         "_under_way",
         "_waiting",
-        "_waiting_bytes",
         "confirmed_epoch",
         "confirmed_to",
         "copied_bytes",
@@ -89,9 +89,9 @@ class PartitionCopy:
         self.copied_offsets = self.copied_bytes = self.skipped_offsets = 0
         self._generation = 0
         self._waiting: deque[CopiedBatches] = deque()
-        self._under_way: dict[int, int] = {}
-        """Bytes by expected end."""
-        self._waiting_bytes = 0
+        self._under_way: set[int] = set()
+        """The expected ends of appends that are not answered."""
+        self._held_bytes = 0
 
     def __repr__(self) -> str:
         return f"PartitionCopy({self.name}, {self.state} at {self.position})"
@@ -106,7 +106,7 @@ class PartitionCopy:
     @property
     def held_bytes(self) -> int:
         """Bytes that were fetched and are not confirmed."""
-        return self._waiting_bytes + sum(self._under_way.values())
+        return self._held_bytes
 
     @property
     def wants_fetch(self) -> bool:
@@ -154,14 +154,13 @@ class PartitionCopy:
         if batches is not None:
             self.position, self.last_epoch = batches.next_offset, batches.leader_epoch
             self._waiting.append(batches)
-            self._waiting_bytes += len(batches.records)
+            self._held_bytes += len(batches.records)
 
     def take(self) -> Append:
         """The next append; it is under way then."""
         batches = self._waiting.popleft()
         append = Append(self._generation, self.taken_to, batches)
-        self._waiting_bytes -= len(batches.records)
-        self._under_way[append.expected_end] = len(batches.records)
+        self._under_way.add(append.expected_end)
         self.taken_to = batches.next_offset
         return append
 
@@ -172,7 +171,8 @@ class PartitionCopy:
     def confirmed(self, append: Append) -> None:
         """The target has it."""
         batches = append.batches
-        del self._under_way[append.expected_end]
+        self._under_way.remove(append.expected_end)
+        self._held_bytes -= len(batches.records)
         end = append.expected_end
         for first, after in batches.ranges:
             self.skipped_offsets += first - end
@@ -202,4 +202,4 @@ class PartitionCopy:
         self._generation += 1
         self._waiting.clear()
         self._under_way.clear()
-        self._waiting_bytes = 0
+        self._held_bytes = 0

@@ -3,6 +3,7 @@
 sides          the two clusters, each with its security; their ZooKeepers, where they are given
 share          which partitions are ours: all, or what a group says (Kafka's, or the paper's in the source's ZooKeeper)
 engine         copies
+audit          counts what the target has, where a tier is named
 reporter       says how it goes, in the topic `_mirror` at the target
 pauses         obeys what that topic says is paused
 group offsets  of both kinds, copied every few seconds for what we copy
@@ -23,10 +24,11 @@ from millstream.coordination.interface import Coordination
 from millstream.coordination.kazoo_adapter import KazooCoordination
 from millstream.errors import MillstreamError
 from millstream.mirror.assignment import Assignment, Everything
+from millstream.mirror.audit_tier import AuditTier
 from millstream.mirror.engine import Mirror
-from millstream.mirror.group_copier import GroupCopier
 from millstream.mirror.group_offsets import Offsets
-from millstream.mirror.group_share import SESSION_TIMEOUT_MS, GroupShare
+from millstream.mirror.librdkafka.group_copier import GroupCopier
+from millstream.mirror.librdkafka.group_share import SESSION_TIMEOUT_MS, GroupShare
 from millstream.mirror.mirror_topic import MirrorTopic
 from millstream.mirror.paper_offsets import PaperOffsets
 from millstream.mirror.paper_share import PaperShare
@@ -72,6 +74,8 @@ class MirrorProcess:
             target = secured_side(settings.target, self._target_security)
             share = await stack.enter_async_context(self._share(from_tree, look_again))
             mirror = Mirror(settings, source, target, assignment=share)
+            if settings.audit:
+                mirror.copies.on_copied = self._audit(stack, mirror).copied
             words = MirrorTopic(target)
             await self._obey_pauses(mirror, words)
             beside = [Reporter(mirror, on_report=self._on_report).run(), self._keep_obeying(mirror, words)]
@@ -80,6 +84,17 @@ class MirrorProcess:
             if settings.groups and from_tree is not None and to_tree is not None:
                 beside.append(self._copy_paper_groups(mirror, PaperOffsets(from_tree, to_tree)))
             await mirror.run(*beside)
+
+    def _audit(self, stack: AsyncExitStack, mirror: Mirror) -> AuditTier:
+        tier = AuditTier(
+            self._settings.audit,
+            self._settings.source,
+            target_cluster=lambda: mirror.target.cluster_id,
+            progress_ms=mirror.copies.progress_ms,
+            security=self._source_security,
+        )
+        stack.push_async_callback(asyncio.to_thread, tier.close)
+        return tier
 
     async def _tree(self, stack: AsyncExitStack, hosts: str) -> Coordination | None:
         if not hosts:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Self
 
+from millstream.audited.settings import audit_settings
 from millstream.errors import UsageError
 from millstream.mirror.group_offsets import OWN_PREFIX
 
@@ -43,6 +44,8 @@ class MirrorSettings:
     """Time between two commits of the progress."""
     max_held_bytes: int = 64 << 20
     """Bytes that were fetched and not yet acknowledged by the target, of all partitions together."""
+    audit: str = ""
+    """The tier of the audit under which it reports what it copied; without a name it reports nothing."""
     from_config: str = ""
     """A file of properties with the options of security of the source's clients."""
     to_config: str = ""
@@ -67,6 +70,8 @@ class MirrorSettings:
             raise UsageError(f"the name of a mirror has letters, digits, '.', '_' and '-', and is not {self.name!r}")
         if self.limit_bytes < 0:
             raise UsageError(f"limit-bytes is a number of bytes per second, or 0 for no limit, and not {self.limit_bytes}")
+        if self.audit:
+            audit_settings(self.audit)  # raises if it is no name of a tier
         for name in ("prefix", "exactly_once"):
             if getattr(self, name) and not self.merge:
                 raise UsageError(f"{name.replace('_', '-')} is for merging: offsets are kept otherwise; give --merge, too")

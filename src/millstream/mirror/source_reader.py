@@ -1,10 +1,11 @@
 """Fetches from one broker of the source what it leads of the mirrored partitions: one long poll for all of them, and the next one while the
 target is still writing what the last one brought.
 
-These are ordinary fetches of a consumer, by topic id: a topic that was made anew is not taken for the old one. Each names the leader epoch
-of the last batch, so that a source which lost records says so (`diverging_epoch`, KIP-595) instead of sending others in their place.
-Nothing is fetched while enough is held, and no more than the limit allows. A small answer is followed by a short pause, in which more
-comes together: a batch of one record costs as much as one of a thousand.
+These are ordinary fetches of a consumer, by topic id: a topic that was made anew is not taken for the old one. They are of one session
+(KIP-227), so that a thousand partitions of which one moves cost the source as much as one. Each position comes with the leader epoch of
+the last batch, so that a source which lost records says so (`diverging_epoch`, KIP-595) instead of sending others in their place. Nothing
+is fetched while enough is held, and no more than the limit allows. A small answer is followed by a short pause, in which more comes
+together: a batch of one record costs as much as one of a thousand.
 """
 
 import asyncio
@@ -12,7 +13,8 @@ import logging
 from typing import Final
 
 from millstream.client.errors import is_retriable, kafka_error
-from millstream.client.replica_fetch import ReplicaFetched, ReplicaFetchRequest, ReplicaWanted
+from millstream.client.fetch_session import FetchSession
+from millstream.client.replica_fetch import ReplicaFetched, ReplicaFetchRequest, ReplicaKey, ReplicaWanted
 from millstream.errors import MillstreamError, OffsetOutOfRange
 from millstream.mirror.bell import Bell
 from millstream.mirror.byte_limit import ByteLimit
@@ -32,7 +34,6 @@ LINGER_S: Final = 0.005
 _IDLE_S: Final = 1.0
 _TIMEOUT_S: Final = 10.0
 _CONSUMER: Final = -1
-_NO_SESSION: Final = (0, -1)
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 
 
@@ -47,6 +48,9 @@ class SourceReader:
         self._max_held_bytes = max_held_bytes
         self._loop = asyncio.get_running_loop()
         self._bell = copies.source_bells[broker_id] = Bell()
+        self._session = FetchSession()
+        self._asked: dict[ReplicaKey, tuple[int, int]] = {}
+        """Position and last epoch of what is in the session."""
 
     async def run(self) -> None:
         """Read until this is cancelled."""
@@ -65,12 +69,13 @@ class SourceReader:
                 if size < SMALL_ANSWER_BYTES:
                     await asyncio.sleep(LINGER_S)
             except MillstreamError as error:
+                self._session.reset()
                 logger.debug("nothing was fetched from broker %d of the source: %s", self._broker_id, error)
                 self._fail_all(wanted, str(error))
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
-    def _wanted(self) -> dict[tuple[bytes, int], PartitionCopy]:
+    def _wanted(self) -> dict[ReplicaKey, PartitionCopy]:
         if self._copies.held_bytes >= self._max_held_bytes:
             return {}
         return {
@@ -80,29 +85,39 @@ class SourceReader:
             if copy.source_leader == self._broker_id and copy.wants_fetch
         }
 
-    async def _fetch(self, wanted: dict[tuple[bytes, int], PartitionCopy]) -> int:
+    async def _fetch(self, wanted: dict[ReplicaKey, PartitionCopy]) -> int:
         """One request and its answer; how many bytes it brought."""
         connection = await self._source.connection(self._broker_id, "fetch")
-        entries = [
-            ReplicaWanted(*key, leader_epoch=-1, offset=copy.position, last_fetched_epoch=copy.last_epoch, log_start_offset=-1,
-                          max_bytes=self._limit.largest_read(PARTITION_BYTES))
-            for key, copy in wanted.items()
-        ]  # fmt: skip
-        positions = {key: copy.position for key, copy in wanted.items()}
-        request = ReplicaFetchRequest(
-            _CONSUMER, -1, *_NO_SESSION, entries, (), MAX_WAIT_MS, min_bytes=1, max_bytes=self._limit.largest_read(FETCH_BYTES)
-        )
-        answer = await connection.send(request, timeout_s=MAX_WAIT_MS / 1000 + _TIMEOUT_S)
+        answer = await connection.send(self._next_request(wanted), timeout_s=MAX_WAIT_MS / 1000 + _TIMEOUT_S)
         if answer.error_code:
             raise kafka_error(answer.error_code, "the source refused a Fetch")
+        self._session.answered(answer.session_id)
         size = sum(len(found.records) for found in answer.partitions)
         self._limit.spend(size, now=self._loop.time())
         for found in answer.partitions:
-            copy = wanted[found.key]
+            copy = wanted.get(found.key)
             # What was decided meanwhile (paused, begun again, led by another) counts more than the answer.
-            if copy.wants_fetch and copy.position == positions[found.key]:
+            if copy is not None and copy.wants_fetch and (copy.position, copy.last_epoch) == self._asked[found.key]:
                 self._take(copy, found)
         return size
+
+    def _next_request(self, wanted: dict[ReplicaKey, PartitionCopy]) -> ReplicaFetchRequest:
+        """The session gets what came, moved on or went."""
+        asked, session = self._asked, self._session
+        for key in asked.keys() - wanted.keys():
+            session.remove(key)
+            del asked[key]
+        for key, copy in wanted.items():
+            place = (copy.position, copy.last_epoch)
+            if asked.get(key) != place:
+                asked[key] = place
+                session.add(key)
+        session_id, session_epoch, named, forgotten = session.next_request()
+        most = self._limit.largest_read(PARTITION_BYTES)
+        entries = [ReplicaWanted(*key, -1, *asked[key], log_start_offset=-1, max_bytes=most) for key in named]
+        wait_ms = MAX_WAIT_MS if session.is_complete else 0
+        max_bytes = self._limit.largest_read(FETCH_BYTES)
+        return ReplicaFetchRequest(_CONSUMER, -1, session_id, session_epoch, entries, forgotten, wait_ms, min_bytes=1, max_bytes=max_bytes)
 
     def _take(self, copy: PartitionCopy, found: ReplicaFetched) -> None:
         try:
@@ -133,7 +148,7 @@ class SourceReader:
             logger.warning("%s: %s; it is tried again", copy.name, error)
         self._copies.failed(copy, str(error), now=self._loop.time())
 
-    def _fail_all(self, wanted: dict[tuple[bytes, int], PartitionCopy], reason: str) -> None:
+    def _fail_all(self, wanted: dict[ReplicaKey, PartitionCopy], reason: str) -> None:
         """The broker does not answer: what was fetched goes on its way, and where to go on is known; only the leaders may be others."""
         for copy in wanted.values():
             copy.error = reason

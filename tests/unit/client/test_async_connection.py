@@ -61,6 +61,26 @@ def test_several_requests_are_under_way_and_each_gets_its_own_answer(loop: type[
         runner.run(ask(address))
 
 
+async def test_call_is_called_back_with_the_answer_or_with_what_ended_the_connection() -> None:
+    def answer_the_first(connection: socket.socket) -> None:
+        answer_api_versions(connection, SPOKEN)
+        (correlation_id,) = struct.unpack_from(">i", receive_frame(connection), 4)
+        connection.sendall(metadata_answer(correlation_id, controller=3))
+        receive_frame(connection)
+
+    with peer(answer_the_first) as address:
+        async with await AsyncConnection.open(address) as connection:
+            answers, failures = asyncio.Queue[object](), asyncio.Queue[Exception]()
+            for _ in range(2):
+                connection.call(METADATA, on_answer=answers.put_nowait, on_failure=failures.put_nowait, timeout_s=10)
+            async with asyncio.timeout(10):
+                assert getattr(await answers.get(), "controller_id", None) == 3
+                assert isinstance(await failures.get(), BrokerUnavailable)
+            assert connection.is_closed
+            with pytest.raises(BrokerUnavailable, match="is closed"):
+                connection.call(METADATA, on_answer=answers.put_nowait, on_failure=failures.put_nowait, timeout_s=10)
+
+
 async def test_a_broker_of_old_is_asked_again_in_its_own_version() -> None:
     def be_old(connection: socket.socket) -> None:
         (correlation_id,) = struct.unpack_from(">i", receive_frame(connection), 4)

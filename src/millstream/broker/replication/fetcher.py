@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.peers import Peer
 from millstream.broker.replication.fetch_limits import fetch_limits
-from millstream.broker.replication.fetch_session import FetchSession
 from millstream.broker.replication.fetch_troubles import FetchTroubles
 from millstream.broker.replication.leader_offsets import LeaderOffsets
 from millstream.broker.tasks import Spawn
 from millstream.client.errors import kafka_error
+from millstream.client.fetch_session import FetchSession
 from millstream.client.replica_fetch import ReplicaFetchAnswer, ReplicaFetched, ReplicaFetchRequest, ReplicaKey, ReplicaWanted
 from millstream.cluster.follower import Follower
 from millstream.errors import KafkaError, MillstreamError, OffsetOutOfRange, StorageError

@@ -1,6 +1,6 @@
-"""The follower's side of a fetch session (KIP-227): which partitions the next request has to name.
+"""The reader's side of a fetch session (KIP-227): which partitions the next request of a follower, or of a mirror, has to name.
 
-The leader remembers what a session fetches, so that a request names only partitions that came, moved on or went. Pure: the fetcher adds and
+The leader remembers what a session fetches, so that a request names only partitions that came, moved on or went. Pure: the reader adds and
 removes partitions, asks for the next request, and reports the answer.
 
     request     (id, 0)       all partitions; the leader ends the session of that id, which may be 0 for none, and makes a new one, or

@@ -22,9 +22,9 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, Topic
 from confluent_kafka import KafkaError as LibrdkafkaError
 
 from millstream.client.errors import BrokerUnavailable, DeliveryFailed
-from millstream.mirror.librdkafka import LibrdkafkaFailed, open_consumer, open_producer, plain_errors
+from millstream.mirror.librdkafka.clients import LibrdkafkaFailed, open_consumer, open_producer, plain_errors
+from millstream.mirror.librdkafka.merged_topics import MergedTopics
 from millstream.mirror.merge_settings import MergeSettings
-from millstream.mirror.merged_topics import MergedTopics
 from millstream.mirror.provenance import HEADER, Provenance, went_through
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError as LibrdkafkaError
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from millstream.errors import UsageError
-from millstream.mirror.librdkafka import LibrdkafkaFailed, open_admin, plain_errors
+from millstream.mirror.librdkafka.clients import LibrdkafkaFailed, open_admin, plain_errors
 from millstream.mirror.merge_settings import MergeSettings
 
 logger = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaException
 from confluent_kafka import TopicPartition as AssignedPartition
 
 from millstream.client.security import NO_SECURITY, ClientSecurity
-from millstream.mirror.librdkafka import open_consumer
+from millstream.mirror.librdkafka.clients import open_consumer
 from millstream.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from millstream.client.security import NO_SECURITY, ClientSecurity
 from millstream.mirror.group_offsets import Offsets, groups_to_copy, offsets_to_copy
-from millstream.mirror.librdkafka import open_admin, plain_errors
+from millstream.mirror.librdkafka.clients import open_admin, plain_errors
 from millstream.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)

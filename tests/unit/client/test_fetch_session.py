@@ -1,7 +1,7 @@
 import pytest
 
-from millstream.broker.replication import fetch_session
-from millstream.broker.replication.fetch_session import MAX_EPOCH, FetchSession
+from millstream.client import fetch_session
+from millstream.client.fetch_session import MAX_EPOCH, FetchSession
 from millstream.client.replica_fetch import ReplicaKey
 
 A, B, C = keys = [(bytes([number]) * 16, number) for number in range(3)]
