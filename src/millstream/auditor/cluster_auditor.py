@@ -38,7 +38,9 @@ KEEP_FINISHED_MS: Final = 3_600_000
 """A complete bucket is kept with its offsets for so long, for tiers that come late."""
 KEEP_INCOMPLETE_MS: Final = 24 * 3_600_000
 MOST_BATCH_BYTES: Final = 500_000
-STATE_CONFIG: Final = {"cleanup.policy": "compact"}
+READ_S: Final = 1.0
+FIND_TOPICS_S: Final = 10.0
+STATE_CONFIG: Final = {"cleanup.policy": "compact", "max.message.bytes": str(8 << 20)}
 _SETTLED: Final = frozenset({Verdict.COMPLETE, Verdict.SURPLUS, Verdict.UNKNOWN})
 
 
@@ -56,6 +58,7 @@ class ClusterAuditor:
         self._reader: LogReader | None = None
         self._audit_partitions = 0
         self._flushed = monotonic()
+        self._read_at = self._find_at = 0.0
 
     @property
     def cluster_id(self) -> str:
@@ -98,7 +101,7 @@ class ClusterAuditor:
             return
         for message in self._poll(timeout_s):
             self._take(message)
-        if self.settings.reads_logs:
+        if self.settings.reads_logs and monotonic() >= self._read_at:
             self._read_logs()
         if monotonic() >= self._flushed + self.settings.flush_s:
             self.flush()
@@ -138,7 +141,7 @@ class ClusterAuditor:
         self._flushed = monotonic()
 
     def close(self) -> None:
-        """Say that the logs are no longer read here, write the state, leave the group."""
+        """Write the state, leave the group."""
         if self._group is not None:
             self._hand_over(list(self._states))
             self._group.close()
@@ -179,13 +182,19 @@ class ClusterAuditor:
         assert self._reader is not None
         now_ms = int(time() * 1000)
         self._find_topics()
+        has_read = False
         for partition, state in self._states.items():
-            self._publish(partition, self._reader.read(state.ledgers, now_ms=now_ms))
+            reports = self._reader.read(state.ledgers, now_ms=now_ms)
+            has_read |= any(report.read for report in reports)
+            self._publish(partition, reports)
+        # While there is much to read it goes on at once; else the brokers are asked once in a while whether there is.
+        self._read_at = 0.0 if has_read else monotonic() + READ_S
 
     def _find_topics(self) -> None:
         """Topics that are to be read though no tier has reported of them."""
-        if self.settings.topics is None:
+        if self.settings.topics is None or monotonic() < self._find_at:
             return
+        self._find_at = monotonic() + FIND_TOPICS_S
         for name in self._cluster.refresh().topics:
             state = self._states.get(key_partition(name.encode(), self._audit_partitions))
             if state is not None and name not in (AUDIT_TOPIC, AUDIT_STATE_TOPIC) and self.settings.topics.fullmatch(name):
@@ -207,11 +216,6 @@ class ClusterAuditor:
 
     def _hand_over(self, partitions: list[int]) -> None:
         """Others take these partitions: write what they need to know."""
-        now_ms = int(time() * 1000)
-        for partition in partitions:
-            state = self._states.get(partition)
-            if state is not None and self._reader is not None:
-                self._publish(partition, self._reader.last_words(state.ledgers, now_ms=now_ms))
         self.flush()
         self._drop(partitions)
 

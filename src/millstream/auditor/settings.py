@@ -1,4 +1,4 @@
-"""What an auditor of one cluster is given."""
+"""What an auditor of one cluster is given: where it is, how its connections are protected, and how its buckets are judged."""
 
 import re
 from collections.abc import Mapping
