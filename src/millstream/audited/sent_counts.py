@@ -177,7 +177,7 @@ class SentCounts:
             if cell.count > count:
                 self._counter.add_batch(topic, number * self._bucket_ms, cell.count - count, cell.bytes - size)
         self._waiting = {}
-        self._failed = {place: cell for place, cell in self._failed.items() if cell.count}
+        self._failed = {place: cell for place, cell in self._failed.items() if cell.count or cell.bytes}
 
 
 _NONE: Final = _Cell()

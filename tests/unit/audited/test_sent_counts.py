@@ -82,6 +82,14 @@ def test_a_failure_is_taken_off_its_bucket_even_if_it_is_known_before_the_count(
     assert producing.counted() == {("orders", bucket()): (2, 20)}
 
 
+def test_a_failure_that_is_known_too_early_is_made_up_for_later(producing: Producing) -> None:
+    producing.counts.add("orders", bucket(), 10, 40)
+    producing.counts.add_failure("orders", bucket(), 5000)
+    assert producing.counted() == {("orders", bucket()): (9, 0)}
+    producing.counts.add("orders", bucket(), 1, 5000)
+    assert producing.counted() == {("orders", bucket()): (1, 40)}
+
+
 def test_near_the_end_of_a_bucket_messages_are_to_be_stamped(producing: Producing) -> None:
     producing.now = START + BUCKET_S - 5.1
     assert producing.counts.begin("orders") == producing.now
