@@ -26,7 +26,7 @@ from millstream.client.cluster import Cluster
 from millstream.client.key_partition import key_partition
 from millstream.client.produce import BatchFor
 from millstream.client.topic_creation import find_or_create
-from millstream.errors import MillstreamError
+from millstream.errors import MillstreamError, UsageError
 from millstream.topic_partition import TopicPartition
 from millstream.wire.compression import Codec
 from millstream.wire.records import encode_key_values
@@ -87,7 +87,10 @@ class ClusterAuditor:
         if topic is None or topic.error_code:
             return False
         self._audit_partitions = len(topic.partitions)
-        find_or_create(self._cluster, AUDIT_STATE_TOPIC, partitions=self._audit_partitions, configs=STATE_CONFIG)
+        state = find_or_create(self._cluster, AUDIT_STATE_TOPIC, partitions=self._audit_partitions, configs=STATE_CONFIG)
+        if len(state.partitions) < self._audit_partitions:
+            numbers = f"{AUDIT_TOPIC} has {self._audit_partitions} partitions and {AUDIT_STATE_TOPIC} {len(state.partitions)}"
+            raise UsageError(f"{numbers}: each needs one of its own for its state; give {AUDIT_STATE_TOPIC} as many.")
         origin = broker_origin(cluster_id=self.cluster_id, host=socket.gethostname(), datacentre=self.settings.datacentre)
         self._reader = LogReader(self._cluster, origin, bucket_ms=self.settings.bucket_ms)
         self._group = AuditGroup(
