@@ -12,8 +12,7 @@ Invariants:
 - producers, epochs and indexes say nothing of batches that are not in the log.
 
 It is made of its files (`local_log`: `segments` and what stands beside them), `producer_state` and `leader_epochs`, and keeps them in step.
-Not here: who leads, what is committed (the high watermark is the caller's), waiting, compaction (`compaction.cleaning` works on a log from
-outside), transactions (the first offset of the oldest open one will hold back `last_stable_offset`).
+Not here: who leads, what is committed (the high watermark is the caller's), waiting, compaction (`compaction.cleaning`), transactions.
 """
 
 import uuid

@@ -25,7 +25,7 @@ STATES = {TopicPartition("t", number): state for number, state in enumerate((LED
 
 @pytest.fixture
 async def tree() -> FakeTree:
-    tree = FakeTree(STATES, {1: 1, 3: 3})
+    tree = FakeTree(STATES, {1: 1, 2: 2, 3: 3})
     tree.register(1, 1)
     tree.register(3, 3)
     return tree
