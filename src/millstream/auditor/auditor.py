@@ -66,6 +66,9 @@ class Auditor:
         for one in self._turns:
             for ledger in one.auditor.ledgers():
                 by_topic.setdefault(ledger.topic, []).append((one.auditor, ledger))
+        if len(self._turns) > 1:
+            for one in self._turns:
+                one.auditor.want(by_topic)
         for topic, known in by_topic.items():
             merged = known[0][1] if len(known) == 1 else _merged([ledger for _, ledger in known])
             rows = known[0][0].judge(merged, topic=topic, now_ms=now_ms)

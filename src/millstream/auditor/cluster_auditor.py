@@ -7,7 +7,7 @@ killed between any two steps is followed by one that counts the same. Blocking, 
 
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from time import monotonic, time
 from typing import Final
 
@@ -16,6 +16,7 @@ from millstream.audit.ledger import MAX_OPEN_BUCKETS, Ledger
 from millstream.audit.report import AUDIT_STATE_TOPIC, AUDIT_TOPIC, Report
 from millstream.audit.report_json import encode_report
 from millstream.audit.verdict import Row, Verdict, judge_bucket
+from millstream.audited.audit_topic import CONFIGS, PARTITIONS
 from millstream.auditor.audit_group import AuditGroup, AuditMessage
 from millstream.auditor.log_reader import LogReader, broker_origin
 from millstream.auditor.report_decoder import ReportDecoder
@@ -38,7 +39,9 @@ KEEP_FINISHED_MS: Final = 3_600_000
 """A complete bucket is kept with its offsets for so long, for tiers that come late."""
 KEEP_INCOMPLETE_MS: Final = 24 * 3_600_000
 MOST_BATCH_BYTES: Final = 500_000
-STATE_CONFIG: Final = {"cleanup.policy": "compact"}
+READ_S: Final = 1.0
+FIND_TOPICS_S: Final = 10.0
+STATE_CONFIG: Final = {"cleanup.policy": "compact", "max.message.bytes": str(8 << 20)}
 _SETTLED: Final = frozenset({Verdict.COMPLETE, Verdict.SURPLUS, Verdict.UNKNOWN})
 
 
@@ -55,7 +58,9 @@ class ClusterAuditor:
         self._group: AuditGroup | None = None
         self._reader: LogReader | None = None
         self._audit_partitions = 0
+        self._wanted: set[str] = set()
         self._flushed = monotonic()
+        self._read_at = self._find_at = 0.0
 
     @property
     def cluster_id(self) -> str:
@@ -77,6 +82,8 @@ class ClusterAuditor:
         if self._group is not None:
             return True
         topic = self._cluster.refresh([AUDIT_TOPIC]).topics.get(AUDIT_TOPIC)
+        if self._wanted or self.settings.topics is not None:
+            topic = find_or_create(self._cluster, AUDIT_TOPIC, partitions=PARTITIONS, configs=CONFIGS)
         if topic is None or topic.error_code:
             return False
         self._audit_partitions = len(topic.partitions)
@@ -92,13 +99,17 @@ class ClusterAuditor:
         )
         return True
 
+    def want(self, topics: Iterable[str]) -> None:
+        """Topics that other clusters have reports of: a mirror may write them here, so their logs are counted, where they exist."""
+        self._wanted.update(topics)
+
     def turn(self, timeout_s: float) -> None:
         """Take in what came, read logs, and write the state when it is due; raises what keeps it from its work."""
         if not self.open():
             return
         for message in self._poll(timeout_s):
             self._take(message)
-        if self.settings.reads_logs:
+        if self.settings.reads_logs and monotonic() >= self._read_at:
             self._read_logs()
         if monotonic() >= self._flushed + self.settings.flush_s:
             self.flush()
@@ -138,7 +149,7 @@ class ClusterAuditor:
         self._flushed = monotonic()
 
     def close(self) -> None:
-        """Say that the logs are no longer read here, write the state, leave the group."""
+        """Write the state, leave the group."""
         if self._group is not None:
             self._hand_over(list(self._states))
             self._group.close()
@@ -179,16 +190,23 @@ class ClusterAuditor:
         assert self._reader is not None
         now_ms = int(time() * 1000)
         self._find_topics()
+        has_read = False
         for partition, state in self._states.items():
-            self._publish(partition, self._reader.read(state.ledgers, now_ms=now_ms))
+            reports = self._reader.read(state.ledgers, now_ms=now_ms)
+            has_read |= any(report.read for report in reports)
+            self._publish(partition, reports)
+        # While there is much to read it goes on at once; else the brokers are asked once in a while whether there is.
+        self._read_at = 0.0 if has_read else monotonic() + READ_S
 
     def _find_topics(self) -> None:
-        """Topics that are to be read though no tier has reported of them."""
-        if self.settings.topics is None:
+        """Topics that are to be read though no tier has reported of them here."""
+        if monotonic() < self._find_at or not (self._wanted or self.settings.topics):
             return
+        self._find_at = monotonic() + FIND_TOPICS_S
         for name in self._cluster.refresh().topics:
+            is_wanted = name in self._wanted or (self.settings.topics is not None and self.settings.topics.fullmatch(name))
             state = self._states.get(key_partition(name.encode(), self._audit_partitions))
-            if state is not None and name not in (AUDIT_TOPIC, AUDIT_STATE_TOPIC) and self.settings.topics.fullmatch(name):
+            if is_wanted and state is not None and name not in (AUDIT_TOPIC, AUDIT_STATE_TOPIC):
                 state.ledger(name)
 
     def _publish(self, partition: int, reports: list[Report]) -> None:
@@ -207,11 +225,6 @@ class ClusterAuditor:
 
     def _hand_over(self, partitions: list[int]) -> None:
         """Others take these partitions: write what they need to know."""
-        now_ms = int(time() * 1000)
-        for partition in partitions:
-            state = self._states.get(partition)
-            if state is not None and self._reader is not None:
-                self._publish(partition, self._reader.last_words(state.ledgers, now_ms=now_ms))
         self.flush()
         self._drop(partitions)
 

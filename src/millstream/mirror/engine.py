@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from millstream.client.metadata import NO_LEADER
-from millstream.errors import MillstreamError, PolicyViolation, UnsupportedVersion, UsageError
+from millstream.errors import MillstreamError, PolicyViolation, UsageError
 from millstream.mirror.assignment import Assignment, Everything
 from millstream.mirror.byte_limit import ByteLimit
 from millstream.mirror.copies import Copies, OnCopied
@@ -119,8 +119,6 @@ class Mirror:
             except (Stopped, PolicyViolation) as error:
                 logger.error("%s is not mirrored: %s", copy.name, error)
                 copy.stop(str(error))
-            except UnsupportedVersion as error:
-                raise UsageError(f"the cluster at {self.target} cannot keep offsets, because it is not Millstream: {error}") from None
             except MillstreamError as error:
                 logger.debug("%s does not begin for now: %s", copy.name, error)
                 copy.failed(str(error), now=self._loop.time())

@@ -28,7 +28,7 @@ from millstream.cluster.topic_access import Operation
 from millstream.errors import KafkaError, RecordListTooLarge
 from millstream.transactions.producer_ids import HIGHEST_MIRRORED, ProducerIds
 from millstream.wire.api import ApiKey
-from millstream.wire.batch import HEADER_SIZE, read_header
+from millstream.wire.batch import HEADER_SIZE, end_of_batches, read_header
 from millstream.wire.mirror_append import (
     MirrorAppendRequest,
     MirrorPartition,
@@ -42,6 +42,8 @@ logger = logging.getLogger(__name__)
 
 MAX_BYTES: Final = 8 * 1024 * 1024
 """Of all batches in one request, so that others do not wait for it; a single batch may be larger."""
+MAX_BATCHES: Final = 4000
+"""In one request, for the same reason: about ten milliseconds."""
 ANY_END: Final = -1
 """The expected end of a log whose end is asked for."""
 
@@ -163,9 +165,19 @@ def _refused(index: int, error: KafkaError, partition: Partition | None) -> Part
 
 
 def _why_too_large(message: MirrorAppendRequest) -> RecordListTooLarge | None:
+    """Why the request would keep others waiting, if it would."""
     pieces = [wanted.records for topic in message.topics for wanted in topic.partitions if len(wanted.records)]
     size = sum(map(len, pieces))
     is_one_batch = len(pieces) == 1 and size >= HEADER_SIZE and read_header(pieces[0]).size_bytes >= size
-    if size <= MAX_BYTES or is_one_batch:
+    if size > MAX_BYTES and not is_one_batch:
+        return RecordListTooLarge(f"{size} bytes of batches in one MirrorAppend; at most {MAX_BYTES}, or a single batch")
+    if size <= MAX_BATCHES * HEADER_SIZE:
         return None
-    return RecordListTooLarge(f"{size} bytes of batches in one MirrorAppend; at most {MAX_BYTES}, or a single batch")
+    batches_left = MAX_BATCHES
+    for piece in pieces:
+        position = 0
+        while (end := end_of_batches(piece, position, most=1)) > position:
+            position, batches_left = end, batches_left - 1
+            if batches_left < 0:
+                return RecordListTooLarge(f"more than {MAX_BATCHES} batches in one MirrorAppend")
+    return None
