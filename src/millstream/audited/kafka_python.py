@@ -46,7 +46,8 @@ class AuditedProducer(AuditedClient):
 
     def _sent(self, token: int, metadata: Any) -> None:
         sizes = (metadata.serialized_key_size, metadata.serialized_value_size)
-        self._tier.sent(token, metadata.topic, metadata.timestamp, sum(size for size in sizes if size > 0))
+        size = sum(size for size in sizes if size > 0)
+        self._tier.sent(token, metadata.topic, metadata.timestamp, size, partition=metadata.partition)
 
     def _failed(self, token: int, _error: BaseException) -> None:
         self._tier.failed(token)
