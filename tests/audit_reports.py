@@ -29,9 +29,10 @@ def read_messages(brokers: str, topic: str) -> Iterator[ConsumedMessage]:
 
 
 def read_reports(brokers: str, topic: str) -> list[tuple[int, Report]]:
-    """All reports of a topic, with their offsets."""
-    messages = read_messages(brokers, AUDIT_TOPIC)
-    return [(one.offset, decode_report(one.payload or b"")) for one in messages if one.key == topic.encode()]
+    """All reports of a topic by clients, with their offsets; an auditor beside the broker counts the log, when it gets to it."""
+    messages = [one for one in read_messages(brokers, AUDIT_TOPIC) if one.key == topic.encode()]
+    reports = [(one.offset, decode_report(one.payload or b"")) for one in messages]
+    return [(offset, report) for offset, report in reports if report.origin.kind is not Kind.BROKER]
 
 
 def read_rows(brokers: str, topic: str, *, with_log: bool = False) -> list[Row]:

@@ -23,14 +23,15 @@ def old_bucket() -> int:
 
 
 class AuditedTopic:
-    """A topic with two partitions."""
+    """A topic with two partitions, in a cluster with `_audit` or without."""
 
-    def __init__(self, bootstrap_servers: str, name: str) -> None:
+    def __init__(self, bootstrap_servers: str, name: str, *, is_audited: bool = True) -> None:
         self.name = name
         self.bucket = old_bucket()
         self._cluster = Cluster(bootstrap_servers)
         self.cluster_id = self._cluster.refresh([]).cluster_id or ""
-        find_or_create(self._cluster, AUDIT_TOPIC, partitions=AUDIT_PARTITIONS, configs={})
+        if is_audited:
+            find_or_create(self._cluster, AUDIT_TOPIC, partitions=AUDIT_PARTITIONS, configs={})
         find_or_create(self._cluster, name, partitions=2, configs={})
         self._ends = {0: 0, 1: 0}
 

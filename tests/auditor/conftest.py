@@ -7,11 +7,22 @@ import pytest
 
 from tests.auditor.audited_topic import AuditedTopic
 from tests.auditor.auditor_process import AuditorProcess
-from tests.brokers import Broker, broker, start_broker
+from tests.brokers import Broker, MillstreamBroker, make_broker, start_broker
 
-__all__ = ["broker", "start_broker"]
+__all__ = ["start_broker"]
 
 NUMBERS = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One broker for all tests that do not disturb each other; its own auditor would share the work of those that tests start."""
+    shared = make_broker(tmp_path_factory.mktemp("broker"), {})
+    if isinstance(shared, MillstreamBroker):
+        shared.flags.append("--no-audit")
+    shared.start()
+    yield shared
+    shared.stop()
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from tests.auditor.audited_topic import AuditedTopic
 from tests.auditor.auditor_process import rows_of
-from tests.brokers import IS_KAFKA, Broker, StartBroker
+from tests.brokers import IS_KAFKA, Broker, MillstreamBroker, StartBroker
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(IS_KAFKA, reason="Kafka has no auditor beside it")
@@ -48,7 +48,8 @@ def test_it_is_started_by_the_first_report_and_comes_back_and_ends_with_the_brok
 
 def test_it_can_be_switched_off(start_broker: StartBroker) -> None:
     broker = start_broker(start=False)
-    broker.flags = [*broker.flags, "--no-audit"]  # type: ignore[attr-defined]
+    assert isinstance(broker, MillstreamBroker)
+    broker.flags.append("--no-audit")
     broker.start()
     with AuditedTopic(broker.bootstrap_servers, "orders") as topic:
         topic.write(1)

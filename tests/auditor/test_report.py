@@ -83,12 +83,11 @@ def test_what_a_mirror_lost_on_its_way_to_another_cluster_is_named(broker: Broke
     other = start_broker()
     topic.write(100)
     topic.sent(100)
-    with AuditedTopic(other.bootstrap_servers, topic.name) as copy:
+    with AuditedTopic(other.bootstrap_servers, topic.name, is_audited=False) as copy:
         copy.write(90)
         counter = Counter(Origin("copy", Kind.MIRROR, "test", "here", "dc2", topic.cluster_id, target=copy.cluster_id))
         counter.add_range(topic.name, 0, 0, 90)
-        copy.publish(counter.take(int(time.time() * 1000), is_last=True))
-        copy.handled((0, 90), name="lake")
+        topic.publish(counter.take(int(time.time() * 1000), is_last=True))
         found = audit_report(broker.bootstrap_servers, "--brokers", other.bootstrap_servers, "--json", "--topic", topic.name).splitlines()
         rows = {(row["tier"], row["cluster"]): row for row in map(json.loads, found)}
     if topic.cluster_id == copy.cluster_id:
@@ -98,7 +97,6 @@ def test_what_a_mirror_lost_on_its_way_to_another_cluster_is_named(broker: Broke
         ("broker", topic.cluster_id): (100, 0, "complete"),
         ("copy", topic.cluster_id): (90, 10, "missing"),
         ("broker", copy.cluster_id): (90, 0, "complete"),
-        ("lake", copy.cluster_id): (90, 0, "complete"),
     }
     assert rows["copy", topic.cluster_id]["losses"] == [
         {"before": "broker", "partition": 0, "count": 10, "offsets": [{"from": 90, "to": 99}]}

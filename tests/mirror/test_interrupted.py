@@ -109,7 +109,7 @@ def test_two_mirrors_at_once_write_everything_once(start_broker: StartBroker, tm
     create_topic(live, name="orders", partitions=PARTITIONS)
     (tmp_path / "mirror.toml").write_text(QUICK)
     (tmp_path / "other").mkdir()
-    arguments = (live.bootstrap_servers, offline.bootstrap_servers, "--config", str(tmp_path / "mirror.toml"))
+    arguments = (live.bootstrap_servers, offline.bootstrap_servers, "--alone", "--config", str(tmp_path / "mirror.toml"))
     try:
         with MirrorProcess(tmp_path, *arguments), MirrorProcess(tmp_path / "other", *arguments), load(live, "orders"):
             wait_until(lambda: end_of(offline, "orders") >= 0, "the topic is there")

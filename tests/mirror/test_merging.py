@@ -149,6 +149,11 @@ def test_clusters_that_merge_each_other_do_not_send_records_round_in_circles(bro
         assert (len(first.values()), len(second.values())) == (3, 3)
 
 
+def test_exactly_once_needs_a_target_with_transactions(broker: Broker, kafka: Broker) -> None:
+    with pytest.raises(CommandFailed, match="this broker has no transactions yet"):
+        Merging(settings_for(kafka, broker, "nothing", exactly_once=True)).run()
+
+
 def test_one_cluster_is_merged_into_itself_only_with_a_prefix(broker: Broker) -> None:
     with pytest.raises(UsageError, match="are the same cluster: merging in it needs a --prefix"):
         Merging(settings_for(broker, broker, "nothing", prefix="")).run()

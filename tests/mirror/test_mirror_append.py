@@ -101,6 +101,9 @@ def test_many_bytes_come_in_several_requests_and_a_large_batch_in_one(broker: Br
     two = mirror_append(mirror, own_id, large, mirrored_batch(b"a", at=1), expected_end=0)
     assert (two.error_code, two.log_end_offset) == (RecordListTooLarge.code, -1)
     assert mirror_append(mirror, own_id, large, expected_end=0)[:3] == (0, 0, 1)
+    small = [mirrored_batch(b"x", at=offset) for offset in range(1, 4002)]
+    assert mirror_append(mirror, own_id, *small, expected_end=1).error_code == RecordListTooLarge.code
+    assert mirror_append(mirror, own_id, *small[:4000], expected_end=1)[:3] == (0, 0, 4001)
 
 
 def test_only_clients_of_our_own_hear_of_it_and_may_ask(broker: Broker) -> None:

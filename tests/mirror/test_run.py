@@ -1,8 +1,11 @@
 """`millstream mirror run` between two clusters, both real processes; the source is Apache Kafka where `MILLSTREAM_TEST_PEER` says so."""
 
+import gzip
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
+from uuid import UUID
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
@@ -10,11 +13,12 @@ from kio.schema.errors import ErrorCode
 
 from millstream.audit.report import ANY_BUCKET, Kind
 from millstream.audit.report_json import decode_report
-from tests.batches import Record, encode_batch
-from tests.brokers import Broker, MillstreamBroker
+from tests.batches import Record, encode_batch, encode_block, encode_record
+from tests.brokers import IS_KAFKA, Broker, MillstreamBroker
 from tests.connection import CREATE_PARTITIONS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, METADATA
-from tests.mirror.mirror_process import MirrorProcess, await_same, end_of, mirror_status
-from tests.topics import create_topic, delete_topic, fresh_name, produce, produce_values
+from tests.mirror.appending import mirror_append, mirrored_batch, own_connection
+from tests.mirror.mirror_process import MirrorProcess, await_same, batches_of, end_of, mirror_status
+from tests.topics import create_topic, delete_topic, fresh_name, produce, produce_values, topic_id
 from tests.waiting import wait_until
 
 
@@ -159,15 +163,59 @@ def test_a_cluster_cannot_be_its_own_mirror_and_a_loop_is_refused(broker: Broker
             back.wait_for(f"the topic {topic} is not mirrored: a loop")
 
 
+@pytest.mark.skipif(IS_KAFKA, reason="the first mirror of the chain writes to Millstream")
+@pytest.mark.usefixtures("mirror")
+def test_a_chain_of_mirrors_keeps_transactions_markers_compression_and_gaps(broker: Broker, offline: Broker) -> None:
+    upstream = f"east/{UUID(int=7)}/orders"
+    topic = mirrored_topic(broker, mirror_source=upstream)
+    transaction = {"producer_id": 4711, "producer_epoch": 2}
+    records = gzip.compress(encode_record(0, b"a") + encode_record(1, b"b"))
+    batches = [
+        encode_block(records, 2, timestamp=5, max_timestamp=9, base_offset=40, attributes=1 | 8),
+        mirrored_batch(b"t", at=50, attributes=0x10, base_sequence=0, **transaction),
+        encode_block(
+            encode_record(0, bytes(6), key=bytes(4)), 1, timestamp=5, max_timestamp=5, base_offset=51, attributes=0x30, **transaction
+        ),
+        mirrored_batch(b"after a gap", at=90),
+    ]
+    with own_connection(broker) as connection:
+        assert mirror_append(connection, topic_id(broker, topic), *batches, expected_end=0, source=upstream).error_code == 0
+    assert await_same(broker, offline, topic) == len(batches)
+    assert batches_of(offline, topic)[0][0].base_offset == 40
+
+
+@pytest.mark.skipif(not IS_KAFKA, reason="Millstream has no transactions yet")
+@pytest.mark.usefixtures("mirror")
+def test_transactions_of_apache_kafka_are_copied_with_their_markers(broker: Broker, offline: Broker) -> None:
+    topic = mirrored_topic(broker)
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": fresh_name("transaction")})
+    producer.init_transactions(60)
+    for is_committed in (True, False, True):
+        producer.begin_transaction()
+        producer.produce(topic, b"in a transaction")
+        producer.flush(30)
+        producer.commit_transaction(60) if is_committed else producer.abort_transaction(60)
+    assert await_same(broker, offline, topic) == 6
+    assert sum(header.attributes & 0x20 > 0 for header, _ in batches_of(offline, topic)) == 3
+
+
+@pytest.mark.skipif(not IS_KAFKA, reason="a target that is not Millstream")
+def test_a_target_that_cannot_keep_offsets_is_refused_and_nothing_is_created_there(broker: Broker, offline: Broker, tmp_path: Path) -> None:
+    topic = create_topic(offline, name=fresh_name("refused"))
+    with MirrorProcess(tmp_path, offline.bootstrap_servers, broker.bootstrap_servers, "--topics", topic, "--alone") as mirror:
+        assert mirror.wait() == 2
+        assert "cannot keep offsets, because it is not Millstream; --merge copies" in mirror.output
+    assert _is_gone(broker, topic)
+
+
 def test_a_limit_holds_the_mirror_back(broker: Broker, offline: Broker, tmp_path: Path) -> None:
     topic = create_topic(broker, name=fresh_name("limited"))
     produce_values(broker, topic, list(itertools.repeat(b"x" * 10_000, 300)), batch_size=5)
-    with MirrorProcess(
-        tmp_path, broker.bootstrap_servers, offline.bootstrap_servers, "--topics", topic, "--name", "slow", "--limit-bytes", "1000000"
-    ):
-        wait_until(lambda: end_of(offline, topic) > 0, "it has begun")
-        assert end_of(offline, topic) < 200
+    began = monotonic()
+    arguments = ("--topics", topic, "--name", "slow", "--limit-bytes", "700000")
+    with MirrorProcess(tmp_path, broker.bootstrap_servers, offline.bootstrap_servers, *arguments):
         await_same(broker, offline, topic)
+    assert monotonic() - began > 3.5, "three megabytes"
 
 
 def test_the_audit_is_told_which_offsets_the_target_has(broker: Broker, offline: Broker, tmp_path: Path) -> None:

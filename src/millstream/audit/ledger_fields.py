@@ -17,13 +17,20 @@ from millstream.audit.tier_count import TierCount
 from millstream.audit.topic_head import NEVER, Span, Tier, TierHead, TopicHead
 from millstream.json_object import JsonObject
 
+MAX_BOUNDS = 500_000
+"""In one record of a few megabytes."""
+COARSE_INTERVALS = 100
 _SUMS = ("bytes", "repeated", "malformed", "control", "aborted", "delayed")
 _TIMES = ("arrived_ms", "interval_ms", "progress_ms", "sent_ms", "lag_ms", "ahead_ms", "conflicts")
 _NAMES = ("tier", "cluster", "host", "application")
 
 
 def encode_bucket(bucket: Bucket) -> bytes:
-    """One bucket, or a part of one."""
+    """One bucket, or a part of one; sets in too many pieces for one record become coarse."""
+    pieces = sum(len(offsets.bounds) for count in bucket.tiers.values() for offsets in count.offsets.values())
+    if pieces > MAX_BOUNDS:
+        for count in bucket.tiers.values():
+            count.offsets = {partition: offsets.coarsened(COARSE_INTERVALS) for partition, offsets in count.offsets.items()}
     tiers = [{**tier_fields(tier), **_count_fields(count)} for tier, count in bucket.tiers.items()]
     return _dump({"start": bucket.start, "part": bucket.part, "position": bucket.position, "arrived_ms": bucket.arrived_ms, "tiers": tiers})
 

@@ -15,7 +15,7 @@ from millstream.audit.report import Kind, Report
 SILENT_INTERVALS: Final = 3
 """So many times its own interval without a report, and a reporter is taken for dead."""
 MAX_GAPS: Final = 100
-MAX_DIGESTS: Final = 32
+MAX_DIGESTS: Final = 8
 MAX_CLOCK_SKEW_MS: Final = 24 * 3_600_000
 """A clock that is further off than this is not believed."""
 

@@ -12,8 +12,10 @@ from millstream.audit.report import ANY_BUCKET, Kind, Origin, Report
 from millstream.audit.reporter import Reporter
 from millstream.audit.tier_count import TierCount
 
-MAX_REPORTERS: Final = 10_000
-FORGET_REPORTER_MS: Final = 24 * 3_600_000
+MAX_REPORTERS: Final = 1_000
+MANY_REPORTERS: Final = 200
+"""With more than these, those that have ended are forgotten after an hour."""
+FORGET_REPORTER_MS: Final = 3_600_000
 NEVER: Final = 1 << 62
 
 
@@ -136,17 +138,22 @@ class TopicHead:
         key = (str(report.reporter), *origin)
         reporter = self.reporters.get(key)
         if reporter is None:
-            if len(self.reporters) >= MAX_REPORTERS:
-                self._forget(report.sent_ms)
+            if len(self.reporters) >= MANY_REPORTERS:
+                self._forget()
             reporter = self.reporters[key] = Reporter(
                 report.reporter, origin.kind, origin.tier, origin.cluster, origin.host, origin.application
             )
         return reporter
 
-    def _forget(self, now_ms: int) -> None:
-        """Leave out who has ended long ago, then who was not heard for longest."""
-        oldest = sorted(self.reporters, key=lambda key: (not self.reporters[key].is_last, self.reporters[key].arrived_ms))
-        for key in oldest[: MAX_REPORTERS // 10]:
+    def _forget(self) -> None:
+        """Leave out who has ended long ago and owes nothing; of very many, those that were not heard for longest."""
+        newest_ms = max(one.arrived_ms for one in self.reporters.values())
+        ended = [
+            key for key, one in self.reporters.items() if one.is_last and not one.gaps and one.arrived_ms < newest_ms - FORGET_REPORTER_MS
+        ]
+        for key in ended:
             del self.reporters[key]
-        for key in [key for key, one in self.reporters.items() if one.is_last and one.arrived_ms < now_ms - FORGET_REPORTER_MS]:
-            del self.reporters[key]
+        if len(self.reporters) >= MAX_REPORTERS:
+            oldest = sorted(self.reporters, key=lambda key: (not self.reporters[key].is_last, self.reporters[key].arrived_ms))
+            for key in oldest[: MAX_REPORTERS // 10]:
+                del self.reporters[key]

@@ -26,8 +26,8 @@ _MARGIN_MS: Final = 5_000
 """A bucket that lasts longer than this does not end while a batch is handed over, unless the process is stopped meanwhile."""
 
 
-class _Window(NamedTuple):
-    """The present bucket, in seconds; from `margin` on it ends soon."""
+class Window(NamedTuple):
+    """A bucket, in seconds; from `margin` on it ends soon."""
 
     number: int
     start: float
@@ -72,16 +72,14 @@ class SentCounts:
 
     # --- for whoever sends
 
-    def begin(self, topic: str) -> float:
-        """Messages are about to be sent. The time in seconds, from which on librdkafka may stamp them; 0: stamp them yourself."""
+    def begin(self, topic: str) -> Window | None:
+        """Messages are about to be sent. The bucket in which librdkafka may stamp them; None if it ends soon: stamp them yourself."""
         if topic not in self._used:
             self._use(topic)
-        now = time()
-        _, start, margin, end = self._window
-        if not start <= now < end:
-            self._window = self._window_at(int(now * 1000))
-            _, start, margin, end = self._window
-        return now if now < margin else 0.0
+        window, now = self._window, time()
+        if not window[1] <= now < window[3]:
+            window = self._window = self._window_at(int(now * 1000))
+        return window if now < window[2] else None
 
     def add(self, topic: str, timestamp_ms: int, count: int, size: int) -> None:
         """Messages of one bucket were sent."""
@@ -90,13 +88,10 @@ class SentCounts:
             cell.count += count
             cell.bytes += size
 
-    def add_unstamped(self, topic: str, began: float, count: int, size: int) -> None:
-        """Messages were sent that librdkafka stamped from `began` on."""
-        number, start, _, end = self._window
-        if not start <= began < end:
-            number, _, _, end = self._window_at(int(began * 1000))
-        place = topic, number
-        has_ended = time() >= end
+    def add_unstamped(self, topic: str, window: Window, count: int, size: int) -> None:
+        """Messages were sent that librdkafka stamped, in this bucket unless it has ended meanwhile."""
+        place = topic, window[0]
+        has_ended = time() >= window[3]
         # Half the time of a `with`, and this is the hot path; nothing between the two calls can fail.
         self._lock.acquire()
         cell = self._sent.get(place) or self._cell(place)
@@ -160,11 +155,11 @@ class SentCounts:
             cell = self._sent[place] = _Cell()
         return cell
 
-    def _window_at(self, now_ms: int) -> _Window:
+    def _window_at(self, now_ms: int) -> Window:
         start_ms = now_ms - now_ms % self._bucket_ms
         end_ms = start_ms + self._bucket_ms
         margin_ms = end_ms - min(_MARGIN_MS, self._bucket_ms // 2)
-        return _Window(now_ms // self._bucket_ms, start_ms / 1000, margin_ms / 1000, end_ms / 1000)
+        return Window(now_ms // self._bucket_ms, start_ms / 1000, margin_ms / 1000, end_ms / 1000)
 
     def _count_waiting(self) -> None:
         for (topic, number), cell in self._waiting.items():
@@ -177,7 +172,7 @@ class SentCounts:
             if cell.count > count:
                 self._counter.add_batch(topic, number * self._bucket_ms, cell.count - count, cell.bytes - size)
         self._waiting = {}
-        self._failed = {place: cell for place, cell in self._failed.items() if cell.count}
+        self._failed = {place: cell for place, cell in self._failed.items() if cell.count or cell.bytes}
 
 
 _NONE: Final = _Cell()

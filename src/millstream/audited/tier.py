@@ -5,7 +5,7 @@ tier.handled("clicks", [Handled(partition, offset, timestamp_ms, size)])
 tier.close()
 
 token = tier.sending("clicks")                # before a message goes out, so that a producer that is killed is known to have been there
-tier.sent(token, "clicks", timestamp_ms, size)    # or `tier.failed(token)`, when it is known what has become of it
+tier.sent(token, "clicks", timestamp_ms, size, partition=3)    # or `tier.failed(token)`, when it is known what has become of it
 """
 
 import threading
@@ -58,10 +58,10 @@ class Tier:
             self.reporter.announce()
         return token
 
-    def sent(self, token: int, topic: str, timestamp_ms: int, size: int, count: int = 1) -> None:
-        """A message, or several of one time, were written."""
+    def sent(self, token: int, topic: str, timestamp_ms: int, size: int, *, partition: int, count: int = 1) -> None:
+        """A message, or several of one time, were written to a partition."""
         with self._lock:
-            self._counter.add_batch(topic, timestamp_ms, count, size)
+            self._counter.add_batch(topic, timestamp_ms, count, size, partition=partition)
             self._answer(token)
 
     def failed(self, token: int) -> None:
@@ -71,17 +71,24 @@ class Tier:
 
     # --- for consumers
 
+    def is_one_bucket(self, first_ms: int, last_ms: int) -> bool:
+        """Whether two times are in the same bucket."""
+        return bucket_of(first_ms, self.settings.bucket_ms) == bucket_of(last_ms, self.settings.bucket_ms)
+
     def handled(self, topic: str, messages: Iterable[Handled]) -> None:
         """Messages were handled, in their order."""
-        now_ms = int(time() * 1000)
+        for run in _runs(messages, self.settings.bucket_ms):
+            first = run[0]
+            offsets, size = range(first.offset, first.offset + len(run)), sum(message.size for message in run)
+            self.handled_run(topic, first.partition, offsets, timestamp_ms=first.timestamp_ms, size=size)
+
+    def handled_run(self, topic: str, partition: int, offsets: range, *, timestamp_ms: int, size: int) -> None:
+        """Messages of one bucket, whose offsets follow each other, were handled."""
+        delay_ms = int(time() * 1000) - timestamp_ms if timestamp_ms >= 0 else None
         with self._lock:
-            for run in _runs(messages, self.settings.bucket_ms):
-                first = run[0]
-                size = sum(message.size for message in run)
-                delay_ms = now_ms - first.timestamp_ms if first.timestamp_ms >= 0 else None
-                self._counter.add_batch(
-                    topic, first.timestamp_ms, len(run), size, partition=first.partition, first_offset=first.offset, delay_ms=delay_ms
-                )
+            self._counter.add_batch(
+                topic, timestamp_ms, len(offsets), size, partition=partition, first_offset=offsets.start, delay_ms=delay_ms
+            )
             is_new = self._counter.says_hello
         if is_new:
             self.reporter.announce()

@@ -7,15 +7,15 @@ killed between any two steps is followed by one that counts the same. Blocking, 
 
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from time import monotonic, time
 from typing import Final
 
-from millstream.audit.bucket_view import TopicView
 from millstream.audit.ledger import MAX_OPEN_BUCKETS, Ledger
 from millstream.audit.report import AUDIT_STATE_TOPIC, AUDIT_TOPIC, Report
 from millstream.audit.report_json import encode_report
-from millstream.audit.verdict import Row, Verdict, judge_bucket
+from millstream.audit.verdict import Row, Verdict, judge
+from millstream.audited.audit_topic import CONFIGS, PARTITIONS
 from millstream.auditor.audit_group import AuditGroup, AuditMessage
 from millstream.auditor.log_reader import LogReader, broker_origin
 from millstream.auditor.report_decoder import ReportDecoder
@@ -26,7 +26,7 @@ from millstream.client.cluster import Cluster
 from millstream.client.key_partition import key_partition
 from millstream.client.produce import BatchFor
 from millstream.client.topic_creation import find_or_create
-from millstream.errors import MillstreamError
+from millstream.errors import MillstreamError, UsageError
 from millstream.topic_partition import TopicPartition
 from millstream.wire.compression import Codec
 from millstream.wire.records import encode_key_values
@@ -38,7 +38,9 @@ KEEP_FINISHED_MS: Final = 3_600_000
 """A complete bucket is kept with its offsets for so long, for tiers that come late."""
 KEEP_INCOMPLETE_MS: Final = 24 * 3_600_000
 MOST_BATCH_BYTES: Final = 500_000
-STATE_CONFIG: Final = {"cleanup.policy": "compact"}
+READ_S: Final = 1.0
+FIND_TOPICS_S: Final = 10.0
+STATE_CONFIG: Final = {"cleanup.policy": "compact", "max.message.bytes": str(8 << 20)}
 _SETTLED: Final = frozenset({Verdict.COMPLETE, Verdict.SURPLUS, Verdict.UNKNOWN})
 
 
@@ -55,7 +57,10 @@ class ClusterAuditor:
         self._group: AuditGroup | None = None
         self._reader: LogReader | None = None
         self._audit_partitions = 0
+        self._wanted: set[str] = set()
+        self._announced: set[str] = set()
         self._flushed = monotonic()
+        self._read_at = self._find_at = 0.0
 
     @property
     def cluster_id(self) -> str:
@@ -77,10 +82,15 @@ class ClusterAuditor:
         if self._group is not None:
             return True
         topic = self._cluster.refresh([AUDIT_TOPIC]).topics.get(AUDIT_TOPIC)
+        if self._wanted or self.settings.topics is not None:
+            topic = find_or_create(self._cluster, AUDIT_TOPIC, partitions=PARTITIONS, configs=CONFIGS)
         if topic is None or topic.error_code:
             return False
         self._audit_partitions = len(topic.partitions)
-        find_or_create(self._cluster, AUDIT_STATE_TOPIC, partitions=self._audit_partitions, configs=STATE_CONFIG)
+        state = find_or_create(self._cluster, AUDIT_STATE_TOPIC, partitions=self._audit_partitions, configs=STATE_CONFIG)
+        if len(state.partitions) < self._audit_partitions:
+            numbers = f"{AUDIT_TOPIC} has {self._audit_partitions} partitions and {AUDIT_STATE_TOPIC} {len(state.partitions)}"
+            raise UsageError(f"{numbers}: each needs one of its own for its state; give {AUDIT_STATE_TOPIC} as many.")
         origin = broker_origin(cluster_id=self.cluster_id, host=socket.gethostname(), datacentre=self.settings.datacentre)
         self._reader = LogReader(self._cluster, origin, bucket_ms=self.settings.bucket_ms)
         self._group = AuditGroup(
@@ -92,24 +102,24 @@ class ClusterAuditor:
         )
         return True
 
+    def want(self, topics: Iterable[str]) -> None:
+        """Topics that other clusters have reports of: a mirror may write them here, so their logs are counted, where they exist."""
+        self._wanted = set(topics)
+
     def turn(self, timeout_s: float) -> None:
         """Take in what came, read logs, and write the state when it is due; raises what keeps it from its work."""
         if not self.open():
             return
         for message in self._poll(timeout_s):
             self._take(message)
-        if self.settings.reads_logs:
+        if self.settings.reads_logs and monotonic() >= self._read_at:
             self._read_logs()
         if monotonic() >= self._flushed + self.settings.flush_s:
             self.flush()
 
-    def judge(self, merged: Ledger | None = None, *, topic: str, now_ms: int) -> list[Row]:
-        """The rows of the buckets of a topic that are in memory; `merged` has what other clusters know of it."""
-        ledger = merged or self._ledger(topic)
-        if ledger is None:
-            return []
-        view = TopicView(ledger, now_ms=now_ms, grace_ms=self.settings.grace_ms)
-        return [row for start in sorted(ledger.buckets) for row in judge_bucket(view, start)]
+    def judge(self, ledger: Ledger, *, now_ms: int) -> list[Row]:
+        """The rows of the buckets of a topic that are in memory."""
+        return list(judge(ledger, now_ms=now_ms, grace_ms=self.settings.grace_ms))
 
     def finish(self, topic: str, rows: list[Row], *, now_ms: int) -> None:
         """Move buckets that nothing more is expected of to the archive."""
@@ -138,7 +148,7 @@ class ClusterAuditor:
         self._flushed = monotonic()
 
     def close(self) -> None:
-        """Say that the logs are no longer read here, write the state, leave the group."""
+        """Write the state, leave the group."""
         if self._group is not None:
             self._hand_over(list(self._states))
             self._group.close()
@@ -155,9 +165,6 @@ class ClusterAuditor:
             self._group.close()
             self._group = None
             raise
-
-    def _ledger(self, topic: str) -> Ledger | None:
-        return next((state.ledgers[topic] for state in self._states.values() if topic in state.ledgers), None)
 
     def _take(self, message: AuditMessage) -> None:
         state = self._states.get(message.partition)
@@ -179,17 +186,26 @@ class ClusterAuditor:
         assert self._reader is not None
         now_ms = int(time() * 1000)
         self._find_topics()
+        has_read = False
         for partition, state in self._states.items():
-            self._publish(partition, self._reader.read(state.ledgers, now_ms=now_ms))
+            reports = self._reader.read(state.ledgers, now_ms=now_ms)
+            has_read |= any(report.read for report in reports)
+            self._publish(partition, reports)
+        # While there is much to read it goes on at once; else the brokers are asked once in a while whether there is.
+        self._read_at = 0.0 if has_read else monotonic() + READ_S
 
     def _find_topics(self) -> None:
-        """Topics that are to be read though no tier has reported of them."""
-        if self.settings.topics is None:
+        """Announce topics that are to be read though no tier has reported of them here, to whichever auditor has their partition."""
+        assert self._reader is not None
+        if monotonic() < self._find_at or not (self._wanted or self.settings.topics):
             return
+        self._find_at = monotonic() + FIND_TOPICS_S
         for name in self._cluster.refresh().topics:
-            state = self._states.get(key_partition(name.encode(), self._audit_partitions))
-            if state is not None and name not in (AUDIT_TOPIC, AUDIT_STATE_TOPIC) and self.settings.topics.fullmatch(name):
-                state.ledger(name)
+            is_wanted = name in self._wanted or (self.settings.topics is not None and self.settings.topics.fullmatch(name))
+            if is_wanted and name not in self._announced and name not in (AUDIT_TOPIC, AUDIT_STATE_TOPIC):
+                self._announced.add(name)
+                partition = key_partition(name.encode(), self._audit_partitions)
+                self._publish(partition, [self._reader.announcement(name, now_ms=int(time() * 1000))])
 
     def _publish(self, partition: int, reports: list[Report]) -> None:
         pairs: list[Entry] = [(report.topic.encode(), encode_report(report)) for report in reports]
@@ -207,11 +223,6 @@ class ClusterAuditor:
 
     def _hand_over(self, partitions: list[int]) -> None:
         """Others take these partitions: write what they need to know."""
-        now_ms = int(time() * 1000)
-        for partition in partitions:
-            state = self._states.get(partition)
-            if state is not None and self._reader is not None:
-                self._publish(partition, self._reader.last_words(state.ledgers, now_ms=now_ms))
         self.flush()
         self._drop(partitions)
 

@@ -1,11 +1,13 @@
 """The broker's tier: reads the logs of topics from where the reports about them end, and reports what is in them.
 
 The position is that of the ledger, which takes a report only if it begins where the last one ended. So there is nothing to remember here: a
-reader that was killed, or that another one was faster than, goes on where the ledger is. Of each topic one report is under way at a time.
+reader that was killed, or that another one was faster than, goes on where the ledger is. Of each topic one report is under way at a time,
+and each is the last one for now: nothing is held back. Without anything new it is only said, where a bucket waits for it, that the log was
+read to its end.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
@@ -40,7 +42,6 @@ class _TopicReading:
     at_end_ms: int = 0
     """When all of the topic had been read."""
     is_waiting: bool = False
-    is_resting: bool = False
 
 
 class LogReader:
@@ -70,15 +71,16 @@ class LogReader:
                 reports.append(report)
         return reports
 
+    def announcement(self, topic: str, *, now_ms: int) -> Report:
+        """A report that says nothing but that the log of a topic is to be read."""
+        return Report(
+            uuid4(), 0, self._origin, topic, self._bucket_ms, now_ms, INTERVAL_MS, is_last=True, progress_ms=now_ms - MOST_BEHIND_MS
+        )
+
     def came_back(self, report: Report) -> None:
         """A report was read from `_audit`: the topic may be read on if it was ours."""
         if report.reporter == self._reporter and (reading := self._topics.get(report.topic)) is not None:
             reading.is_waiting = False
-
-    def last_words(self, topics: Iterable[str], *, now_ms: int) -> list[Report]:
-        """What is to be said of topics that are no longer read here."""
-        spoken = [topic for topic in topics if topic in self._topics and not self._topics[topic].is_resting]
-        return [self._report(topic, (), (), now_ms, progress_ms=None, is_last=True) for topic in spoken]
 
     def _is_ready(self, topic: str, now_ms: int) -> bool:
         reading = self._topics.setdefault(topic, _TopicReading())
@@ -125,18 +127,17 @@ class LogReader:
         if is_at_end:
             reading.at_end_ms = now_ms
         progress_ms = max(reading.at_end_ms, now_ms - MOST_BEHIND_MS)
-        rests = not read and not ledger.buckets
-        return self._report(ledger.topic, tuple(counts), tuple(read), now_ms, progress_ms=progress_ms, is_last=rests)
+        return self._report(ledger.topic, tuple(counts), tuple(read), now_ms, progress_ms=progress_ms)
 
     def _is_due(self, ledger: Ledger, now_ms: int) -> bool:
-        """Whether it is to be said that the log was read to its end: producers have reported since, or it is time."""
-        reading = self._topics[ledger.topic]
-        if reading.is_resting and not ledger.buckets:
-            return False
-        waits = any(
-            bucket.arrived_ms >= reading.sent_ms and bucket.start + ledger.bucket_ms <= now_ms for bucket in ledger.buckets.values()
-        )
-        return waits or now_ms >= reading.sent_ms + INTERVAL_MS
+        """Whether a bucket that is over waits for the log to be read to its end."""
+        at_end_ms = self._topics[ledger.topic].at_end_ms
+        for bucket in ledger.buckets.values():
+            end_ms = bucket.start + ledger.bucket_ms if bucket.start >= 0 else 0
+            due_ms = max(end_ms if end_ms <= now_ms + MOST_BEHIND_MS else 0, bucket.arrived_ms)
+            if at_end_ms <= due_ms <= now_ms:
+                return True
+        return False
 
     def _count(self, place: TopicPartition, start: int, end: int) -> LogCounter:
         counter = LogCounter(place, start=start, end=end, bucket_ms=self._bucket_ms)
@@ -163,9 +164,7 @@ class LogReader:
                 start,
             )
 
-    def _report(
-        self, topic: str, counts: tuple[Count, ...], read: tuple[ReadRange, ...], now_ms: int, *, progress_ms: int | None, is_last: bool
-    ) -> Report:
+    def _report(self, topic: str, counts: tuple[Count, ...], read: tuple[ReadRange, ...], now_ms: int, *, progress_ms: int) -> Report:
         reading = self._topics[topic]
         report = Report(
             reporter=self._reporter,
@@ -175,13 +174,13 @@ class LogReader:
             bucket_ms=self._bucket_ms,
             sent_ms=now_ms,
             interval_ms=INTERVAL_MS,
-            is_last=is_last,
+            is_last=True,
             progress_ms=progress_ms,
             counts=counts,
             read=read,
         )
         reading.sequence += 1
-        reading.sent_ms, reading.is_waiting, reading.is_resting = now_ms, True, is_last
+        reading.sent_ms, reading.is_waiting = now_ms, True
         return report
 
 

@@ -1,4 +1,4 @@
-"""What an auditor of one cluster is given: which topics and buckets, whom it alarms, how it reaches the brokers."""
+"""What an auditor of one cluster is given: where it is, how its connections are protected, and how its buckets are judged."""
 
 import re
 from collections.abc import Mapping

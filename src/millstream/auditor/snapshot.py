@@ -6,6 +6,7 @@ Needs no auditor that runs: what it would do is done here, and nothing is writte
 import logging
 import socket
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count
 from time import time
@@ -22,6 +23,8 @@ from millstream.client.cluster import Cluster
 from millstream.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
+
+TIMEOUT_S = 10.0
 
 
 @dataclass
@@ -51,11 +54,20 @@ class Snapshot:
 
 
 def take_snapshot(clusters: Sequence[AuditorSettings]) -> Snapshot:
-    """Read what the clusters have; raises if one of them does not answer."""
+    """Read what the clusters have; raises if one of them does not answer. A topic that one of them knows is looked for in all."""
     snapshot = Snapshot(clusters[0].bucket_ms)
-    for settings in clusters:
-        with Cluster(settings.brokers, client_id="millstream-audit", timeout_s=10.0, security=settings.security) as cluster:
-            for state in _states(cluster, settings, snapshot):
+    with ExitStack() as stack:
+        found = []
+        for settings in clusters:
+            cluster = stack.enter_context(
+                Cluster(settings.brokers, client_id="millstream-audit", timeout_s=TIMEOUT_S, security=settings.security)
+            )
+            found.append((settings, cluster, _states(cluster, settings, snapshot)))
+        topics = {topic for _, _, states in found for state in states for topic in state.ledgers}
+        for settings, cluster, states in found:
+            if settings.reads_logs:
+                _read_all_logs(cluster, settings, states, topics)
+            for state in states:
                 snapshot.add(state)
     return snapshot
 
@@ -63,7 +75,6 @@ def take_snapshot(clusters: Sequence[AuditorSettings]) -> Snapshot:
 def _states(cluster: Cluster, settings: AuditorSettings, snapshot: Snapshot) -> list[PartitionState]:
     known = cluster.refresh([AUDIT_TOPIC, AUDIT_STATE_TOPIC]).topics
     partitions = {name: sorted(topic.partitions) if not topic.error_code else [] for name, topic in known.items()}
-    origin = broker_origin(cluster_id=cluster.metadata.cluster_id or "", host=socket.gethostname(), datacentre=settings.datacentre)
     decoder = ReportDecoder(settings.registry)
     states = []
     for partition in partitions.get(AUDIT_TOPIC, []):
@@ -71,10 +82,20 @@ def _states(cluster: Cluster, settings: AuditorSettings, snapshot: Snapshot) -> 
         entries = read_partition(cluster, TopicPartition(AUDIT_STATE_TOPIC, partition)) if has_state else iter(())
         state = read_state(((record.key or b"", record.value) for record in entries), bucket_ms=settings.bucket_ms)
         snapshot.malformed += _read_reports(cluster, partition, state, decoder)
-        if settings.reads_logs:
-            _read_logs(LogReader(cluster, origin, bucket_ms=settings.bucket_ms), state)
         states.append(state)
     return states
+
+
+def _read_all_logs(cluster: Cluster, settings: AuditorSettings, states: list[PartitionState], topics: set[str]) -> None:
+    """Count what is in the logs of a cluster and in no report; also of topics that only other clusters have reports of."""
+    origin = broker_origin(cluster_id=cluster.metadata.cluster_id or "", host=socket.gethostname(), datacentre=settings.datacentre)
+    elsewhere = PartitionState(settings.bucket_ms)
+    for topic in topics.difference(*(state.ledgers for state in states)):
+        elsewhere.ledger(topic)
+    states.append(elsewhere)
+    reader = LogReader(cluster, origin, bucket_ms=settings.bucket_ms)
+    for state in states:
+        _read_logs(reader, state)
 
 
 def _read_reports(cluster: Cluster, partition: int, state: PartitionState, decoder: ReportDecoder) -> int:

@@ -9,6 +9,8 @@ from typing import Final, NamedTuple
 from millstream.mirror.trouble import Stopped
 from millstream.wire.batch import CONTROL, HEADER_SIZE, HEADER_TO_LAST_OFFSET, LENGTH_OVERHEAD, MAGIC, read_header
 
+MAX_BATCHES: Final = 1000
+"""In one piece: so many small ones take the target some milliseconds."""
 _SMALLEST: Final = HEADER_SIZE - LENGTH_OVERHEAD
 
 
@@ -24,6 +26,7 @@ class CopiedBatches(NamedTuple):
     """Of the last batch, at the source."""
     max_timestamp: int
     """Of the last batch."""
+    batch_count: int = 1
 
     @property
     def first_offset(self) -> int:
@@ -55,12 +58,11 @@ class CopiedBatches(NamedTuple):
         return sum(end - start for start, end in self.ranges)
 
 
-def whole_batches(records: memoryview, position: int) -> CopiedBatches | None:
-    """The whole batches from `position` on; None if there is none. A fetch may begin with older ones, and end inside one."""
-    start = end = last = 0
-    epoch = -1
-    ranges: list[tuple[int, int]] = []
-    markers: list[tuple[int, int]] = []
+def whole_batches(records: memoryview, position: int) -> list[CopiedBatches]:
+    """The whole batches from `position` on, in pieces. A fetch may begin with older ones, and end inside one."""
+    pieces: list[CopiedBatches] = []
+    piece = _Piece()
+    end = 0
     size, unpack = len(records), HEADER_TO_LAST_OFFSET.unpack_from
     while end + HEADER_SIZE <= size:
         base_offset, length, leader_epoch, magic, _, attributes, delta = unpack(records, end)
@@ -70,19 +72,46 @@ def whole_batches(records: memoryview, position: int) -> CopiedBatches | None:
         if following > size:
             break
         next_offset = base_offset + delta + 1
-        if not ranges and next_offset <= position:
-            start = following
-        elif base_offset < position:
+        if base_offset >= position:
+            piece.add(end, base_offset, next_offset, is_marker=bool(attributes & CONTROL))
+            position, piece.leader_epoch = next_offset, leader_epoch
+            if piece.batch_count == MAX_BATCHES:
+                pieces.append(piece.cut(records, following))
+                piece = _Piece()
+        elif next_offset > position:
             raise Stopped(f"the source has a batch of the offsets {base_offset} to {next_offset - 1}, and the target ends at {position}")
-        else:
-            if ranges and ranges[-1][1] == base_offset:
-                ranges[-1] = (ranges[-1][0], next_offset)
-            else:
-                ranges.append((base_offset, next_offset))
-            if attributes & CONTROL:
-                markers.append((base_offset, next_offset))
-            position, epoch, last = next_offset, leader_epoch, end
         end = following
-    if not ranges:
-        return None
-    return CopiedBatches(records[start:end], tuple(ranges), tuple(markers), epoch, read_header(records, last).max_timestamp)
+    if piece.batch_count:
+        pieces.append(piece.cut(records, end))
+    return pieces
+
+
+class _Piece:
+    """Batches that go together, while they are looked at."""
+
+    __slots__ = ("_last", "_markers", "_ranges", "_start", "batch_count", "leader_epoch")
+
+    def __init__(self) -> None:
+        self.batch_count = 0
+        self.leader_epoch = -1
+        self._start = self._last = 0
+        self._ranges: list[tuple[int, int]] = []
+        self._markers: list[tuple[int, int]] = []
+
+    def add(self, place: int, base_offset: int, next_offset: int, *, is_marker: bool) -> None:
+        ranges = self._ranges
+        if ranges and ranges[-1][1] == base_offset:
+            ranges[-1] = (ranges[-1][0], next_offset)
+        else:
+            ranges.append((base_offset, next_offset))
+        if is_marker:
+            self._markers.append((base_offset, next_offset))
+        if not self.batch_count:
+            self._start = place
+        self._last = place
+        self.batch_count += 1
+
+    def cut(self, records: memoryview, end: int) -> CopiedBatches:
+        timestamp = read_header(records, self._last).max_timestamp
+        own = records[self._start : end]
+        return CopiedBatches(own, tuple(self._ranges), tuple(self._markers), self.leader_epoch, timestamp, self.batch_count)

@@ -4,6 +4,7 @@ import logging
 import threading
 from typing import Final
 
+from millstream.client.cluster import Cluster
 from millstream.client.errors import AuthenticationFailed, ClientError
 from millstream.errors import CommandFailed
 from millstream.mirror.librdkafka.clients import LibrdkafkaFailed
@@ -13,6 +14,7 @@ from millstream.mirror.merge_settings import MergeSettings
 logger = logging.getLogger(__name__)
 
 _PAUSE_S: Final = 1.0
+_TIMEOUT_S: Final = 10.0
 
 
 class Merging:
@@ -30,15 +32,25 @@ class Merging:
             self._merger.stop()
 
     def run(self) -> None:
-        """Merge until `stop` is called; raises what does not pass: wrong settings, a login that is refused, a successor."""
+        """Merge until `stop` is called; `CommandFailed` for what does not pass: a login that is refused, a successor."""
         while not self._stopped.is_set():
             try:
+                self._look_at_both()
                 self._merger = Merger(self._settings)
                 self._merger.run()
-            except AuthenticationFailed:
-                raise
+            except AuthenticationFailed as error:
+                raise CommandFailed(str(error)) from None
             except ClientError as error:
                 if isinstance(error, LibrdkafkaFailed) and error.is_fenced:
                     raise CommandFailed(f"another process with the name of this mirror has taken over: {error}") from None
+                if isinstance(error, LibrdkafkaFailed) and error.is_final:
+                    raise CommandFailed(str(error)) from None
                 logger.warning("merging begins again where it was committed: %s", error)
                 self._stopped.wait(_PAUSE_S)
+
+    def _look_at_both(self) -> None:
+        """Connect to both clusters with our own client first: librdkafka does not say why it is not let in."""
+        settings = self._settings
+        for servers, security in ((settings.source, settings.source_security), (settings.target, settings.target_security)):
+            with Cluster(servers, timeout_s=_TIMEOUT_S, security=security) as cluster:
+                cluster.refresh([])

@@ -14,12 +14,14 @@ from typing import Final
 
 from millstream.coordination import paths
 from millstream.coordination.interface import Coordination, SessionState, WatchCallback, WatchEvent
+from millstream.mirror.bell import Bell
 from millstream.paper.assignment import StreamId, Subscription, assign_range, read_subscription, streams_of
 from millstream.topic_partition import TopicPartition
 from millstream.zookeeper.errors import ConnectionLost, NodeExists, NoNode, SessionExpired
 
 logger = logging.getLogger(__name__)
 
+_LOOK_S: Final = 30.0
 _RETRY_S: Final = 1.0
 _SETTLE_S: Final = 0.05
 """Changes come in swarms: what comes within this time is dealt with together."""
@@ -37,30 +39,25 @@ class PaperShare:
         self._asked: set[TopicPartition] = set()
         self._owned: frozenset[TopicPartition] = frozenset()
         self._watched: set[str] = set()
-        self._wake = asyncio.Event()
+        self._bell = Bell()
         coordination.add_session_listener(self._session_changed)
 
     def owns(self, partition: TopicPartition) -> bool:
         """Whether this process copies the partition; what is asked about is what the group shares."""
         if partition not in self._asked:
             self._asked.add(partition)
-            self._wake.set()
+            self._bell.ring()
         return partition in self._owned
 
     async def run(self) -> None:
         """Follow the group until cancelled."""
         while True:
-            self._wake.clear()
+            is_complete = False
             try:
                 is_complete = await self.divide()
             except (ConnectionLost, SessionExpired) as error:
                 logger.info("the group that shares the work waits for ZooKeeper: %s", error)
-                is_complete = False
-            try:
-                async with asyncio.timeout(None if is_complete else _RETRY_S):
-                    await self._wake.wait()
-            except TimeoutError:
-                continue
+            await self._bell.wait(_LOOK_S if is_complete else _RETRY_S)
             await asyncio.sleep(_SETTLE_S)
 
     async def divide(self) -> bool:
@@ -139,7 +136,7 @@ class PaperShare:
 
         def fired(_event: WatchEvent) -> None:
             self._watched.discard(path)
-            self._wake.set()
+            self._bell.ring()
 
         return fired
 
@@ -148,7 +145,7 @@ class PaperShare:
             self._change(frozenset())
         if state is SessionState.CONNECTED:
             self._watched.clear()  # Watches do not outlive a lost connection.
-            self._wake.set()
+            self._bell.ring()
 
     def _change(self, owned: frozenset[TopicPartition]) -> None:
         if owned != self._owned:

@@ -13,6 +13,7 @@ A partition that is stopped stays so; one that failed waits until `retry_at`, a 
 """
 
 from collections import deque
+from collections.abc import Sequence
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -118,10 +119,9 @@ class PartitionCopy:
         """Whether an append can be taken."""
         return bool(self._waiting) and len(self._under_way) < MAX_UNDER_WAY
 
-    @property
-    def next_bytes(self) -> int:
-        """The size of the append that would be taken next."""
-        return len(self._waiting[0].records) if self._waiting else 0
+    def fits(self, size: int, batch_count: int) -> bool:
+        """Whether what would be taken next has no more bytes, nor batches."""
+        return bool(self._waiting) and len(self._waiting[0].records) <= size and self._waiting[0].batch_count <= batch_count
 
     @property
     def lag(self) -> int:
@@ -147,11 +147,11 @@ class PartitionCopy:
         self.last_epoch = -1
         return missing
 
-    def fetched(self, batches: CopiedBatches | None, *, high_watermark: int, log_start: int) -> None:
-        """An answer of the source for `position` has come."""
+    def fetched(self, pieces: Sequence[CopiedBatches], *, high_watermark: int, log_start: int) -> None:
+        """An answer of the source for `position` has come, with or without batches."""
         self.source_end, self.source_start = high_watermark, log_start
         self.failures, self.error = 0, None
-        if batches is not None:
+        for batches in pieces:
             self.position, self.last_epoch = batches.next_offset, batches.leader_epoch
             self._waiting.append(batches)
             self._held_bytes += len(batches.records)

@@ -22,6 +22,7 @@ from millstream.wire.mirror_append import MirrorPartition, MirrorTopic, Partitio
 logger = logging.getLogger(__name__)
 
 REQUEST_BYTES: Final = 4 << 20
+REQUEST_BATCHES: Final = 2000
 MAX_UNDER_WAY: Final = 4
 """Requests to one broker that are not answered."""
 TIMEOUT_MS: Final = 20_000
@@ -66,11 +67,13 @@ class TargetWriter:
     def _take(self) -> Taken:
         """What fits into one request: at least one append, and of each partition at most one."""
         taken: Taken = []
-        size = 0
+        size_left, batches_left = REQUEST_BYTES, REQUEST_BATCHES
         for copy in self._copies:
-            if copy.target_leader == self._broker_id and copy.has_batches and (not size or size + copy.next_bytes <= REQUEST_BYTES):
+            is_ours = copy.target_leader == self._broker_id and copy.has_batches
+            if is_ours and (not taken or copy.fits(size_left, batches_left)):
                 append = copy.take()
-                size += len(append.batches.records)
+                size_left -= len(append.batches.records)
+                batches_left -= append.batches.batch_count
                 taken.append((copy, append))
         return taken
 
@@ -109,8 +112,8 @@ class TargetWriter:
             self._copies.failed(copy, "the target did not answer for it", now=self._loop.time())
         elif not answer.error_code:
             copy.confirmed(append)
-            if self._copies.on_copied is not None:
-                self._copies.on_copied(copy.name, append.batches)
+            if self._copies.audit is not None:
+                self._copies.audit.copied(copy.name, append.batches)
             self._copies.call_reader(copy)
         elif answer.error_code == PolicyViolation.code:
             logger.error("%s is not mirrored any further: %s", copy.name, answer.error_message)

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from millstream.client.metadata import ClusterMetadata, TopicMetadata
-from millstream.errors import MillstreamError, TopicAlreadyExists, UsageError
+from millstream.client.mirror_append import MirrorAppend
+from millstream.errors import MillstreamError, TopicAlreadyExists, UnsupportedVersion, UsageError
 from millstream.mirror.assignment import Assignment
 from millstream.mirror.copies import Copies
 from millstream.mirror.mirror_source import OPTION, MirrorSource
@@ -46,6 +47,7 @@ class TopicKeeper:
         self._refresh_s = settings.refresh_s
         self._assignment = assignment
         self._loop = asyncio.get_running_loop()
+        self._is_target_checked = False
         self._source_options: Options = {}
         self._target_options: Options = {}
         self._options_asked_at = 0.0
@@ -59,6 +61,7 @@ class TopicKeeper:
         source, target = await self._source.refresh(), await self._target.refresh()
         if source.cluster_id == target.cluster_id:
             raise UsageError(f"{self._source} and {self._target} are the same cluster ({source.cluster_id}): it cannot be its own mirror")
+        await self._check_target()
         names = [name for name, topic in sorted(source.topics.items()) if self._is_wanted(topic)]
         await self._ask_options(names, target)
         has_changed = False
@@ -71,6 +74,18 @@ class TopicKeeper:
                 await self._look_at(source.topics[name], target.topics.get(name), len(target.brokers))
         self._drop_others(names)
         self._place()
+
+    async def _check_target(self) -> None:
+        """Before anything is created there: can it keep offsets?"""
+        if not self._is_target_checked:
+            try:
+                await self._target.ask(MirrorAppend([]))
+            except UnsupportedVersion:
+                raise UsageError(
+                    f"the cluster at {self._target} cannot keep offsets, because it is not Millstream; --merge copies the records into "
+                    "ordinary topics, with offsets of their own"
+                ) from None
+            self._is_target_checked = True
 
     def _is_wanted(self, topic: TopicMetadata) -> bool:
         is_own = topic.name.startswith("__") or topic.name in NOT_MIRRORED

@@ -55,7 +55,14 @@ class ConsumerAudit:
         places = [record.partition() for record in records]
         offsets = [record.offset() for record in records]
         times = [record.timestamp()[1] for record in records]
-        sizes = [len(payload or b"") + len(record.key() or b"") for payload, record in messages]
+        payloads, keys = [message.payload for message in messages], [record.key() for record in records]
+        first, oldest = offsets[0], min(times)
+        if len(set(places)) == 1 and offsets[-1] - first + 1 == len(offsets) and self._tier.is_one_bucket(oldest, max(times)):
+            # Nearly always: what librdkafka has of one partition comes in one piece.
+            size = sum(map(len, filter(None, payloads))) + sum(map(len, filter(None, keys)))
+            self._tier.handled_run(topic, places[0], range(first, offsets[-1] + 1), timestamp_ms=oldest, size=size)
+            return
+        sizes = [len(payload or b"") + len(key or b"") for payload, key in zip(payloads, keys, strict=True)]
         self._tier.handled(topic, map(Handled, places, offsets, times, sizes))
 
     def publish(self) -> None:

@@ -134,7 +134,7 @@ class Producer:
     def _send_simple(self, audit: ProducerAudit, topic: str, messages: "list[Message | Payload]") -> "list[Message | Payload]":
         """Send and count what librdkafka may stamp; returns what is left, from the first on that is not simple or does not fit."""
         produce = self._client.produce
-        while began := audit.begin(topic):
+        while (window := audit.begin(topic)) is not None:
             part = messages if len(messages) <= _MOST_COUNTED else messages[:_MOST_COUNTED]
             left = iter(part)
             is_whole, is_plain = False, True
@@ -154,7 +154,7 @@ class Producer:
             finally:
                 # The one that was taken last was not sent.
                 sent = part if is_whole else part[: len(part) - length_hint(left) - 1]
-                audit.add_unstamped(topic, began, len(sent), sum(map(len, sent)) if is_plain else size_of(sent))  # type: ignore[arg-type]
+                audit.add_unstamped(topic, window, len(sent), sum(map(len, sent)) if is_plain else size_of(sent))  # type: ignore[arg-type]
             if not is_whole:
                 return messages[len(sent) :]
             if part is messages:

@@ -26,6 +26,7 @@ T = TypeVar("T")
 CLIENTS = "clients"
 _CHUNK_BYTES = 65536
 _CONTROL_DEADLINE_S = 30.0
+_LAST_TURNS = 5
 
 
 class Link(NamedTuple):
@@ -60,7 +61,7 @@ class Network:
         self._changed = asyncio.Event()
         self._connections: dict[asyncio.StreamWriter, Link] = {}
         self._names_of_pids: dict[int, str] = {}
-        self._writers: weakref.WeakSet[asyncio.StreamWriter] = weakref.WeakSet()
+        self._transports: weakref.WeakSet[asyncio.WriteTransport] = weakref.WeakSet()
         """Of all connections, also of those that end or are about to begin."""
         self._servers: list[asyncio.Server] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -121,7 +122,7 @@ class Network:
 
     async def _listen(self, name: str, port: int) -> int:
         def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            self._writers.add(writer)
+            self._transports.add(writer.transport)
             task = asyncio.ensure_future(self._serve(name, port, reader, writer))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -140,7 +141,7 @@ class Network:
         except OSError:
             _reset(writer)
             return
-        self._writers.add(server_writer)
+        self._transports.add(server_writer.transport)
         self._connections |= {writer: link, server_writer: link}
         try:
             requests = self._forward(reader, server_writer, lambda: self._conditions[link].holds_requests, link)
@@ -177,9 +178,10 @@ class Network:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for writer in list(self._writers):
-            writer.transport.abort()
-        await asyncio.sleep(0)  # the transports close their sockets on the next turn
+        for _ in range(_LAST_TURNS):  # transports close their sockets on the next turn, and what was being accepted comes only now
+            for transport in list(self._transports):
+                transport.abort()
+            await asyncio.sleep(0)
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:

@@ -48,13 +48,18 @@ def producing(monkeypatch: pytest.MonkeyPatch) -> Producing:
     return made
 
 
+def send(producing: Producing, count: int, size: int) -> None:
+    window = producing.counts.begin("orders")
+    assert window is not None
+    producing.counts.add_unstamped("orders", window, count, size)
+
+
 def bucket(number: int = 0) -> int:
     return int(START + number * BUCKET_S) * 1000
 
 
 def test_what_was_answered_is_reported_once(producing: Producing) -> None:
-    began = producing.counts.begin("orders")
-    producing.counts.add_unstamped("orders", began, 100, 1000)
+    send(producing, 100, 1000)
     producing.counts.add("orders", 5_000_000, 1, 3)
     assert producing.counted() == {("orders", bucket()): (100, 1000), ("orders", 4_800_000): (1, 3)}
     assert producing.counted() == {}
@@ -62,9 +67,9 @@ def test_what_was_answered_is_reported_once(producing: Producing) -> None:
 
 def test_what_was_not_answered_waits_and_what_comes_after_it_too(producing: Producing) -> None:
     producing.answered_until = 0.0
-    producing.counts.add_unstamped("orders", producing.counts.begin("orders"), 5, 50)
+    send(producing, 5, 50)
     assert producing.counted() == {}
-    producing.counts.add_unstamped("orders", producing.counts.begin("orders"), 7, 70)
+    send(producing, 7, 70)
     assert not producing.counts.settle()
     # What was sent before the first look is answered, what came after it is not.
     producing.answered_until = producing.ticks
@@ -76,33 +81,42 @@ def test_what_was_not_answered_waits_and_what_comes_after_it_too(producing: Prod
 def test_a_failure_is_taken_off_its_bucket_even_if_it_is_known_before_the_count(producing: Producing) -> None:
     producing.counts.add_failure("orders", bucket() + 5, 10)
     producing.counts.add_unstamped_failure("orders", producing.now, 10)
-    producing.counts.add_unstamped("orders", producing.counts.begin("orders"), 5, 50)
+    send(producing, 5, 50)
     assert producing.counted() == {("orders", bucket()): (3, 30)}
     producing.counts.add("orders", bucket(), 2, 20)
     assert producing.counted() == {("orders", bucket()): (2, 20)}
 
 
+def test_a_failure_that_is_known_too_early_is_made_up_for_later(producing: Producing) -> None:
+    producing.counts.add("orders", bucket(), 10, 40)
+    producing.counts.add_failure("orders", bucket(), 5000)
+    assert producing.counted() == {("orders", bucket()): (9, 0)}
+    producing.counts.add("orders", bucket(), 1, 5000)
+    assert producing.counted() == {("orders", bucket()): (1, 40)}
+
+
 def test_near_the_end_of_a_bucket_messages_are_to_be_stamped(producing: Producing) -> None:
     producing.now = START + BUCKET_S - 5.1
-    assert producing.counts.begin("orders") == producing.now
+    assert producing.counts.begin("orders") is not None
     producing.now = START + BUCKET_S - 5
-    assert producing.counts.begin("orders") == 0
+    assert producing.counts.begin("orders") is None
     producing.now = START + BUCKET_S
-    assert producing.counts.begin("orders") == producing.now
+    assert producing.counts.begin("orders") is not None
 
 
 def test_a_failure_whose_time_is_not_exact_is_never_in_the_end_of_a_bucket(producing: Producing) -> None:
     producing.now = START + BUCKET_S
-    producing.counts.add_unstamped("orders", producing.counts.begin("orders"), 2, 20)
+    send(producing, 2, 20)
     producing.counts.add_unstamped_failure("orders", producing.now - 0.003, 10)
     assert producing.counted() == {("orders", bucket(1)): (1, 10)}
 
 
 def test_a_report_is_left_out_if_a_bucket_ended_while_its_messages_were_handed_over(producing: Producing) -> None:
-    began = producing.counts.begin("orders")
+    window = producing.counts.begin("orders")
+    assert window is not None
     producing.counts.begin("others")
     producing.now = START + BUCKET_S + 1
-    producing.counts.add_unstamped("orders", began, 5, 50)
+    producing.counts.add_unstamped("orders", window, 5, 50)
     producing.counts.add("others", bucket(), 1, 1)
     producing.counts.settle()
     assert [report.topic for report in producing.take()] == ["others"]
@@ -131,7 +145,7 @@ def test_progress_is_the_time_before_which_everything_is_answered(producing: Pro
     producing.counts.settle()
     producing.answered_until = 0.0
     began = int(producing.now * 1000)
-    producing.counts.add_unstamped("orders", producing.counts.begin("orders"), 1, 1)
+    send(producing, 1, 1)
     producing.now += 50
     producing.counts.settle()
     assert [report.progress_ms for report in producing.take()] == [began]

@@ -21,8 +21,8 @@ def copy() -> PartitionCopy:
 
 
 def test_batches_are_taken_in_order_each_where_the_one_before_ends(copy: PartitionCopy) -> None:
-    copy.fetched(batches((100, 110)), high_watermark=500, log_start=0)
-    copy.fetched(batches((115, 120)), high_watermark=500, log_start=0)
+    copy.fetched([batches((100, 110))], high_watermark=500, log_start=0)
+    copy.fetched([batches((115, 120))], high_watermark=500, log_start=0)
     first, second = copy.take(), copy.take()
     assert (first.expected_end, second.expected_end, copy.position, copy.has_batches) == (100, 110, 120, False)
     copy.confirmed(first)
@@ -32,7 +32,7 @@ def test_batches_are_taken_in_order_each_where_the_one_before_ends(copy: Partiti
 
 
 def test_nothing_of_a_former_generation_counts(copy: PartitionCopy) -> None:
-    copy.fetched(batches((100, 110)), high_watermark=500, log_start=0)
+    copy.fetched([batches((100, 110))], high_watermark=500, log_start=0)
     old = copy.take()
     copy.failed("the link was cut", now=50.0)
     assert (copy.phase, copy.is_current(old), copy.held_bytes, copy.retry_at > 50) == (Phase.STARTING, False, 0, True)
@@ -48,7 +48,7 @@ def test_pauses_grow_until_something_works(copy: PartitionCopy) -> None:
     assert pauses == sorted(pauses)
     assert (pauses[0], pauses[-1]) == (0.1, 10.0)
     copy.begin(target_end=0, source_start=0, source_end=0, last_epoch=-1)
-    copy.fetched(None, high_watermark=0, log_start=0)
+    copy.fetched([], high_watermark=0, log_start=0)
     copy.failed("away", now=0.0)
     assert copy.retry_at == 0.1
 
@@ -56,7 +56,7 @@ def test_pauses_grow_until_something_works(copy: PartitionCopy) -> None:
 def test_what_the_source_has_deleted_is_skipped(copy: PartitionCopy) -> None:
     copy.begin(target_end=100, source_start=130, source_end=500, last_epoch=2)
     assert (copy.position, copy.taken_to, copy.last_epoch) == (130, 100, -1)
-    copy.fetched(batches((130, 140)), high_watermark=500, log_start=130)
+    copy.fetched([batches((130, 140))], high_watermark=500, log_start=130)
     append = copy.take()
     copy.confirmed(append)
     assert (append.expected_end, copy.skipped_offsets) == (100, 30)
@@ -65,15 +65,17 @@ def test_what_the_source_has_deleted_is_skipped(copy: PartitionCopy) -> None:
 def test_no_more_is_fetched_than_may_be_held_and_no_more_is_sent_than_may_be_under_way(copy: PartitionCopy) -> None:
     position = 100
     while copy.wants_fetch:
-        copy.fetched(batches((position, position + 1), size=MAX_WAITING_BYTES // 6), high_watermark=500, log_start=0)
+        copy.fetched([batches((position, position + 1), size=MAX_WAITING_BYTES // 6)], high_watermark=500, log_start=0)
         position += 1
     taken = []
     while copy.has_batches:
         taken.append(copy.take())
-    assert (len(taken), copy.wants_fetch, copy.next_bytes) == (MAX_UNDER_WAY, False, MAX_WAITING_BYTES // 6)
+    assert (len(taken), copy.wants_fetch, copy.has_batches) == (MAX_UNDER_WAY, False, False)
     for append in taken:
         copy.confirmed(append)
+    size = MAX_WAITING_BYTES // 6
     assert (copy.wants_fetch, copy.has_batches) == (True, True)
+    assert (copy.fits(size, 1), copy.fits(size - 1, 1), copy.fits(size, 0)) == (True, False, False)
 
 
 def test_a_paused_partition_fetches_nothing_and_a_stopped_one_stays_stopped(copy: PartitionCopy) -> None:
@@ -114,7 +116,7 @@ class Run:
 
     def fetch(self) -> None:
         if self.copy.wants_fetch:
-            self.copy.fetched(batches(self.after(self.copy.position)), high_watermark=300, log_start=0)
+            self.copy.fetched([batches(self.after(self.copy.position))], high_watermark=300, log_start=0)
 
     def take(self) -> None:
         if self.copy.has_batches:

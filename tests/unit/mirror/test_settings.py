@@ -25,7 +25,7 @@ def test_the_command_line_counts_more_than_the_file(tmp_path: Path) -> None:
         ({"limit-bytes": "fast"}, "'limit-bytes' of a mirror cannot be 'fast'"),
         ({"limit-bytes": True}, "cannot be True"),
         ({"name": "a b"}, "letters, digits"),
-        ({"colour": "red"}, "no setting 'colour'; it has alone, commit-s, exactly-once, from, "),
+        ({"colour": "red"}, "no setting 'colour'; it has alone, audit, commit-s, exactly-once, from, "),
         ({"prefix": "live."}, "prefix is for merging"),
         ({"merge": True, "prefix": "a b"}, "cannot begin with 'a b'"),
         ({"alone": "yes"}, "'alone' of a mirror cannot be 'yes'"),

@@ -9,7 +9,7 @@ def copying(index: int = 0, *, offsets: int = 10, source_end: int = 30, timestam
     copy = PartitionCopy(TopicPartition("orders", index))
     copy.begin(target_end=0, source_start=0, source_end=source_end, last_epoch=-1)
     if offsets:
-        copy.fetched(CopiedBatches(memoryview(bytes(500)), ((0, offsets),), (), 0, timestamp), high_watermark=source_end, log_start=0)
+        copy.fetched([CopiedBatches(memoryview(bytes(500)), ((0, offsets),), (), 0, timestamp)], high_watermark=source_end, log_start=0)
         copy.confirmed(copy.take())
     return copy
 

@@ -154,3 +154,24 @@ def test_only_what_differs_from_what_is_stored_has_to_be_stored() -> None:
     progress.begin([message(0, 0), message(0, 1)], is_first=False)
     hand_out(progress, 2)
     assert [(claim.partition, claim.handled) for claim in progress.changed()] == [(0, 1)]
+
+
+def test_each_message_is_counted_once_when_it_has_been_handled() -> None:
+    counted: list[int] = []
+    progress = Progress(lambda messages: counted.extend(one.offset for one in messages))
+    progress.claims = {0: Claim("clicks", 0, start=0, version=0)}
+    progress.begin([message(0, offset) for offset in range(6)], is_first=False)
+    hand_out(progress, 2)
+    progress.settle()
+    assert counted == [0]
+    progress.interrupt()
+    progress.vouch()
+    progress.vouch()
+    progress.ask()
+    assert counted == [0, 1]
+    progress.begin([message(0, offset) for offset in range(2, 6)], is_first=False)
+    [*_, last] = hand_out(progress, 4)
+    progress.interrupt()
+    progress.claims[0].move_to(0)
+    progress.withdraw(last)
+    assert counted == [0, 1, 2, 3, 4]

@@ -27,17 +27,28 @@ logger = logging.getLogger(__name__)
 
 CLIENT_ID: Final = "millstream-mirror"
 _UNUSABLE: Final = frozenset({LibrdkafkaError._INVALID_ARG, LibrdkafkaError._UNKNOWN_PROTOCOL})
+_FENCED: Final = frozenset({LibrdkafkaError._FENCED, LibrdkafkaError.INVALID_PRODUCER_EPOCH, LibrdkafkaError.PRODUCER_FENCED})
+_FINAL: Final = frozenset({LibrdkafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, LibrdkafkaError._UNSUPPORTED_FEATURE})
 _TOKEN_LIFE_S: Final = 300.0
 """For how long a token is taken to be good that does not say so."""
 
 
 class LibrdkafkaFailed(ClientError):
-    """What librdkafka was asked for failed; `code` is its number, `is_fenced` whether another process has taken this one's place."""
+    """What librdkafka was asked for failed; `code` is its number."""
 
-    def __init__(self, text: str, code: int, *, is_fenced: bool = False) -> None:
+    def __init__(self, text: str, code: int) -> None:
         super().__init__(text)
         self.code = code
-        self.is_fenced = is_fenced
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether another process has taken this one's place."""
+        return self.code in _FENCED
+
+    @property
+    def is_final(self) -> bool:
+        """Whether trying again does not help."""
+        return self.code in _FINAL
 
 
 def open_consumer(servers: str, security: ClientSecurity, settings: Mapping[str, Any]) -> Consumer:
@@ -70,8 +81,7 @@ def plain_errors(servers: str) -> Iterator[None]:
             raise UsageError(f"a client of {servers} cannot be made: {text}") from None
         if error.code() in {LibrdkafkaError._TRANSPORT, LibrdkafkaError._ALL_BROKERS_DOWN, LibrdkafkaError._TIMED_OUT}:
             raise BrokerUnavailable(f"no broker answers at {servers}: {text}") from None
-        is_fenced = error.code() in {LibrdkafkaError._FENCED, LibrdkafkaError.INVALID_PRODUCER_EPOCH, LibrdkafkaError.PRODUCER_FENCED}
-        raise LibrdkafkaFailed(f"at {servers}: {text}", error.code(), is_fenced=is_fenced) from None
+        raise LibrdkafkaFailed(f"at {servers}: {text}", error.code()) from None
 
 
 def _options(servers: str, security: ClientSecurity) -> dict[str, Any]:

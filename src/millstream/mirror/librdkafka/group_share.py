@@ -24,24 +24,21 @@ logger = logging.getLogger(__name__)
 SESSION_TIMEOUT_MS: Final = 6_000
 """The shortest that Kafka's brokers allow by default."""
 _POLL_S: Final = 0.2
+_PAUSE_S: Final = 1.0
 
 
 class GroupShare:
     """The share of one process; a thread of its own keeps the membership, from `start` to `stop`."""
 
     def __init__(self, servers: str, *, group: str, on_change: Callable[[], object], security: ClientSecurity = NO_SECURITY) -> None:
+        self._servers, self._security = servers, security
+        self._group = f"{group}-members"
         self._on_change = on_change
         self._owned: frozenset[TopicPartition] = frozenset()
         self._topics: set[str] = set()
         self._is_stopping = threading.Event()
-        settings = {
-            "group.id": f"{group}-members",
-            "partition.assignment.strategy": "cooperative-sticky",
-            "session.timeout.ms": SESSION_TIMEOUT_MS,
-            "heartbeat.interval.ms": SESSION_TIMEOUT_MS // 4,
-            "topic.metadata.refresh.interval.ms": 3_000,
-        }
-        self._consumer = open_consumer(servers, security, settings)
+        self._first = self._open()
+        """Opened at once: what is wrong with the settings is said before anything begins."""
         self._thread = threading.Thread(target=self._run, name="mirror-share", daemon=True)
 
     def start(self) -> None:
@@ -59,20 +56,37 @@ class GroupShare:
         return partition in self._owned
 
     def _run(self) -> None:
-        subscribed: set[str] = set()
-        try:
-            while not self._is_stopping.is_set():
-                if self._topics != subscribed:
-                    subscribed = set(self._topics)
-                    self._consumer.subscribe(sorted(subscribed), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
-                message = self._consumer.poll(_POLL_S)
-                if message is not None and message.error() is not None:
-                    logger.debug("the group that shares the work: %s", message.error())
-        except KafkaException as error:
-            logger.error("this process has left the group that shares the work, and copies nothing any more: %s", error.args[0].str())
-        finally:
+        consumer = self._first
+        while True:
+            try:
+                self._be_member(consumer)
+            except KafkaException as error:
+                logger.warning("the group that shares the work is joined anew: %s", error.args[0].str())
             self._change(frozenset())
-            self._consumer.close()
+            consumer.close()
+            if self._is_stopping.wait(_PAUSE_S):
+                return
+            consumer = self._open()
+
+    def _open(self) -> Consumer:
+        settings = {
+            "group.id": self._group,
+            "partition.assignment.strategy": "cooperative-sticky",
+            "session.timeout.ms": SESSION_TIMEOUT_MS,
+            "heartbeat.interval.ms": SESSION_TIMEOUT_MS // 4,
+            "topic.metadata.refresh.interval.ms": 3_000,
+        }
+        return open_consumer(self._servers, self._security, settings)
+
+    def _be_member(self, consumer: Consumer) -> None:
+        subscribed: set[str] = set()
+        while not self._is_stopping.is_set():
+            if self._topics != subscribed:
+                subscribed = set(self._topics)
+                consumer.subscribe(sorted(subscribed), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
+            message = consumer.poll(_POLL_S)
+            if message is not None and message.error() is not None:
+                logger.debug("the group that shares the work: %s", message.error())
 
     def _assigned(self, consumer: Consumer, partitions: list[AssignedPartition]) -> None:
         at_end = [AssignedPartition(each.topic, each.partition, OFFSET_END) for each in partitions]
