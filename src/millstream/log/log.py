@@ -348,17 +348,16 @@ class Log:
     def roll(self, *, now_ms: int) -> None:
         """Seal the active segment and start a new one at the end of the log; nothing happens if it is empty."""
         self.check_usable()
+        self.directory.to_flush.add(self.topic_partition)
         if self._active.size_bytes:
             with self.directory.changing("rolling a log", is_undone=True):
                 self._active = self.local.roll(self.log_end_offset, self.producers, config=self.config, now_ms=now_ms)
-            self.directory.to_flush.add(self.topic_partition)
 
     def roll_to(self, offset: int, *, now_ms: int) -> None:
         """Start a segment at `offset`, beyond the end of the log: what a leader sent lies too far from the base of the active one."""
         self.roll(now_ms=now_ms)
         with self.directory.changing("rolling a log", is_undone=True):
             self._active = self.local.start_anew_at(offset, config=self.config, now_ms=now_ms)
-        self.directory.to_flush.add(self.topic_partition)
         self.log_end_offset = offset  # as a restart would find it, should what is to come next not get here
         self.log_start_offset = max(self.log_start_offset, self.segments.first.base_offset)
 
