@@ -76,7 +76,10 @@ def warm_up(region: FileRegion) -> None:
 def _read_recent(region: FileRegion) -> bytes | None:
     if not _is_recent(region):
         return None
-    content = os.pread(region.handle.fd, region.length, region.position)
+    try:
+        content = os.pread(region.handle.fd, region.length, region.position)
+    except OSError:
+        return None  # It will come again, and be reported, when the region is sent.
     return content if len(content) == region.length else None
 
 

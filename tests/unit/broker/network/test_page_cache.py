@@ -76,3 +76,13 @@ def test_a_disk_error_is_raised_when_the_region_is_sent_and_not_here(tmp_path: P
     assert cache.read(region) is None
     assert not cache.is_warm(region)
     assert cache._can_ask
+
+
+def test_a_disk_error_is_not_raised_here_where_the_cache_cannot_be_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_: object) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    region = region_of(tmp_path / "a", b"0123456789")
+    monkeypatch.setattr(os, "preadv", failing_with(errno.EOPNOTSUPP))
+    monkeypatch.setattr(os, "pread", failing)
+    assert PageCache().read(region) is None
