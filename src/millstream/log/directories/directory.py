@@ -211,7 +211,8 @@ class LogDirectory:
         if self.recovery_points.get(topic_partition, 0) > offset:
             with self._writing:
                 if self.recovery_points.get(topic_partition, 0) > offset:  # another thread may have written it with its own
-                    self.write_offsets(checkpoints.RECOVERY_POINT, self.recovery_points)
+                    # Said once more: a capture that began while the other one wrote has cleared what was lowered.
+                    self.write_offsets(checkpoints.RECOVERY_POINT, self.recovery_points | {topic_partition: offset})
 
     def write_cleaned_offsets(self) -> None:
         """Write down how far compaction came; only after what it did is on the disk. May be called in a thread."""
@@ -234,7 +235,8 @@ class LogDirectory:
         with self._writing:
             for name, speaks_of in list(self._written.items()):
                 if topic_partition in speaks_of:
-                    self.write_offsets(name, self.read_offsets(name))
+                    # Left out here, too: a capture that began while another thread wrote has cleared what was begun anew.
+                    self.write_offsets(name, {key: offset for key, offset in self.read_offsets(name).items() if key != topic_partition})
 
     def check_online(self) -> None:
         """Raise if the directory is offline."""

@@ -2,7 +2,9 @@ import errno
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -124,6 +126,45 @@ def test_truncation_wins_over_points_that_were_taken_before_it(tmp_path: Path) -
     directory.begin_capture()
     directory.write_offsets(checkpoints.RECOVERY_POINT, {TopicPartition("a", 0): 90})
     assert directory.read_offsets(checkpoints.RECOVERY_POINT) == {TopicPartition("a", 0): 90}
+
+
+class InterruptedFiles(Files):
+    """Files that are written so slowly that something else happens."""
+
+    meanwhile: Callable[[], None] | None = None
+
+    def write_atomically(self, path: Path, content: bytes, *, is_name_synced: bool = True) -> None:
+        meanwhile, self.meanwhile = self.meanwhile, None
+        if meanwhile is not None:
+            meanwhile()
+        super().write_atomically(path, content, is_name_synced=is_name_synced)
+
+
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        (lambda directory, name: directory.lower_recovery_point(name, 40), {TopicPartition("a", 0): 40}),
+        (lambda directory, name: directory.begin_anew(name), {}),
+    ],
+)
+def test_capture_that_begins_while_a_log_waits_for_another_checkpoint_forgets_nothing_of_it(
+    tmp_path: Path, change: Callable[[LogDirectory, TopicPartition], None], left: dict[TopicPartition, int]
+) -> None:
+    files, name = InterruptedFiles(), TopicPartition("a", 0)
+    directory = LogDirectory(files, tmp_path, on_offline=lambda _directory, _error: None)
+    directory.begin()
+    directory.write_offsets(checkpoints.RECOVERY_POINT, {name: 100})
+    thread = Thread(target=change, args=(directory, name))
+
+    def meanwhile() -> None:
+        thread.start()
+        thread.join(0.1)
+        directory.begin_capture()
+
+    files.meanwhile = meanwhile
+    directory.write_offsets(checkpoints.HIGH_WATERMARK, {name: 90})
+    thread.join()
+    assert directory.read_offsets(checkpoints.RECOVERY_POINT) == left
 
 
 def test_failing_is_reported_once_and_stays(tmp_path: Path) -> None:
