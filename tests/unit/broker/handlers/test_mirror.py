@@ -32,6 +32,7 @@ from tests.batches import encode_batch
 from tests.manual_clock import ManualClock
 from tests.unit.broker.handlers.desk import Desk, joined
 from tests.unit.cluster.hosting import TOPIC_ID, follow, topic_state, view_of
+from tests.waiting import eventually
 
 SOURCE = "live/1/orders"
 LARGE = b"x" * 70
@@ -96,9 +97,8 @@ async def test_what_another_mirror_appends_between_two_turns_ends_the_request(
     assert await ask(family, desk, copied(*range(MANY_BATCHES + 1)), expected_end=0) is None
     await asyncio.sleep(0)
     assert await ask(family, Desk(), copied(PIECE_BATCHES), expected_end=PIECE_BATCHES) is not None
-    while (chunks := desk.pending[0].chunks) is None:
-        await asyncio.sleep(0)
-    answer = answer_in(chunks)
+    await eventually(lambda: desk.pending[0].chunks is not None, "it is answered")
+    answer = answer_in(desk.pending[0].chunks or ())
     assert (answer.error_code, answer.log_end_offset, desk.holds) == (OffsetOutOfRange.code, PIECE_BATCHES + 1, 0)
 
 
