@@ -30,7 +30,7 @@ from millstream.wire.records import Record, encode_batch, encode_key_values
 TURNS = 20
 BATCHES = 20_000
 TIERS = [Tier("web", Kind.PRODUCER, "live"), Tier("broker", Kind.BROKER, "live"), Tier("billing", Kind.CONSUMER, "live")]
-SEVEN_DAYS = 7
+FIRST_DAY = 20_000
 
 
 class AuditCounting(Case):
@@ -108,23 +108,22 @@ class AuditReport(Case):
 
 def _fill(bootstrap_servers: str, topics: int, buckets: int) -> None:
     """The state of an auditor that has seen all of it."""
+    days = _days(buckets)
     with Cluster(bootstrap_servers) as cluster:
         find_or_create(cluster, AUDIT_TOPIC, partitions=1, configs={})
         find_or_create(cluster, AUDIT_STATE_TOPIC, partitions=1, configs={"cleanup.policy": "compact"})
-        first = DAY_MS * 20_000
         for number in range(topics):
-            pairs: list[Entry] = []
-            topic = f"topic-{number:04}"
-            for day in range(SEVEN_DAYS + 1):
-                starts = range(
-                    first + day * DAY_MS, min(first + (day + 1) * DAY_MS, first + buckets * DEFAULT_BUCKET_MS), DEFAULT_BUCKET_MS
-                )
-                archive = Archive(topic)
-                for start in starts:
-                    archive.add(Bucket(start, part=start), _rows(topic, start))
-                if len(archive):
-                    pairs.append((f"a/{topic}/{20_000 + day}/bench".encode(), archive.encode()))
-            cluster.produce(BatchFor(AUDIT_STATE_TOPIC, 0, encode_key_values(pairs, timestamp=first, codec=Codec.LZ4)))
+            pairs: list[Entry] = [(f"a/topic-{number:04}/{day}/bench".encode(), archive) for day, archive in days.items()]
+            cluster.produce(BatchFor(AUDIT_STATE_TOPIC, 0, encode_key_values(pairs, timestamp=FIRST_DAY * DAY_MS, codec=Codec.LZ4)))
+
+
+def _days(buckets: int) -> dict[int, bytes]:
+    """So many buckets of one topic, as the archives of their days."""
+    archives: dict[int, Archive] = {}
+    for number in range(buckets):
+        start = FIRST_DAY * DAY_MS + number * DEFAULT_BUCKET_MS
+        archives.setdefault(start // DAY_MS, Archive("")).add(Bucket(start, part=number), _rows("", start))
+    return {day: archive.encode() for day, archive in archives.items()}
 
 
 def _rows(topic: str, start: int) -> list[Row]:

@@ -1,11 +1,16 @@
 """`millstream audit run` on a real broker: killed at any point it counts nothing twice, several share the work, alarms are raised."""
 
 import itertools
+import time
 from pathlib import Path
 
+import pytest
+
+from millstream.audit.counter import Counter
+from millstream.audit.report import Kind, Origin
 from tests.auditor.audited_topic import AuditedTopic
 from tests.auditor.auditor_process import AuditorProcess, rows_of
-from tests.brokers import Broker
+from tests.brokers import Broker, StartBroker
 from tests.waiting import wait_until
 
 SOON = ("-X", "session.timeout.ms=6000")
@@ -65,6 +70,26 @@ def test_an_alarm_names_what_is_missing_and_a_side_that_is_away_holds_nothing_up
     topic.handled((0, 90))
     said = "the tier 'billing' has 90.000% of 100, missing 10: 10 after broker in partition 0 at offsets 90-99"
     wait_until(lambda: said in auditors[0].log, "the alarm", deadline_s=60)
-    assert f'millstream_audit_alarms{{kind="incomplete",topic="{topic.name}",tier="billing"}} 1' in metrics.read_text()
+    gauge = f'millstream_audit_alarms{{kind="incomplete",topic="{topic.name}",tier="billing"}} 1'
+    wait_until(lambda: gauge in metrics.read_text(), "the metric")
     assert "is no report" in auditors[0].log
     assert "the audit of 127.0.0.1:1 is held up" in auditors[0].log
+
+
+def test_an_auditor_of_two_clusters_counts_the_target_of_a_mirror_that_reports_at_the_source(
+    broker: Broker, topic: AuditedTopic, auditors: list[AuditorProcess], start_broker: StartBroker, tmp_path: Path
+) -> None:
+    other = start_broker()
+    topic.write(100)
+    topic.sent(100)
+    with AuditedTopic(other.bootstrap_servers, topic.name, is_audited=False) as copy:
+        copy.write(90)
+        counter = Counter(Origin("copy", Kind.MIRROR, "test", "here", "dc2", topic.cluster_id, target=copy.cluster_id))
+        counter.add_range(topic.name, 0, 0, 100)
+        topic.publish(counter.take(int(time.time() * 1000), is_last=True))
+        both = ["--brokers", broker.bootstrap_servers, "--brokers", other.bootstrap_servers]
+        auditors.append(AuditorProcess(tmp_path / "one", *both, "--grace", "1s"))
+        if topic.cluster_id == copy.cluster_id:
+            pytest.skip("both brokers have the same cluster id")
+        said = "the tier 'broker' has 90.000% of 100, missing 10: 10 after copy in partition 0 at offsets 90-99"
+        wait_until(lambda: said in auditors[0].log, "the alarm", deadline_s=60)

@@ -110,8 +110,8 @@ class AuditedConsumer(AuditedClient):
         return records
 
     async def commit(self, *args: Any) -> None:
-        """Commit offsets; what was handed out has been handled."""
-        self._in_hand.settle()
+        """Commit offsets; what was handed out has been handled, and is published first."""
+        await asyncio.to_thread(self._in_hand.publish)
         await self._client.commit(*args)
 
     async def stop(self) -> None:

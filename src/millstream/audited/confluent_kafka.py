@@ -135,8 +135,11 @@ class AuditedConsumer(AuditedClient):
         return messages
 
     def commit(self, *args: Any, **kwargs: Any) -> Any:
-        """Commit offsets; what was handed out has been handled."""
-        self._in_hand.settle()
+        """Commit offsets; what was handed out has been handled, and is published first if the commit waits (`asynchronous=False`)."""
+        if kwargs.get("asynchronous", True):
+            self._in_hand.settle()
+        else:
+            self._in_hand.publish()
         return self._client.commit(*args, **kwargs)
 
     def close(self) -> None:

@@ -84,8 +84,8 @@ class AuditedConsumer(AuditedClient):
         return records
 
     def commit(self, *args: Any, **kwargs: Any) -> Any:
-        """Commit offsets; what was handed out has been handled."""
-        self._in_hand.settle()
+        """Commit offsets; what was handed out has been handled, and is published first."""
+        self._in_hand.publish()
         return self._client.commit(*args, **kwargs)
 
     def close(self, *args: Any, **kwargs: Any) -> None:

@@ -6,13 +6,16 @@ A cluster that cannot be reached is said once and tried again after a pause, whi
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from time import monotonic, time
 from typing import Final
 
 from millstream.audit.alarm import Alarm, AlarmBook
 from millstream.audit.ledger import Ledger
+from millstream.audit.verdict import Row, judge
 from millstream.auditor.cluster_auditor import ClusterAuditor
 from millstream.auditor.settings import AuditorSettings
+from millstream.auditor.snapshot import take_snapshot
 from millstream.errors import MillstreamError
 
 logger = logging.getLogger(__name__)
@@ -29,11 +32,11 @@ OnAlarm = Callable[[Alarm], None]
 class Auditor:
     """Runs until it is stopped."""
 
-    def __init__(self, clusters: Sequence[AuditorSettings], *, on_alarm: OnAlarm, judge_s: float = JUDGE_S) -> None:
+    def __init__(self, clusters: Sequence[AuditorSettings], *, on_alarm: OnAlarm) -> None:
         self._turns = [_Turns(ClusterAuditor(settings)) for settings in clusters]
+        self._judge_s = JUDGE_S
         self._book = AlarmBook(threshold=clusters[0].threshold)
         self._on_alarm = on_alarm
-        self._judge_s = judge_s
         self._judged = monotonic()
 
     @property
@@ -62,21 +65,36 @@ class Auditor:
     def judge(self) -> None:
         """Look at every bucket that is not finished; raise alarms, and move what is finished to the archive."""
         now_ms = int(time() * 1000)
-        by_topic: dict[str, list[tuple[ClusterAuditor, Ledger]]] = {}
         for one in self._turns:
-            for ledger in one.auditor.ledgers():
-                by_topic.setdefault(ledger.topic, []).append((one.auditor, ledger))
+            for ledger in list(one.auditor.ledgers()):
+                rows = one.auditor.judge(ledger, now_ms=now_ms)
+                if len(self._turns) == 1:
+                    self._raise_alarms(ledger, rows, now_ms)
+                one.auditor.finish(ledger.topic, rows, now_ms=now_ms)
         if len(self._turns) > 1:
-            for one in self._turns:
-                one.auditor.want(by_topic)
-        for topic, known in by_topic.items():
-            merged = known[0][1] if len(known) == 1 else _merged([ledger for _, ledger in known])
-            rows = known[0][0].judge(merged, topic=topic, now_ms=now_ms)
-            for alarm in (*self._book.note_rows(rows), *self._book.note_silence(merged, now_ms)):
-                self._on_alarm(alarm)
-            for auditor in {id(auditor): auditor for auditor, _ in known}.values():
-                auditor.finish(topic, rows, now_ms=now_ms)
+            began = monotonic()
+            self._judge_across()
+            # A state of months takes a while to read: that is done less often then.
+            self._judge_s = max(2 * JUDGE_S, 20 * (monotonic() - began))
         self._judged = monotonic()
+
+    def _judge_across(self) -> None:
+        """Alarms about what happens between clusters. Other auditors may have some of their topics: what all of them have kept is read."""
+        reachable = [one.auditor for one in self._turns if not one.has_failed]
+        try:
+            snapshot = take_snapshot([replace(one.settings, reads_logs=False) for one in reachable])
+        except MillstreamError as error:
+            logger.warning("the clusters cannot be compared at the moment: %s", error)
+            return
+        for one in reachable:
+            one.want(snapshot.ledgers)
+        now_ms = int(time() * 1000)
+        for ledger in snapshot.ledgers.values():
+            self._raise_alarms(ledger, list(judge(ledger, now_ms=now_ms, grace_ms=reachable[0].settings.grace_ms)), now_ms)
+
+    def _raise_alarms(self, ledger: Ledger, rows: list[Row], now_ms: int) -> None:
+        for alarm in (*self._book.note_rows(rows), *self._book.note_silence(ledger, now_ms)):
+            self._on_alarm(alarm)
 
 
 class _Turns:
@@ -86,7 +104,7 @@ class _Turns:
         self.auditor = auditor
         self._pause_s = FIRST_PAUSE_S
         self._not_before = 0.0
-        self._has_failed = False
+        self.has_failed = False
 
     def turn(self) -> bool:
         """Whether it waited for reports; not if the cluster is away or has none."""
@@ -95,15 +113,15 @@ class _Turns:
         try:
             self.auditor.turn(POLL_S)
         except MillstreamError as error:
-            if not self._has_failed:
+            if not self.has_failed:
                 logger.error("the audit of %s is held up, and goes on trying: %s", self.auditor.settings.brokers, error)
-            self._has_failed = True
+            self.has_failed = True
             self._not_before = monotonic() + self._pause_s
             self._pause_s = min(self._pause_s * 2, LONGEST_PAUSE_S)
             return False
-        if self._has_failed:
+        if self.has_failed:
             logger.warning("the audit of %s goes on", self.auditor.settings.brokers)
-        self._pause_s, self._has_failed = FIRST_PAUSE_S, False
+        self._pause_s, self.has_failed = FIRST_PAUSE_S, False
         return self.auditor.open()
 
     def close(self) -> None:
@@ -115,10 +133,3 @@ class _Turns:
                 self.auditor.settings.brokers,
                 error,
             )
-
-
-def _merged(ledgers: Sequence[Ledger]) -> Ledger:
-    merged = Ledger(ledgers[0].topic, bucket_ms=ledgers[0].bucket_ms)
-    for ledger in ledgers:
-        merged.merge(ledger)
-    return merged

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Iterator
 from time import monotonic, time
 from typing import Final
 
-from millstream.audit.bucket_view import TopicView
 from millstream.audit.ledger import MAX_OPEN_BUCKETS, Ledger
 from millstream.audit.report import AUDIT_STATE_TOPIC, AUDIT_TOPIC, Report
 from millstream.audit.report_json import encode_report
-from millstream.audit.verdict import Row, Verdict, judge_bucket
+from millstream.audit.verdict import Row, Verdict, judge
 from millstream.audited.audit_topic import CONFIGS, PARTITIONS
 from millstream.auditor.audit_group import AuditGroup, AuditMessage
 from millstream.auditor.log_reader import LogReader, broker_origin
@@ -27,7 +26,7 @@ from millstream.client.cluster import Cluster
 from millstream.client.key_partition import key_partition
 from millstream.client.produce import BatchFor
 from millstream.client.topic_creation import find_or_create
-from millstream.errors import MillstreamError
+from millstream.errors import MillstreamError, UsageError
 from millstream.topic_partition import TopicPartition
 from millstream.wire.compression import Codec
 from millstream.wire.records import encode_key_values
@@ -59,6 +58,7 @@ class ClusterAuditor:
         self._reader: LogReader | None = None
         self._audit_partitions = 0
         self._wanted: set[str] = set()
+        self._announced: set[str] = set()
         self._flushed = monotonic()
         self._read_at = self._find_at = 0.0
 
@@ -87,7 +87,10 @@ class ClusterAuditor:
         if topic is None or topic.error_code:
             return False
         self._audit_partitions = len(topic.partitions)
-        find_or_create(self._cluster, AUDIT_STATE_TOPIC, partitions=self._audit_partitions, configs=STATE_CONFIG)
+        state = find_or_create(self._cluster, AUDIT_STATE_TOPIC, partitions=self._audit_partitions, configs=STATE_CONFIG)
+        if len(state.partitions) < self._audit_partitions:
+            numbers = f"{AUDIT_TOPIC} has {self._audit_partitions} partitions and {AUDIT_STATE_TOPIC} {len(state.partitions)}"
+            raise UsageError(f"{numbers}: each needs one of its own for its state; give {AUDIT_STATE_TOPIC} as many.")
         origin = broker_origin(cluster_id=self.cluster_id, host=socket.gethostname(), datacentre=self.settings.datacentre)
         self._reader = LogReader(self._cluster, origin, bucket_ms=self.settings.bucket_ms)
         self._group = AuditGroup(
@@ -101,7 +104,7 @@ class ClusterAuditor:
 
     def want(self, topics: Iterable[str]) -> None:
         """Topics that other clusters have reports of: a mirror may write them here, so their logs are counted, where they exist."""
-        self._wanted.update(topics)
+        self._wanted = set(topics)
 
     def turn(self, timeout_s: float) -> None:
         """Take in what came, read logs, and write the state when it is due; raises what keeps it from its work."""
@@ -114,13 +117,9 @@ class ClusterAuditor:
         if monotonic() >= self._flushed + self.settings.flush_s:
             self.flush()
 
-    def judge(self, merged: Ledger | None = None, *, topic: str, now_ms: int) -> list[Row]:
-        """The rows of the buckets of a topic that are in memory; `merged` has what other clusters know of it."""
-        ledger = merged or self._ledger(topic)
-        if ledger is None:
-            return []
-        view = TopicView(ledger, now_ms=now_ms, grace_ms=self.settings.grace_ms)
-        return [row for start in sorted(ledger.buckets) for row in judge_bucket(view, start)]
+    def judge(self, ledger: Ledger, *, now_ms: int) -> list[Row]:
+        """The rows of the buckets of a topic that are in memory."""
+        return list(judge(ledger, now_ms=now_ms, grace_ms=self.settings.grace_ms))
 
     def finish(self, topic: str, rows: list[Row], *, now_ms: int) -> None:
         """Move buckets that nothing more is expected of to the archive."""
@@ -167,9 +166,6 @@ class ClusterAuditor:
             self._group = None
             raise
 
-    def _ledger(self, topic: str) -> Ledger | None:
-        return next((state.ledgers[topic] for state in self._states.values() if topic in state.ledgers), None)
-
     def _take(self, message: AuditMessage) -> None:
         state = self._states.get(message.partition)
         if state is None or message.offset < state.position:
@@ -199,15 +195,17 @@ class ClusterAuditor:
         self._read_at = 0.0 if has_read else monotonic() + READ_S
 
     def _find_topics(self) -> None:
-        """Topics that are to be read though no tier has reported of them here."""
+        """Announce topics that are to be read though no tier has reported of them here, to whichever auditor has their partition."""
+        assert self._reader is not None
         if monotonic() < self._find_at or not (self._wanted or self.settings.topics):
             return
         self._find_at = monotonic() + FIND_TOPICS_S
         for name in self._cluster.refresh().topics:
             is_wanted = name in self._wanted or (self.settings.topics is not None and self.settings.topics.fullmatch(name))
-            state = self._states.get(key_partition(name.encode(), self._audit_partitions))
-            if is_wanted and state is not None and name not in (AUDIT_TOPIC, AUDIT_STATE_TOPIC):
-                state.ledger(name)
+            if is_wanted and name not in self._announced and name not in (AUDIT_TOPIC, AUDIT_STATE_TOPIC):
+                self._announced.add(name)
+                partition = key_partition(name.encode(), self._audit_partitions)
+                self._publish(partition, [self._reader.announcement(name, now_ms=int(time() * 1000))])
 
     def _publish(self, partition: int, reports: list[Report]) -> None:
         pairs: list[Entry] = [(report.topic.encode(), encode_report(report)) for report in reports]

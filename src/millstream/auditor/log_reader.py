@@ -71,6 +71,12 @@ class LogReader:
                 reports.append(report)
         return reports
 
+    def announcement(self, topic: str, *, now_ms: int) -> Report:
+        """A report that says nothing but that the log of a topic is to be read."""
+        return Report(
+            uuid4(), 0, self._origin, topic, self._bucket_ms, now_ms, INTERVAL_MS, is_last=True, progress_ms=now_ms - MOST_BEHIND_MS
+        )
+
     def came_back(self, report: Report) -> None:
         """A report was read from `_audit`: the topic may be read on if it was ours."""
         if report.reporter == self._reporter and (reading := self._topics.get(report.topic)) is not None:
