@@ -28,7 +28,9 @@ def main() -> int:
     directory = Path(tempfile.mkdtemp(prefix="two-datacentres-"))
     offline = "embedded" if missing_zookeeper() else "zookeeper"
     try:
-        with Story(directory, live=chosen.live, offline=offline, brokers=chosen.brokers, outage_s=chosen.outage, say=_say_since(began)) as story:
+        with Story(
+            directory, live=chosen.live, offline=offline, brokers=chosen.brokers, outage_s=chosen.outage, say=_say_since(began)
+        ) as story:
             story.tell()
     except AssertionError as error:
         print(f"\nA check failed: {error}\nWhat the processes wrote is in {directory}", file=sys.stderr)

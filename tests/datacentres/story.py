@@ -66,7 +66,9 @@ class Story:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.callback(self._reaper.close)
-            self._say(f"Two datacentres start: live ({self.live.size} x {self.live.kind}) and offline ({self.offline.size} x {self.offline.kind}).")
+            self._say(
+                f"Two datacentres start: live ({self.live.size} x {self.live.kind}) and offline ({self.offline.size} x {self.offline.kind})."
+            )
             stack.enter_context(self.live)
             stack.enter_context(self.offline)
             self._registry = self._start_registry(stack)
@@ -193,7 +195,9 @@ class Story:
         nodes.await_healthy([INVOICES], deadline_s=BACK_S)
         row = self._only_row(INVOICES, "missing")
         lost = {"from": LOST_FROM, "to": LOST_FROM + TEN - 1}
-        assert (row["topic"], _bucket(row), row["tier"], row["kind"], row["verdict"]) == (INVOICES, FIRST, "broker", "broker", "missing"), row
+        assert (row["topic"], _bucket(row), row["tier"], row["kind"], row["verdict"]) == (INVOICES, FIRST, "broker", "broker", "missing"), (
+            row
+        )
         assert (row["missing"], row["count"]) == (TEN, HARMED_COUNT - TEN), row
         assert row["losses"] == [{"before": "copy", "partition": partition, "count": TEN, "offsets": [lost]}], row
         self._say(f"Ten invoices were cut out of the offline cluster's disk. The audit:\n{json.dumps(row)}\n")
@@ -201,7 +205,9 @@ class Story:
     def check_ten_that_were_sent_twice(self) -> None:
         """The broker has ten more than were sent; the audit names them."""
         row = self._only_row(RECEIPTS, "surplus")
-        assert (row["topic"], _bucket(row), row["tier"], row["kind"], row["verdict"]) == (RECEIPTS, FIRST, "broker", "broker", "surplus"), row
+        assert (row["topic"], _bucket(row), row["tier"], row["kind"], row["verdict"]) == (RECEIPTS, FIRST, "broker", "broker", "surplus"), (
+            row
+        )
         assert (row["surplus"], row["count"]) == (TEN, HARMED_COUNT + TEN), row
         assert row["surpluses"] == [{"before": "tills", "partition": HARMED.index(RECEIPTS), "count": TEN, "offsets": []}], row
         self._say(f"Ten receipts were sent twice. The audit:\n{json.dumps(row)}\n")
