@@ -1,4 +1,4 @@
-"""What all tests share: how hypothesis draws, how much the differential run does, what runs only with --long, and the clock that tests move by hand."""
+"""What all tests share: how hypothesis draws, how much the differential run does, what only --long runs, and the clock that tests move."""
 
 import pytest
 from hypothesis import HealthCheck, settings

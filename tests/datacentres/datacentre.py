@@ -1,6 +1,6 @@
 """A datacentre on this machine: brokers behind proxies, and a coordination of their own as a process of its own.
 
-`LIVE_KINDS`: the brokers are Millstream on a real ZooKeeper (`zookeeper`) or on ours (`embedded`), or Apache Kafka (`kafka`), whose
+Its kind says what the brokers are: Millstream on a real ZooKeeper (`zookeeper`) or on ours (`embedded`), or Apache Kafka (`kafka`), whose
 coordination is inside of it.
 """
 
@@ -131,7 +131,7 @@ class Datacentre:
     # --- faults
 
     def kill_broker(self) -> None:
-        """`kill -9` of the broker that leads the most, or of the only one, and start it again."""
+        """`kill -9` of the first, and start it again."""
         self.brokers.kill(1)
         self.brokers.start(1)
 

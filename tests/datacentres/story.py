@@ -66,9 +66,8 @@ class Story:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             stack.callback(self._reaper.close)
-            self._say(
-                f"Two datacentres start: live ({self.live.size} x {self.live.kind}) and offline ({self.offline.size} x {self.offline.kind})."
-            )
+            size = f"{self.live.size} broker{'s' * (self.live.size > 1)} each"
+            self._say(f"Two datacentres start, {size}: live on {self.live.kind}, offline on {self.offline.kind}.")
             stack.enter_context(self.live)
             stack.enter_context(self.offline)
             self._registry = self._start_registry(stack)
