@@ -174,8 +174,8 @@ class AsyncConnection(asyncio.BufferedProtocol):
     async def _renew(self) -> None:
         try:
             await self._log_in()
-        except MillstreamError as error:
-            self._end(error)
+        except Exception as error:  # noqa: BLE001 -- handed on to whoever waits: what is held would wait for ever
+            self._end(broken(self.address, error))
             return
         held, self._held = self._held or deque(), None
         for request, answer in held:

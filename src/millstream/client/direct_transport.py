@@ -77,10 +77,15 @@ class DirectTransport:
         except OSError as error:
             self._close(error)
             return
-        if count:
-            self._protocol.buffer_updated(count)
-        else:
+        if not count:
             self._close(None)
+            return
+        try:
+            self._protocol.buffer_updated(count)
+        except BaseException:
+            # As asyncio's transports do it: what comes next would not be understood, and whoever waits would do so in vain.
+            self._close(None)
+            raise
 
     def _close(self, error: OSError | None) -> None:
         if self._is_closed:

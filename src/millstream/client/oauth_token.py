@@ -6,6 +6,7 @@ a file is read at every login, because whatever writes it keeps it fresh. Asking
 """
 
 import base64
+import http.client
 import json
 import threading
 import urllib.error
@@ -82,5 +83,7 @@ def _ask(settings: OAuthSettings) -> tuple[str, float]:
             ) from None
     except OSError as error:
         raise AuthenticationFailed(f"{where} does not answer: {getattr(error, 'reason', error)}") from None
+    except http.client.HTTPException as error:
+        raise AuthenticationFailed(f"{where} does not speak HTTP, or broke off: {error!r}") from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise AuthenticationFailed(f"{where} did not answer with a JSON object that has an access_token") from None

@@ -39,6 +39,8 @@ logger = logging.getLogger(__name__)
 NO_LIFE = -1
 PARTITIONS_PER_TURN = 256
 """How many take over their state before others have a turn: some milliseconds."""
+DELETED_PER_TURN = 64
+"""How many are deleted before others have a turn: the directory of each is renamed."""
 TRUNCATION_CHECK_S = 0.005
 
 T = TypeVar("T")
@@ -195,8 +197,7 @@ class Replicas:
         gone = [topic for name in names if (topic := self._topics.get(name)) is not None and not _is_same(topic, view.topics.get(name))]
         for topic in gone:
             self._unopened.forget(topic.name)
-        for topic in gone:
-            await self._let_go(topic)
+        await self._let_go(gone)
         states = [view.topics[name] for name in names if name in view.topics]
         await self._move(states)
         self._applied_life = life if is_life_known else NO_LIFE
@@ -342,13 +343,18 @@ class Replicas:
                 logger.error("partition %s-%d is offline: %s", portion.topic, index, error)
         return logs
 
-    async def _let_go(self, topic: HostedTopic) -> None:
-        self._incomplete.discard(topic.name)
-        del self._topics[topic.name]
-        del self._topics[topic.topic_id.bytes]
-        for partition in topic.partitions.values():
-            await self._end(partition, UnknownTopicOrPartition(f"topic {topic.name!r} was deleted"))
-            self._delete(partition.log)
+    async def _let_go(self, topics: Iterable[HostedTopic]) -> None:
+        count = 0
+        for topic in topics:
+            self._incomplete.discard(topic.name)
+            del self._topics[topic.name]
+            del self._topics[topic.topic_id.bytes]
+            for partition in topic.partitions.values():
+                await self._end(partition, UnknownTopicOrPartition(f"topic {topic.name!r} was deleted"))
+                self._delete(partition.log)
+                count += 1
+                if count % DELETED_PER_TURN == 0:
+                    await asyncio.sleep(0)
 
     def _delete(self, log: Log) -> None:
         try:

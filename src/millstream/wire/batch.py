@@ -46,10 +46,6 @@ CRC_START: Final = 21
 """From here on, which is where the attributes are, the CRC covers everything."""
 _MAX_TIMESTAMP_POSITION: Final = 35
 
-PIECE_BYTES: Final = 64 << 10
-PIECE_BATCHES: Final = 500
-"""What is larger than so many bytes is appended in pieces of so many batches, each well below a turn of the event loop."""
-
 MAGIC: Final = 2
 NO_PRODUCER_ID: Final = -1
 NO_SEQUENCE: Final = -1
@@ -188,18 +184,6 @@ def end_of_batches(view: memoryview, position: int, *, most: int) -> int:
             break
         position = end
     return position
-
-
-def in_pieces(records: memoryview) -> Iterator[memoryview]:
-    """The records in pieces that take a few milliseconds each to be appended; at least one, which may be empty."""
-    position, size = 0, len(records)
-    while size - position > PIECE_BYTES:
-        end = end_of_batches(records, position, most=PIECE_BATCHES)
-        if end == position:
-            break  # a batch that is cut off, or makes no sense: the log says what is wrong with it
-        yield records[position:end]
-        position = end
-    yield records[position:]
 
 
 def compute_crc(batch: Buffer) -> int:

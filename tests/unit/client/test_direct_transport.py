@@ -65,3 +65,21 @@ async def test_end_by_the_peer_is_reported_once() -> None:
         assert transport.is_closing()
         transport.abort()
         await asyncio.sleep(0)
+
+
+async def test_protocol_that_fails_ends_the_connection() -> None:
+    class Failing(Received):
+        def buffer_updated(self, nbytes: int) -> None:
+            raise ValueError("nonsense")
+
+    failures: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: failures.append(context["exception"]))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        protocol = Failing()
+        transport = await DirectTransport.open(Address(*listener.getsockname()), protocol)
+        accepted = listener.accept()[0]
+        accepted.sendall(b"x")
+        assert await asyncio.wait_for(protocol.lost, 10) is None
+        assert transport.is_closing()
+        assert [str(failure) for failure in failures] == ["nonsense"]
+        accepted.close()

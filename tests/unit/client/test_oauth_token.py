@@ -89,6 +89,12 @@ def test_an_endpoint_that_is_not_there_is_named() -> None:
         fetch_token(OAuthSettings("http://127.0.0.1:1/token", "me", "a/b"))
 
 
+def test_an_endpoint_that_speaks_something_else_is_named(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Asked, "do_POST", lambda asked: asked.wfile.write(b"\x15\x03\x03\x00\x02\r\n\r\n"))
+    with pytest.raises(AuthenticationFailed, match=r"does not speak HTTP"):
+        fetch_token(OAuthSettings(provider.url, "me", "a/b"))
+
+
 def test_a_file_is_read_at_every_login(tmp_path: Path) -> None:
     path = tmp_path / "a token"
     settings = OAuthSettings(f"file://{str(path).replace(' ', '%20')}")

@@ -1,3 +1,4 @@
+import asyncio
 import errno
 from dataclasses import replace
 from pathlib import Path
@@ -174,6 +175,20 @@ async def test_a_deleted_topic_lets_its_waiters_and_its_files_go(logs: LogManage
     assert [(path.name.startswith("orders-0."), delay) for path, delay in removed] == [(True, 5)]
     with pytest.raises(UnknownTopicId):
         replicas.partition(TOPIC_ID.bytes, 0)
+
+
+async def test_others_have_turns_while_large_topics_are_deleted(
+    replicas: Replicas, logs: LogManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("millstream.cluster.replicas.DELETED_PER_TURN", 2)
+    topics = [topic_state(name, partitions=3, topic_id=UUID(int=number)) for number, name in enumerate(("a", "b", "c"), 1)]
+    await replicas.apply(view_of(*topics))
+    deleting = asyncio.create_task(replicas.apply(view_of()))
+    left = []
+    while not deleting.done():
+        await asyncio.sleep(0)
+        left.append(len(logs))
+    assert left[:5] == [7, 5, 3, 1, 0]
 
 
 async def test_a_topic_that_was_deleted_and_created_again_starts_empty(replicas: Replicas) -> None:

@@ -54,6 +54,12 @@ def test_options_that_change_or_refuse_batches_of_producers_do_not_touch_what_is
     assert read_bytes(log, 0)[16:] == batch[16:]
 
 
+def test_a_log_that_begins_elsewhere_is_looked_at_by_those_who_flush(log: Log) -> None:
+    log.directory.to_flush.discard(log.topic_partition)
+    mirror(log, data(b"a", at=100))
+    assert (log.is_flush_due(NOW_MS), log.directory.to_flush) == (True, {log.topic_partition})
+
+
 def test_gaps_are_kept_and_readers_step_over_them(log: Log) -> None:
     mirror(log, data(b"a", at=0), data(b"b", at=10))
     mirror(log, data(b"c", at=40))

@@ -266,7 +266,7 @@ class FetchAttempt:
         answers = self.found.answers
         for wanted in looked_at:
             partition = answers[wanted][1]
-            if partition is not None:
+            if partition is not None and wanted.is_wanted:  # a later request may have forgotten it
                 wanted.watch(partition)
 
 

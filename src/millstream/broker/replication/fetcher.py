@@ -15,7 +15,7 @@ something takes longer, or goes wrong (`_handover`).
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -31,7 +31,7 @@ from millstream.client.replica_fetch import ReplicaFetchAnswer, ReplicaFetched, 
 from millstream.cluster.follower import Follower
 from millstream.errors import KafkaError, MillstreamError, OffsetOutOfRange, StorageError
 from millstream.log.leader_epochs import EpochEnd
-from millstream.wire.batch import PIECE_BYTES, end_of_batches, in_pieces
+from millstream.wire.batch import end_of_batches
 
 if TYPE_CHECKING:
     from millstream.client.async_connection import AsyncConnection
@@ -40,6 +40,9 @@ logger = logging.getLogger(__name__)
 
 TURN_S: Final = 0.004
 """How long answers are appended before others have a turn."""
+PIECE_BYTES: Final = 64 << 10
+PIECE_BATCHES: Final = 500
+"""What is larger than so many bytes is appended in pieces of so many batches, each well below a turn."""
 FEW_PARTITIONS: Final = 16
 """An answer with no more of them, and no more bytes than a piece has, is appended at once."""
 WAIT_WHILE_BUSY_MS: Final = 20
@@ -291,7 +294,7 @@ class Fetcher:
             followed = self._followed.get(fetched.key)
             if followed is None or not followed.is_asked:
                 continue
-            for piece in in_pieces(fetched.records):
+            for piece in _pieces(fetched.records):
                 if self._loop.time() > turn_ends:
                     await asyncio.sleep(0)
                     turn_ends = self._loop.time() + TURN_S
@@ -443,3 +446,15 @@ async def _go_back(follower: Follower, start: int, end: int) -> None:
 
 def _append(follower: Follower, fetched: ReplicaFetched, records: memoryview) -> None:
     follower.append(records, high_watermark=fetched.high_watermark, leader_log_start=fetched.log_start_offset)
+
+
+def _pieces(records: memoryview) -> Iterator[memoryview]:
+    """The records in pieces that take a few milliseconds each; at least one, which may be empty."""
+    position, size = 0, len(records)
+    while size - position > PIECE_BYTES:
+        end = end_of_batches(records, position, most=PIECE_BATCHES)
+        if end == position:
+            break  # a batch that is cut off, or makes no sense: the log says what is wrong with it
+        yield records[position:end]
+        position = end
+    yield records[position:]

@@ -291,9 +291,12 @@ class LogManager:
         return Capture(self.online_directories, self._captures, high_watermark_of, is_whole=False)
 
     def write(self, capture: Capture) -> None:
-        """Write the checkpoints, unless what a later capture says was: what happened to logs in between is only in that. For a thread."""
+        """Write the checkpoints, unless what a later capture says was: what happened to logs in between is only in that. For a thread.
+
+        High watermarks alone are not written, either, once a whole capture has begun: which logs began anew before it is forgotten by then.
+        """
         with self._writing:
-            if capture.number < self._written_capture or (capture.is_whole and capture.number == self._written_capture):
+            if capture.number <= self._written_capture if capture.is_whole else capture.number < self._captures:
                 return
             if capture.is_whole:
                 self._written_capture = capture.number

@@ -24,7 +24,6 @@ class Desk:
         self.pending: list[PendingReply] = []
         self.answered = asyncio.Event()
         self.lane: Lane | None = None
-        self.holds = 0
 
     @property
     def has_unanswered(self) -> bool:
@@ -47,14 +46,6 @@ class Desk:
     def close_lane(self) -> None:
         """It is not used any more."""
         self.lane = None
-
-    def hold(self, kept_bytes: int = 0) -> None:
-        """Nothing else is asked until `release`."""
-        self.holds += 1
-
-    def release(self, kept_bytes: int = 0) -> None:
-        """Other requests may come."""
-        self.holds -= 1
 
     def send_completed(self) -> None:
         """An answer is ready."""

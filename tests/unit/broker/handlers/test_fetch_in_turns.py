@@ -21,6 +21,7 @@ from tests.unit.broker.handlers.session_reader import (
     watchers,
 )
 from tests.unit.cluster.hosting import append
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -133,3 +134,15 @@ async def test_partition_that_is_forgotten_while_a_fetch_waits_is_not_watched(fa
     commit(partitions[1], 1)
     assert indexes(await reader.desk.later(ApiKey.FETCH, 17)) == [1]
     assert len(partitions[0].watchers) == 0
+
+
+@pytest.mark.usefixtures("turns")
+async def test_what_a_later_request_forgets_meanwhile_is_not_watched(family: CountingFamily, partitions: list[Partition]) -> None:
+    reader = Reader(family, CONSUMER)
+    assert await reader.ask(dict.fromkeys(range(COUNT), 0), max_wait_ms=0) is None
+    reader.session_id = (await reader.desk.later(ApiKey.FETCH, 17)).session_id
+    assert await reader.ask(dict.fromkeys(range(COUNT), 0), max_wait_ms=LONG_MS) is None
+    assert await reader.ask(forgotten=(19,), max_wait_ms=LONG_MS) is None
+    await eventually(lambda: not len(family.turns), "all have been read")
+    assert watchers(partitions) == COUNT - 1
+    reader.desk.abandon()

@@ -13,6 +13,7 @@ from tests.unit.cluster.hosting import NOW_MS, started_logs
 from tests.unit.log.partition import append_many
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
 
 
 class CountingFiles(Files):
@@ -68,6 +69,20 @@ def test_log_that_begins_anew_while_the_others_are_captured_is_not_spoken_of(man
     flushed_log(manager, "former", count=1, topic_id=8)
     manager.write(capture)
     assert (tmp_path / RECOVERY_POINTS).read_text() == "0\n0\n"
+
+
+def test_high_watermark_of_a_log_that_began_anew_is_not_written_when_a_whole_capture_has_begun(manager: LogManager, tmp_path: Path) -> None:
+    former = flushed_log(manager, "former")
+    high_watermarks = manager.begin_high_watermarks(lambda log: log.log_end_offset)
+    high_watermarks.take([former])
+    manager.delete("former", 0)
+    anew = flushed_log(manager, "former", count=1, topic_id=8)
+    whole = manager.begin_capture(lambda log: log.log_end_offset)
+    manager.write(high_watermarks)
+    assert not (tmp_path / HIGH_WATERMARKS).exists()
+    whole.take([anew])
+    manager.write(whole)
+    assert (tmp_path / HIGH_WATERMARKS).read_text() == "0\n1\nformer 0 1\n"
 
 
 def test_checkpoints_that_say_the_same_are_not_written_again(manager: LogManager, files: CountingFiles) -> None:
