@@ -1,4 +1,4 @@
-"""What all tests share: how hypothesis draws, how much the differential run does, and the clock that tests move by hand."""
+"""What all tests share: how hypothesis draws, how much the differential run does, what only --long runs, and the clock that tests move."""
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,10 +13,18 @@ settings.load_profile("deterministic")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--long", action="store_true", help="also run the tests that take minutes")
     group = parser.getgroup("differential", "the differential run against Apache Kafka (tests/differential)")
     group.addoption("--seeds", type=int, default=1, help="how many seeds each scenario runs with")
     group.addoption("--first-seed", type=int, default=1, help="the first of them")
     group.addoption("--steps", type=int, default=40, help="how many steps each seed takes")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--long"):
+        for item in items:
+            if item.get_closest_marker("long") is not None:
+                item.add_marker(pytest.mark.skip(reason="takes minutes: --long runs it"))
 
 
 @pytest.fixture

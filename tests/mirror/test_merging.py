@@ -130,8 +130,12 @@ def test_exactly_once_whoever_comes_later_takes_over_in_the_middle_of_a_transact
             produce_values(broker, topic, expected[2_000 + partition :: 2], partition=partition)
         with merging(settings):
             wait_until(lambda: len(reader.values()) >= len(expected), "all records", deadline_s=60)
+            # One that has nothing to write learns of its successor with the next record.
+            produce_values(broker, topic, [b"6000"])
             thread.join(60)
-            assert sorted(reader.values(), key=int) == expected
+            first.stop()
+            wait_until(lambda: len(reader.values()) > len(expected), "the last record", deadline_s=60)
+            assert sorted(reader.values(), key=int) == [*expected, b"6000"]
     assert "another process with the name of this mirror has taken over" in said[0]
 
 

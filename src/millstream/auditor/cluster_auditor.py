@@ -154,6 +154,7 @@ class ClusterAuditor:
             self._group.close()
             self._group = None
         self._cluster.close()
+        self._decoder.close()
 
     def _poll(self, timeout_s: float) -> list[AuditMessage]:
         assert self._group is not None

@@ -1,6 +1,6 @@
 """Bytes of `_audit` to reports, in both encodings: JSON, and Avro with the id of a schema in front, where a registry is given."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from millstream.audit.report import Report
 from millstream.audit.report_fields import report_of
@@ -10,6 +10,7 @@ from millstream.json_object import JsonObject
 
 if TYPE_CHECKING:
     from millstream.registry.avro_deserializer import AvroDeserializer
+    from millstream.registry.client import RegistryClient
 
 
 class ReportDecoder:
@@ -17,7 +18,19 @@ class ReportDecoder:
 
     def __init__(self, registry: str | None = None) -> None:
         self._registry = registry
+        self._client: RegistryClient | None = None
         self._deserializer: AvroDeserializer | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection to the registry, if there is one."""
+        if self._client is not None:
+            self._client.close()
 
     def decode(self, data: bytes | None) -> Report:
         """The report in these bytes."""
@@ -41,5 +54,6 @@ class ReportDecoder:
             from millstream.registry.avro_deserializer import AvroDeserializer
             from millstream.registry.client import RegistryClient
 
-            self._deserializer = AvroDeserializer(RegistryClient(self._registry or ""))
+            self._client = RegistryClient(self._registry or "")
+            self._deserializer = AvroDeserializer(self._client)
         return self._deserializer

@@ -75,14 +75,14 @@ def take_snapshot(clusters: Sequence[AuditorSettings]) -> Snapshot:
 def _states(cluster: Cluster, settings: AuditorSettings, snapshot: Snapshot) -> list[PartitionState]:
     known = cluster.refresh([AUDIT_TOPIC, AUDIT_STATE_TOPIC]).topics
     partitions = {name: sorted(topic.partitions) if not topic.error_code else [] for name, topic in known.items()}
-    decoder = ReportDecoder(settings.registry)
     states = []
-    for partition in partitions.get(AUDIT_TOPIC, []):
-        has_state = partition in partitions.get(AUDIT_STATE_TOPIC, [])
-        entries = read_partition(cluster, TopicPartition(AUDIT_STATE_TOPIC, partition)) if has_state else iter(())
-        state = read_state(((record.key or b"", record.value) for record in entries), bucket_ms=settings.bucket_ms)
-        snapshot.malformed += _read_reports(cluster, partition, state, decoder)
-        states.append(state)
+    with ReportDecoder(settings.registry) as decoder:
+        for partition in partitions.get(AUDIT_TOPIC, []):
+            has_state = partition in partitions.get(AUDIT_STATE_TOPIC, [])
+            entries = read_partition(cluster, TopicPartition(AUDIT_STATE_TOPIC, partition)) if has_state else iter(())
+            state = read_state(((record.key or b"", record.value) for record in entries), bucket_ms=settings.bucket_ms)
+            snapshot.malformed += _read_reports(cluster, partition, state, decoder)
+            states.append(state)
     return states
 
 

@@ -11,8 +11,7 @@ Invariants:
   fails after it got its place is cut off again and takes the directory offline. Nothing that was staged outlives the call that staged it;
 - producers, epochs and indexes say nothing of batches that are not in the log.
 
-It is made of its files (`local_log`: `segments` and what stands beside them), `producer_state` and `leader_epochs`, and keeps them in step.
-Not here: who leads, what is committed (the high watermark is the caller's), waiting, compaction (`compaction.cleaning`), transactions.
+It keeps its files (`local_log`), `producer_state` and `leader_epochs` in step. Not here: who leads, what is committed, compaction.
 """
 
 import uuid
@@ -348,16 +347,17 @@ class Log:
     def roll(self, *, now_ms: int) -> None:
         """Seal the active segment and start a new one at the end of the log; nothing happens if it is empty."""
         self.check_usable()
-        self.directory.to_flush.add(self.topic_partition)
         if self._active.size_bytes:
             with self.directory.changing("rolling a log", is_undone=True):
                 self._active = self.local.roll(self.log_end_offset, self.producers, config=self.config, now_ms=now_ms)
+            self.directory.to_flush.add(self.topic_partition)
 
     def roll_to(self, offset: int, *, now_ms: int) -> None:
         """Start a segment at `offset`, beyond the end of the log: what a leader sent lies too far from the base of the active one."""
         self.roll(now_ms=now_ms)
         with self.directory.changing("rolling a log", is_undone=True):
             self._active = self.local.start_anew_at(offset, config=self.config, now_ms=now_ms)
+        self.directory.to_flush.add(self.topic_partition)
         self.log_end_offset = offset  # as a restart would find it, should what is to come next not get here
         self.log_start_offset = max(self.log_start_offset, self.segments.first.base_offset)
 

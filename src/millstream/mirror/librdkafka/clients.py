@@ -27,7 +27,9 @@ logger = logging.getLogger(__name__)
 
 CLIENT_ID: Final = "millstream-mirror"
 _UNUSABLE: Final = frozenset({LibrdkafkaError._INVALID_ARG, LibrdkafkaError._UNKNOWN_PROTOCOL})
-_FENCED: Final = frozenset({LibrdkafkaError._FENCED, LibrdkafkaError.INVALID_PRODUCER_EPOCH, LibrdkafkaError.PRODUCER_FENCED})
+_FENCED: Final = frozenset({
+    LibrdkafkaError._FENCED, LibrdkafkaError._FATAL, LibrdkafkaError.INVALID_PRODUCER_EPOCH, LibrdkafkaError.PRODUCER_FENCED,
+})  # fmt: skip
 _FINAL: Final = frozenset({LibrdkafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, LibrdkafkaError._UNSUPPORTED_FEATURE})
 _TOKEN_LIFE_S: Final = 300.0
 """For how long a token is taken to be good that does not say so."""

@@ -21,6 +21,7 @@ from tests.unit.broker.handlers.session_reader import (
     watchers,
 )
 from tests.unit.cluster.hosting import append
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -142,7 +143,6 @@ async def test_what_a_later_request_forgets_meanwhile_is_not_watched(family: Cou
     reader.session_id = (await reader.desk.later(ApiKey.FETCH, 17)).session_id
     assert await reader.ask(dict.fromkeys(range(COUNT), 0), max_wait_ms=LONG_MS) is None
     assert await reader.ask(forgotten=(19,), max_wait_ms=LONG_MS) is None
-    for _ in range(10):
-        await asyncio.sleep(0)
-    assert (len(family.turns), watchers(partitions)) == (0, COUNT - 1)
+    await eventually(lambda: not len(family.turns), "all have been read")
+    assert watchers(partitions) == COUNT - 1
     reader.desk.abandon()
