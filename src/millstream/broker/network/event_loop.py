@@ -155,22 +155,27 @@ class BrokerLoop(asyncio.SelectorEventLoop):
         return super().call_at(when, callback, *args, context=context)
 
     def add_reader(self, fd: Any, callback: Callable[[*Ts], Any], *args: *Ts) -> None:
-        self.direct.add_reader(fd, partial(callback, *args) if args else callback)
+        self.direct.add_reader(_descriptor(fd), partial(callback, *args) if args else callback)
 
     def remove_reader(self, fd: Any) -> bool:
         # asyncio adds its own (`sock_recv`) by another method, and removes them by this one.
-        return self.direct.remove_reader(fd) or super().remove_reader(fd)
+        return self.direct.remove_reader(_descriptor(fd)) or super().remove_reader(fd)
 
     def add_writer(self, fd: Any, callback: Callable[[*Ts], Any], *args: *Ts) -> None:
-        self.direct.add_writer(fd, partial(callback, *args) if args else callback)
+        self.direct.add_writer(_descriptor(fd), partial(callback, *args) if args else callback)
 
     def remove_writer(self, fd: Any) -> bool:
-        return self.direct.remove_writer(fd) or super().remove_writer(fd)
+        return self.direct.remove_writer(_descriptor(fd)) or super().remove_writer(fd)
 
 
 def end_of_turn(loop: asyncio.AbstractEventLoop) -> Callable[[Callback], object]:
     """What calls back, with the least work, when the sockets that are ready now have been called."""
     return loop.direct.call_at_end_of_turn if isinstance(loop, BrokerLoop) else loop.call_soon
+
+
+def _descriptor(watched: Any) -> int:
+    """As asyncio, the loop takes a descriptor or whatever has one."""
+    return watched if isinstance(watched, int) else watched.fileno()
 
 
 def _call(callback: Callback) -> None:

@@ -37,18 +37,22 @@ def direct() -> BrokerLoop:
     return loop
 
 
-def test_socket_is_called_when_there_is_something_to_read_and_no_longer_when_it_is_removed(pairs: list[Pair]) -> None:
+@pytest.mark.parametrize("is_descriptor", [True, False])
+def test_socket_is_called_when_there_is_something_to_read_and_no_longer_when_it_is_removed(
+    pairs: list[Pair], *, is_descriptor: bool
+) -> None:
     (ours, theirs), *_ = pairs
+    watched = ours.fileno() if is_descriptor else ours
 
     async def work() -> None:
         events, received = direct(), asyncio.Queue[bytes]()
-        events.add_reader(ours.fileno(), lambda: received.put_nowait(ours.recv(100)))
+        events.add_reader(watched, lambda: received.put_nowait(ours.recv(100)))
         theirs.send(b"one")
         assert await received.get() == b"one"
         theirs.send(b"two")
         assert await received.get() == b"two"
-        events.remove_reader(ours.fileno())
-        events.remove_reader(ours.fileno())
+        events.remove_reader(watched)
+        events.remove_reader(watched)
         theirs.send(b"three")
         for _ in range(5):
             await asyncio.sleep(0)
