@@ -41,9 +41,9 @@ def create_topic(broker: Broker, *, name: str | None = None, partitions: int = 1
     return name
 
 
-def create_assigned_topic(connection: Connection, *assignment: Sequence[int], **configs: str) -> str:
+def create_assigned_topic(connection: Connection, *assignment: Sequence[int], name: str | None = None, **configs: str) -> str:
     """Create a topic whose partitions are kept by these brokers, the first of each being the leader; options with underscores."""
-    name = fresh_name()
+    name = name or fresh_name()
     entry = {
         "name": name,
         "num_partitions": -1,

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from millstream.audited.settings import AuditSettings as AuditSettings
     from millstream.paper.consumer import Consumer as Consumer
     from millstream.paper.deduplicator import Deduplicator as Deduplicator
     from millstream.paper.message import ConsumedMessage as ConsumedMessage
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from millstream.paper.stream import MessageStream as MessageStream
 
 _HOMES = {
+    "AuditSettings": "millstream.audited.settings",
     "ConsumedMessage": "millstream.paper.message",
     "Consumer": "millstream.paper.consumer",
     "Deduplicator": "millstream.paper.deduplicator",

@@ -24,7 +24,7 @@ from millstream.client.errors import DeliveryFailed
 from millstream.errors import UsageError
 from tests.audit_reports import read_reports, read_rows, totals
 from tests.brokers import Broker
-from tests.topics import create_topic, fresh_name, read_all
+from tests.topics import create_topic, fresh_name, produce_values, read_all
 from tests.waiting import wait_until
 
 COUNT = 500
@@ -162,6 +162,21 @@ def test_kafka_python_in_its_wrappers(broker: Broker, topic: str) -> None:
             if read == COUNT:
                 break
     check_both(brokers, topic, bytes_each=6)
+
+
+def test_what_is_committed_was_published_before(broker: Broker, topic: str) -> None:
+    brokers = broker.bootstrap_servers
+    produce_values(broker, topic, [b"%d" % number for number in range(10)])
+    config = {"bootstrap.servers": brokers, "group.id": fresh_name("group"), "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    consumer = audited_confluent.AuditedConsumer(
+        confluent_kafka.Consumer(config), audit=AuditSettings("reader", interval_s=600), brokers=brokers
+    )
+    consumer.subscribe([topic])
+    while consumer.poll(10).offset() < 9:
+        pass
+    consumer.commit(asynchronous=False)
+    assert totals(brokers, topic) == {"reader": (10, 0)}
+    consumer.close()
 
 
 async def test_aiokafka_in_its_wrappers(broker: Broker, topic: str) -> None:

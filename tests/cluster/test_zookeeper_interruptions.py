@@ -71,3 +71,13 @@ def test_what_needs_zookeeper_is_to_be_tried_again_while_it_is_away(broker: ZooK
     assert producer.error_code == ErrorCode.coordinator_load_in_progress
     produce_values(broker, topic, [b"meanwhile"])
     assert "Traceback" not in broker.output
+
+
+def test_a_start_waits_for_a_connection_that_holds(broker: ZooKeeperBroker, proxy: CuttingProxy) -> None:
+    topic = create_topic(broker)
+    produce_values(broker, topic, [b"before"])
+    broker.stop()
+    proxy.interrupt(again=4)
+    broker.start()
+    assert proxy.left_to_cut == 0
+    assert [record.value for record in read_all(broker, topic)] == [b"before"]

@@ -36,6 +36,17 @@ class MirrorProcess:
         """What all lives of it have printed."""
         return self._output.read_text()
 
+    @property
+    def pid(self) -> int:
+        """Process id of the present or last life."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process lives."""
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> None:
         with self._output.open("ab") as output:
             self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)

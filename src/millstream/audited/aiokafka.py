@@ -63,8 +63,9 @@ class AuditedProducer(AuditedClient):
             if answered.cancelled() or answered.exception() is not None:
                 self._tier.failed(token)
             else:
-                timestamp_ms = answered.result().timestamp
-                self._tier.sent(token, topic, timestamp_ms if timestamp_ms >= 0 else sent_ms, size, count)
+                metadata = answered.result()
+                timestamp_ms = metadata.timestamp if metadata.timestamp >= 0 else sent_ms
+                self._tier.sent(token, topic, timestamp_ms, size, partition=metadata.partition, count=count)
 
         future.add_done_callback(done)
         return future
@@ -109,8 +110,8 @@ class AuditedConsumer(AuditedClient):
         return records
 
     async def commit(self, *args: Any) -> None:
-        """Commit offsets; what was handed out has been handled."""
-        self._in_hand.settle()
+        """Commit offsets; what was handed out has been handled, and is published first."""
+        await asyncio.to_thread(self._in_hand.publish)
         await self._client.commit(*args)
 
     async def stop(self) -> None:

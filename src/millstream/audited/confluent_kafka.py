@@ -8,7 +8,7 @@ with this client; messages of a transaction count when it is committed. `produce
 """
 
 from collections.abc import Callable
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 from millstream.audit.report import Kind
 from millstream.audited.settings import Audit
@@ -22,12 +22,22 @@ _POSITIONAL: Final = 3
 """Value, key and partition, or, of the serialising producer, key, value and partition: after them the two differ."""
 
 
+class _Sent(NamedTuple):
+    """A message that was written."""
+
+    token: int
+    topic: str
+    timestamp_ms: int
+    size: int
+    partition: int
+
+
 class AuditedProducer(AuditedClient):
     """A producer of confluent-kafka that counts what was delivered."""
 
     def __init__(self, producer: Any, *, audit: Audit, brokers: str) -> None:
         super().__init__(producer, Kind.PRODUCER, audit=audit, brokers=brokers)
-        self._in_transaction: list[tuple[int, str, int, int]] | None = None
+        self._in_transaction: list[_Sent] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -66,14 +76,14 @@ class AuditedProducer(AuditedClient):
         self._client.commit_transaction(*args)
         sent, self._in_transaction = self._in_transaction or [], None
         for one in sent:
-            self._tier.sent(*one)
+            self._count(one)
 
     def abort_transaction(self, *args: Any) -> None:
         """Abort the transaction: its messages were not sent."""
         self._client.abort_transaction(*args)
         sent, self._in_transaction = self._in_transaction or [], None
-        for token, *_ in sent:
-            self._tier.failed(token)
+        for one in sent:
+            self._tier.failed(one.token)
 
     def close(self) -> None:
         """Wait until everything has been delivered, and publish the last counts."""
@@ -84,11 +94,14 @@ class AuditedProducer(AuditedClient):
         if error is not None:
             self._tier.failed(token)
             return
-        sent = token, message.topic(), message.timestamp()[1], _size(message)
+        sent = _Sent(token, message.topic(), message.timestamp()[1], _size(message), message.partition())
         if self._in_transaction is None:
-            self._tier.sent(*sent)
+            self._count(sent)
         else:
             self._in_transaction.append(sent)
+
+    def _count(self, sent: "_Sent") -> None:
+        self._tier.sent(sent.token, sent.topic, sent.timestamp_ms, sent.size, partition=sent.partition)
 
 
 class AuditedConsumer(AuditedClient):
@@ -122,8 +135,11 @@ class AuditedConsumer(AuditedClient):
         return messages
 
     def commit(self, *args: Any, **kwargs: Any) -> Any:
-        """Commit offsets; what was handed out has been handled."""
-        self._in_hand.settle()
+        """Commit offsets; what was handed out has been handled, and is published first if the commit waits (`asynchronous=False`)."""
+        if kwargs.get("asynchronous", True):
+            self._in_hand.settle()
+        else:
+            self._in_hand.publish()
         return self._client.commit(*args, **kwargs)
 
     def close(self) -> None:

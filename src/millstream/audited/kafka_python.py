@@ -46,7 +46,8 @@ class AuditedProducer(AuditedClient):
 
     def _sent(self, token: int, metadata: Any) -> None:
         sizes = (metadata.serialized_key_size, metadata.serialized_value_size)
-        self._tier.sent(token, metadata.topic, metadata.timestamp, sum(size for size in sizes if size > 0))
+        size = sum(size for size in sizes if size > 0)
+        self._tier.sent(token, metadata.topic, metadata.timestamp, size, partition=metadata.partition)
 
     def _failed(self, token: int, _error: BaseException) -> None:
         self._tier.failed(token)
@@ -83,8 +84,8 @@ class AuditedConsumer(AuditedClient):
         return records
 
     def commit(self, *args: Any, **kwargs: Any) -> Any:
-        """Commit offsets; what was handed out has been handled."""
-        self._in_hand.settle()
+        """Commit offsets; what was handed out has been handled, and is published first."""
+        self._in_hand.publish()
         return self._client.commit(*args, **kwargs)
 
     def close(self, *args: Any, **kwargs: Any) -> None:

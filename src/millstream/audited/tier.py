@@ -5,7 +5,7 @@ tier.handled("clicks", [Handled(partition, offset, timestamp_ms, size)])
 tier.close()
 
 token = tier.sending("clicks")                # before a message goes out, so that a producer that is killed is known to have been there
-tier.sent(token, "clicks", timestamp_ms, size)    # or `tier.failed(token)`, when it is known what has become of it
+tier.sent(token, "clicks", timestamp_ms, size, partition=3)    # or `tier.failed(token)`, when it is known what has become of it
 """
 
 import threading
@@ -58,10 +58,10 @@ class Tier:
             self.reporter.announce()
         return token
 
-    def sent(self, token: int, topic: str, timestamp_ms: int, size: int, count: int = 1) -> None:
-        """A message, or several of one time, were written."""
+    def sent(self, token: int, topic: str, timestamp_ms: int, size: int, *, partition: int, count: int = 1) -> None:
+        """A message, or several of one time, were written to a partition."""
         with self._lock:
-            self._counter.add_batch(topic, timestamp_ms, count, size)
+            self._counter.add_batch(topic, timestamp_ms, count, size, partition=partition)
             self._answer(token)
 
     def failed(self, token: int) -> None:

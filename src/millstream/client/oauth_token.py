@@ -23,6 +23,15 @@ ASKING_TIMEOUT_S: Final = 30.0
 _MOST_BYTES: Final = 1 << 20
 _SHARE_OF_LIFE: Final = 0.9
 
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """The id and the secret go to the endpoint that was configured, and to no other place that it names."""
+
+    def redirect_request(self, *_: object) -> None:
+        return None
+
+
+_opener: Final = urllib.request.build_opener(_NoRedirect)
 _tokens: dict[OAuthSettings, tuple[str, float]] = {}
 _asking = threading.Lock()
 
@@ -63,7 +72,7 @@ def _ask(settings: OAuthSettings) -> tuple[str, float]:
     )
     where = f"the token endpoint {settings.token_url}"
     try:
-        with urllib.request.urlopen(request, timeout=ASKING_TIMEOUT_S) as answer:  # noqa: S310 - as above
+        with _opener.open(request, timeout=ASKING_TIMEOUT_S) as answer:
             content = json.loads(answer.read(_MOST_BYTES))
         return str(content["access_token"]), float(content.get("expires_in", 0))
     except urllib.error.HTTPError as error:

@@ -24,7 +24,6 @@ from millstream.errors import (
     PolicyViolation,
     StorageError,
 )
-from millstream.log import mirroring
 from millstream.log.log import AppendResult
 from millstream.log.records.record_check import CheckedBatch, RecordCheck
 from millstream.log.region import FileRegion
@@ -96,6 +95,8 @@ class Leader:
 
         `is_last`: the mirroring ends, and open transactions are aborted.
         """
+        from millstream.log import mirroring  # most brokers are no targets
+
         log = self.log
         if log.config.mirror_source != source:
             raise PolicyViolation(f"{log.topic_partition} is no mirror of {source!r}: its mirror.source is {log.config.mirror_source!r}")

@@ -115,6 +115,7 @@ class ClusterWatcher:
         """The transaction that created the cluster id: another tree of znodes has another."""
         self._position = _UNKNOWN
         """How far the list of changes is in the view."""
+        coordination.add_session_listener(self._session_changed)
 
     @property
     def last_change(self) -> int:
@@ -127,11 +128,10 @@ class ClusterWatcher:
         return frozenset(self._reader.unfinished)
 
     async def load(self) -> None:
-        """Read everything for the first time."""
+        """Read everything for the first time; may be repeated if ZooKeeper was away."""
         data, stat = await self._coordination.get(paths.CLUSTER_ID)
         self._tree = stat.czxid
         self.newest = replace(self.newest, cluster_id=decode_cluster_id(data))
-        self._coordination.add_session_listener(self._session_changed)
         self._stale = set(_LISTS)
         await self._refresh()
 

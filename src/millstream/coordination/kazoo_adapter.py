@@ -76,6 +76,7 @@ _SILENCE: Final = 1 / 3
 """Of the session timeout without an answer, after which another server is tried: within the session, and the lease."""
 _COMPLAINT_S = 60.0
 _FIRST_COMPLAINT_S = 3.0
+_INTERRUPTED_S = 0.1
 _MILLISECONDS = 1000
 _ROLLED_BACK = 0
 _STATES = {
@@ -246,15 +247,25 @@ class KazooCoordination:
             async with asyncio.timeout(timeout_ms / _MILLISECONDS):
                 while not self._connected.is_set():
                     await self._wait_for_connection(timeout_ms)
-                await self._make_chroot()
-                sent_ms = self._clock.monotonic_ms()
-                await self._ask(lambda: self._client.sync_async("/"))
-                self._lease.answered(sent_ms)
+                await self._begin()
         except TimeoutError as error:
             reason = f"no ZooKeeper answers at {self._hosts} within {timeout_ms / _MILLISECONDS:g} s"
             raise StartupError(f"{reason} (zookeeper.connection.timeout.ms); is it running, and is the address right?") from error
         self._later(self._asked_timeout_ms / RENEWALS / _MILLISECONDS, self._renew)
         self._later(_COMPLAINT_S, self._complain)
+
+    async def _begin(self) -> None:
+        """Make sure of the place and of the lease, as soon as the connection holds for so long."""
+        while True:
+            try:
+                await self._make_chroot()
+                sent_ms = self._clock.monotonic_ms()
+                await self._ask(lambda: self._client.sync_async("/"))
+            except ConnectionLost:
+                await asyncio.sleep(_INTERRUPTED_S)
+            else:
+                self._lease.answered(sent_ms)
+                return
 
     async def _wait_for_connection(self, timeout_ms: int) -> None:
         try:

@@ -1,6 +1,7 @@
 """All that this process copies, by topic: what readers, writers and the status share."""
 
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 from millstream.mirror.bell import Bell
 from millstream.mirror.copied_batches import CopiedBatches
@@ -8,8 +9,18 @@ from millstream.mirror.mirrored_topic import MirroredTopic
 from millstream.mirror.partition_copy import PartitionCopy, Phase
 from millstream.topic_partition import TopicPartition
 
-OnCopied = Callable[[TopicPartition, CopiedBatches], None]
-"""Called when the target has batches: the audit counts them."""
+
+class Audit(Protocol):
+    """Counts what the target has."""
+
+    def copied(self, partition: TopicPartition, batches: CopiedBatches) -> None:
+        """The target has these batches."""
+
+    def found(self, partition: TopicPartition, *, audited: int, start: int, end: int) -> None:
+        """The target begins and ends there, and reports were published up to `audited`, as far as is known; -1: nothing is."""
+
+    def audited_to(self, partition: TopicPartition) -> int:
+        """Up to where reports have been published; -1 if that is not known."""
 
 
 IsPaused = Callable[[str], bool]
@@ -23,9 +34,9 @@ def _is_never_paused(_topic: str) -> bool:
 class Copies:
     """Topics and partitions that are mirrored."""
 
-    def __init__(self, *, on_copied: OnCopied | None = None) -> None:
+    def __init__(self) -> None:
         self.topics: dict[str, MirroredTopic] = {}
-        self.on_copied = on_copied
+        self.audit: Audit | None = None
         self.source_bells: dict[int, Bell] = {}
         """Of the reader of each broker of the source: more can be fetched."""
         self.target_bells: dict[int, Bell] = {}

@@ -20,7 +20,7 @@ from millstream.client.metadata import NO_LEADER
 from millstream.errors import MillstreamError, PolicyViolation, UsageError
 from millstream.mirror.assignment import Assignment, Everything
 from millstream.mirror.byte_limit import ByteLimit
-from millstream.mirror.copies import Copies, OnCopied
+from millstream.mirror.copies import Copies
 from millstream.mirror.partition_copy import PartitionCopy, Phase
 from millstream.mirror.partition_start import PartitionStart
 from millstream.mirror.progress import Committed, Progress
@@ -50,19 +50,18 @@ class Mirror:
         target: Side,
         *,
         assignment: Assignment | None = None,
-        on_copied: OnCopied | None = None,
     ) -> None:
         self.settings = settings
         self.source = source
         self.target = target
-        self.copies = Copies(on_copied=on_copied)
+        self.copies = Copies()
         self.progress = Progress(source, settings.group)
         self.keeper = TopicKeeper(source, target, self.copies, settings=settings, assignment=assignment or Everything())
         self.error: str | None = None
         """What is in the way of everything; None if nothing is."""
         self._loop = asyncio.get_running_loop()
         self._limit = ByteLimit(settings.limit_bytes, now=self._loop.time())
-        self._start = PartitionStart(source, target, self.progress)
+        self._start = PartitionStart(source, target, self.progress, self.copies)
         self._begun_at_once = asyncio.Semaphore(_BEGUN_AT_ONCE)
 
     async def run(self, *beside: Coroutine[Any, Any, None]) -> None:
@@ -138,7 +137,11 @@ class Mirror:
             raise
 
     async def _commit(self) -> None:
-        reached = {copy.name: Committed(copy.confirmed_to, copy.confirmed_epoch) for copy in self.copies}
+        audit = self.copies.audit
+        reached = {
+            copy.name: Committed(copy.confirmed_to, copy.confirmed_epoch, -1 if audit is None else audit.audited_to(copy.name))
+            for copy in self.copies
+        }
         try:
             await self.progress.commit(reached)
         except MillstreamError as error:

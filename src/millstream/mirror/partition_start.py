@@ -6,6 +6,7 @@
 3. What lies between the last commit and the end of the target is compared, batch by batch; at least the last one, and at most so much as
    is read in a moment. Of a compacted topic nothing is compared: each side compacts for itself.
 4. What the source no longer has (retention) is left out, and said.
+5. The audit is told what the target has and no report may have said: a process that was killed takes its last counts with it.
 """
 
 import logging
@@ -17,6 +18,7 @@ from millstream.client.mirror_append import MirrorAppend
 from millstream.client.request import MessageRequest
 from millstream.errors import OffsetOutOfRange
 from millstream.mirror.comparison import Compared, compare
+from millstream.mirror.copies import Copies
 from millstream.mirror.mirrored_topic import MirroredTopic
 from millstream.mirror.partition_copy import PartitionCopy
 from millstream.mirror.progress import Committed, Progress
@@ -38,10 +40,11 @@ _ANY_END: Final = -1
 class PartitionStart:
     """Begins copies."""
 
-    def __init__(self, source: Side, target: Side, progress: Progress) -> None:
+    def __init__(self, source: Side, target: Side, progress: Progress, copies: Copies) -> None:
         self._source = source
         self._target = target
         self._progress = progress
+        self._copies = copies
 
     async def begin(self, topic: MirroredTopic, copy: PartitionCopy) -> None:
         """Let the copy begin; raises what is in the way, for now or (`Stopped`) for good."""
@@ -59,6 +62,8 @@ class PartitionStart:
             else:
                 first = max(start, at_target.log_start_offset)
                 last_epoch = await self._compare(partition, committed.offset, first=first, end=target_end)
+            if self._copies.audit is not None:
+                self._copies.audit.found(partition, audited=committed.audited, start=at_target.log_start_offset, end=target_end)
         copy.begin(target_end=target_end, source_start=start, source_end=end, last_epoch=last_epoch)
         if 0 < target_end < start:
             logger.warning("%s: the source has deleted the offsets %d to %d before they were copied", partition, target_end, start - 1)

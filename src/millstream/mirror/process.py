@@ -75,7 +75,7 @@ class MirrorProcess:
             share = await stack.enter_async_context(self._share(from_tree, look_again))
             mirror = Mirror(settings, source, target, assignment=share)
             if settings.audit:
-                mirror.copies.on_copied = self._audit(stack, mirror).copied
+                mirror.copies.audit = self._audit(stack, mirror)
             words = MirrorTopic(target)
             await self._obey_pauses(mirror, words)
             beside = [Reporter(mirror, on_report=self._on_report).run(), self._keep_obeying(mirror, words)]

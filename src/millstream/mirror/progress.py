@@ -1,7 +1,8 @@
 """How far a mirror has come, as the committed offsets of a consumer group at the source: ordinary tools show its lag there.
 
 The end of the target's log, not the commit, says where to go on. The commit says what the source was when it was copied: its leader epoch
-is that of the last batch, by which a source that lost records since is recognised (`partition_start`).
+is that of the last batch, by which a source that lost records since is recognised (`partition_start`). Its metadata, `audited N`, say up
+to where the audit has reports.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,6 +17,7 @@ from millstream.wire.api import ApiKey
 
 _LAST_FETCH_OF_ONE: Final = 7
 _LAST_COMMIT_BY_NAME: Final = 9
+_AUDITED: Final = "audited "
 _FIRST_WITH_EPOCH_COMMIT, _FIRST_WITH_EPOCH_FETCH = 6, 5
 
 
@@ -24,6 +26,8 @@ class Committed(NamedTuple):
 
     offset: int = -1
     leader_epoch: int = -1
+    audited: int = -1
+    """Up to where the audit has reports of what was copied."""
 
 
 class Progress:
@@ -49,7 +53,7 @@ class Progress:
         for topic in answer.topics:
             for found in topic.partitions:
                 self._check(found.error_code)
-                return Committed(found.committed_offset, found.committed_leader_epoch)
+                return Committed(found.committed_offset, found.committed_leader_epoch, _audited(found.metadata))
         return Committed()
 
     async def commit(self, reached: Mapping[TopicPartition, Committed]) -> None:
@@ -58,8 +62,13 @@ class Progress:
         if not moved:
             return
         topics: dict[str, list[dict[str, object]]] = {}
-        for (topic, index), (offset, epoch) in moved.items():
-            entry = {"partition_index": index, "committed_offset": offset, "committed_leader_epoch": epoch, "committed_metadata": ""}
+        for (topic, index), (offset, epoch, audited) in moved.items():
+            entry = {
+                "partition_index": index,
+                "committed_offset": offset,
+                "committed_leader_epoch": epoch,
+                "committed_metadata": "" if audited < 0 else f"{_AUDITED}{audited}",
+            }
             topics.setdefault(topic, []).append(entry)
         fields = {
             "group_id": self._group,
@@ -93,3 +102,8 @@ class Progress:
             self._source.forget_coordinator(self._group)
             error: KafkaError = kafka_error(error_code, f"the group {self._group} at the source")
             raise error
+
+
+def _audited(metadata: str | None) -> int:
+    digits = (metadata or "").removeprefix(_AUDITED)
+    return int(digits) if digits.isdecimal() else -1

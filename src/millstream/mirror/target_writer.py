@@ -112,8 +112,8 @@ class TargetWriter:
             self._copies.failed(copy, "the target did not answer for it", now=self._loop.time())
         elif not answer.error_code:
             copy.confirmed(append)
-            if self._copies.on_copied is not None:
-                self._copies.on_copied(copy.name, append.batches)
+            if self._copies.audit is not None:
+                self._copies.audit.copied(copy.name, append.batches)
             self._copies.call_reader(copy)
         elif answer.error_code == PolicyViolation.code:
             logger.error("%s is not mirrored any further: %s", copy.name, answer.error_message)

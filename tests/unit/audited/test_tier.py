@@ -48,11 +48,11 @@ def test_a_producer_has_got_to_the_oldest_message_that_is_under_way() -> None:
     [hello] = tier.take(5_000_000_000_000, is_last=False)
     assert hello.progress_ms == first == second
     third = tier.sending("orders")
-    tier.sent(first, "orders", 10, 5)
+    tier.sent(first, "orders", 10, 5, partition=0)
     tier.failed(second)
     [report] = tier.take(5_000_000_010_000, is_last=False)
     assert (report.progress_ms, [count.count for count in report.counts]) == (5_000_000_000_000, [1])
     assert not tier.settle()
-    tier.sent(third, "orders", 10, 5)
+    tier.sent(third, "orders", 10, 5, partition=0)
     assert tier.settle()
     assert [report.progress_ms for report in tier.take(5_000_000_020_000, is_last=False)] == [5_000_000_020_000]

@@ -33,7 +33,11 @@ class _Asked(BaseHTTPRequestHandler):
         self.server.scopes.append(form.get("scope", []))
         is_known = self.headers["Authorization"] == "Basic " + base64.b64encode(b"me:a%2Fb").decode()
         is_asked_rightly = form["grant_type"] == ["client_credentials"] and is_known
-        self.send_response(200 if is_asked_rightly else 401)
+        if self.path == "/moved":
+            self.send_response(302)
+            self.send_header("Location", self.server.url)
+        else:
+            self.send_response(200 if is_asked_rightly else 401)
         self.end_headers()
         answer = self.server.answer or {"access_token": f"token-{len(self.server.scopes)}", "expires_in": 3600}
         self.wfile.write(json.dumps(answer).encode())
@@ -72,6 +76,12 @@ def test_an_answer_that_is_no_token_is_said_to_be_none(provider: Provider, answe
     provider.answer = answer
     with pytest.raises(AuthenticationFailed, match="did not answer with a JSON object that has an access_token"):
         fetch_token(OAuthSettings(provider.url, "me", "a/b", "other"))
+
+
+def test_the_secret_does_not_follow_a_redirection(provider: Provider) -> None:
+    with pytest.raises(AuthenticationFailed, match="gave client 'me' no token: 302"):
+        fetch_token(OAuthSettings(provider.url.replace("/token", "/moved"), "me", "a/b"))
+    assert len(provider.scopes) == 1
 
 
 def test_an_endpoint_that_is_not_there_is_named() -> None:

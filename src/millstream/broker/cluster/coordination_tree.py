@@ -4,9 +4,11 @@ import errno
 import logging
 import stat
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from millstream.broker.cluster.patience import patiently
 from millstream.broker.server_options import ServerOptions
 from millstream.clock import Clock
 from millstream.coordination import paths
@@ -79,9 +81,9 @@ class CoordinationTree:
 
     async def _check_cluster(self, zookeeper: str) -> None:
         """Refuse a place where there is no cluster to data that belongs to one, as Kafka does: all its logs would belong to no topic."""
-        cluster_id = self._logs.cluster_id
+        cluster_id, patience_ms = self._logs.cluster_id, self._settings.integer("zookeeper.connection.timeout.ms")
         try:
-            if cluster_id is not None and await self.session.exists(paths.CLUSTER_ID) is None:
+            if cluster_id is not None and await patiently(partial(self.session.exists, paths.CLUSTER_ID), timeout_ms=patience_ms) is None:
                 advice = "is the path after the addresses right? If ZooKeeper has lost its data, restore it"
                 raise StartupError(
                     f"the data in {self._options.data[0]} belongs to cluster {cluster_id}, and at {zookeeper} is none; {advice}"

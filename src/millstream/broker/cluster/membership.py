@@ -4,6 +4,7 @@ import logging
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,7 @@ from millstream.broker.cluster.controller_channel import ControllerChannel
 from millstream.broker.cluster.controller_requests import ControllerRequests
 from millstream.broker.cluster.coordination_tree import CoordinationTree
 from millstream.broker.cluster.live_settings import LiveSettings
+from millstream.broker.cluster.patience import patiently
 from millstream.broker.cluster.peers import Peers
 from millstream.broker.cluster.registration import Registration, prepare_tree, recall_directories, remember_directories
 from millstream.broker.cluster.topic_creation import TopicCreation
@@ -95,27 +97,31 @@ class ClusterMembership:
     async def join(self, logs: LogManager, *, listen: tuple[str, int]) -> None:
         """Take the number, make sure of the data directories, take over the first view, and announce the broker where it listens."""
         options, session = self._options, self._tree.session
-        cluster_id = await prepare_tree(session, cluster_id=logs.cluster_id)
+        attempt = partial(patiently, timeout_ms=self._settings.current.integer("zookeeper.connection.timeout.ms"))
+        cluster_id = await attempt(partial(prepare_tree, session, cluster_id=logs.cluster_id))
         advertised = options.advertise or (_advertised_host(listen[0]), listen[1])
         self._settings.know(options.facts(listen=listen, advertise=advertised))
         announced = BrokerState(options.node_id, *advertised, self._settings.current.text("broker.rack"), home=_home(logs))
         self.registration = Registration(session, announced, clean_epoch=logs.previous_broker_epoch)
-        await self.registration.claim()
+        await attempt(self.registration.claim)
         # Before that it would be another broker of our number whose directories are missing here.
-        logs.recall(await recall_directories(session, options.node_id))
+        logs.recall(await attempt(partial(recall_directories, session, options.node_id)))
         logs.identify(node_id=options.node_id, cluster_id=cluster_id)
-        await remember_directories(session, options.node_id, logs.remember(tree=self._tree.holder))
-        has_old = await has_old_topics(session)
+        await attempt(partial(remember_directories, session, options.node_id, logs.remember(tree=self._tree.holder)))
+        has_old = await attempt(partial(has_old_topics, session))
         if has_old:
-            await self._election.start()
-            if self._election.claim is not None:
-                with suppress(NotController):  # another broker has been elected, and converts it
-                    await convert_layout(session, self.writer)
+            await attempt(self._election.start)
+            await attempt(self._convert_old_topics)
         # Opening the logs may take minutes after a crash: a controller that is busy with it would keep the others from being elected.
-        await self.watcher.load()
-        await self.registration.register()
+        await attempt(self.watcher.load)
+        await attempt(self.registration.register)
         if not has_old:
-            await self._election.start()
+            await attempt(self._election.start)
+
+    async def _convert_old_topics(self) -> None:
+        if self._election.claim is not None:
+            with suppress(NotController):  # another broker has been elected, and converts it
+                await convert_layout(self._tree.session, self.writer)
 
     async def begin(self, spawn: Spawn) -> None:
         """Follow the cluster from here on; returns when the controller has dealt with this broker, so that it leads what it should."""
