@@ -81,7 +81,12 @@ class AuditReport(Case):
         self.buckets = buckets
         self.name = f"audit-report-{topics}x{buckets}"
         self.title = f"a report over {topics} topics and {buckets} buckets"
-        self.metrics = (Metric("time", "s", Bar(1.0, "at most", "value")), Metric("reading", "s"), Metric("page", "MB"))
+        self.metrics = (
+            Metric("time", "s", Bar(1.0, "at most", "value")),
+            Metric("CPU", "s"),
+            Metric("reading", "s"),
+            Metric("page", "MB"),
+        )
 
     def run(self, context: Context) -> Values:
         directory = context.directory / f"round-{context.round_number}"
@@ -93,7 +98,7 @@ class AuditReport(Case):
             broker.stop()
 
     def _measure(self, bootstrap_servers: str, page: Path) -> Values:
-        began = perf_counter()
+        began, cpu = perf_counter(), process_time()
         snapshot = take_snapshot([AuditorSettings({"bootstrap.servers": bootstrap_servers})])
         read = perf_counter() - began
         now_ms = int(time() * 1000)
@@ -103,7 +108,7 @@ class AuditReport(Case):
         seconds = perf_counter() - began
         if sum(len(codes) for summary in summaries for _, codes in summary.cells()) != self.topics * self.buckets:
             raise BenchError("the report does not have all buckets")
-        return {"time": seconds, "reading": read, "page": page.stat().st_size / 1e6}
+        return {"time": seconds, "CPU": process_time() - cpu, "reading": read, "page": page.stat().st_size / 1e6}
 
 
 def _fill(bootstrap_servers: str, topics: int, buckets: int) -> None:

@@ -5,7 +5,7 @@ page of a megabyte that a browser shows at once.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Final
 
@@ -53,9 +53,12 @@ document.getElementById("at").textContent=code>=0?data.topics[y]+"  "+data.bucke
 def audit_page(summaries: Sequence[TopicSummary], *, made: str) -> str:
     """The page."""
     columns = [summary.cells() for summary in summaries]
-    starts = sorted(set().union(*(some for cells in columns for some, _ in cells)))
+    # Most topics have the same buckets: each such run is looked at once.
+    runs = {tuple(some) for cells in columns for some, _ in cells}
+    starts = sorted(set().union(*runs))
     place = {start: position for position, start in enumerate(starts)}
-    cells = [_cells(one, place) for one in columns]
+    positions = {run: _as_range([place[start] for start in run]) for run in runs}
+    cells = [_cells(one, positions, len(starts)) for one in columns]
     data = {
         "topics": [summary.topic for summary in summaries],
         "buckets": [_when(start) for start in starts],
@@ -76,18 +79,24 @@ def audit_page(summaries: Sequence[TopicSummary], *, made: str) -> str:
     )
 
 
-def _cells(columns: Sequence[tuple[Sequence[int], bytes]], place: dict[int, int]) -> str:
+def _cells(columns: Sequence[tuple[Sequence[int], bytes]], positions: Mapping[tuple[int, ...], Sequence[int]], count: int) -> str:
     """A letter for each bucket, a dot where there is none."""
-    cells = bytearray(b"." * len(place))
+    cells = bytearray(b"." * count)
     for starts, codes in columns:
         letters = codes.translate(_LETTERS)
-        positions = [place[start] for start in starts]
-        if positions and positions == list(range(positions[0], positions[0] + len(positions))):
-            cells[positions[0] : positions[0] + len(positions)] = letters
+        places = positions[tuple(starts)]
+        if isinstance(places, range):
+            cells[places.start : places.stop] = letters
         else:
-            for position, letter in zip(positions, letters, strict=True):
+            for position, letter in zip(places, letters, strict=True):
                 cells[position] = letter
     return cells.decode()
+
+
+def _as_range(positions: list[int]) -> Sequence[int]:
+    """The same positions, as a range if they follow each other."""
+    together = range(positions[0], positions[0] + len(positions)) if positions else range(0)
+    return together if positions == list(together) else positions
 
 
 def _tier_lines(summary: TopicSummary) -> str:

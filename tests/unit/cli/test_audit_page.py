@@ -23,6 +23,11 @@ def test_the_map_has_a_letter_for_each_bucket() -> None:
     assert "missing 10 after broker, partition 0, offsets 40-49" in page
 
 
+def test_buckets_that_were_finished_out_of_order_are_where_they_belong() -> None:
+    mixed = TopicSummary("orders", {}, {}, [([0, 1_200_000, 600_000, 1_800_000], b"\0\1\2\3")])
+    assert '"cells":["acbd"]' in audit_page([mixed], made="today")
+
+
 def test_names_of_topics_and_tiers_cannot_become_part_of_the_page() -> None:
     page = audit_page([summary("</script><b>evil")], made="today")
     assert "<b>evil" not in page
