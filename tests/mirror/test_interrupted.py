@@ -12,7 +12,7 @@ from tests.brokers import Broker, MillstreamBroker, StartBroker
 from tests.cluster.faults.network import CLIENTS, SILENT, Condition, Link, Network
 from tests.mirror.mirror_process import MirrorProcess, await_same, batches_of, end_of, mirror_status
 from tests.ports import free_port
-from tests.topics import create_topic, produce_values
+from tests.topics import EARLIEST, create_topic, list_offset, produce_values
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(400)  # Apache Kafka takes its time to start again
@@ -171,7 +171,8 @@ def test_what_retention_took_before_it_was_copied_is_left_out_and_said(start_bro
             await_same(live, offline, "orders")
             mirror.kill()
             produce_values(live, "orders", [bytes(100_000)] * 40, batch_size=5)
-            wait_until(lambda: batches_of(live, "orders")[0][0].base_offset > 1, "retention has deleted something")
+            with live.connect() as connection:
+                wait_until(lambda: list_offset(connection, "orders", EARLIEST).offset > 1, "retention has deleted something")
             mirror.start()
             mirror.wait_for("the source has deleted the offsets 1 to ")
             wait_until(lambda: end_of(offline, "orders") == 41, "the rest is there")
