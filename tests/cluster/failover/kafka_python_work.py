@@ -41,9 +41,9 @@ class KafkaPythonConsumer(ThreadWorker):
 
     is_producer = False
 
-    def __init__(self, name: str, topic: str, bootstrap_servers: str, *, group: str | None) -> None:
+    def __init__(self, name: str, topic: str, bootstrap_servers: str, *, group: str | None, **options: Any) -> None:
         super().__init__(name, topic)
-        self._settings = {"bootstrap_servers": bootstrap_servers, "group_id": group, "auto_offset_reset": "earliest"}
+        self._settings = {"bootstrap_servers": bootstrap_servers, "group_id": group, "auto_offset_reset": "earliest", **options}
 
     def work(self) -> None:
         consumer = KafkaConsumer(**self._settings)
