@@ -1,6 +1,7 @@
 """`millstream audit report` on a real broker, without an auditor that runs."""
 
 import json
+import re
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -63,7 +64,9 @@ def test_what_is_no_report_is_said_and_left_out(broker: Broker, topic: AuditedTo
     topic.publish_raw([b"hello", b"{}", b"", b"\x00\x00\x00\x00\x01avro", b"[" * 5_000])
     topic.sent(10)
     assert rows_of(broker.bootstrap_servers, topic.name)["broker"]["verdict"] == "complete"
-    assert "5 messages of _audit are no reports" in audit_report(broker.bootstrap_servers, "--topic", topic.name)
+    said = re.search(r"(\d+) messages of _audit are no reports", audit_report(broker.bootstrap_servers, "--topic", topic.name))
+    assert said is not None
+    assert int(said[1]) >= 5, "others may have left some"
 
 
 def test_the_page_has_everything_in_it(broker: Broker, topic: AuditedTopic, tmp_path: Path) -> None:
