@@ -38,6 +38,8 @@ def describe_topic(overrides: Mapping[str, str], broker: BrokerSettings, *, name
     values = resolve_topic(overrides, broker.texts)
     rows = []
     for option in _selected(TOPIC_OPTIONS, names):
+        if option.is_own and not names and option.name not in overrides:
+            continue
         synonyms = _broker_synonyms(option.synonyms, broker)
         if option.name in overrides:
             value = format_value(option, values[option.name])

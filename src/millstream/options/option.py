@@ -65,6 +65,8 @@ class Option(NamedTuple):
     """Known, but not acted on here: only its default is accepted."""
     without_effect: str = ""
     """Why any value is as good as another: what the option is about does not exist here."""
+    is_own: bool = False
+    """Kafka does not have it: clients see it where it is set, or asked for by its name."""
 
     @property
     def allows(self) -> str:

@@ -271,6 +271,7 @@ _MIRRORING = (
         "",
         "Where a mirror copies the topic from: cluster id, topic id and topic, with slashes between them (Millstream's own option, set by "
         "`millstream mirror`). While it is set the topic takes no records but the mirror's; `millstream mirror promote` removes it.",
+        is_own=True,
     ),
 )
 

@@ -13,7 +13,8 @@ def topic_row(name: str, overrides: dict[str, str], broker: BrokerSettings = NOT
 
 
 def test_all_options_but_the_internal_ones_are_listed() -> None:
-    assert [row.name for row in describe_topic({}, NOTHING_SET)] == [name for name in TOPIC_OPTIONS if name != "internal.segment.bytes"]
+    unlisted = {"internal.segment.bytes", "mirror.source"}
+    assert [row.name for row in describe_topic({}, NOTHING_SET)] == [name for name in TOPIC_OPTIONS if name not in unlisted]
     assert [row.name for row in describe_broker(NOTHING_SET)] == list(BROKER_OPTIONS)
 
 
@@ -81,3 +82,9 @@ def test_types_and_documentation_are_reported() -> None:
     row = topic_row("cleanup.policy", {})
     assert row.type is OptionType.LIST
     assert row.documentation.startswith("What happens to old records")
+
+
+def test_an_option_of_our_own_is_listed_where_it_is_set_or_asked_for() -> None:
+    assert "mirror.source" not in [row.name for row in describe_topic({}, NOTHING_SET)]
+    assert topic_row("mirror.source", {}).value == ""
+    assert "a/b/c" in [row.value for row in describe_topic({"mirror.source": "a/b/c"}, NOTHING_SET)]
