@@ -155,7 +155,7 @@ class Merger:
             self._is_in_transaction = True
         for message in messages:
             self._produce(message)
-        self._producer.poll(0)
+        self._poll(0)
         if self._keeper is None:  # A transaction says at its commit what became of its records.
             self._check()
 
@@ -188,13 +188,17 @@ class Merger:
                     )
                 return
             except BufferError:
-                self._producer.poll(_WAIT_S)
+                self._poll(_WAIT_S)
             except LibrdkafkaFailed as error:
                 if error.code != LibrdkafkaError._UNKNOWN_PARTITION or time.monotonic() > deadline:
                     raise
                 with plain_errors(self._settings.target):
                     self._producer.list_topics(topic, timeout=_FLUSH_S)
-                self._producer.poll(_WAIT_S)
+                self._poll(_WAIT_S)
+
+    def _poll(self, wait_s: float) -> None:
+        with plain_errors(self._settings.target):  # it raises what is fatal to the producer, such as a successor
+            self._producer.poll(wait_s)
 
     def _on_delivery(self, error: Any, message: Message) -> None:
         if error is not None and self._failure is None:
@@ -210,7 +214,8 @@ class Merger:
         if not self._merged:
             return
         if self._keeper is None:
-            left = self._producer.flush(_FLUSH_S)
+            with plain_errors(self._settings.target):
+                left = self._producer.flush(_FLUSH_S)
             self._check()
             if left:
                 raise BrokerUnavailable(f"{left} records were not taken at {self._settings.target} within {_FLUSH_S:.0f} s")
