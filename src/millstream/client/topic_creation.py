@@ -29,17 +29,28 @@ def find_or_create(cluster: Cluster, name: str, *, partitions: int, configs: Map
     return retry(lambda: cluster.topic(name), timeout_s=_APPEARS_S, may_pass=lambda error: isinstance(error, KafkaError))
 
 
-def _create(cluster: Cluster, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+def creation_request(
+    name: str, *, partitions: int, replicas: int, configs: Mapping[str, str], timeout_ms: int = _TIMEOUT_MS
+) -> "MessageRequest[CreateTopicsResponse]":
+    """What asks for one topic."""
     topic = {
         "name": name,
         "num_partitions": partitions,
-        "replication_factor": min(MOST_REPLICAS, len(cluster.metadata.brokers) or 1),
+        "replication_factor": replicas,
         "assignments": [],
         "configs": [{"name": option, "value": value} for option, value in configs.items()],
     }
-    fields = {"topics": [topic], "timeout_ms": _TIMEOUT_MS, "validate_only": False}
-    request: MessageRequest[CreateTopicsResponse] = MessageRequest(ApiKey.CREATE_TOPICS, fields)
-    [answer] = cluster.call(request).topics
+    return MessageRequest(ApiKey.CREATE_TOPICS, {"topics": [topic], "timeout_ms": timeout_ms, "validate_only": False})
+
+
+def own_replicas(broker_count: int) -> int:
+    """How many replicas such a topic has on so many brokers."""
+    return max(min(MOST_REPLICAS, broker_count), 1)
+
+
+def _create(cluster: Cluster, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+    replicas = own_replicas(len(cluster.metadata.brokers))
+    [answer] = cluster.call(creation_request(name, partitions=partitions, replicas=replicas, configs=configs)).topics
     code = int(answer.error_code)
     if code and code != TopicAlreadyExists.code:
         advice = f"create it with `millstream topic create {name} --partitions {partitions}`"

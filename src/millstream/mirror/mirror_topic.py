@@ -16,6 +16,7 @@ from typing import Any, Final
 from millstream.client.errors import kafka_error
 from millstream.client.fetch import FetchFrom, FetchRequest
 from millstream.client.produce import BatchFor, ProduceRequest
+from millstream.client.topic_creation import own_replicas
 from millstream.errors import TopicAlreadyExists
 from millstream.mirror.side import Side
 from millstream.mirror.status import MirrorStatus, PartitionStatus, ProcessStatus
@@ -27,7 +28,6 @@ from millstream.wire.records import decode_records, encode_key_values
 
 TOPIC: Final = "_mirror"
 PARTITION: Final = TopicPartition(TOPIC, 0)
-MAX_REPLICAS: Final = 3
 OPTIONS: Final = {"cleanup.policy": "compact", "segment.bytes": str(1 << 20), "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
 """Segments are short, because the last one is never compacted, and every reader begins at the first."""
 _STATUS: Final = "status"
@@ -91,9 +91,9 @@ class MirrorTopic:
             self._words[key] = value
 
     async def _create(self) -> None:
-        replicas = min(len(self._target.metadata.brokers), MAX_REPLICAS)
+        replicas = own_replicas(len(self._target.metadata.brokers))
         with suppress(TopicAlreadyExists):
-            await create_topic(self._target, TOPIC, partitions=1, replicas=max(replicas, 1), options=OPTIONS)
+            await create_topic(self._target, TOPIC, partitions=1, replicas=replicas, options=OPTIONS)
         await self._target.refresh()
 
 

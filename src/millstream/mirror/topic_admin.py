@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from millstream.client.errors import kafka_error
 from millstream.client.request import MessageRequest
+from millstream.client.topic_creation import creation_request
 from millstream.errors import KafkaError
 from millstream.mirror.side import Side
 from millstream.wire.api import ApiKey
@@ -43,16 +44,7 @@ async def options_of(side: Side, topics: Iterable[str]) -> dict[str, dict[str, s
 
 async def create_topic(side: Side, topic: str, *, partitions: int, replicas: int, options: Mapping[str, str]) -> None:
     """Create a topic; raises what keeps the cluster from it."""
-    entry = {
-        "name": topic,
-        "num_partitions": partitions,
-        "replication_factor": replicas,
-        "assignments": [],
-        "configs": [{"name": name, "value": value} for name, value in options.items()],
-    }
-    request: MessageRequest[Any] = MessageRequest(
-        ApiKey.CREATE_TOPICS, {"topics": [entry], "timeout_ms": _TIMEOUT_MS, "validate_only": False}
-    )
+    request = creation_request(topic, partitions=partitions, replicas=replicas, configs=options, timeout_ms=_TIMEOUT_MS)
     for result in (await side.ask(request)).topics:
         if result.error_code:
             raise kafka_error(result.error_code, f"the topic {topic} cannot be created at {side}: {result.error_message or ''}")
