@@ -64,6 +64,12 @@ class AuditedTopic:
             counter.add_batch(self.name, self.bucket, end - start, 6 * (end - start), partition=partition, first_offset=start)
         self.publish(counter.take(int(time.time() * 1000), is_last=True))
 
+    def copied(self, count: int, *, to: "AuditedTopic") -> None:
+        """A mirror that reports so many messages of the first partition, and ends."""
+        counter = Counter(Origin("copy", Kind.MIRROR, "test", "here", "dc2", self.cluster_id, target=to.cluster_id))
+        counter.add_range(self.name, 0, 0, count)
+        self.publish(counter.take(int(time.time() * 1000), is_last=True))
+
     def publish(self, reports: list[Report]) -> None:
         """Write reports to `_audit`."""
         self.publish_raw([encode_report(report) for report in reports])

@@ -1,13 +1,10 @@
 """`millstream audit run` on a real broker: killed at any point it counts nothing twice, several share the work, alarms are raised."""
 
 import itertools
-import time
 from pathlib import Path
 
 import pytest
 
-from millstream.audit.counter import Counter
-from millstream.audit.report import Kind, Origin
 from tests.auditor.audited_topic import AuditedTopic
 from tests.auditor.auditor_process import AuditorProcess, rows_of
 from tests.brokers import Broker, StartBroker
@@ -85,9 +82,7 @@ def test_an_auditor_of_two_clusters_counts_the_target_of_a_mirror_that_reports_a
     topic.sent(100)
     with AuditedTopic(other.bootstrap_servers, topic.name, is_audited=False) as copy:
         copy.write(90)
-        counter = Counter(Origin("copy", Kind.MIRROR, "test", "here", "dc2", topic.cluster_id, target=copy.cluster_id))
-        counter.add_range(topic.name, 0, 0, 100)
-        topic.publish(counter.take(int(time.time() * 1000), is_last=True))
+        topic.copied(100, to=copy)
         both = ["--brokers", broker.bootstrap_servers, "--brokers", other.bootstrap_servers]
         auditors.append(AuditorProcess(tmp_path / "one", *both, "--grace", "1s"))
         if topic.cluster_id == copy.cluster_id:

@@ -2,14 +2,11 @@
 
 import json
 import re
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from millstream.audit.counter import Counter
-from millstream.audit.report import Kind, Origin
 from millstream.wire.compression import Codec
 from tests.auditor.audited_topic import AuditedTopic
 from tests.auditor.auditor_process import audit_report, rows_of
@@ -88,9 +85,7 @@ def test_what_a_mirror_lost_on_its_way_to_another_cluster_is_named(broker: Broke
     topic.sent(100)
     with AuditedTopic(other.bootstrap_servers, topic.name, is_audited=False) as copy:
         copy.write(90)
-        counter = Counter(Origin("copy", Kind.MIRROR, "test", "here", "dc2", topic.cluster_id, target=copy.cluster_id))
-        counter.add_range(topic.name, 0, 0, 90)
-        topic.publish(counter.take(int(time.time() * 1000), is_last=True))
+        topic.copied(90, to=copy)
         found = audit_report(broker.bootstrap_servers, "--brokers", other.bootstrap_servers, "--json", "--topic", topic.name).splitlines()
         rows = {(row["tier"], row["cluster"]): row for row in map(json.loads, found)}
     if topic.cluster_id == copy.cluster_id:
