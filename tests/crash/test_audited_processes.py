@@ -64,6 +64,7 @@ def test_what_a_killed_producer_had_not_reported_is_unknown(broker: MillstreamBr
     topic = create_topic(broker)
     process = start_process("producer", broker.bootstrap_servers, topic)
     wait_until(lambda: counted(broker, topic, Kind.PRODUCER) > 0, "a report")
+    wait_until(lambda: len(read_all(broker, topic)) > counted(broker, topic, Kind.PRODUCER), "what is not reported")
     process.kill()
     process.wait(20)
     in_log = rows_of(broker, topic, Kind.BROKER)
