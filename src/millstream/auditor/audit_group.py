@@ -13,6 +13,7 @@ from millstream.audit.report import AUDIT_TOPIC
 from millstream.client.errors import BrokerUnavailable
 
 MESSAGES_PER_POLL: Final = 500
+FORWARDED_HEADER: Final = "forwarded"
 
 
 class AuditMessage(NamedTuple):
@@ -22,6 +23,8 @@ class AuditMessage(NamedTuple):
     offset: int
     arrived_ms: int
     value: bytes | None
+    is_forwarded: bool = False
+    """Whether an auditor put it there, because it had been written to another partition than the topic's."""
 
 
 class AuditGroup:
@@ -41,6 +44,8 @@ class AuditGroup:
             "log_level": 0,
             "session.timeout.ms": 10_000,
             "partition.assignment.strategy": "range",
+            # That `_audit` has more partitions is noticed by asking.
+            "topic.metadata.refresh.interval.ms": 30_000,
             **client_options,
             "group.id": group,
             "enable.auto.commit": False,
@@ -70,6 +75,19 @@ class AuditGroup:
                 self.problem = str(message.error())
         return found
 
+    def hold(self, partition: int) -> None:
+        """Fetch nothing more of a partition for now."""
+        self._consumer.pause([TopicPartition(AUDIT_TOPIC, partition)])
+
+    def go_on(self, partition: int, offset: int) -> None:
+        """Fetch from this offset on what was held."""
+        place = TopicPartition(AUDIT_TOPIC, partition, offset)
+        try:
+            self._consumer.seek(place)
+            self._consumer.resume([place])
+        except KafkaException as error:
+            raise BrokerUnavailable(f"partition {partition} of {AUDIT_TOPIC} cannot be read on: {error.args[0]}") from error
+
     def commit(self, positions: Mapping[int, int]) -> None:
         """Let tools see how far the partitions are read."""
         if positions:
@@ -83,6 +101,8 @@ class AuditGroup:
 
     def _assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         consumer.assign([TopicPartition(AUDIT_TOPIC, one.partition, self._on_assigned(one.partition)) for one in partitions])
+        # One that was held when it was taken away is not held any more.
+        consumer.resume([TopicPartition(AUDIT_TOPIC, one.partition) for one in partitions])
 
     def _revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._on_revoked([one.partition for one in partitions])
@@ -99,4 +119,5 @@ def _message(message: Message) -> AuditMessage:
     partition, offset = message.partition(), message.offset()
     assert partition is not None
     assert offset is not None
-    return AuditMessage(partition, offset, timestamp, message.value())
+    is_forwarded = any(header[0] == FORWARDED_HEADER for header in message.headers() or ())
+    return AuditMessage(partition, offset, timestamp, message.value(), is_forwarded)

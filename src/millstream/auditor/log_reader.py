@@ -3,13 +3,13 @@
 The position is that of the ledger, which takes a report only if it begins where the last one ended. So there is nothing to remember here: a
 reader that was killed, or that another one was faster than, goes on where the ledger is. Of each topic one report is under way at a time,
 and each is the last one for now: nothing is held back. Without anything new it is only said, where a bucket waits for it, that the log was
-read to its end.
+read to its end. A topic that was deleted and created anew, which shows by its id, is read from its beginning.
 """
 
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import uuid4
 
 from millstream.audit.ledger import Ledger
@@ -33,6 +33,8 @@ MOST_BEHIND_MS: Final = 23 * 3_600_000
 """A progress that is older is taken for a wrong clock."""
 ANSWER_MS: Final = 30_000
 """A report that has not come back by then was lost."""
+PATIENCE_MS: Final = 60_000
+"""A log that cannot be read for so long is not waited for."""
 
 
 @dataclass(slots=True)
@@ -42,6 +44,17 @@ class _TopicReading:
     at_end_ms: int = 0
     """When all of the topic had been read."""
     is_waiting: bool = False
+    stuck_since_ms: int | None = None
+    """Since when nothing could be read, though the log has more, or has not been found."""
+
+
+class _Log(NamedTuple):
+    """A topic as the cluster has it."""
+
+    topic_id: str | None
+    ends: dict[TopicPartition, int]
+    is_whole: bool
+    """Whether all partitions have a leader."""
 
 
 class LogReader:
@@ -63,13 +76,20 @@ class LogReader:
     def read(self, ledgers: Mapping[str, Ledger], *, now_ms: int) -> list[Report]:
         """What is new in the logs of these topics, one report at most for each."""
         ready = [topic for topic in ledgers if self._is_ready(topic, now_ms)]
-        ends = self._ends(ready)
+        logs = self._logs(ready)
         reports = []
         for topic in ready:
-            places = {place: end for place, end in ends.items() if place.topic == topic}
-            if places and (report := self._read_topic(ledgers[topic], places, now_ms)) is not None:
+            reading = self._topics[topic]
+            if topic not in logs:
+                reading.stuck_since_ms = reading.stuck_since_ms or now_ms
+            elif (report := self._read_topic(ledgers[topic], logs[topic], now_ms)) is not None:
                 reports.append(report)
         return reports
+
+    def has_given_up(self, topic: str, now_ms: int) -> bool:
+        """Whether the log of a topic could not be read for so long that nothing should wait for it."""
+        reading = self._topics.get(topic)
+        return reading is not None and reading.stuck_since_ms is not None and now_ms >= reading.stuck_since_ms + PATIENCE_MS
 
     def announcement(self, topic: str, *, now_ms: int) -> Report:
         """A report that says nothing but that the log of a topic is to be read."""
@@ -86,27 +106,36 @@ class LogReader:
         reading = self._topics.setdefault(topic, _TopicReading())
         return not reading.is_waiting or now_ms > reading.sent_ms + ANSWER_MS
 
-    def _ends(self, topics: list[str]) -> dict[TopicPartition, int]:
-        """The end of each partition, as far as transactions are decided; topics that are gone are left out."""
+    def _logs(self, topics: list[str]) -> dict[str, _Log]:
+        """The logs with the end of each partition, as far as transactions are decided; topics that are gone are left out."""
         if not topics:
             return {}
         known = self._cluster.refresh(topics).topics
-        places = [
-            TopicPartition(topic, partition)
-            for topic in topics
-            if topic in known and not known[topic].error_code
-            for partition, found in known[topic].partitions.items()
-            if found.leader >= 0
-        ]
-        found = self._cluster.offsets(dict.fromkeys(places, LATEST), isolation_level=READ_COMMITTED)
-        return {place: found[place].offset for place in places}
+        found = {topic: known[topic] for topic in topics if topic in known and not known[topic].error_code}
+        led = {
+            topic: [TopicPartition(topic, number) for number, one in metadata.partitions.items() if one.leader >= 0]
+            for topic, metadata in found.items()
+        }
+        places = [place for some in led.values() for place in some]
+        ends = self._cluster.offsets(dict.fromkeys(places, LATEST), isolation_level=READ_COMMITTED)
+        return {
+            topic: _Log(
+                str(metadata.topic_id) if metadata.topic_id is not None and metadata.topic_id.int else None,
+                {place: ends[place].offset for place in led[topic]},
+                is_whole=len(led[topic]) == len(metadata.partitions),
+            )
+            for topic, metadata in found.items()
+        }
 
-    def _read_topic(self, ledger: Ledger, ends: dict[TopicPartition, int], now_ms: int) -> Report | None:
+    def _read_topic(self, ledger: Ledger, log: _Log, now_ms: int) -> Report | None:
         head = ledger.head.tiers.get(self.tier)
+        if head is not None and None not in (head.topic_id, log.topic_id) and head.topic_id != log.topic_id:
+            self._forget_complaints(ledger.topic)
+            head = None
         counts: list[Count] = []
         read: list[ReadRange] = []
-        is_at_end = True
-        for place, end in ends.items():
+        is_at_end = log.is_whole
+        for place, end in log.ends.items():
             start = head.position(place.partition) if head is not None else 0
             if start >= end:
                 self._complain_if_shorter(place, start, end)
@@ -121,13 +150,14 @@ class LogReader:
             if sum(len(count.offsets.bounds) for count in counts if count.offsets is not None) > MAX_BOUNDS:
                 is_at_end = False
                 break
+        reading = self._topics[ledger.topic]
+        reading.stuck_since_ms = None if is_at_end or read else reading.stuck_since_ms or now_ms
         if not read and not self._is_due(ledger, now_ms):
             return None
-        reading = self._topics[ledger.topic]
         if is_at_end:
             reading.at_end_ms = now_ms
         progress_ms = max(reading.at_end_ms, now_ms - MOST_BEHIND_MS)
-        return self._report(ledger.topic, tuple(counts), tuple(read), now_ms, progress_ms=progress_ms)
+        return self._report(ledger.topic, tuple(counts), tuple(read), now_ms, progress_ms=progress_ms, topic_id=log.topic_id)
 
     def _is_due(self, ledger: Ledger, now_ms: int) -> bool:
         """Whether a bucket that is over waits for the log to be read to its end."""
@@ -154,17 +184,22 @@ class LogReader:
                 logger.error("the log of %s cannot be read for the audit: %s", place, error)
         return counter
 
+    def _forget_complaints(self, topic: str) -> None:
+        self._complained = {place for place in self._complained if place.topic != topic}
+
     def _complain_if_shorter(self, place: TopicPartition, start: int, end: int) -> None:
         if start > end and place not in self._complained:
             self._complained.add(place)
             logger.error(
-                "%s ends at offset %d and was counted up to %d: it lost records or was created anew, and is counted on from there",
+                "%s ends at offset %d and was counted up to %d: it lost records, and is counted on from there",
                 place,
                 end,
                 start,
             )
 
-    def _report(self, topic: str, counts: tuple[Count, ...], read: tuple[ReadRange, ...], now_ms: int, *, progress_ms: int) -> Report:
+    def _report(
+        self, topic: str, counts: tuple[Count, ...], read: tuple[ReadRange, ...], now_ms: int, *, progress_ms: int, topic_id: str | None
+    ) -> Report:
         reading = self._topics[topic]
         report = Report(
             reporter=self._reporter,
@@ -178,6 +213,7 @@ class LogReader:
             progress_ms=progress_ms,
             counts=counts,
             read=read,
+            topic_id=topic_id,
         )
         reading.sequence += 1
         reading.sent_ms, reading.is_waiting = now_ms, True

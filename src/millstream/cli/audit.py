@@ -75,19 +75,23 @@ def run(
     """
     if log_level not in LOG_LEVELS:
         raise UsageError(f"--log-level is one of {', '.join(LOG_LEVELS)}, and not {log_level!r}.")
-    from millstream.auditor.alarm_sinks import AlarmSinks, check_webhook
+    from millstream.auditor.alarm_sinks import AlarmSinks
     from millstream.auditor.auditor import Auditor
+    from millstream.auditor.webhook import Webhook
 
     clusters = _clusters(brokers, config, client_options, bucket=bucket, grace=grace, registry=registry, no_logs=no_logs)
     found = [_with(settings, topics=_pattern(topics, "--topics"), threshold=threshold) for settings in clusters]
-    sinks = AlarmSinks(webhook=check_webhook(webhook) if webhook is not None else None, metrics_file=metrics_file)
+    sinks = AlarmSinks(webhook=Webhook(webhook) if webhook is not None else None, metrics_file=metrics_file)
     log_to_stderr(log_level)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     sinks.write_metrics()
     print("ready: audit", *(settings.brokers for settings in found), flush=True)
-    Auditor(found, on_alarm=sinks).run(stop)
+    try:
+        Auditor(found, alarms=sinks).run(stop)
+    finally:
+        sinks.close()
 
 
 @app.command("report")
@@ -121,7 +125,8 @@ def report(
     selection = Selection(_moment(since, "--since", now_ms), _moment(until, "--until", now_ms), _pattern(topic, "--topic"), tier)
     clusters = _clusters(brokers, config, client_options, bucket=bucket, grace=grace, registry=registry, no_logs=no_logs)
     log_to_stderr("error")
-    lowest = _show(take_snapshot(clusters), selection, as_json=as_json, html=html, grace_ms=clusters[0].grace_ms)
+    snapshot = take_snapshot(clusters, wants=selection.has_topic)
+    lowest = _show(snapshot, selection, as_json=as_json, html=html, grace_ms=clusters[0].grace_ms)
     if fail_under is not None and lowest < fail_under:
         raise typer.Exit(EXIT_INCOMPLETE)
 
@@ -137,7 +142,6 @@ def _show(snapshot: "Snapshot", selection: "Selection", *, as_json: bool, html: 
     audits = {
         name: TopicAudit(snapshot.ledger(name), snapshot.archives.get(name, []), now_ms=now_ms, grace_ms=grace_ms)
         for name in snapshot.topics()
-        if selection.has_topic(name)
     }
     if as_json:
         for audit in audits.values():

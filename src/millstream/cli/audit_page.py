@@ -10,8 +10,9 @@ from html import escape
 from typing import Final
 
 from millstream.audit.archive import SEVERITY
+from millstream.audit.report import bucket_text
 from millstream.audit.summary import TopicSummary
-from millstream.cli.audit_output import bucket_text, sentence, tier_text
+from millstream.cli.audit_output import sentence, tier_text
 
 MOST_PROBLEMS: Final = 500
 COLOURS: Final = ("#2e9e5b", "#9ecae9", "#8e7cc3", "#f2b134", "#e07b39", "#d62f2f")

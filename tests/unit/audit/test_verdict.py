@@ -3,6 +3,7 @@ from uuid import UUID
 
 import pytest
 
+from millstream.audit.bucket_view import NO_LOGS, Logs
 from millstream.audit.ledger import Ledger
 from millstream.audit.offset_set import OffsetSet
 from millstream.audit.report import ANY_BUCKET, NO_TIME, Count, Kind, Origin, ReadRange, Report
@@ -34,8 +35,8 @@ class Story:
     def apply(self, told: Report, *, at: int = CLOSED) -> None:
         self.ledger.apply(told, offset=next(self._offsets), arrived_ms=at)
 
-    def row(self, tier: str, cluster: str = "live", *, now: int = CLOSED + 1_000, bucket: int = BUCKET) -> Row:
-        rows = [row for row in judge(self.ledger, now_ms=now) if row.bucket == bucket]
+    def row(self, tier: str, cluster: str = "live", *, now: int = CLOSED + 1_000, bucket: int = BUCKET, logs: Logs = NO_LOGS) -> Row:
+        rows = [row for row in judge(self.ledger, now_ms=now, logs=logs) if row.bucket == bucket]
         return next(row for row in rows if (row.tier.name, row.tier.cluster) == (tier, cluster))
 
 
@@ -137,6 +138,38 @@ def test_a_bucket_is_open_until_the_log_was_read_after_the_last_word_of_its_prod
     assert story.row("broker", now=END + 40_000).verdict is Verdict.OPEN
     story.tell(LIVE, offsets((90, 100)), at=END + 21_000, read=(ReadRange(0, 90, 100),))
     assert story.row("broker", now=END + 40_000).verdict is Verdict.COMPLETE
+
+
+def test_a_bucket_is_open_until_a_log_that_is_being_counted_has_been() -> None:
+    story = Story()
+    story.tell(WEB, numbers(100))
+    story.tell(BILLING, offsets((0, 90)))
+    awaited = Logs(awaited=frozenset({"live"}))
+    assert story.row("billing").losses == (Place("web", 0, 10, ()),)
+    assert story.row("billing", logs=awaited).verdict is Verdict.OPEN
+    story.tell(LIVE, offsets((0, 50)), at=CLOSED - 1, read=(ReadRange(0, 0, 50),))
+    assert story.row("billing", logs=awaited).verdict is Verdict.OPEN
+    story.tell(LIVE, offsets((50, 100)), read=(ReadRange(0, 50, 100),))
+    row = story.row("billing", logs=awaited)
+    assert (row.verdict, row.losses) == (Verdict.MISSING, (Place("broker", 0, 10, ((90, 100),)),))
+
+
+def test_a_log_that_cannot_be_counted_holds_nothing_up() -> None:
+    story = Story()
+    story.tell(WEB, numbers(100))
+    story.tell(LIVE, offsets((0, 90)), at=CLOSED - 1, read=(ReadRange(0, 0, 90),))
+    assert story.row("broker").verdict is Verdict.OPEN
+    assert story.row("broker", logs=Logs(given_up=frozenset({"live"}))).verdict is Verdict.MISSING
+
+
+def test_a_tier_without_offsets_that_is_alive_has_time_to_say_what_it_has() -> None:
+    story = Story()
+    story.tell(WEB, numbers(100), at=END - 1)
+    story.tell(BILLING, numbers(60), at=END + 9_999, is_last=False)
+    assert (story.row("billing", now=END + 20_000).verdict, story.row("billing", now=END + 20_000).missing) == (Verdict.OPEN, 40)
+    story.tell(BILLING, numbers(30), at=END + 19_999)
+    assert story.row("billing", now=END + 20_000).verdict is Verdict.OPEN, "the other reporter is alive"
+    assert story.row("billing", now=END + 60_000).verdict is Verdict.MISSING, "it fell silent"
 
 
 def test_what_lies_ahead_of_a_consumer_that_is_alive_is_late_and_what_lies_behind_is_missing(story: Story) -> None:
