@@ -18,6 +18,8 @@ MAX_PARTITION: Final = 2**31 - 1
 MAX_BUCKET_MS: Final = 7 * 24 * 3_600_000
 MAX_NAME: Final = 1_000
 MAX_COUNTS: Final = 100_000
+MAX_NUMBER: Final = 2**48
+"""Of messages or bytes in one count: sums of many still fit into 64 bits."""
 
 
 def report_fields(report: Report) -> Fields:
@@ -100,7 +102,7 @@ def _count(fields: JsonObject, bucket_ms: int) -> Count:
     bucket = fields.integer("bucket", lowest=NO_TIME, highest=MAX_LONG)
     if bucket > 0 and bucket % bucket_ms:
         raise ValueError(f"bucket must be the start of one, a multiple of {bucket_ms}, and is {bucket}")
-    number = {name: fields.integer(name, highest=MAX_LONG) for name in ("count", "bytes", "malformed", "control", "aborted")}
+    number = {name: fields.integer(name, highest=MAX_NUMBER) for name in ("count", "bytes", "malformed", "control", "aborted")}
     partition = fields.integer("partition", lowest=ANY_PARTITION, highest=MAX_PARTITION)
     offsets = _offsets(fields)
     if offsets is not None and (len(offsets) != number["count"] or partition == ANY_PARTITION):

@@ -8,6 +8,7 @@ import re
 from collections import Counter as Multiset
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from millstream.audit.archive import ABSENT, SEVERITY, Archive
 from millstream.audit.bucket_view import TopicView
@@ -137,7 +138,7 @@ class TopicAudit:
     def _put_together(self, archives: list[Archive]) -> None:
         """Buckets that are in several places become buckets of the ledger."""
         ledger = self._ledger
-        if sum(map(len, archives)) + len(ledger.buckets) == len(set(ledger.buckets).union(*(archive.starts for archive in archives))):
+        if _are_apart(archives, ledger):
             self._whole = [(archive, frozenset()) for archive in archives]
             return
         times = Multiset(start for archive in archives for start in archive.starts)
@@ -149,6 +150,15 @@ class TopicAudit:
                 if start in several:
                     ledger.add_part(archive.bucket_at(position))
             self._whole.append((archive, several))
+
+
+def _are_apart(archives: list[Archive], ledger: Ledger) -> bool:
+    """Whether no bucket is in two of them."""
+    runs = sorted((archive.starts for archive in archives if isinstance(archive.starts, range)), key=lambda starts: starts.start)
+    # Nearly always each day's follow those of the day before.
+    if not ledger.buckets and len(runs) == len(archives) and all(before.stop <= after.start for before, after in pairwise(runs)):
+        return True
+    return sum(map(len, archives)) + len(ledger.buckets) == len(set(ledger.buckets).union(*(archive.starts for archive in archives)))
 
 
 def _add_rows(summary: TopicSummary, rows: Iterable[Row]) -> None:
@@ -164,17 +174,15 @@ def _add_columns(summary: TopicSummary, archive: Archive) -> None:
     worst = bytes(len(archive))
     for tier, columns in archive.tiers.items():
         total = summary.tiers.setdefault(tier, TierTotal())
-        count = sum(columns.counts)
-        total.count += count
-        total.expected += count
-        total.bytes += sum(columns.bytes)
+        total.count += columns.total_count
+        total.expected += columns.total_count
+        total.bytes += columns.total_bytes
         if columns.seldom:
             total.expected += columns.difference_to_expected()
             for name in ("missing", "surplus", "repeated"):
                 setattr(total, name, getattr(total, name) + columns.total(name))
-        complete = columns.verdicts.count(0)
-        total.verdicts[Verdict.COMPLETE] += complete
-        if complete < len(archive):
+        total.verdicts[Verdict.COMPLETE] += columns.complete
+        if columns.complete < len(archive):
             worst = bytes(map(max, worst, columns.verdicts.replace(bytes([ABSENT]), b"\0")))
             _add_incomplete(summary, archive, tier)
     summary.columns.append((archive.starts, worst))

@@ -55,7 +55,7 @@ def audit_page(summaries: Sequence[TopicSummary], *, made: str) -> str:
     """The page."""
     columns = [summary.cells() for summary in summaries]
     # Most topics have the same buckets: each such run is looked at once.
-    runs = {tuple(some) for cells in columns for some, _ in cells}
+    runs = {_run(some) for cells in columns for some, _ in cells}
     starts = sorted(set().union(*runs))
     place = {start: position for position, start in enumerate(starts)}
     positions = {run: _as_range([place[start] for start in run]) for run in runs}
@@ -80,18 +80,23 @@ def audit_page(summaries: Sequence[TopicSummary], *, made: str) -> str:
     )
 
 
-def _cells(columns: Sequence[tuple[Sequence[int], bytes]], positions: Mapping[tuple[int, ...], Sequence[int]], count: int) -> str:
+def _cells(columns: Sequence[tuple[Sequence[int], bytes]], positions: Mapping[Sequence[int], Sequence[int]], count: int) -> str:
     """A letter for each bucket, a dot where there is none."""
     cells = bytearray(b"." * count)
     for starts, codes in columns:
         letters = codes.translate(_LETTERS)
-        places = positions[tuple(starts)]
+        places = positions[_run(starts)]
         if isinstance(places, range):
             cells[places.start : places.stop] = letters
         else:
             for position, letter in zip(places, letters, strict=True):
                 cells[position] = letter
     return cells.decode()
+
+
+def _run(starts: Sequence[int]) -> Sequence[int]:
+    """Starts of buckets as something that can be looked up."""
+    return starts if isinstance(starts, range) else tuple(starts)
 
 
 def _as_range(positions: list[int]) -> Sequence[int]:

@@ -62,3 +62,26 @@ def test_bytes_that_are_no_archive_are_a_value_error(data: bytes) -> None:
 def test_an_archive_that_was_cut_off_is_a_value_error(archive: Archive) -> None:
     with pytest.raises(ValueError, match="are not 3 buckets of 2 tiers"):
         Archive.decode("orders", archive.encode()[:-1])
+
+
+@pytest.mark.parametrize(
+    "starts",
+    [[], [-2], [600_000], [0, 600_000, 1_200_000], [1_200_000, 0], [0, 600_000, 600_000], [0, 600_000, 1_800_000], [-2, 2**62]],
+)
+@pytest.mark.parametrize("number", [0, 255, 256, 65_536, 2**32, 2**62])
+def test_any_starts_and_numbers_come_back(starts: list[int], number: int) -> None:
+    archive = Archive("orders")
+    for part, start in enumerate(starts):
+        archive.add(Bucket(start, part=part + number), [row(start, LOG, number // 10 + part)])
+    restored = Archive.decode("orders", archive.encode())
+    assert (list(restored.starts), list(restored.parts)) == (starts, [part + number for part in range(len(starts))])
+    assert list(restored.rows()) == list(archive.rows())
+    assert restored.encode() == archive.encode()
+    assert all(restored.has(start, part + number) for part, start in enumerate(starts))
+
+
+def test_a_day_of_an_ordinary_topic_is_small() -> None:
+    archive = Archive("orders")
+    for number in range(144):
+        archive.add(Bucket(number * 600_000, part=1_000 + number), [row(number * 600_000, tier, 50_000) for tier in (LOG, BILLING)])
+    assert len(archive.encode()) < 144 * 20
