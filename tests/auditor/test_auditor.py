@@ -54,14 +54,13 @@ def test_several_auditors_share_the_work_and_one_takes_over(
     wait_until(lambda: counts(broker, topic, "--no-logs").get("broker") == (150, "complete"), "the other one goes on", deadline_s=60)
 
 
-def test_an_alarm_names_what_is_missing_and_a_side_that_is_away_holds_nothing_up(
+def test_an_alarm_names_what_is_missing_and_sides_that_are_away_or_refuse_us_hold_nothing_up(
     broker: Broker, topic: AuditedTopic, auditors: list[AuditorProcess], tmp_path: Path
 ) -> None:
-    metrics = tmp_path / "audit.prom"
-    away = ["--brokers", "127.0.0.1:1"]
-    auditors.append(
-        AuditorProcess(tmp_path / "one", *away, "--brokers", broker.bootstrap_servers, "--grace", "1s", "--metrics-file", str(metrics))
-    )
+    metrics, refused = tmp_path / "audit.prom", tmp_path / "refused.properties"
+    refused.write_text("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.username=me\nsasl.password=secret-7\n")
+    sides = ["--brokers", broker.bootstrap_servers, "--config", str(refused), "--brokers", "127.0.0.1:1", "--brokers"]
+    auditors.append(AuditorProcess(tmp_path / "one", *sides, broker.bootstrap_servers, "--grace", "1s", "--metrics-file", str(metrics)))
     topic.publish_raw([b"no report"])
     topic.write(100)
     topic.sent(100)
@@ -77,6 +76,8 @@ def test_an_alarm_names_what_is_missing_and_a_side_that_is_away_holds_nothing_up
     assert f"audit: resolved: {topic.name}" in auditors[0].log
     assert "is no report" in auditors[0].log
     assert "the audit of 127.0.0.1:1 is held up" in auditors[0].log
+    assert f"the audit of {broker.bootstrap_servers} is held up" in auditors[0].log
+    assert "secret-7" not in auditors[0].log
 
 
 def test_an_auditor_of_two_clusters_counts_the_target_of_a_mirror_that_reports_at_the_source(

@@ -13,6 +13,7 @@ from itertools import pairwise
 from millstream.audit.archive import ABSENT, SEVERITY, Archive
 from millstream.audit.bucket_view import TopicView
 from millstream.audit.ledger import Ledger
+from millstream.audit.remarks import Remark, remarks_on
 from millstream.audit.topic_head import Tier, TierHead
 from millstream.audit.verdict import DEFAULT_GRACE_MS, Row, Verdict, judge_bucket
 
@@ -114,6 +115,10 @@ class TopicAudit:
         for start, archive, position in sorted([*places, *live], key=lambda place: place[0]):
             found = archive.rows_at(position) if archive is not None else judge_bucket(view, start)
             yield from (row for row in found if selection.has_tier(row.tier))
+
+    def remarks(self) -> Iterator[Remark]:
+        """What is odd about its reports."""
+        return remarks_on(self._ledger)
 
     def summary(self, selection: Selection) -> TopicSummary:
         """Sums, and what is wrong."""

@@ -13,6 +13,7 @@ from typing import Final
 from millstream.audit.alarm import AlarmBook
 from millstream.audit.bucket_view import Logs
 from millstream.audit.ledger import Ledger
+from millstream.audit.remarks import remarks_on
 from millstream.audit.verdict import Row, judge
 from millstream.auditor.alarm_sinks import AlarmSinks
 from millstream.auditor.cluster_auditor import ClusterAuditor
@@ -27,6 +28,7 @@ IDLE_S: Final = 1.0
 JUDGE_S: Final = 5.0
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 60.0
+MAX_REMARKS: Final = 1_000
 
 
 class Auditor:
@@ -39,6 +41,7 @@ class Auditor:
         self._alarms = alarms
         self._judged = monotonic()
         self._compares = True
+        self._remarked: set[tuple[str, ...]] = set()
 
     @property
     def raised(self) -> int:
@@ -68,6 +71,7 @@ class Auditor:
         now_ms = int(time() * 1000)
         for one in self._turns:
             for ledger in list(one.auditor.ledgers()):
+                self._remark_on(ledger)
                 rows = one.auditor.judge(ledger, now_ms=now_ms)
                 if len(self._turns) == 1:
                     self._raise_alarms(ledger, rows, now_ms)
@@ -104,6 +108,13 @@ class Auditor:
             logs = _logs_of(reachable, topic, now_ms)
             self._raise_alarms(ledger, list(judge(ledger, now_ms=now_ms, grace_ms=reachable[0].settings.grace_ms, logs=logs)), now_ms)
         return True
+
+    def _remark_on(self, ledger: Ledger) -> None:
+        """Say what is odd about reporters, each thing once."""
+        for remark in remarks_on(ledger):
+            if remark.key not in self._remarked and len(self._remarked) < MAX_REMARKS:
+                self._remarked.add(remark.key)
+                logger.warning("audit: %s", remark.text)
 
     def _raise_alarms(self, ledger: Ledger, rows: list[Row], now_ms: int) -> None:
         for alarm in (*self._book.note_rows(rows, now_ms), *self._book.note_silence(ledger, now_ms)):

@@ -16,11 +16,11 @@ from time import monotonic, time
 from typing import Final
 
 from millstream.audit.bucket_view import NO_LOGS, Logs
-from millstream.audit.ledger import MAX_OPEN_BUCKETS, Bucket, Ledger
+from millstream.audit.finished import is_finished
+from millstream.audit.ledger import MAX_OPEN_BUCKETS, Ledger
 from millstream.audit.report import AUDIT_STATE_TOPIC, AUDIT_TOPIC, Report
 from millstream.audit.report_json import encode_report
-from millstream.audit.reporter import MAX_CLOCK_SKEW_MS
-from millstream.audit.verdict import Row, Verdict, judge
+from millstream.audit.verdict import Row, judge
 from millstream.audited.audit_topic import CONFIGS, PARTITIONS
 from millstream.auditor.audit_group import FORWARDED_HEADER, AuditGroup, AuditMessage
 from millstream.auditor.held_partitions import HeldPartitions
@@ -41,12 +41,8 @@ from millstream.wire.records import Record, RecordHeaders, encode_batch
 logger = logging.getLogger(__name__)
 
 TIMEOUT_S: Final = 5.0
-KEEP_FINISHED_MS: Final = 3_600_000
-"""A complete bucket is kept with its offsets for so long, for tiers that come late."""
-KEEP_INCOMPLETE_MS: Final = 24 * 3_600_000
 READ_S: Final = 1.0
 FIND_TOPICS_S: Final = 10.0
-_SETTLED: Final = frozenset({Verdict.COMPLETE, Verdict.SURPLUS, Verdict.UNKNOWN})
 
 
 class ClusterAuditor:
@@ -163,7 +159,7 @@ class ClusterAuditor:
             crowded = len(ledger.buckets) - MAX_OPEN_BUCKETS
             for number, bucket in enumerate(sorted(ledger.buckets.values(), key=lambda bucket: bucket.touched_ms)):
                 found = by_bucket.get(bucket.start, [])
-                is_done = _is_finished(found, _last_ms(bucket, ledger.bucket_ms, now_ms), now_ms) or number < crowded
+                is_done = number < crowded or is_finished(bucket, found, bucket_ms=ledger.bucket_ms, now_ms=now_ms)
                 if is_done and state.may_finish(bucket) and bucket.start not in ledger.changed:
                     state.finish(topic, bucket.start, [row for row in found if row.tier in ledger.head.tiers])
 
@@ -296,14 +292,3 @@ class ClusterAuditor:
         for partition in partitions:
             self._states.pop(partition, None)
             self._held.took(partition)
-
-
-def _last_ms(bucket: Bucket, bucket_ms: int, now_ms: int) -> int:
-    """When the bucket ended, or was last spoken of: with other times than the clock's it may end never, or have ended long ago."""
-    end_ms = bucket.start + bucket_ms
-    return max(bucket.touched_ms, end_ms if end_ms <= now_ms + MAX_CLOCK_SKEW_MS else 0)
-
-
-def _is_finished(rows: list[Row], last_ms: int, now_ms: int) -> bool:
-    is_settled = bool(rows) and all(row.verdict in _SETTLED for row in rows)
-    return now_ms >= last_ms + (KEEP_FINISHED_MS if is_settled else KEEP_INCOMPLETE_MS)

@@ -135,7 +135,14 @@ def _show(snapshot: "Snapshot", selection: "Selection", *, as_json: bool, html: 
     """Print what is asked for; returns the completeness of the worst bucket that is over."""
     from millstream.audit.summary import TopicAudit
     from millstream.audit.verdict import Verdict
-    from millstream.cli.audit_output import MOST_TOPICS_BY_BUCKET, print_buckets, print_problems, print_rows, print_summaries
+    from millstream.cli.audit_output import (
+        MOST_TOPICS_BY_BUCKET,
+        print_buckets,
+        print_problems,
+        print_remarks,
+        print_rows,
+        print_summaries,
+    )
     from millstream.cli.audit_page import audit_page
 
     now_ms = int(time.time() * 1000)
@@ -156,6 +163,7 @@ def _show(snapshot: "Snapshot", selection: "Selection", *, as_json: bool, html: 
         for summary in summaries if len(summaries) <= MOST_TOPICS_BY_BUCKET else []:
             print_buckets(summary.topic, list(audits[summary.topic].rows(selection)))
         print_problems(problems)
+        print_remarks([remark.text for audit in audits.values() for remark in audit.remarks()])
         if snapshot.malformed:
             print(f"{snapshot.malformed} messages of _audit are no reports and were left out.")
     incomplete = [row.completeness for row in problems if row.verdict in (Verdict.MISSING, Verdict.LATE)]

@@ -12,6 +12,7 @@ from millstream.cli.output import print_table
 
 MOST_PROBLEMS: Final = 50
 MOST_BUCKETS: Final = 30
+MOST_REMARKS: Final = 20
 MOST_TOPICS_BY_BUCKET: Final = 5
 
 
@@ -86,6 +87,14 @@ def print_problems(problems: Sequence[Row]) -> None:
         print(f"{row.topic}  {at}  {row.tier.name}: {sentence(row)}")
     if len(problems) > MOST_PROBLEMS:
         print(f"... and {len(problems) - MOST_PROBLEMS} more: --json has all, --topic, --since and --until fewer.")
+
+
+def print_remarks(texts: Sequence[str]) -> None:
+    """What is odd about reports."""
+    for text in texts[:MOST_REMARKS]:
+        print(text)
+    if len(texts) > MOST_REMARKS:
+        print(f"... and {len(texts) - MOST_REMARKS} more of this kind.")
 
 
 def sentence(row: Row) -> str:

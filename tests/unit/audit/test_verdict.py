@@ -230,6 +230,11 @@ def test_a_consumer_that_handled_nothing_of_a_later_bucket_has_lost_it(story: St
     assert (row.count, row.missing, row.verdict) == (0, 20, Verdict.MISSING)
 
 
+def test_a_tier_that_nobody_declared_is_unknown_and_the_others_are_judged(story: Story) -> None:
+    story.tell(origin("who", Kind.CONSUMER, "elsewhere"), numbers(5))
+    assert (story.row("who", "elsewhere").verdict, story.row("broker").verdict) == (Verdict.UNKNOWN, Verdict.COMPLETE)
+
+
 def test_sets_that_became_coarse_are_compared_by_their_numbers() -> None:
     story = Story()
     coarse = OffsetSet((0, 200), holes=100)

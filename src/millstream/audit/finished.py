@@ -1,0 +1,21 @@
+"""When a bucket is finished: nothing more is expected of it, and it goes to the archive, as numbers."""
+
+from typing import Final
+
+from millstream.audit.ledger import Bucket
+from millstream.audit.reporter import MAX_CLOCK_SKEW_MS
+from millstream.audit.verdict import Row, Verdict
+
+KEEP_SETTLED_MS: Final = 3_600_000
+"""A complete bucket is kept with its offsets for so long, for tiers that come late."""
+KEEP_OTHERS_MS: Final = 24 * 3_600_000
+_SETTLED: Final = frozenset({Verdict.COMPLETE, Verdict.SURPLUS, Verdict.UNKNOWN})
+
+
+def is_finished(bucket: Bucket, rows: list[Row], *, bucket_ms: int, now_ms: int) -> bool:
+    """Whether the bucket ended, and was last spoken of, long enough ago for what was judged of it. Messages with other times than the
+    clock's are in buckets that end never, or ended long ago: of these only the latter counts."""
+    end_ms = bucket.start + bucket_ms
+    last_ms = max(bucket.touched_ms, end_ms if end_ms <= now_ms + MAX_CLOCK_SKEW_MS else 0)
+    is_settled = bool(rows) and all(row.verdict in _SETTLED for row in rows)
+    return now_ms >= last_ms + (KEEP_SETTLED_MS if is_settled else KEEP_OTHERS_MS)
