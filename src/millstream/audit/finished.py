@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from millstream.audit.ledger import Bucket
+from millstream.audit.ledger import Bucket, Ledger
 from millstream.audit.reporter import MAX_CLOCK_SKEW_MS
 from millstream.audit.verdict import Row, Verdict
 
@@ -19,3 +19,9 @@ def is_finished(bucket: Bucket, rows: list[Row], *, bucket_ms: int, now_ms: int)
     last_ms = max(bucket.touched_ms, end_ms if end_ms <= now_ms + MAX_CLOCK_SKEW_MS else 0)
     is_settled = bool(rows) and all(row.verdict in _SETTLED for row in rows)
     return now_ms >= last_ms + (KEEP_SETTLED_MS if is_settled else KEEP_OTHERS_MS)
+
+
+def is_forgotten(ledger: Ledger, now_ms: int) -> bool:
+    """Whether nobody has reported of a topic for a day, and all of it is in the archive."""
+    heard_ms = max((one.arrived_ms for one in ledger.head.reporters.values()), default=0)
+    return not ledger.buckets and now_ms >= heard_ms + KEEP_OTHERS_MS

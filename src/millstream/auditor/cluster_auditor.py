@@ -16,7 +16,7 @@ from time import monotonic, time
 from typing import Final
 
 from millstream.audit.bucket_view import NO_LOGS, Logs
-from millstream.audit.finished import is_finished
+from millstream.audit.finished import is_finished, is_forgotten
 from millstream.audit.ledger import MAX_OPEN_BUCKETS, Ledger
 from millstream.audit.report import AUDIT_STATE_TOPIC, AUDIT_TOPIC, Report
 from millstream.audit.report_json import encode_report
@@ -162,6 +162,9 @@ class ClusterAuditor:
                 is_done = number < crowded or is_finished(bucket, found, bucket_ms=ledger.bucket_ms, now_ms=now_ms)
                 if is_done and state.may_finish(bucket) and bucket.start not in ledger.changed:
                     state.finish(topic, bucket.start, [row for row in found if row.tier in ledger.head.tiers])
+            if self._reader is not None and self._reader.is_gone(topic, now_ms) and is_forgotten(ledger, now_ms):
+                state.forget(topic)
+                self._reader.forget(topic)
 
     def flush(self) -> None:
         """Write what changed."""

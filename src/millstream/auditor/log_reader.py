@@ -46,6 +46,8 @@ class _TopicReading:
     is_waiting: bool = False
     stuck_since_ms: int | None = None
     """Since when nothing could be read, though the log has more, or has not been found."""
+    is_gone: bool = False
+    """Whether there is no such topic."""
 
 
 class _Log(NamedTuple):
@@ -80,7 +82,8 @@ class LogReader:
         reports = []
         for topic in ready:
             reading = self._topics[topic]
-            if topic not in logs:
+            reading.is_gone = topic not in logs
+            if reading.is_gone:
                 reading.stuck_since_ms = reading.stuck_since_ms or now_ms
             elif (report := self._read_topic(ledgers[topic], logs[topic], now_ms)) is not None:
                 reports.append(report)
@@ -90,6 +93,15 @@ class LogReader:
         """Whether the log of a topic could not be read for so long that nothing should wait for it."""
         reading = self._topics.get(topic)
         return reading is not None and reading.stuck_since_ms is not None and now_ms >= reading.stuck_since_ms + PATIENCE_MS
+
+    def is_gone(self, topic: str, now_ms: int) -> bool:
+        """Whether there has been no such topic for a while."""
+        return self.has_given_up(topic, now_ms) and self._topics[topic].is_gone
+
+    def forget(self, topic: str) -> None:
+        """The topic is not read any more."""
+        self._topics.pop(topic, None)
+        self._forget_complaints(topic)
 
     def announcement(self, topic: str, *, now_ms: int) -> Report:
         """A report that says nothing but that the log of a topic is to be read."""

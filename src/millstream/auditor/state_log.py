@@ -136,6 +136,13 @@ class PartitionState:
         self._finished.append(bucket_key(topic, bucket))
         ledger.forget(start)
 
+    def forget(self, topic: str) -> None:
+        """A topic that is gone leaves memory, and its head the state; what is in the archive stays."""
+        assert not self.ledgers[topic].buckets
+        del self.ledgers[topic]
+        self._changed.discard(topic)
+        self._finished.append(head_key(topic))
+
     def entries(self) -> Iterator[Entry]:
         """What is to be written, in this order; `written` is to be called when it is."""
         self._repairing = list(self.repairs)

@@ -1,10 +1,10 @@
 import pytest
 
-from millstream.audit.finished import KEEP_OTHERS_MS, KEEP_SETTLED_MS, is_finished
-from millstream.audit.ledger import Bucket
-from millstream.audit.report import NO_TIME
+from millstream.audit.finished import KEEP_OTHERS_MS, KEEP_SETTLED_MS, is_finished, is_forgotten
+from millstream.audit.ledger import Bucket, Ledger
+from millstream.audit.report import NO_TIME, Count
 from millstream.audit.verdict import Verdict
-from tests.unit.audit.reports import BUCKET_MS
+from tests.unit.audit.reports import BUCKET_MS, report
 from tests.unit.audit.test_archive import BILLING, row
 
 BUCKET = 1_800_000_000_000
@@ -35,3 +35,12 @@ def test_messages_of_other_times_keep_their_bucket_as_long_as_they_come(start: i
     bucket = Bucket(start, touched_ms=BUCKET)
     assert not is_finished(bucket, rows, bucket_ms=BUCKET_MS, now_ms=BUCKET + KEEP_SETTLED_MS - 1)
     assert is_finished(bucket, rows, bucket_ms=BUCKET_MS, now_ms=BUCKET + KEEP_SETTLED_MS)
+
+
+def test_a_topic_is_forgotten_when_nobody_spoke_of_it_for_a_day_and_no_bucket_is_left() -> None:
+    ledger = Ledger("orders")
+    ledger.apply(report(Count(BUCKET, 5)), offset=0, arrived_ms=BUCKET)
+    assert not is_forgotten(ledger, BUCKET + KEEP_OTHERS_MS)
+    ledger.forget(BUCKET)
+    assert not is_forgotten(ledger, BUCKET + KEEP_OTHERS_MS - 1)
+    assert is_forgotten(ledger, BUCKET + KEEP_OTHERS_MS)

@@ -151,6 +151,17 @@ def test_buckets_of_other_times_do_not_break_up_the_archive_of_today() -> None:
     assert len(keys) == 2
 
 
+def test_a_topic_that_is_gone_leaves_the_state_and_stays_in_the_archive() -> None:
+    state = state_of(0)
+    log = list(state.entries())
+    state.written()
+    finish(state, 0)
+    state.forget("a/b")
+    log += state.entries()
+    restored = read_state(log, bucket_ms=BUCKET_MS)
+    assert (restored.ledgers, counts(restored)) == ({}, {0: 5})
+
+
 def test_an_audit_topic_that_was_created_anew_is_read_from_its_start() -> None:
     state = state_of(0, BUCKET_MS)
     state.written()
