@@ -23,8 +23,9 @@ from millstream.audited.settings import AuditSettings
 from millstream.client.errors import DeliveryFailed
 from millstream.errors import UsageError
 from tests.audit_reports import read_reports, read_rows, totals
+from tests.batches import encode_batch
 from tests.brokers import Broker
-from tests.topics import create_topic, fresh_name, produce_values, read_all
+from tests.topics import create_topic, fresh_name, produce, produce_values, read_all
 from tests.waiting import wait_until
 
 COUNT = 500
@@ -89,6 +90,35 @@ def test_what_was_not_written_is_not_counted(broker: Broker, timestamp: int | No
         producer.close()
     [row] = read_rows(broker.bootstrap_servers, name)
     assert (row.count, row.bytes, row.verdict) == (10, 40, Verdict.COMPLETE)
+
+
+def test_ten_messages_that_were_sent_twice_are_named_with_their_partition(broker: Broker) -> None:
+    topic = create_topic(broker, partitions=3)
+    keys = [f"{number}" for number in range(60)]
+    with Producer(broker.bootstrap_servers, audit=quick("shop"), options={"queue.buffering.max.messages": 150}) as producer:
+        producer.send(topic, [b"payload"] * 100)
+        producer.send(topic, [Message(b"keyed", key) for key in keys])
+        producer.send(topic, [Message(b"stamped", key, timestamp=HOUR_MS) for key in keys])
+        producer.send(topic, [Message(b"mixed", headers={"a": b"b"}), b"mixed", Message(None, "60"), "mixed"])
+    rows = read_rows(broker.bootstrap_servers, topic, with_log=True)
+    assert {(row.missing, row.surplus, row.verdict) for row in rows} == {(0, 0, Verdict.COMPLETE)}
+    with broker.connect() as connection:
+        assert produce(connection, topic, encode_batch([b"again"] * 10, timestamp=HOUR_MS), partition=1).error_code == 0
+    [row] = [row for row in read_rows(broker.bootstrap_servers, topic, with_log=True) if row.verdict is not Verdict.COMPLETE]
+    assert (row.tier.kind, row.bucket, row.verdict) == (Kind.BROKER, HOUR_MS, Verdict.SURPLUS)
+    [place] = row.surpluses
+    assert (place.partition, place.count) == (1, 10)
+
+
+def test_an_audited_producer_puts_keys_where_librdkafka_does(broker: Broker) -> None:
+    topics = [create_topic(broker, partitions=5) for _ in range(2)]
+    messages = [Message(b"", f"key-{number}") for number in range(100)]
+    with Producer(broker.bootstrap_servers) as plain, Producer(broker.bootstrap_servers, audit=quick("shop")) as audited:
+        plain.send(topics[0], messages)
+        audited.send(topics[1], messages)
+    keys = [[[record.key for record in read_all(broker, topic, partition=number)] for number in range(5)] for topic in topics]
+    assert keys[0] == keys[1]
+    assert sum(map(len, keys[0])) == 100
 
 
 def test_a_full_queue_is_waited_for_and_everything_counts_once(broker: Broker, topic: str) -> None:
