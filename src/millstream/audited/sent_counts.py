@@ -19,7 +19,6 @@ from collections.abc import Callable, Sequence
 from time import monotonic, time
 from typing import Final, NamedTuple, Protocol, TypeVar
 
-from millstream.audit.counter import Counter
 from millstream.audit.report import Kind, Report
 from millstream.audited.settings import AuditSettings
 
@@ -83,7 +82,7 @@ class SentCounts:
 
     def restart(self) -> None:
         """Begin anew, as another reporter, with nothing counted: this is another process than the one that counted."""
-        self._counter = Counter(self._settings.origin(Kind.PRODUCER, ""), bucket_ms=self._bucket_ms, interval_ms=self._settings.interval_ms)
+        self._counter = self._settings.counter(Kind.PRODUCER)
         self._lock = threading.Lock()
         self._lanes: dict[str, Lane] = {}
         """Of topics that were used since the last reports."""
