@@ -110,6 +110,27 @@ def test_ten_messages_that_were_sent_twice_are_named_with_their_partition(broker
     assert (place.partition, place.count) == (1, 10)
 
 
+def test_many_threads_share_an_audited_producer(broker: Broker) -> None:
+    topic = create_topic(broker, partitions=3)
+    with Producer(broker.bootstrap_servers, audit=quick("shop")) as producer:
+
+        def send(thread: int) -> None:
+            for number in range(50):
+                producer.send(topic, b"one")
+                producer.send(topic, [b"payload"] * 7)
+                producer.send(topic, [Message(b"keyed", f"{thread}-{number}-{one}") for one in range(5)])
+                producer.send(topic, Message(b"stamped", f"{number}", timestamp=HOUR_MS * (1 + number % 3)))
+
+        threads = [threading.Thread(target=send, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    rows = read_rows(broker.bootstrap_servers, topic, with_log=True)
+    assert {row.verdict for row in rows} == {Verdict.COMPLETE}
+    assert sum(row.count for row in rows if row.tier.name == "shop") == 8 * 50 * 14
+
+
 def test_an_audited_producer_puts_keys_where_librdkafka_does(broker: Broker) -> None:
     topics = [create_topic(broker, partitions=5) for _ in range(2)]
     messages = [Message(b"", f"key-{number}") for number in range(100)]
