@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
+from millstream.audit.counter import MAX_REPORT_BYTES
 from millstream.audit.ledger import Ledger
 from millstream.audit.report import Count, Kind, Origin, ReadRange, Report
 from millstream.audit.topic_head import Tier
@@ -26,8 +27,6 @@ from millstream.topic_partition import TopicPartition
 logger = logging.getLogger(__name__)
 
 FETCH_BYTES: Final = 8 << 20
-MAX_BOUNDS: Final = 15_000
-"""Intervals in one report: about 200 kB."""
 INTERVAL_MS: Final = 10_000
 MOST_BEHIND_MS: Final = 23 * 3_600_000
 """A progress that is older is taken for a wrong clock."""
@@ -106,19 +105,20 @@ class LogReader:
         counts: list[Count] = []
         read: list[ReadRange] = []
         is_at_end = True
+        size = 0
         for place, end in ends.items():
             start = head.position(place.partition) if head is not None else 0
             if start >= end:
                 self._complain_if_shorter(place, start, end)
                 continue
             counter = self._count(place, start, end)
-            is_at_end &= counter.is_done
+            is_at_end &= counter.next_offset >= end
             if counter.next_offset == start:
                 continue
-            found = [count for bucket, tally in counter.tallies.items() for count in tally.counts(bucket, place.partition)]
-            counts += found
+            counts += [count for bucket, tally in counter.tallies.items() for count in tally.counts(bucket, place.partition)]
             read.append(ReadRange(place.partition, start, counter.next_offset))
-            if sum(len(count.offsets.bounds) for count in counts if count.offsets is not None) > MAX_BOUNDS:
+            size += counter.report_bytes
+            if size > MAX_REPORT_BYTES:
                 is_at_end = False
                 break
         if not read and not self._is_due(ledger, now_ms):
@@ -144,6 +144,11 @@ class LogReader:
         try:
             fetched = self._cluster.fetch(FetchFrom(*place, start, FETCH_BYTES), max_wait_ms=0, isolation_level=READ_COMMITTED)
             counter.count(fetched.records, fetched.aborted_transactions or ())
+            while counter.report_bytes > MAX_REPORT_BYTES and counter.next_offset > start + 1:
+                # Event times at random: as much as fits into one report, the rest comes with the next ones.
+                fits = max((counter.next_offset - start) * MAX_REPORT_BYTES // counter.report_bytes, 1)
+                counter = LogCounter(place, start=start, end=start + fits, bucket_ms=self._bucket_ms)
+                counter.count(fetched.records, fetched.aborted_transactions or ())
         except OffsetOutOfRange:
             # Retention was faster: what is gone is not counted.
             begin = self._cluster.offsets({place: EARLIEST})[place].offset
