@@ -9,7 +9,7 @@ read to its end.
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import uuid4
 
 from millstream.audit.counter import MAX_REPORT_BYTES
@@ -41,6 +41,14 @@ class _TopicReading:
     at_end_ms: int = 0
     """When all of the topic had been read."""
     is_waiting: bool = False
+
+
+class LogEnd(NamedTuple):
+    """Up to where a partition can be counted."""
+
+    offset: int
+    is_decided: bool
+    """Whether that is the end of the log, and no transaction is open before it."""
 
 
 class LogReader:
@@ -85,7 +93,7 @@ class LogReader:
         reading = self._topics.setdefault(topic, _TopicReading())
         return not reading.is_waiting or now_ms > reading.sent_ms + ANSWER_MS
 
-    def _ends(self, topics: list[str]) -> dict[TopicPartition, int]:
+    def _ends(self, topics: list[str]) -> dict[TopicPartition, LogEnd]:
         """The end of each partition, as far as transactions are decided; topics that are gone are left out."""
         if not topics:
             return {}
@@ -97,16 +105,19 @@ class LogReader:
             for partition, found in known[topic].partitions.items()
             if found.leader >= 0
         ]
-        found = self._cluster.offsets(dict.fromkeys(places, LATEST), isolation_level=READ_COMMITTED)
-        return {place: found[place].offset for place in places}
+        # In this order: what is written between the two questions does not look like a transaction.
+        written = self._cluster.offsets(dict.fromkeys(places, LATEST))
+        decided = self._cluster.offsets(dict.fromkeys(places, LATEST), isolation_level=READ_COMMITTED)
+        return {place: LogEnd(decided[place].offset, decided[place].offset >= written[place].offset) for place in places}
 
-    def _read_topic(self, ledger: Ledger, ends: dict[TopicPartition, int], now_ms: int) -> Report | None:
+    def _read_topic(self, ledger: Ledger, ends: dict[TopicPartition, LogEnd], now_ms: int) -> Report | None:
         head = ledger.head.tiers.get(self.tier)
         counts: list[Count] = []
         read: list[ReadRange] = []
         is_at_end = True
         size = 0
-        for place, end in ends.items():
+        for place, (end, is_decided) in ends.items():
+            is_at_end &= is_decided
             start = head.position(place.partition) if head is not None else 0
             if start >= end:
                 self._complain_if_shorter(place, start, end)
@@ -121,7 +132,8 @@ class LogReader:
             if size > MAX_REPORT_BYTES:
                 is_at_end = False
                 break
-        if not read and not self._is_due(ledger, now_ms):
+        # Once it is said that there is a log, for which buckets wait; then only what is new of it.
+        if not read and not ((is_at_end or head is None) and self._is_due(ledger, now_ms)):
             return None
         reading = self._topics[ledger.topic]
         if is_at_end:

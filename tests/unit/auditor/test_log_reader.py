@@ -4,7 +4,9 @@ from typing import cast
 
 from millstream.audit.counter import MAX_REPORT_BYTES
 from millstream.audit.ledger import Ledger
+from millstream.audit.report import Count, Report
 from millstream.audit.report_json import encode_report
+from millstream.audit.verdict import Verdict, judge
 from millstream.auditor.log_reader import LogReader, broker_origin
 from millstream.client.cluster import Cluster
 from millstream.client.fetch import FetchedPartition, FetchFrom
@@ -12,6 +14,7 @@ from millstream.client.list_offsets import OffsetAndTime
 from millstream.client.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
 from millstream.topic_partition import TopicPartition
 from millstream.wire.records import Record, encode_batch
+from tests.unit.audit.reports import report
 
 NOW = 1_000_000_000_000
 BUCKET_MS = 600_000
@@ -54,3 +57,22 @@ def test_event_times_at_random_come_in_reports_that_every_topic_takes() -> None:
         reader.came_back(reports[0])
     assert max(sizes) <= MAX_REPORT_BYTES
     assert sum(count.count for bucket in ledger.buckets.values() for count in bucket.tiers.values()) == 20_000
+
+
+def verdict_of_the_log(log: OnePartition) -> tuple[Verdict, list[Report]]:
+    """What is said of the broker after its log was read, of a producer that sent ten messages; and what is reported after that."""
+    ledger, reader, bucket = Ledger("orders"), reader_of(log), NOW - 10 * BUCKET_MS - NOW % BUCKET_MS
+    ledger.apply(report(Count(bucket, 10), sent_ms=NOW - 1, is_last=True), offset=0, arrived_ms=NOW - 1)
+    [read] = reader.read({"orders": ledger}, now_ms=NOW)
+    ledger.apply(read, offset=1, arrived_ms=NOW)
+    reader.came_back(read)
+    [row] = [row for row in judge(ledger, now_ms=NOW + 1) if row.tier.name == "broker"]
+    return row.verdict, reader.read({"orders": ledger}, now_ms=NOW + 1)
+
+
+def test_messages_behind_a_transaction_that_is_open_are_not_missing() -> None:
+    times = [NOW - 10 * BUCKET_MS] * 10
+    assert verdict_of_the_log(OnePartition(times, last_stable_offset=4)) == (Verdict.OPEN, [])
+    assert verdict_of_the_log(OnePartition(times, last_stable_offset=0)) == (Verdict.OPEN, [])
+    assert verdict_of_the_log(OnePartition(times)) == (Verdict.COMPLETE, [])
+    assert verdict_of_the_log(OnePartition(times[:4])) == (Verdict.MISSING, [])
