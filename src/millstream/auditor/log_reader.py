@@ -7,9 +7,9 @@ read to its end.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 from uuid import uuid4
 
 from millstream.audit.counter import MAX_REPORT_BYTES
@@ -51,6 +51,9 @@ class LogEnd(NamedTuple):
     """Whether that is the end of the log, and no transaction is open before it."""
 
 
+Ends: TypeAlias = Mapping[str, Mapping[TopicPartition, LogEnd]]
+
+
 class LogReader:
     """Reads the logs of one cluster; `read` gives the reports that are to be published."""
 
@@ -67,16 +70,12 @@ class LogReader:
         """The tier that it reports as."""
         return Tier.of(self._origin)
 
-    def read(self, ledgers: Mapping[str, Ledger], *, now_ms: int) -> list[Report]:
-        """What is new in the logs of these topics, one report at most for each."""
+    def read(self, ledgers: Mapping[str, Ledger], *, now_ms: int, ends: Ends | None = None) -> list[Report]:
+        """What is new in the logs of these topics, one report at most for each; up to where they end now, or up to `ends`."""
         ready = [topic for topic in ledgers if self._is_ready(topic, now_ms)]
-        ends = self._ends(ready)
-        reports = []
-        for topic in ready:
-            places = {place: end for place, end in ends.items() if place.topic == topic}
-            if places and (report := self._read_topic(ledgers[topic], places, now_ms)) is not None:
-                reports.append(report)
-        return reports
+        ends = self.ends(ready) if ends is None else ends
+        found = [self._read_topic(ledgers[topic], ends[topic], now_ms) for topic in ready if topic in ends]
+        return [report for report in found if report is not None]
 
     def announcement(self, topic: str, *, now_ms: int) -> Report:
         """A report that says nothing but that the log of a topic is to be read."""
@@ -93,8 +92,8 @@ class LogReader:
         reading = self._topics.setdefault(topic, _TopicReading())
         return not reading.is_waiting or now_ms > reading.sent_ms + ANSWER_MS
 
-    def _ends(self, topics: list[str]) -> dict[TopicPartition, LogEnd]:
-        """The end of each partition, as far as transactions are decided; topics that are gone are left out."""
+    def ends(self, topics: Collection[str]) -> Ends:
+        """By topic, the end of each partition, as far as transactions are decided; topics that are gone are left out."""
         if not topics:
             return {}
         known = self._cluster.refresh(topics).topics
@@ -108,9 +107,13 @@ class LogReader:
         # In this order: what is written between the two questions does not look like a transaction.
         written = self._cluster.offsets(dict.fromkeys(places, LATEST))
         decided = self._cluster.offsets(dict.fromkeys(places, LATEST), isolation_level=READ_COMMITTED)
-        return {place: LogEnd(decided[place].offset, decided[place].offset >= written[place].offset) for place in places}
+        ends: dict[str, dict[TopicPartition, LogEnd]] = {}
+        for place in places:
+            end = LogEnd(decided[place].offset, decided[place].offset >= written[place].offset)
+            ends.setdefault(place.topic, {})[place] = end
+        return ends
 
-    def _read_topic(self, ledger: Ledger, ends: dict[TopicPartition, LogEnd], now_ms: int) -> Report | None:
+    def _read_topic(self, ledger: Ledger, ends: Mapping[TopicPartition, LogEnd], now_ms: int) -> Report | None:
         head = ledger.head.tiers.get(self.tier)
         counts: list[Count] = []
         read: list[ReadRange] = []

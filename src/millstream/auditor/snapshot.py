@@ -114,12 +114,13 @@ def _read_reports(cluster: Cluster, partition: int, state: PartitionState, decod
 
 
 def _read_logs(reader: LogReader, state: PartitionState) -> None:
-    """Count what is in the logs and in no report yet, until they are read to the end."""
+    """Count what is in the logs and in no report yet, up to the end that they have at this moment."""
     numbers = count(state.position)
     waiting = dict(state.ledgers)
+    now_ms = int(time() * 1000)
+    ends = reader.ends(waiting)
     while waiting:
-        now_ms = int(time() * 1000)
-        reports = reader.read(waiting, now_ms=now_ms)
+        reports = reader.read(waiting, now_ms=now_ms, ends=ends)
         for report in reports:
             state.ledgers[report.topic].apply(report, offset=next(numbers), arrived_ms=now_ms)
             reader.came_back(report)

@@ -4,7 +4,7 @@ from typing import cast
 
 from millstream.audit.counter import MAX_REPORT_BYTES
 from millstream.audit.ledger import Ledger
-from millstream.audit.report import Count, Report
+from millstream.audit.report import Count, ReadRange, Report
 from millstream.audit.report_json import encode_report
 from millstream.audit.verdict import Verdict, judge
 from millstream.auditor.log_reader import LogReader, broker_origin
@@ -76,3 +76,13 @@ def test_messages_behind_a_transaction_that_is_open_are_not_missing() -> None:
     assert verdict_of_the_log(OnePartition(times, last_stable_offset=0)) == (Verdict.OPEN, [])
     assert verdict_of_the_log(OnePartition(times)) == (Verdict.COMPLETE, [])
     assert verdict_of_the_log(OnePartition(times[:4])) == (Verdict.MISSING, [])
+
+
+def test_a_log_that_grows_all_the_time_is_read_up_to_the_end_it_had() -> None:
+    reader, ledger = reader_of(OnePartition([NOW] * 20)), Ledger("orders")
+    ends = reader_of(OnePartition([NOW] * 10)).ends(["orders"])
+    [read] = reader.read({"orders": ledger}, now_ms=NOW, ends=ends)
+    assert read.read == (ReadRange(0, 0, 10),)
+    ledger.apply(read, offset=0, arrived_ms=NOW)
+    reader.came_back(read)
+    assert all(not report.read for report in reader.read({"orders": ledger}, now_ms=NOW, ends=ends))
