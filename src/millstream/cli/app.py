@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from millstream.cli import audit, cluster, consume, dump_log, mirror, produce, registry, serve, topic
+from millstream.cli import audit, cluster, consume, dump_log, mirror, produce, query, registry, serve, topic
 from millstream.cli.group import command as group
 
 app = typer.Typer(
@@ -33,6 +33,7 @@ app.add_typer(audit.app, name="audit")
 app.add_typer(mirror.app, name="mirror")
 app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
+app.command("query")(query.query)
 app.command("dump-log")(dump_log.dump_log)
 
 
