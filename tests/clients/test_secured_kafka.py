@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from millstream import Producer
+import millstream
 from millstream.address import parse_bootstrap_servers
 from millstream.audited.settings import AuditSettings
 from millstream.client.async_connection import AsyncConnection
@@ -175,9 +175,21 @@ def test_an_audited_producer_reports_with_its_own_login_and_a_wrong_one_disturbs
     options = kafka.client_options("SCRAM-SHA-512")
     wrong = AuditSettings("shop", options={"sasl.password": "hidden"})
     for audit in ("shop", wrong):
-        with Producer(kafka.at("SASL_SSL"), audit=audit, options=options) as producer:
+        with millstream.Producer(kafka.at("SASL_SSL"), audit=audit, options=options) as producer:
             producer.send(topic, [b"one", b"two"])
     assert len(read_all(kafka, topic)) == 4
     assert totals(kafka.bootstrap_servers, topic) == {"shop": (2, 0)}
     assert "refused the login of user 'alice'" in caplog.text
     assert "hidden" not in caplog.text
+
+
+def test_a_table_is_read_with_tls_and_a_login(kafka: SecuredKafka) -> None:
+    topic = create_topic(kafka, partitions=2)
+    with Cluster(kafka.bootstrap_servers) as cluster:
+        for partition in range(2):
+            cluster.produce(BatchFor(topic, partition, encode_batch([b"%d" % partition] * 3)))
+    table = millstream.read_table(topic, brokers=kafka.at("SASL_SSL"), options=kafka.client_options(), value_format="string")
+    assert table["value"].to_pylist() == ["0", "0", "0", "1", "1", "1"]
+    with pytest.raises(AuthenticationFailed, match="refused the login of user 'alice'") as raised:
+        millstream.read_table(topic, brokers=kafka.at("SASL_SSL"), options={**kafka.client_options(), "sasl.password": "hidden"})
+    assert "hidden" not in str(raised.value)

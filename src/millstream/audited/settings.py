@@ -47,8 +47,9 @@ class AuditSettings:
                 "the first of them a letter or digit, as in audit='checkout'"
             )
         for name in ("application", "host", "datacentre"):
-            if len(getattr(self, name)) > _LONGEST_TEXT:
-                raise UsageError(f"audit: {name} is a text of at most {_LONGEST_TEXT} letters")
+            text: str = getattr(self, name)
+            if len(text) > _LONGEST_TEXT or not text.isprintable():
+                raise UsageError(f"audit: {name} is a text of at most {_LONGEST_TEXT} printable letters")
         if not _SHORTEST_INTERVAL_S <= self.interval_s <= _LONGEST_INTERVAL_S:
             raise UsageError(f"audit: interval_s={self.interval_s!r}: give {_SHORTEST_INTERVAL_S} to {_LONGEST_INTERVAL_S:.0f} seconds")
         if self.bucket_s not in range(1, _LONGEST_BUCKET_S + 1):
