@@ -12,12 +12,10 @@ with this client; messages of a transaction count when it is committed. `produce
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Self
 
-from confluent_kafka import KafkaException
-
 from millstream.audit.report import Kind
 from millstream.audited.settings import Audit
 from millstream.audited.tier import Handled
-from millstream.audited.wrapper import AuditedClient, InHand, say_not_committed
+from millstream.audited.wrapper import AuditedClient, InHand
 from millstream.errors import UsageError
 
 OnDelivery = Callable[[Any, Any], None]
@@ -169,10 +167,8 @@ class AuditedConsumer(AuditedClient):
 
     def _auto_commit(self, *, is_last: bool = False) -> None:
         if self._in_hand.is_commit_due(at_once=is_last):
-            try:
-                self.commit(asynchronous=not is_last)
-            except KafkaException as error:
-                say_not_committed(error)
+            # The client waits for the answer before it gives up partitions, or ends; it has a callback for failures, `on_commit`.
+            self.commit(asynchronous=True)
 
 
 def _handled(message: Any) -> Handled:

@@ -90,6 +90,9 @@ class Producer:
     def flush(self, timeout_s: float = FLUSH_TIMEOUT_S) -> None:
         """Wait until everything sent has been written; `DeliveryFailed` for what was not, or not within the time."""
         left = self._client.flush(timeout_s)
+        if self._audit is not None:
+            # Now it is known what has become of the messages; a queue that is never empty later would say so only after a while.
+            self._audit.counts.settle()
         self._raise_failure()
         if left:
             raise DeliveryFailed(
