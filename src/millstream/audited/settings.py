@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from millstream.audit.counter import Counter
 from millstream.audit.report import DEFAULT_BUCKET_MS, DEFAULT_INTERVAL_MS, Kind, Origin
 from millstream.errors import UsageError
 
@@ -68,6 +69,10 @@ class AuditSettings:
         """Who counts: what stands in every report."""
         application = self.application or Path(sys.argv[0] if sys.argv else "").name or "python"
         return Origin(self.tier, kind, application[:_LONGEST_TEXT], self.host or socket.gethostname(), self.datacentre, cluster)
+
+    def counter(self, kind: Kind) -> Counter:
+        """What counts for a reporter of its own; the cluster is filled in when its reports are published."""
+        return Counter(self.origin(kind, ""), bucket_ms=self.bucket_ms, interval_ms=self.interval_ms)
 
 
 Audit = str | AuditSettings
