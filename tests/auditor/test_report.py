@@ -2,11 +2,13 @@
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from millstream.audit.report import Kind
 from millstream.wire.compression import Codec
 from tests.auditor.audited_topic import AuditedTopic
 from tests.auditor.auditor_process import audit_report, rows_of
@@ -64,6 +66,16 @@ def test_what_is_no_report_is_said_and_left_out(broker: Broker, topic: AuditedTo
     said = re.search(r"(\d+) messages of _audit are no reports", audit_report(broker.bootstrap_servers, "--topic", topic.name))
     assert said is not None
     assert int(said[1]) >= 5, "others may have left some"
+
+
+def test_reports_with_buckets_of_another_length_are_said_and_left_out(broker: Broker, topic: AuditedTopic) -> None:
+    topic.write(10)
+    topic.sent(10)
+    odd = topic.tier("odd", Kind.CONSUMER)
+    odd.touch(topic.name)
+    topic.publish([replace(report, bucket_ms=420_000) for report in odd.take(topic.bucket, is_last=True)])
+    text = audit_report(broker.bootstrap_servers, "--topic", topic.name)
+    assert "1 reports have buckets of a length that cannot be compared with 600 s and were left out." in text
 
 
 def test_the_page_has_everything_in_it(broker: Broker, topic: AuditedTopic, tmp_path: Path) -> None:

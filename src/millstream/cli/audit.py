@@ -154,6 +154,9 @@ def _show(snapshot: "Snapshot", selection: "Selection", *, as_json: bool, html: 
         print_problems(problems)
         if snapshot.malformed:
             print(f"{snapshot.malformed} messages of _audit are no reports and were left out.")
+        if refused := sum(snapshot.ledger(name).head.refused for name in audits):
+            length = f"{snapshot.bucket_ms / 1000:g} s"
+            print(f"{refused} reports have buckets of a length that cannot be compared with {length} and were left out.")
     incomplete = [row.completeness for row in problems if row.verdict in (Verdict.MISSING, Verdict.LATE)]
     return min(incomplete, default=1.0)
 
