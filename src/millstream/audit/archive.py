@@ -97,6 +97,12 @@ class Archive:
             if columns.verdicts[position] != ABSENT:
                 yield _row(self.topic, self.starts[position], tier, columns, position)
 
+    def open_starts(self) -> set[int]:
+        """Starts of buckets that were still open when they were archived, because there were too many."""
+        code = SEVERITY.index(Verdict.OPEN)
+        with_open = [columns.verdicts for columns in self.tiers.values() if code in columns.verdicts]
+        return {self.starts[position] for verdicts in with_open for position, found in enumerate(verdicts) if found == code}
+
     def bucket_at(self, position: int) -> Bucket:
         """A bucket as numbers only, to be merged with what came of it later."""
         bucket = Bucket(self.starts[position], part=self.parts[position])
