@@ -129,3 +129,11 @@ def test_a_side_that_does_not_answer_is_named(broker: Broker, topic: AuditedTopi
 def test_a_cluster_that_is_named_twice_is_not_counted_twice(broker: Broker, topic: AuditedTopic) -> None:
     said = audit_report(broker.bootstrap_servers, "--brokers", f"localhost:{broker.port}", expected_code=2)
     assert f"--brokers localhost:{broker.port}: the cluster {topic.cluster_id} was named before" in said
+
+
+def test_what_is_asked_for_in_vain_is_said(broker: Broker, topic: AuditedTopic, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    topic.sent(10)
+    audit_report(broker.bootstrap_servers, "--topic", topic.name, "--tier", "nobody")
+    assert "nothing that was asked for; the audit knows the topics" in capsys.readouterr().err
+    said = audit_report(broker.bootstrap_servers, "--html", str(tmp_path / "missing" / "page.html"), expected_code=1)
+    assert "page.html: the page cannot be written: No such file or directory." in said
