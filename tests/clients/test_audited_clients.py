@@ -58,6 +58,14 @@ def test_a_producer_reports_what_it_sent_by_the_time_of_each_message(broker: Bro
     assert last.origin.cluster
 
 
+def test_a_message_of_the_time_zero_is_counted_where_librdkafka_puts_it(broker: Broker, topic: str) -> None:
+    with Producer(broker.bootstrap_servers, audit=quick("shop")) as producer:
+        producer.send(topic, [Message(b"first", timestamp=0), Message(b"second", timestamp=1)])
+    rows = read_rows(broker.bootstrap_servers, topic, with_log=True)
+    assert [row.verdict for row in rows] == [Verdict.COMPLETE] * 4
+    assert {row.count for row in rows} == {1}
+
+
 def test_the_buckets_of_a_producer_are_those_of_the_log(broker: Broker, topic: str) -> None:
     """With buckets of a second a run of three seconds has several ends of buckets in it."""
     settings = AuditSettings("shop", interval_s=0.5, bucket_s=1)
