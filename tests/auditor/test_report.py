@@ -75,7 +75,7 @@ def test_reports_with_buckets_of_another_length_are_said_and_left_out(broker: Br
     odd.touch(topic.name)
     topic.publish([replace(report, bucket_ms=420_000) for report in odd.take(topic.bucket, is_last=True)])
     text = audit_report(broker.bootstrap_servers, "--topic", topic.name)
-    assert "1 reports have buckets of a length that cannot be compared with 600 s and were left out." in text
+    assert "1 reports have buckets of a length that cannot be compared with 600 s, or" in text
 
 
 def test_the_page_has_everything_in_it(broker: Broker, topic: AuditedTopic, tmp_path: Path) -> None:

@@ -132,6 +132,7 @@ def report(
 def _show(snapshot: "Snapshot", selection: "Selection", *, as_json: bool, html: Path | None, grace_ms: int) -> float:
     """Print what is asked for; returns the completeness of the worst bucket that is over."""
     from millstream.audit.summary import TopicAudit
+    from millstream.audit.topic_head import MAX_TIERS
     from millstream.audit.verdict import Verdict
     from millstream.cli.audit_output import MOST_TOPICS_BY_BUCKET, print_buckets, print_problems, print_rows, print_summaries
     from millstream.cli.audit_page import audit_page
@@ -162,7 +163,10 @@ def _show(snapshot: "Snapshot", selection: "Selection", *, as_json: bool, html: 
             print(f"{snapshot.malformed} messages of _audit are no reports and were left out.")
         if refused := sum(snapshot.ledger(name).head.refused for name in audits):
             length = f"{snapshot.bucket_ms / 1000:g} s"
-            print(f"{refused} reports have buckets of a length that cannot be compared with {length} and were left out.")
+            print(
+                f"{refused} reports have buckets of a length that cannot be compared with {length}, or are of more than {MAX_TIERS} tiers "
+                "of one topic, and were left out."
+            )
     incomplete = [row.completeness for row in problems if row.verdict in (Verdict.MISSING, Verdict.LATE)]
     return min(incomplete, default=1.0)
 
