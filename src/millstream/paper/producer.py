@@ -190,7 +190,8 @@ class Producer:
         for message in messages:
             audit.counts.begin(topic)
             one = message if isinstance(message, Message) else Message(message)
-            timestamp_ms = one.timestamp_ms if one.timestamp_ms is not None else int(time() * 1000)
+            # 0 is the time of sending for librdkafka as well.
+            timestamp_ms = one.timestamp_ms or int(time() * 1000)
             partition = audit.partitions.for_message(topic, one.key)
             one = Message(one.payload, one.key, headers=one.headers or None, timestamp=timestamp_ms)
             assert one.extras is not None
