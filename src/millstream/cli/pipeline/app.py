@@ -5,7 +5,9 @@ Command modules import Typer and nothing of Spark: `--help` and a typing mistake
 
 import typer
 
-from millstream.cli.pipeline import status
+from millstream.cli.pipeline import load, maintain, status
 
 app = typer.Typer(help="Run jobs on Spark: load topics into a lake, count in windows, join streams.", no_args_is_help=True)
+app.command("load")(load.load)
+app.command("maintain")(maintain.maintain)
 app.command("status")(status.status)
