@@ -29,6 +29,8 @@ def run(job: "WindowsJob | JoinJob", *, once: bool, final: bool, master: str | N
     `beginning` is where a replay begins, which decides what its checkpoint is about.
     """
     need_extra("spark", "pyspark", "pyarrow")
+    if job.output.table:
+        need_extra("lake", "deltalake")
     from millstream.spark.jobs.checkpoint_job import check_checkpoint
     from millstream.spark.jobs.job_topics import JobTopics
     from millstream.spark.jobs.join import start_join

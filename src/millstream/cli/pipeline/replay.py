@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 def replay(
     file: JobFile,
     *,
-    to: Annotated[str, typer.Option("--to", metavar="TOPIC", help="The topic for the results of the replay; not the live job's.")],
+    topic: Annotated[str, typer.Option("--to-topic", metavar="TOPIC", help="A topic for the results; not the live job's.")] = "",
+    table: Annotated[str, typer.Option("--to-table", metavar="PATH", help="A Delta table for the results; not the live job's.")] = "",
     start: Annotated[
         str, typer.Option("--from", metavar="OFFSET", help="Where to begin: beginning, N, -N (the last N of each partition), @TIME.")
     ] = "beginning",
@@ -28,7 +29,7 @@ def replay(
     master: Master = None,
     quiet: Quiet = False,
 ) -> None:
-    """Compute a job again from an offset or a time, with results on a topic of their own, while the live one runs.
+    """Compute a job again from an offset or a time, with results of their own, while the live one runs.
 
     Without --once or --final it goes on with what comes, and can take the live job's place.
     """
@@ -40,7 +41,8 @@ def replay(
     again = replayed(
         job,
         _starts(job, position),
-        topic=to,
+        topic=topic,
+        table=table,
         checkpoint=checkpoint,
         from_ms=position.number if position.kind is Start.TIME else None,
     )

@@ -15,15 +15,20 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 @dataclass(frozen=True)
 class JobOutput:
-    """Where results go: a topic."""
+    """Where results go: a topic, a Delta table, or both."""
 
-    topic: str
+    topic: str = ""
+    table: str = ""
+    """The address of a Delta table: a directory, or `s3://` and the like."""
     format: ResultFormat = "json"
     partitions: int = 1
     """Of the topic, if the job has to create it; it is created compacted, because results have keys of their own."""
 
     def __post_init__(self) -> None:
-        check_topic("topic", self.topic)
+        if not self.topic and not self.table:
+            raise UsageError('results need a topic or a table: add topic = "...", table = "...", or both')
+        if self.topic:
+            check_topic("topic", self.topic)
         check_word("format", self.format, get_args(ResultFormat))
         if not 0 < self.partitions <= 10_000:
             raise UsageError(f"partitions: {self.partitions} is not a number of partitions")

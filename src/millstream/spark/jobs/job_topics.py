@@ -49,7 +49,8 @@ class JobTopics:
         self._job.check_columns(
             {section: self._avro_fields(one.topic) for section, one in self._job.inputs.items() if one.format == "avro"}
         )
-        find_or_create(self._cluster, self._job.output.topic, partitions=self._job.output.partitions, configs=NEW_TOPIC)
+        if self._job.output.topic:
+            find_or_create(self._cluster, self._job.output.topic, partitions=self._job.output.partitions, configs=NEW_TOPIC)
         return warnings
 
     def starts_at(self, offset: int) -> dict[str, str]:

@@ -123,5 +123,5 @@ class JoinJob(Job):
             "job": "join",
             **{section: one.identity() for section, one in self.inputs.items()},
             "join": asdict(self.join),
-            "output": self.output.topic,
+            "output": [self.output.topic, self.output.table],
         }

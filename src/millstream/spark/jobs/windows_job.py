@@ -113,7 +113,7 @@ class WindowsJob(Job):
             "input": self.input.identity(),
             "window": asdict(self.window),
             "measures": dict(self.measures),
-            "output": self.output.topic,
+            "output": [self.output.topic, self.output.table],
         }
 
 

@@ -139,6 +139,7 @@ def test_a_command_takes_only_its_own_kind_of_job(file: Path) -> None:
         ('views = "count"\nusers = "distinct(user)"', "", "nothing is measured"),
         ('topic = "views-per-page"', 'topic = "page-views"', "the job would read its own results"),
         ('topic = "views-per-page"', 'topic = "views-per-page"\nformat = "avro"', "where the schema registry is"),
+        ('topic = "views-per-page"', "", r"\[output\] results need a topic or a table"),
         ('topic = "views-per-page"', 'topic = "views-per-page"\npartitions = 0', "is not a number of partitions"),
         ('brokers = "127.0.0.1:9092"', "", "brokers: it is missing"),
         ('brokers = "127.0.0.1:9092"', 'brokers = " "', "brokers: it is empty"),

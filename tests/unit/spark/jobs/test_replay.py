@@ -54,4 +54,8 @@ def test_a_replay_into_the_live_jobs_output_or_checkpoint_is_refused() -> None:
     with pytest.raises(UsageError, match="counts is where the live job writes"):
         replayed(LIVE, {"input": "earliest"}, topic="counts")
     with pytest.raises(UsageError, match="is the checkpoint of the live job"):
-        replayed(LIVE, {"input": "earliest"}, topic="again", checkpoint="checkpoints/live")
+        replayed(LIVE, {"input": "earliest"}, topic="again", checkpoint="checkpoints/./live")
+    with pytest.raises(UsageError, match="lake/counts/ is where the live job writes"):
+        replayed(replace(LIVE, output=JobOutput(table="lake/counts")), {"input": "earliest"}, table="lake/counts/")
+    with pytest.raises(UsageError, match="need a topic or a table"):
+        replayed(LIVE, {"input": "earliest"}, checkpoint="elsewhere")
