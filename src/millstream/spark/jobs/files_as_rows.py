@@ -54,6 +54,8 @@ class LoadTask(InputPartition):
 class LoadSource(DataSource):
     """`format("millstream-load")`: topics as files of tables; registered by `load.start_load`, and of use to nothing else."""
 
+    reader_class: "type[LoadReader]"
+
     @classmethod
     def name(cls) -> str:
         """What stands in `format(...)`."""
@@ -69,7 +71,7 @@ class LoadSource(DataSource):
         options = parse_read_options({name: value for name, value in self.options.items() if name.lower() not in own})
         check_stream_options(options)
         settings = LoadSettings.of(self.options[SETTINGS])
-        return LoadReader(options, settings, schema, tasks=int(self.options[TASKS]), json_type=self.options.get(JSON_TYPE))
+        return self.reader_class(options, settings, schema, tasks=int(self.options[TASKS]), json_type=self.options.get(JSON_TYPE))
 
 
 class LoadReader(StreamReader):
@@ -122,6 +124,9 @@ class LoadReader(StreamReader):
         cluster = cluster_for(self._options)
         found = {topic: cluster.topic(topic).topic_id for topic in topics}
         return {topic: str(topic_id) for topic, topic_id in found.items() if topic_id is not None and topic_id.int}
+
+
+LoadSource.reader_class = LoadReader
 
 
 def share_ranges(ranges: Sequence[OffsetRange], tasks: int) -> list[list[OffsetRange]]:

@@ -25,6 +25,7 @@ from millstream.spark.jobs.load_tables import table_address
 from millstream.spark.jobs.task_result import TaskResult, tables_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 QUERY_ID: Final = "sql.streaming.queryId"
@@ -59,11 +60,14 @@ class LoadCommitter:
     def commit(self, results: Sequence[TaskResult], batches: Mapping[str, LoadBatch]) -> None:
         """Commit each table."""
         for name, table in tables_of(results).items():
-            address = table_address(self._settings.to, name)
-            if not DeltaWriter(address).commit(replace(batches[table.topic], files=table.files), table.schema):
-                place = open_place(address)
-                for file in table.files:
-                    place.delete(file.path)
+            self.commit_table(table_address(self._settings.to, name), replace(batches[table.topic], files=table.files), table.schema)
+
+    def commit_table(self, address: str, batch: LoadBatch, schema: "pa.Schema") -> None:
+        """Commit one table; the files of a micro-batch that it has already are deleted."""
+        if not DeltaWriter(address).commit(batch, schema):
+            place = open_place(address)
+            for file in batch.files:
+                place.delete(file.path)
 
     def send_dead_letters(self, results: Sequence[TaskResult]) -> None:
         """Produce what could not be read."""
