@@ -41,6 +41,7 @@ ABSENT: Final = 255
 _SIZE: Final = struct.Struct("<I")
 _HEAD: Final = struct.Struct("<Iqqc")
 _TIER: Final = struct.Struct("<qqIccI")
+_CODES: Final = bytes([*range(len(SEVERITY)), ABSENT])
 _WIDTHS: Final = {b"B": 1, b"H": 2, b"I": 4, b"q": 8}
 _SELDOM: Final = ("missing", "surplus", "repeated", "malformed", "control", "aborted")
 
@@ -150,6 +151,12 @@ class Archive:
             if columns.verdicts[position] != ABSENT:
                 yield _row(self.topic, self.starts[position], tier, columns, position)
 
+    def open_starts(self) -> set[int]:
+        """Starts of buckets that were still open when they were archived, because there were too many."""
+        code = SEVERITY.index(Verdict.OPEN)
+        with_open = [verdicts for columns in self.tiers.values() if columns.complete < len(self) and code in (verdicts := columns.verdicts)]
+        return {self.starts[position] for verdicts in with_open for position, found in enumerate(verdicts) if found == code}
+
     def bucket_at(self, position: int) -> Bucket:
         """A bucket as numbers only, to be merged with what came of it later."""
         bucket = Bucket(self.starts[position], part=self.parts[position])
@@ -208,6 +215,8 @@ def _decoded(archive: Archive, data: bytes) -> Archive:
         bytes_at = position + count * _WIDTHS[counts_type]
         verdicts_at = bytes_at + count * _WIDTHS[bytes_type]
         end = verdicts_at + count
+        if strange := data[verdicts_at:end].translate(None, _CODES):
+            raise ValueError(f"a verdict is one of {list(_CODES)}, and not {strange[0]}")
         archive.tiers[tier] = TierColumns(
             total,
             total_bytes,
@@ -247,7 +256,13 @@ def _seldom(row: Row) -> Fields:
 def _seldom_entry(item: object) -> tuple[int, Fields]:
     if not isinstance(item, list) or len(item) != 2 or type(item[0]) is not int or not isinstance(item[1], dict):
         raise ValueError(f"an entry of an archive must be a position and fields, and is {ascii(item)[:80]}")
-    return item[0], item[1]
+    fields: dict[str, Any] = item[1]
+    delay = Delay(*fields["delay"]) if "delay" in fields else ()
+    numbers = [*(fields.get(name, 0) for name in (*_SELDOM, "expected")), *delay]
+    places = [*_places(fields.get("losses", [])), *_places(fields.get("surpluses", []))]
+    if not all(type(number) is int for number in [*numbers, *(place.count for place in places)]):
+        raise ValueError(f"numbers of an archive must be whole numbers, and are {ascii(fields)[:80]}")
+    return item[0], fields
 
 
 def _row(topic: str, start: int, tier: Tier, columns: TierColumns, position: int) -> Row:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from millstream.audit.ledger import Ledger
 from millstream.audit.reporter import Reporter
+from millstream.audit.topic_head import MAX_TIERS
 
 
 class Remark(NamedTuple):
@@ -19,8 +20,9 @@ def remarks_on(ledger: Ledger) -> Iterator[Remark]:
     """All that is odd about the reporters of a topic."""
     topic, head = ledger.topic, ledger.head
     if head.refused:
-        length = f"buckets that are longer than {ledger.bucket_ms} ms or do not divide them"
-        yield Remark((topic, "refused"), f"{topic}: {head.refused} reports have {length}, and were left out")
+        lengths = f"buckets of a length that cannot be compared with {ledger.bucket_ms / 1000:g} s"
+        text = f"{topic}: {head.refused} reports have {lengths}, or are of more than {MAX_TIERS} tiers of the topic, and were left out"
+        yield Remark((topic, "refused"), text)
     for reporter in head.reporters.values():
         who = f"{topic}: {reporter.tier!r} on {reporter.host} ({reporter.application}, {reporter.id})"
         for kind, text in _of_reporter(reporter):

@@ -103,6 +103,7 @@ class Auditor:
             self._compares = False
             return False
         self._compares = True
+        snapshot.join_archives()
         now_ms = int(time() * 1000)
         for topic, ledger in snapshot.ledgers.items():
             logs = _logs_of(reachable, topic, now_ms)

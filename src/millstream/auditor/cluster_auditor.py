@@ -16,8 +16,8 @@ from time import monotonic, time
 from typing import Final
 
 from millstream.audit.bucket_view import NO_LOGS, Logs
-from millstream.audit.finished import is_finished, is_forgotten
-from millstream.audit.ledger import MAX_OPEN_BUCKETS, Ledger
+from millstream.audit.finished import finished_buckets, is_forgotten
+from millstream.audit.ledger import Ledger
 from millstream.audit.report import AUDIT_STATE_TOPIC, AUDIT_TOPIC, Report
 from millstream.audit.report_json import encode_report
 from millstream.audit.verdict import Row, judge
@@ -27,16 +27,18 @@ from millstream.auditor.held_partitions import HeldPartitions
 from millstream.auditor.log_reader import PATIENCE_MS, LogReader, broker_origin
 from millstream.auditor.report_decoder import ReportDecoder
 from millstream.auditor.settings import AuditorSettings
-from millstream.auditor.state_log import Entry, PartitionState
-from millstream.auditor.state_topic import StateTaken, StateTopic, in_batches
+from millstream.auditor.state_log import PartitionState
+from millstream.auditor.state_topic import StateTaken, StateTopic
 from millstream.client.cluster import Cluster
 from millstream.client.key_partition import key_partition
+from millstream.client.key_values import write_key_values
 from millstream.client.produce import BatchFor
 from millstream.client.topic_creation import find_or_create
 from millstream.errors import MillstreamError
 from millstream.registry.errors import RegistryError
+from millstream.topic_partition import TopicPartition
 from millstream.wire.compression import Codec
-from millstream.wire.records import Record, RecordHeaders, encode_batch
+from millstream.wire.records import Record, encode_batch
 
 logger = logging.getLogger(__name__)
 
@@ -156,12 +158,9 @@ class ClusterAuditor:
             ledger = state.ledgers.get(topic)
             if ledger is None:
                 continue
-            crowded = len(ledger.buckets) - MAX_OPEN_BUCKETS
-            for number, bucket in enumerate(sorted(ledger.buckets.values(), key=lambda bucket: bucket.touched_ms)):
-                found = by_bucket.get(bucket.start, [])
-                is_done = number < crowded or is_finished(bucket, found, bucket_ms=ledger.bucket_ms, now_ms=now_ms)
-                if is_done and state.may_finish(bucket) and bucket.start not in ledger.changed:
-                    state.finish(topic, bucket.start, [row for row in found if row.tier in ledger.head.tiers])
+            for start in finished_buckets(ledger, by_bucket, now_ms=now_ms):
+                if state.may_finish(ledger.buckets[start]) and start not in ledger.changed:
+                    state.finish(topic, start, [row for row in by_bucket.get(start, []) if row.tier in ledger.head.tiers])
             if self._reader is not None and self._reader.is_gone(topic, now_ms) and is_forgotten(ledger, now_ms):
                 state.forget(topic)
                 self._reader.forget(topic)
@@ -228,7 +227,7 @@ class ClusterAuditor:
         report = self._decoder.decode(message.value)
         home = key_partition(report.topic.encode(), self._spread)
         if home != message.partition and not message.is_forwarded:
-            self._write_reports(home, [Entry(report.topic.encode(), message.value)], headers=((FORWARDED_HEADER, b""),))
+            self._forward(home, report.topic, message)
             return
         state.ledger(report.topic).apply(report, offset=message.offset, arrived_ms=message.arrived_ms)
         state.changed(report.topic)
@@ -270,13 +269,12 @@ class ClusterAuditor:
                 self._publish(partition, [self._reader.announcement(name, now_ms=int(time() * 1000))])
 
     def _publish(self, partition: int, reports: list[Report]) -> None:
-        self._write_reports(partition, [Entry(report.topic.encode(), encode_report(report)) for report in reports])
+        pairs = [(report.topic.encode(), encode_report(report)) for report in reports]
+        write_key_values(self._cluster, TopicPartition(AUDIT_TOPIC, partition), pairs)
 
-    def _write_reports(self, partition: int, reports: list[Entry], *, headers: RecordHeaders = ()) -> None:
-        now_ms = int(time() * 1000)
-        for batch in in_batches(reports):
-            records = [Record(number, now_ms, one.key, one.value, headers) for number, one in enumerate(batch)]
-            self._cluster.produce(BatchFor(AUDIT_TOPIC, partition, encode_batch(records, codec=Codec.LZ4)))
+    def _forward(self, partition: int, topic: str, message: AuditMessage) -> None:
+        record = Record(0, int(time() * 1000), topic.encode(), message.value, ((FORWARDED_HEADER, b""),))
+        self._cluster.produce(BatchFor(AUDIT_TOPIC, partition, encode_batch([record], codec=Codec.LZ4)))
 
     def _load(self, partition: int) -> int:
         """The state of a partition that this auditor was given; returns where to go on in `_audit`."""

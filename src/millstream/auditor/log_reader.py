@@ -7,11 +7,12 @@ read to its end. A topic that was deleted and created anew, which shows by its i
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 from uuid import uuid4
 
+from millstream.audit.counter import MAX_REPORT_BYTES
 from millstream.audit.ledger import Ledger
 from millstream.audit.report import Count, Kind, Origin, ReadRange, Report
 from millstream.audit.topic_head import Tier
@@ -26,8 +27,6 @@ from millstream.topic_partition import TopicPartition
 logger = logging.getLogger(__name__)
 
 FETCH_BYTES: Final = 8 << 20
-MAX_BOUNDS: Final = 15_000
-"""Intervals in one report: about 200 kB."""
 INTERVAL_MS: Final = 10_000
 MOST_BEHIND_MS: Final = 23 * 3_600_000
 """A progress that is older is taken for a wrong clock."""
@@ -50,13 +49,24 @@ class _TopicReading:
     """Whether there is no such topic."""
 
 
-class _Log(NamedTuple):
+class LogEnd(NamedTuple):
+    """Up to where a partition can be counted."""
+
+    offset: int
+    is_decided: bool
+    """Whether that is the end of the log, and no transaction is open before it."""
+
+
+class TopicEnds(NamedTuple):
     """A topic as the cluster has it."""
 
     topic_id: str | None
-    ends: dict[TopicPartition, int]
+    partitions: dict[TopicPartition, LogEnd]
     is_whole: bool
     """Whether all partitions have a leader."""
+
+
+Ends: TypeAlias = Mapping[str, TopicEnds]
 
 
 class LogReader:
@@ -75,17 +85,17 @@ class LogReader:
         """The tier that it reports as."""
         return Tier.of(self._origin)
 
-    def read(self, ledgers: Mapping[str, Ledger], *, now_ms: int) -> list[Report]:
-        """What is new in the logs of these topics, one report at most for each."""
+    def read(self, ledgers: Mapping[str, Ledger], *, now_ms: int, ends: Ends | None = None) -> list[Report]:
+        """What is new in the logs of these topics, one report at most for each; up to where they end now, or up to `ends`."""
         ready = [topic for topic in ledgers if self._is_ready(topic, now_ms)]
-        logs = self._logs(ready)
+        ends = self.ends(ready) if ends is None else ends
         reports = []
         for topic in ready:
             reading = self._topics[topic]
-            reading.is_gone = topic not in logs
+            reading.is_gone = topic not in ends
             if reading.is_gone:
                 reading.stuck_since_ms = reading.stuck_since_ms or now_ms
-            elif (report := self._read_topic(ledgers[topic], logs[topic], now_ms)) is not None:
+            elif (report := self._read_topic(ledgers[topic], ends[topic], now_ms)) is not None:
                 reports.append(report)
         return reports
 
@@ -118,8 +128,8 @@ class LogReader:
         reading = self._topics.setdefault(topic, _TopicReading())
         return not reading.is_waiting or now_ms > reading.sent_ms + ANSWER_MS
 
-    def _logs(self, topics: list[str]) -> dict[str, _Log]:
-        """The logs with the end of each partition, as far as transactions are decided; topics that are gone are left out."""
+    def ends(self, topics: Collection[str]) -> Ends:
+        """By topic, the end of each partition, as far as transactions are decided; topics that are gone are left out."""
         if not topics:
             return {}
         known = self._cluster.refresh(topics).topics
@@ -129,17 +139,20 @@ class LogReader:
             for topic, metadata in found.items()
         }
         places = [place for some in led.values() for place in some]
-        ends = self._cluster.offsets(dict.fromkeys(places, LATEST), isolation_level=READ_COMMITTED)
+        # In this order: what is written between the two questions does not look like a transaction.
+        written = self._cluster.offsets(dict.fromkeys(places, LATEST))
+        decided = self._cluster.offsets(dict.fromkeys(places, LATEST), isolation_level=READ_COMMITTED)
+        ends = {place: LogEnd(decided[place].offset, decided[place].offset >= written[place].offset) for place in places}
         return {
-            topic: _Log(
+            topic: TopicEnds(
                 str(metadata.topic_id) if metadata.topic_id is not None and metadata.topic_id.int else None,
-                {place: ends[place].offset for place in led[topic]},
+                {place: ends[place] for place in led[topic]},
                 is_whole=len(led[topic]) == len(metadata.partitions),
             )
             for topic, metadata in found.items()
         }
 
-    def _read_topic(self, ledger: Ledger, log: _Log, now_ms: int) -> Report | None:
+    def _read_topic(self, ledger: Ledger, log: TopicEnds, now_ms: int) -> Report | None:
         head = ledger.head.tiers.get(self.tier)
         if head is not None and None not in (head.topic_id, log.topic_id) and head.topic_id != log.topic_id:
             self._forget_complaints(ledger.topic)
@@ -147,24 +160,29 @@ class LogReader:
         counts: list[Count] = []
         read: list[ReadRange] = []
         is_at_end = log.is_whole
-        for place, end in log.ends.items():
+        size = 0
+        for place, (end, is_decided) in log.partitions.items():
+            is_at_end &= is_decided
             start = head.position(place.partition) if head is not None else 0
             if start >= end:
                 self._complain_if_shorter(place, start, end)
                 continue
             counter = self._count(place, start, end)
-            is_at_end &= counter.is_done
+            is_at_end &= counter.next_offset >= end
             if counter.next_offset == start:
                 continue
-            found = [count for bucket, tally in counter.tallies.items() for count in tally.counts(bucket, place.partition)]
-            counts += found
+            counts += [count for bucket, tally in counter.tallies.items() for count in tally.counts(bucket, place.partition)]
             read.append(ReadRange(place.partition, start, counter.next_offset))
-            if sum(len(count.offsets.bounds) for count in counts if count.offsets is not None) > MAX_BOUNDS:
+            size += counter.report_bytes
+            if size > MAX_REPORT_BYTES:
                 is_at_end = False
                 break
         reading = self._topics[ledger.topic]
-        reading.stuck_since_ms = None if is_at_end or read else reading.stuck_since_ms or now_ms
-        if not read and not self._is_due(ledger, now_ms):
+        # Behind a transaction that is open there is nothing to read: whoever waits for it waits for the transaction.
+        is_held_up = not is_at_end and not read and not any(not end.is_decided for end in log.partitions.values())
+        reading.stuck_since_ms = reading.stuck_since_ms or now_ms if is_held_up else None
+        # Once it is said that there is a log, for which buckets wait; then only what is new of it.
+        if not read and not ((is_at_end or head is None) and self._is_due(ledger, now_ms)):
             return None
         if is_at_end:
             reading.at_end_ms = now_ms
@@ -186,6 +204,11 @@ class LogReader:
         try:
             fetched = self._cluster.fetch(FetchFrom(*place, start, FETCH_BYTES), max_wait_ms=0, isolation_level=READ_COMMITTED)
             counter.count(fetched.records, fetched.aborted_transactions or ())
+            while counter.report_bytes > MAX_REPORT_BYTES and counter.next_offset > start + 1:
+                # Event times at random: as much as fits into one report, the rest comes with the next ones.
+                fits = max((counter.next_offset - start) * MAX_REPORT_BYTES // counter.report_bytes, 1)
+                counter = LogCounter(place, start=start, end=start + fits, bucket_ms=self._bucket_ms)
+                counter.count(fetched.records, fetched.aborted_transactions or ())
         except OffsetOutOfRange:
             # Retention was faster: what is gone is not counted.
             begin = self._cluster.offsets({place: EARLIEST})[place].offset

@@ -15,7 +15,7 @@ however many partitions `_audit` has later.
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from time import monotonic, sleep, time
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +23,7 @@ from millstream.audit.report import AUDIT_STATE_TOPIC, AUDIT_TOPIC
 from millstream.auditor.state_log import CLAIM, SPREAD, Entry, Newest, PartitionState, encode_spread, read_state
 from millstream.auditor.topic_reading import read_partition
 from millstream.client.cluster import Cluster
+from millstream.client.key_values import batches_of
 from millstream.client.produce import BatchFor
 from millstream.client.request import MessageRequest
 from millstream.client.topic_creation import find_or_create
@@ -31,7 +32,7 @@ from millstream.offset import LATEST
 from millstream.topic_partition import TopicPartition
 from millstream.wire.api import ApiKey
 from millstream.wire.compression import Codec
-from millstream.wire.records import Record, batch_of, encode_record
+from millstream.wire.records import KeyValue, Record, encode_batch
 
 if TYPE_CHECKING:
     from millstream.wire.responses.create_partitions import CreatePartitionsResponse
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CONFIGS: Final = {"cleanup.policy": "compact", "max.message.bytes": str(8 << 20)}
-MOST_BATCH_BYTES: Final = 500_000
 CHECK_S: Final = 60.0
 CLAIMS: Final = 5
 TERM_HEADER: Final = "term"
@@ -66,7 +66,7 @@ class StateTopic:
         if newest.spread is None:
             first = TopicPartition(AUDIT_STATE_TOPIC, 0)
             newest.spread = min(len(found.partitions), partitions)
-            self._produce(first, [Entry(SPREAD, encode_spread(newest.spread))])
+            self._produce(first, [(SPREAD, encode_spread(newest.spread))], term=0)
         if len(found.partitions) < partitions:
             self._grow(partitions)
         return min(newest.spread, partitions)
@@ -80,8 +80,7 @@ class StateTopic:
             end = self._cluster.offsets({place: LATEST})[place].offset
             state = read_state(state_entries(self._cluster, partition), bucket_ms=bucket_ms)
             state.term += 1
-            claim = Entry(CLAIM, json.dumps({"id": state.id}).encode(), state.term)
-            landed = self._produce(place, [claim])
+            landed = self._produce(place, [(CLAIM, json.dumps({"id": state.id}).encode())], term=state.term)
             if landed == end:
                 self._ends[partition] = landed + 1
                 self._checked[partition] = monotonic()
@@ -92,8 +91,8 @@ class StateTopic:
     def write(self, partition: int, state: PartitionState) -> None:
         """Write what changed; raises `StateTaken` if the partition is another auditor's by now."""
         place = TopicPartition(AUDIT_STATE_TOPIC, partition)
-        for batch in in_batches(state.entries()):
-            landed = self._produce(place, batch)
+        for batch in batches_of((entry.key, entry.value) for entry in state.entries()):
+            landed = self._produce(place, batch, term=state.term)
             self._look_at(partition, state, up_to=landed)
             self._ends[partition] = landed + len(batch)
         self._checked[partition] = monotonic()
@@ -137,14 +136,11 @@ class StateTopic:
                 raise UsageError(f"{refused}: give it as many as {AUDIT_TOPIC} has, {partitions}")
             sleep(0.05)
 
-    def _produce(self, place: TopicPartition, entries: Sequence[Entry]) -> int:
+    def _produce(self, place: TopicPartition, pairs: Sequence[KeyValue], *, term: int) -> int:
         """Write one batch; returns the offset of its first record."""
-        encoded = b"".join(
-            encode_record(number, entry.key, entry.value, headers=((TERM_HEADER, b"%d" % entry.term),))
-            for number, entry in enumerate(entries)
-        )
-        batch = batch_of(encoded, count=len(entries), timestamp=int(time() * 1000), codec=Codec.LZ4)
-        produced = self._cluster.produce(BatchFor(*place, batch))
+        now_ms, headers = int(time() * 1000), ((TERM_HEADER, b"%d" % term),)
+        records = [Record(number, now_ms, key, value, headers) for number, (key, value) in enumerate(pairs)]
+        produced = self._cluster.produce(BatchFor(*place, encode_batch(records, codec=Codec.LZ4)))
         assert produced is not None
         return produced.base_offset
 
@@ -172,17 +168,3 @@ def _term(record: Record) -> int:
         if name == TERM_HEADER and value is not None and value.isdigit():
             return int(value[:18])
     return 0
-
-
-def in_batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
-    """In order, in batches that every topic takes."""
-    batch: list[Entry] = []
-    size = 0
-    for entry in entries:
-        batch.append(entry)
-        size += len(entry.key) + len(entry.value or b"")
-        if size >= MOST_BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch

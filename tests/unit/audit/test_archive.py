@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from millstream.audit.archive import Archive
@@ -85,3 +87,26 @@ def test_a_day_of_an_ordinary_topic_is_small() -> None:
     for number in range(144):
         archive.add(Bucket(number * 600_000, part=1_000 + number), [row(number * 600_000, tier, 50_000) for tier in (LOG, BILLING)])
     assert len(archive.encode()) < 144 * 20
+
+
+def test_sums_that_no_64_bits_hold_are_the_highest_number() -> None:
+    archive = Archive("orders")
+    archive.add(Bucket(0), [row(0, LOG, 2**64)])
+    assert list(Archive.decode("orders", archive.encode()).tiers[LOG].counts) == [2**63 - 1]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"missing": []}, {"expected": "5"}, {"delay": [1, 2, 3, "x"]}, {"delay": [1]}, {"losses": [{"before": "x"}]}, {"losses": [7]}]
+)
+def test_fields_that_make_no_sense_are_found_when_an_archive_is_read(archive: Archive, wrong: dict[str, Any]) -> None:
+    Archive.decode("orders", archive.encode())
+    archive.tiers[BILLING].seldom[1].update(wrong)
+    with pytest.raises((ValueError, KeyError, TypeError)):
+        Archive.decode("orders", archive.encode())
+
+
+def test_a_verdict_that_is_none_is_a_value_error() -> None:
+    archive = Archive("orders")
+    archive.add(Bucket(0), [row(0, LOG, 5)])
+    with pytest.raises(ValueError, match=r"a verdict is one of \[0, 1, 2, 3, 4, 5, 255\], and not 77"):
+        Archive.decode("orders", archive.encode()[:-1] + bytes([77]))

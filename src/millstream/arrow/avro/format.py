@@ -38,30 +38,28 @@ def avro_format(schemas: Sequence[str], registry: Addresses, kind: pa.DataType) 
     """The format for this reader's schema: the same one for every task of the process, with what it has learnt."""
     name = tuple(schemas), registry, kind
     if name not in _formats:
-        _formats[name] = AvroFormat(schemas, registry, kind)
+        _formats[name] = AvroFormat(parse_avro(schemas), registry, kind)
     return _formats[name]
 
 
 class AvroFormat:
-    """Reads messages of any schema as columns of one."""
+    """Reads messages of any schema as columns of one, in one thread."""
 
     name: Format = "avro"
 
-    def __init__(self, schemas: Sequence[str], registry: Addresses, kind: pa.DataType) -> None:
+    def __init__(self, reader: Schema, registry: Addresses, kind: pa.DataType) -> None:
         self._kind = kind
-        self._decoder = AvroDecoder(parse_avro(schemas))
+        self._decoder = AvroDecoder(reader)
         self._registry = RegistryClient(registry)
         self._entries: dict[int, int] = {}
         self._problems: dict[int, tuple[str, float]] = {}
 
+    def close(self) -> None:
+        """End the connections to the registry; what was learnt stays."""
+        self._registry.close()
+
     def read(self, column: BinaryColumn) -> TypedColumn:
-        starts, ends = column.offsets[:-1].astype(np.int64), column.offsets[1:].astype(np.int64)
-        has_frame = ~column.is_null & (ends - starts >= FRAME_SIZE)
-        places = starts[has_frame]
-        has_frame[has_frame] = column.data[places] == 0
-        places = starts[has_frame]
-        ids = np.full(len(starts), -1, np.int64)
-        ids[has_frame] = sum(column.data[places + 1 + byte].astype(np.int64) << (24 - 8 * byte) for byte in range(4))
+        ids = schema_ids(column)
         entries = self._look_up(ids)
         array, status = self._decoder.decode(column.data, column.offsets, entries.copy(), self._kind)
         broken = ((status != 0) | (entries == NO_PROGRAM)) & ~column.is_null
@@ -134,6 +132,18 @@ class AvroDecoder:
         nodes, buffers = layout.allocate(counted)
         run_messages(data, offsets, entries, null_entry, *program, nodes, WRITING, status)
         return layout.to_arrow(kind, nodes, buffers)
+
+
+def schema_ids(column: BinaryColumn) -> Ints:
+    """The id of the schema of each message; -1 where there is none."""
+    starts, ends = column.offsets[:-1].astype(np.int64), column.offsets[1:].astype(np.int64)
+    has_frame = ~column.is_null & (ends - starts >= FRAME_SIZE)
+    places = starts[has_frame]
+    has_frame[has_frame] = column.data[places] == 0
+    places = starts[has_frame]
+    ids = np.full(len(starts), -1, np.int64)
+    ids[has_frame] = sum(column.data[places + 1 + byte].astype(np.int64) << (24 - 8 * byte) for byte in range(4))
+    return ids
 
 
 def _is_text_valid(array: pa.Array) -> bool:
