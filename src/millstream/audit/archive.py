@@ -2,7 +2,7 @@
 
 A ledger has sets of offsets, to compare tiers with; when a bucket is finished only the outcome is kept. One archive has buckets of one
 topic and one day. Numbers stand in arrays, one entry per bucket, as narrow as the largest of them allows; what is seldom anything but zero
-stands apart, by position. Sums stand in front, and columns are looked at only where somebody asks for rows. So a million buckets are read
+stands apart, by position. Sums stand in front, and columns are looked at only where rows are asked for. So a million buckets are read
 and summed in less than a second.
 
     uint32 size of the tiers | tiers, JSON

@@ -35,6 +35,6 @@ def is_finished(bucket: Bucket, rows: list[Row], *, bucket_ms: int, now_ms: int)
 
 
 def is_forgotten(ledger: Ledger, now_ms: int) -> bool:
-    """Whether nobody has reported of a topic for a day, and all of it is in the archive."""
+    """Whether no report of a topic came for a day, and all of it is in the archive."""
     heard_ms = max((one.arrived_ms for one in ledger.head.reporters.values()), default=0)
     return not ledger.buckets and now_ms >= heard_ms + KEEP_OTHERS_MS

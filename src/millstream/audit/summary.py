@@ -1,4 +1,4 @@
-"""What is known of a topic, put together for people: rows where somebody asks for them, and sums over columns where they ask for all.
+"""What is known of a topic, put together for people: rows where these are asked for, and sums over columns where all of it is.
 
 A bucket may be in several places: in the archives of several clusters, in several parts of one, and in the ledger. Then it is put together
 by its numbers and judged again, and so is one that was open when it was archived; most are in one archive and are taken as they stand.

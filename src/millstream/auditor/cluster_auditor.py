@@ -5,7 +5,7 @@ those that are finished to the archive, and writes the state. Nothing is kept th
 killed between any two steps is followed by one that counts the same. Blocking, in one thread.
 
 A report whose schema cannot be asked for holds its partition of `_audit` (`held_partitions`). One that was written to another partition
-than the topic's, because `_audit` got more partitions or somebody has a partitioner of his own, is written again to the right one: a
+than the topic's, because `_audit` got more partitions or its reporter uses another partitioner, is written again to the right one: a
 report counts once, wherever and however often it is read.
 """
 

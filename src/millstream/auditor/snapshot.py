@@ -1,4 +1,4 @@
-"""The audit of one or several clusters as it is now: the state, the reports that are newer, and what of the logs nobody has counted yet.
+"""The audit of one or several clusters as it is now: the state, the reports that are newer, and what of the logs has not been counted yet.
 
 Needs no auditor that runs: what it would do is done here, and nothing is written. Whoever asks about some topics only pays for these: other
 records are skipped by their keys, and of one topic by name only its partition is read.

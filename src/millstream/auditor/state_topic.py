@@ -4,10 +4,10 @@ Every record carries a *term* in a header. Whoever is given a partition reads it
 it; from there on records of lower terms are ignored by everybody who reads (`state_log.Newest`). So an auditor that stood still for longer
 than its session, and writes before it notices that its partitions are another one's, changes nothing. Two steps follow:
 
-- Each write says where it landed. If that is not behind the last one, somebody else wrote, and what it was is read: with a higher term the
+- Each write says where it landed. If that is not behind the last one, another process wrote, and what it was is read: with a higher term the
   partition is lost (`StateTaken`); with a lower one its keys are written anew with what they held before, since a compaction would keep
   the zombie's.
-- Who writes nothing looks once a minute whether somebody else did.
+- Who writes nothing looks once a minute whether another process did.
 
 The number of partitions that `_audit` had at first is kept as well (`spread`): reports of a topic belong to the same partition for good,
 however many partitions `_audit` has later.
@@ -56,7 +56,7 @@ class StateTopic:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._ends: dict[int, int] = {}
-        """By partition: where the next record of this auditor lands, unless somebody else writes."""
+        """By partition: where the next record of this auditor lands, unless another process writes."""
         self._checked: dict[int, float] = {}
 
     def open(self, partitions: int) -> int:
@@ -98,7 +98,7 @@ class StateTopic:
         self._checked[partition] = monotonic()
 
     def check(self, partition: int, state: PartitionState) -> None:
-        """Look, once a minute, whether somebody else wrote."""
+        """Look, once a minute, whether another process wrote."""
         if monotonic() >= self._checked[partition] + CHECK_S:
             place = TopicPartition(AUDIT_STATE_TOPIC, partition)
             end = self._cluster.offsets({place: LATEST})[place].offset
@@ -146,7 +146,7 @@ class StateTopic:
 
 
 def begin_again_if_shorter(cluster: Cluster, partition: int, state: PartitionState) -> None:
-    """Read `_audit` from its start if it ends before where the state has got to: somebody deleted it, and it was created anew."""
+    """Read `_audit` from its start if it ends before where the state has got to: it was deleted and created anew."""
     place = TopicPartition(AUDIT_TOPIC, partition)
     end = cluster.offsets({place: LATEST})[place].offset
     if state.position > end:

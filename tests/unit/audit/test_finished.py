@@ -38,7 +38,7 @@ def test_messages_of_other_times_keep_their_bucket_as_long_as_they_come(start: i
     assert is_finished(bucket, rows, bucket_ms=BUCKET_MS, now_ms=BUCKET + KEEP_SETTLED_MS)
 
 
-def test_a_topic_is_forgotten_when_nobody_spoke_of_it_for_a_day_and_no_bucket_is_left() -> None:
+def test_a_topic_is_forgotten_when_no_report_came_for_a_day_and_no_bucket_is_left() -> None:
     ledger = Ledger("orders")
     ledger.apply(report(Count(BUCKET, 5)), offset=0, arrived_ms=BUCKET)
     assert not is_forgotten(ledger, BUCKET + KEEP_OTHERS_MS)

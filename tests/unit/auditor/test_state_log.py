@@ -13,8 +13,8 @@ def state_of(*buckets: int) -> PartitionState:
     """A state with one report of each bucket."""
     state = PartitionState(BUCKET_MS)
     for number, bucket in enumerate(buckets):
-        told = report(Count(bucket, 5), sequence=number, sent_ms=bucket, is_last=True)
-        state.ledger("a/b").apply(told, offset=state.position, arrived_ms=bucket)
+        made = report(Count(bucket, 5), sequence=number, sent_ms=bucket, is_last=True)
+        state.ledger("a/b").apply(made, offset=state.position, arrived_ms=bucket)
         state.position += 1
         state.changed("a/b")
     return state
@@ -91,8 +91,8 @@ def test_memory_is_flat_however_many_buckets_go_by() -> None:
     state = PartitionState(BUCKET_MS)
     for number in range(2_000):
         bucket = number * BUCKET_MS
-        told = report(Count(bucket, 5), sequence=number, sent_ms=bucket)
-        state.ledger("t").apply(told, offset=number, arrived_ms=bucket)
+        made = report(Count(bucket, 5), sequence=number, sent_ms=bucket)
+        state.ledger("t").apply(made, offset=number, arrived_ms=bucket)
         state.position = number + 1
         state.changed("t")
         state.written()

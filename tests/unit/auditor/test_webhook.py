@@ -1,4 +1,4 @@
-"""Against a real HTTP server: what is sent, what is tried again, and that nobody waits for it."""
+"""Against a real HTTP server: what is sent, what is tried again, and that the auditor never waits for it."""
 
 import json
 import threading
@@ -118,7 +118,7 @@ def test_attempts_are_bounded_and_what_is_refused_is_said_without_the_token(
     assert "secret" not in caplog.text
 
 
-def test_a_slow_endpoint_holds_nobody_up_and_what_does_not_fit_is_dropped(endpoint: Endpoint, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_slow_endpoint_holds_nothing_up_and_what_does_not_fit_is_dropped(endpoint: Endpoint, caplog: pytest.LogCaptureFixture) -> None:
     endpoint.may_answer.clear()
     webhook = Webhook(endpoint.url, most=5)
     webhook.post({"n": 0})
