@@ -1,8 +1,8 @@
 """One reporter of a topic, as its reports show it: which of them came, when it was last heard, and what it may have counted without saying.
 
 A report that was lost, and the death of a reporter that did not say its last word, leave a doubt: messages that it counted and that are in
-no report. A doubt is a window of time, in which their buckets are: between the reports around it, and as much earlier or later as the messages of
-this reporter ever were. It closes when the lost report comes after all.
+no report. A doubt is a window of time, in which their buckets are: between the reports around it, and as much earlier or later as the
+messages of this reporter ever were. It closes when the lost report comes after all.
 """
 
 from dataclasses import dataclass, field

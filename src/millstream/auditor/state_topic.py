@@ -4,9 +4,9 @@ Every record carries a *term* in a header. Whoever is given a partition reads it
 it; from there on records of lower terms are ignored by everybody who reads (`state_log.Newest`). So an auditor that stood still for longer
 than its session, and writes before it notices that its partitions are another one's, changes nothing. Two steps follow:
 
-- Each write says where it landed. If that is not behind the last one, another process wrote, and what it was is read: with a higher term the
-  partition is lost (`StateTaken`); with a lower one its keys are written anew with what they held before, since a compaction would keep
-  the zombie's.
+- Each write says where it landed. If that is not behind the last one, another process wrote, and what it was is read: with a higher term
+  the partition is lost (`StateTaken`); with a lower one its keys are written anew with what they held before, since a compaction would
+  keep the zombie's.
 - Who writes nothing looks once a minute whether another process did.
 
 The number of partitions that `_audit` had at first is kept as well (`spread`): reports of a topic belong to the same partition for good,
