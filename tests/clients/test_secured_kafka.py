@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import millstream
 from millstream.address import parse_bootstrap_servers
 from millstream.client.async_connection import AsyncConnection
 from millstream.client.cluster import Cluster
@@ -163,3 +164,15 @@ def test_certificates_are_checked_against_the_authority_and_the_name(kafka: Secu
         pytest.raises(AuthenticationFailed, match="is not trusted"),
     ):
         cluster.refresh([])
+
+
+def test_a_table_is_read_with_tls_and_a_login(kafka: SecuredKafka) -> None:
+    topic = create_topic(kafka, partitions=2)
+    with Cluster(kafka.bootstrap_servers) as cluster:
+        for partition in range(2):
+            cluster.produce(BatchFor(topic, partition, encode_batch([b"%d" % partition] * 3)))
+    table = millstream.read_table(topic, brokers=kafka.at("SASL_SSL"), options=kafka.client_options(), value_format="string")
+    assert table["value"].to_pylist() == ["0", "0", "0", "1", "1", "1"]
+    with pytest.raises(AuthenticationFailed, match="refused the login of user 'alice'") as raised:
+        millstream.read_table(topic, brokers=kafka.at("SASL_SSL"), options={**kafka.client_options(), "sasl.password": "hidden"})
+    assert "hidden" not in str(raised.value)

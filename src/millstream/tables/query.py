@@ -8,6 +8,7 @@ Which names a query has is DuckDB's to say, and so are its dialect and its plan;
 changed, unless files are allowed.
 """
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -54,10 +55,10 @@ class TopicQuery:
     def __enter__(self) -> Self:
         import duckdb
 
-        self._connection = duckdb.connect(config=None if self._allow_files else dict(_SEALED))
+        self._connection = duckdb.connect(config={} if self._allow_files else dict(_SEALED))
         try:
             with self._plain_errors():
-                names = self._connection.get_table_names(self._sql)
+                names = self._table_names()
                 self._register(names)
                 self._connection.execute("SET TimeZone = 'UTC'")
                 self._connection.execute("SET lock_configuration = true")
@@ -80,6 +81,15 @@ class TopicQuery:
         """The rows of the answer."""
         with self._plain_errors():
             yield from self.reader
+
+    def _table_names(self) -> set[str]:
+        """What the query reads from, as DuckDB's own parser sees it; the names that it gives itself (`with`) are among them."""
+        if len(self._connection.extract_statements(self._sql)) != 1:
+            raise UsageError("a query is one statement, as in: select page, count(*) from 'page-views' group by page")
+        tree = json.loads(self._connection.execute("select json_serialize_sql(?)", [self._sql]).fetchall()[0][0])
+        if tree["error"]:  # EXPLAIN and the like have no tree
+            return set(self._connection.get_table_names(self._sql))
+        return set(_base_tables(tree))
 
     def _register(self, names: Iterable[str]) -> None:
         from millstream.tables.topic_dataset import TopicDataset
@@ -122,6 +132,17 @@ class TopicQuery:
                 text += _FILES_ADVICE
             is_wrong = isinstance(error, duckdb.ParserException | duckdb.BinderException | duckdb.CatalogException)
             raise (UsageError if is_wrong else CommandFailed)(f"The query failed: {text}") from None
+
+
+def _base_tables(node: Any) -> Iterator[str]:
+    """The tables of a tree that are named without a schema."""
+    if isinstance(node, dict):
+        if node.get("type") == "BASE_TABLE" and not node.get("schema_name") and not node.get("catalog_name"):
+            yield node["table_name"]
+        node = list(node.values())
+    if isinstance(node, list):
+        for part in node:
+            yield from _base_tables(part)
 
 
 def require_query() -> None:
