@@ -86,10 +86,10 @@ def test_what_a_mirror_lost_on_its_way_to_another_cluster_is_named(broker: Broke
     with AuditedTopic(other.bootstrap_servers, topic.name, is_audited=False) as copy:
         copy.write(90)
         topic.copied(90, to=copy)
+        if topic.cluster_id == copy.cluster_id:
+            pytest.skip("both brokers have the same cluster id")
         found = audit_report(broker.bootstrap_servers, "--brokers", other.bootstrap_servers, "--json", "--topic", topic.name).splitlines()
         rows = {(row["tier"], row["cluster"]): row for row in map(json.loads, found)}
-    if topic.cluster_id == copy.cluster_id:
-        pytest.skip("both brokers have the same cluster id")
     assert {place: (row["count"], row["missing"], row["verdict"]) for place, row in rows.items()} == {
         ("web", topic.cluster_id): (100, 0, "complete"),
         ("broker", topic.cluster_id): (100, 0, "complete"),
@@ -112,3 +112,8 @@ def test_times_and_tiers_are_chosen(broker: Broker, topic: AuditedTopic) -> None
 
 def test_a_side_that_does_not_answer_is_named(broker: Broker, topic: AuditedTopic) -> None:
     audit_report(broker.bootstrap_servers, "--brokers", "127.0.0.1:1", expected_code=1)
+
+
+def test_a_cluster_that_is_named_twice_is_not_counted_twice(broker: Broker, topic: AuditedTopic) -> None:
+    said = audit_report(broker.bootstrap_servers, "--brokers", f"localhost:{broker.port}", expected_code=2)
+    assert f"--brokers localhost:{broker.port}: the cluster {topic.cluster_id} was named before" in said

@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias, cast
 from millstream.audit.ledger import Bucket
 from millstream.audit.ledger_fields import tier_fields, tier_of
 from millstream.audit.report import ANY_PARTITION, Delay
-from millstream.audit.report_fields import Fields
+from millstream.audit.report_fields import MAX_LONG, Fields
 from millstream.audit.tier_count import TierCount
 from millstream.audit.topic_head import Tier
 from millstream.audit.verdict import Place, Row, Verdict
@@ -80,7 +80,7 @@ class Archive:
         _array(self.parts).append(bucket.part)
         for row in rows:
             columns = self.tiers.setdefault(row.tier, TierColumns())
-            _append(columns, position, [row.count], [row.bytes], SEVERITY.index(row.verdict))
+            _append(columns, position, [min(row.count, MAX_LONG)], [min(row.bytes, MAX_LONG)], SEVERITY.index(row.verdict))
             if seldom := _seldom(row):
                 columns.seldom[position] = seldom
         for columns in self.tiers.values():

@@ -1,19 +1,23 @@
 """The audit for programs that use confluent-kafka: wrap the producer or consumer, and use it as before.
 
     producer = AuditedProducer(confluent_kafka.Producer(config), audit="checkout", brokers="127.0.0.1:9092")
-    consumer = AuditedConsumer(confluent_kafka.Consumer(config), audit="billing", brokers="127.0.0.1:9092")
+    consumer = AuditedConsumer(confluent_kafka.Consumer(config), audit="billing", brokers="127.0.0.1:9092", auto_commit_interval_s=5)
 
 The serialising ones can be wrapped as well. A message is sent when its delivery report says so, which needs `poll` or `flush`, as always
 with this client; messages of a transaction count when it is committed. `producer.close()`, or `with`, publishes the last counts.
+
+`auto_commit_interval_s` is for a consumer with `enable.auto.commit` = false (see `wrapper`).
 """
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Self
 
+from confluent_kafka import KafkaException
+
 from millstream.audit.report import Kind
 from millstream.audited.settings import Audit
 from millstream.audited.tier import Handled
-from millstream.audited.wrapper import AuditedClient, InHand
+from millstream.audited.wrapper import AuditedClient, InHand, say_not_committed
 from millstream.errors import UsageError
 
 OnDelivery = Callable[[Any, Any], None]
@@ -107,9 +111,10 @@ class AuditedProducer(AuditedClient):
 class AuditedConsumer(AuditedClient):
     """A consumer of confluent-kafka that counts what was handled."""
 
-    def __init__(self, consumer: Any, *, audit: Audit, brokers: str) -> None:
+    def __init__(self, consumer: Any, *, audit: Audit, brokers: str, auto_commit_interval_s: float | None = None) -> None:
+        """With `auto_commit_interval_s` the wrapper commits what was handled; the client must have `enable.auto.commit` = false."""
         super().__init__(consumer, Kind.CONSUMER, audit=audit, brokers=brokers)
-        self._in_hand = InHand(self._tier, _handled)
+        self._in_hand = InHand(self._tier, _handled, auto_commit_interval_s=auto_commit_interval_s)
 
     def __enter__(self) -> Self:
         return self
@@ -117,9 +122,22 @@ class AuditedConsumer(AuditedClient):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def subscribe(self, topics: list[str], on_assign: Any = None, on_revoke: Any = None, on_lost: Any = None) -> None:
+        """Subscribe to topics; if the wrapper commits, it does so before partitions go to others."""
+        callbacks = {"on_assign": on_assign, "on_revoke": on_revoke, "on_lost": on_lost}
+        if self._in_hand.is_committing:
+
+            def revoke(consumer: Any, partitions: Any) -> None:
+                self._auto_commit(is_last=True)
+                if on_revoke is not None:
+                    on_revoke(consumer, partitions)
+
+            callbacks["on_revoke"] = revoke
+        self._client.subscribe(topics, **{name: callback for name, callback in callbacks.items() if callback is not None})
+
     def poll(self, *args: Any, **kwargs: Any) -> Any:
         """The next message; the one before it has been handled."""
-        self._in_hand.settle()
+        self._auto_commit()
         message = self._client.poll(*args, **kwargs)
         if message is not None and message.error() is None:
             self._in_hand.give(message.topic(), [message])
@@ -127,7 +145,7 @@ class AuditedConsumer(AuditedClient):
 
     def consume(self, *args: Any, **kwargs: Any) -> list[Any]:
         """The next messages; those before them have been handled."""
-        self._in_hand.settle()
+        self._auto_commit()
         messages: list[Any] = self._client.consume(*args, **kwargs)
         for message in messages:
             if message.error() is None:
@@ -135,8 +153,9 @@ class AuditedConsumer(AuditedClient):
         return messages
 
     def commit(self, *args: Any, **kwargs: Any) -> Any:
-        """Commit offsets; what was handed out has been handled, and is published first if the commit waits (`asynchronous=False`)."""
-        if kwargs.get("asynchronous", True):
+        """Commit offsets; what was handed out has been handled, and is published first if the wrapper commits, or the commit waits for the
+        broker (`asynchronous=False`)."""
+        if kwargs.get("asynchronous", True) and not self._in_hand.is_committing:
             self._in_hand.settle()
         else:
             self._in_hand.publish()
@@ -144,9 +163,16 @@ class AuditedConsumer(AuditedClient):
 
     def close(self) -> None:
         """Publish the last counts and close the consumer; what was handed out has been handled."""
-        self._in_hand.settle()
+        self._auto_commit(is_last=True)
         self._tier.close()
         self._client.close()
+
+    def _auto_commit(self, *, is_last: bool = False) -> None:
+        if self._in_hand.is_commit_due(at_once=is_last):
+            try:
+                self.commit(asynchronous=not is_last)
+            except KafkaException as error:
+                say_not_committed(error)
 
 
 def _handled(message: Any) -> Handled:

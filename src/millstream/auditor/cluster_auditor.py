@@ -7,7 +7,7 @@ killed between any two steps is followed by one that counts the same. Blocking, 
 
 import logging
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from time import monotonic, time
 from typing import Final
 
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 TIMEOUT_S: Final = 5.0
 KEEP_FINISHED_MS: Final = 3_600_000
-"""A complete bucket is kept with its offsets for so long, for tiers that come late."""
+"""A complete bucket is kept with its offsets for so long after its end and the last word of a producer, for tiers that come late."""
 KEEP_INCOMPLETE_MS: Final = 24 * 3_600_000
 MOST_BATCH_BYTES: Final = 500_000
 READ_S: Final = 1.0
@@ -130,12 +130,9 @@ class ClusterAuditor:
             ledger = state.ledgers.get(topic)
             if ledger is None:
                 continue
-            crowded = len(ledger.buckets) - MAX_OPEN_BUCKETS
-            for number, start in enumerate(sorted(ledger.buckets)):
-                found = by_bucket.get(start, [])
-                is_done = _is_finished(found, start + ledger.bucket_ms, now_ms) or number < crowded
-                if is_done and state.may_finish(ledger.buckets[start]) and start not in ledger.changed:
-                    state.finish(topic, start, [row for row in found if row.tier in ledger.head.tiers])
+            for start in finished_buckets(ledger, by_bucket, now_ms=now_ms):
+                if state.may_finish(ledger.buckets[start]) and start not in ledger.changed:
+                    state.finish(topic, start, [row for row in by_bucket.get(start, []) if row.tier in ledger.head.tiers])
 
     def flush(self) -> None:
         """Write what changed."""
@@ -245,6 +242,20 @@ class ClusterAuditor:
                 encoded = encode_key_values(batch, timestamp=int(time() * 1000), codec=Codec.LZ4)
                 self._cluster.produce(BatchFor(*place, encoded))
                 batch, size = [], 0
+
+
+def finished_buckets(ledger: Ledger, rows: Mapping[int, list[Row]], *, now_ms: int) -> list[int]:
+    """Starts of the buckets that nothing more is expected of. Of too many, also those that nothing was said of for longest."""
+    found = []
+    crowded = len(ledger.buckets) - MAX_OPEN_BUCKETS
+    for number, bucket in enumerate(sorted(ledger.buckets.values(), key=lambda bucket: bucket.position)):
+        end_ms = bucket.start + ledger.bucket_ms
+        if bucket.arrived_ms <= now_ms:
+            # Messages of old times may still be sent: what is reported of them must find the bucket with all that was counted before.
+            end_ms = max(end_ms, bucket.arrived_ms)
+        if number < crowded or _is_finished(rows.get(bucket.start, []), end_ms, now_ms):
+            found.append(bucket.start)
+    return found
 
 
 def _is_finished(rows: list[Row], end_ms: int, now_ms: int) -> bool:

@@ -17,31 +17,27 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
-from millstream.address import Address
-from millstream.client.async_connection import AsyncConnection
 from millstream.client.security import NO_SECURITY, ClientSecurity
 from millstream.coordination.interface import Coordination
 from millstream.coordination.kazoo_adapter import KazooCoordination
 from millstream.errors import MillstreamError
-from millstream.mirror.assignment import Assignment, Everything
-from millstream.mirror.audit_tier import AuditTier
+from millstream.mirror.clusters.side import secured_side
+from millstream.mirror.copying.audit_tier import AuditTier
 from millstream.mirror.engine import Mirror
-from millstream.mirror.group_offsets import Offsets
-from millstream.mirror.librdkafka.group_copier import GroupCopier
-from millstream.mirror.librdkafka.group_share import SESSION_TIMEOUT_MS, GroupShare
-from millstream.mirror.mirror_topic import MirrorTopic
-from millstream.mirror.paper_offsets import PaperOffsets
-from millstream.mirror.paper_share import PaperShare
-from millstream.mirror.paused_topics import PausedTopics
-from millstream.mirror.reporter import OnReport, Reporter
+from millstream.mirror.groups.group_copier import GroupCopier
+from millstream.mirror.groups.group_offsets import Offsets
+from millstream.mirror.groups.paper_offsets import PaperOffsets
 from millstream.mirror.settings import MirrorSettings
-from millstream.mirror.side import CLIENT_ID, TIMEOUT_S, Side
+from millstream.mirror.sharing.assignment import Assignment, Everything
+from millstream.mirror.sharing.group_share import SESSION_TIMEOUT_MS, GroupShare
+from millstream.mirror.sharing.paper_share import PaperShare
+from millstream.mirror.status.mirror_topic import MirrorTopic
+from millstream.mirror.status.pause_watch import PauseWatch
+from millstream.mirror.status.reporter import OnReport, Reporter
 from millstream.zookeeper.errors import ConnectionLost, SessionExpired
 
 logger = logging.getLogger(__name__)
 
-PAUSES_S: Final = 1.0
-"""Time between two looks at what is paused."""
 GROUPS_S: Final = 5.0
 """Time between two copies of group offsets."""
 
@@ -76,9 +72,9 @@ class MirrorProcess:
             mirror = Mirror(settings, source, target, assignment=share)
             if settings.audit:
                 mirror.copies.audit = self._audit(stack, mirror)
-            words = MirrorTopic(target)
-            await self._obey_pauses(mirror, words)
-            beside = [Reporter(mirror, on_report=self._on_report).run(), self._keep_obeying(mirror, words)]
+            pauses = PauseWatch(settings.name, MirrorTopic(target), lambda paused: mirror.copies.pause(paused.is_paused))
+            await pauses.look()
+            beside = [Reporter(mirror, on_report=self._on_report).run(), pauses.run()]
             if settings.groups:
                 beside.append(self._copy_groups(mirror))
             if settings.groups and from_tree is not None and to_tree is not None:
@@ -129,17 +125,6 @@ class MirrorProcess:
             finally:
                 await asyncio.to_thread(share.stop)
 
-    async def _keep_obeying(self, mirror: Mirror, words: MirrorTopic) -> None:
-        while True:
-            await asyncio.sleep(PAUSES_S)
-            await self._obey_pauses(mirror, words)
-
-    async def _obey_pauses(self, mirror: Mirror, words: MirrorTopic) -> None:
-        try:
-            mirror.copies.pause(PausedTopics(self._settings.name, await words.read()).is_paused)
-        except MillstreamError as error:
-            logger.debug("what is paused is read later: %s", error)
-
     async def _copy_groups(self, mirror: Mirror) -> None:
         settings = self._settings
         copier = GroupCopier(settings.source, settings.target, source_security=self._source_security, target_security=self._target_security)
@@ -161,12 +146,3 @@ class MirrorProcess:
 
 def _ends(mirror: Mirror) -> Offsets:
     return {copy.name: copy.confirmed_to for copy in mirror.copies if copy.confirmed_to >= 0}
-
-
-def secured_side(servers: str, security: ClientSecurity) -> Side:
-    """A cluster that is reached with this security."""
-
-    async def open_connection(address: Address) -> AsyncConnection:
-        return await AsyncConnection.open(address, client_id=CLIENT_ID, timeout_s=TIMEOUT_S, security=security)
-
-    return Side(servers, open_connection=open_connection)

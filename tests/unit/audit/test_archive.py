@@ -62,3 +62,9 @@ def test_bytes_that_are_no_archive_are_a_value_error(data: bytes) -> None:
 def test_an_archive_that_was_cut_off_is_a_value_error(archive: Archive) -> None:
     with pytest.raises(ValueError, match="are not 3 buckets of 2 tiers"):
         Archive.decode("orders", archive.encode()[:-1])
+
+
+def test_sums_that_no_64_bits_hold_are_the_highest_number() -> None:
+    archive = Archive("orders")
+    archive.add(Bucket(0), [row(0, LOG, 2**64)])
+    assert list(Archive.decode("orders", archive.encode()).tiers[LOG].counts) == [2**63 - 1]

@@ -50,6 +50,17 @@ def test_a_bucket_goes_to_the_archive_only_when_a_checkpoint_has_passed_it() -> 
     assert state.may_finish(state.ledger("a/b").buckets[0])
 
 
+def test_reports_of_absurd_numbers_leave_a_state_that_can_be_read() -> None:
+    state = PartitionState(BUCKET_MS)
+    for offset in range(2):
+        absurd = report(Count(0, 2**63 - 1, 2**63 - 1), sequence=2**63 - 2 - offset, is_last=True)
+        state.ledger("t").apply(absurd, offset=offset, arrived_ms=0)
+    state.changed("t")
+    restored = read_state(state.entries(), bucket_ms=BUCKET_MS)
+    assert counts(restored) == {0: 2**63 - 1}
+    assert len(restored.ledger("t").head.reporters) == 1
+
+
 @pytest.mark.parametrize("written", range(6))
 def test_a_crash_while_a_bucket_goes_to_the_archive_counts_it_once(written: int) -> None:
     state = state_of(0, BUCKET_MS)
