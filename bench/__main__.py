@@ -134,6 +134,13 @@ def pipeline(*, quick: Quick = False, only: Only = None, rounds: Rounds = 0, opt
 
 
 @app.command()
+def tables(*, quick: Quick = False, kafka: WithKafka = False, millstream: WithMillstream = True, only: Only = None, rounds: Rounds = 0,
+           option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
+    """Topics as tables without Spark, beside a loop around confluent-kafka's poll; --kafka does the same on Apache Kafka."""
+    _run(["tables"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, millstream, options=option), directory=directory)
+
+
+@app.command()
 def mirror(*, quick: Quick = False, kafka: WithKafka = True, millstream: WithMillstream = True, only: Only = None, rounds: Rounds = 0,
            option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
     """A mirror between two brokers: throughput, CPU and delay, beside MirrorMaker 2 between two of Kafka's."""
