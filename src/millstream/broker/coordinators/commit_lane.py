@@ -21,6 +21,7 @@ from millstream.groups.commands import CommitOffsets
 from millstream.groups.offsets.repeated_commit import RepeatedCommit
 from millstream.groups.offsets.store import answer_commit
 from millstream.groups.shard import GroupCoordinatorShard
+from millstream.wire.api import ApiKey
 from millstream.wire.offset_commit import CommitShape, OffsetCommitRequest, encode_response
 
 logger = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ class CommitLane:
             return False
         if not is_done:
             return False
-        self._connection.reply((self._shape.answer(correlation_id),))
+        self._connection.reply((self._shape.answer(correlation_id),), ApiKey.OFFSET_COMMIT)
         return True
 
     def finish(self) -> None:

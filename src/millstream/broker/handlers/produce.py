@@ -78,7 +78,7 @@ class ProduceFamily:
         if answering.late:
             self._late.append_later(connection, asked, answering)
             return None
-        return finished(connection, asked, answering, connection.defer)
+        return finished(connection, asked, answering)
 
     def _refuse_all(self, produce: ProduceRequest, error: KafkaError, client: Session) -> list[TopicProduced]:
         """Refuse the whole request; partitions that are not there, and what is no batch, have their own error, as in Kafka."""
@@ -120,6 +120,7 @@ class ProduceFamily:
             else:
                 results = leader.append_run(batches, acks=asked.acks, now_ms=now_ms)
             watermark = leader.watermark_for(asked.acks)
+            partition.produce_requests += len(batches)
         except Exception as error:
             return [(as_kafka_error(error), partition, None)] * len(batches)
         return [(result, partition, watermark) for result in results]
@@ -184,7 +185,7 @@ class ProduceFamily:
             if connection.is_closed:
                 return
             if chunks is not None:
-                connection.reply(chunks)
+                connection.reply(chunks, ApiKey.PRODUCE)
         answers.send(connection)
 
 
