@@ -8,11 +8,15 @@ stopped, also after Ctrl-C.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 from confluent_kafka import KafkaException
 
 from bench.case import BenchError, Case, Context
+from bench.host_memory import fetch_from_host
 from bench.peers.service import Kind, Service
+
+MEGABYTES_BEFORE_A_ROUND: Final = 3_000
 
 
 @dataclass(slots=True)
@@ -74,6 +78,7 @@ class Runner:
             if round_number == 0:
                 case.prepare(context)
                 return
+            fetch_from_host(MEGABYTES_BEFORE_A_ROUND)
             values = case.run(context)
         except (BenchError, KafkaException, OSError, BufferError) as error:
             self.results.fail(case, peer, str(error) or type(error).__name__)

@@ -37,7 +37,11 @@ LIBRARY_IMPORTERS = {
         "src/millstream/cli",
         "src/millstream/registry/schema_log.py",
         "src/millstream/auditor/audit_group.py",
-        "src/millstream/mirror/librdkafka",
+        "src/millstream/mirror/clusters/librdkafka.py",
+        "src/millstream/mirror/groups/group_copier.py",
+        "src/millstream/mirror/merging/merged_topics.py",
+        "src/millstream/mirror/merging/merger.py",
+        "src/millstream/mirror/sharing/group_share.py",
     ),
 }
 """Where a library may be named at all, by an import or in the name of a module that is imported later."""

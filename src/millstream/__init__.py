@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from millstream.paper.producer import Producer as Producer
     from millstream.paper.simple_consumer import SimpleConsumer as SimpleConsumer
     from millstream.paper.stream import MessageStream as MessageStream
+    from millstream.tables.topic_scan import TopicScan as TopicScan
+    from millstream.tables.topic_scan import read_table as read_table
+    from millstream.tables.topic_scan import scan as scan
 
 _HOMES = {
     "AuditSettings": "millstream.audited.settings",
@@ -27,6 +30,9 @@ _HOMES = {
     "MessageStream": "millstream.paper.stream",
     "Producer": "millstream.paper.producer",
     "SimpleConsumer": "millstream.paper.simple_consumer",
+    "TopicScan": "millstream.tables.topic_scan",
+    "read_table": "millstream.tables.topic_scan",
+    "scan": "millstream.tables.topic_scan",
 }
 
 __all__ = list(_HOMES)

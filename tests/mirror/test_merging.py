@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from millstream.errors import CommandFailed, UsageError
-from millstream.mirror.merge_settings import MergeSettings
-from millstream.mirror.merging import Merging
-from millstream.mirror.provenance import HEADER, Provenance
+from millstream.mirror.merging.merge_settings import MergeSettings
+from millstream.mirror.merging.merging import Merging
+from millstream.mirror.merging.provenance import HEADER, Provenance
 from tests.brokers import Broker, KafkaBroker
 from tests.connection import CREATE_PARTITIONS
 from tests.mirror.mirror_process import MirrorProcess

@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from kazoo.client import KazooClient
 
-from millstream.mirror.mirror_topic import MirrorTopic, read_statuses
-from millstream.mirror.side import Side
-from millstream.mirror.status import MirrorStatus
+from millstream.mirror.clusters.side import Side
+from millstream.mirror.status.mirror_topic import MirrorTopic, read_statuses
+from millstream.mirror.status.status import MirrorStatus
 from tests.batches import encode_batch
 from tests.brokers import Broker, MillstreamBroker
 from tests.mirror.mirror_process import MILLSTREAM, MirrorProcess, await_same, end_of

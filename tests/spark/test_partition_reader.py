@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
+from millstream.arrow.data_loss import DataLoss
 from millstream.arrow.kernels.record_kernel import WITH_VALUE
+from millstream.arrow.partition_reader import PartitionReader
 from millstream.client.cluster import Cluster
 from millstream.client.list_offsets import OffsetAndTime
 from millstream.offset import EARLIEST
 from millstream.spark.source.offset_ranges import OffsetRange
-from millstream.spark.source.partition_reader import PartitionReader
-from millstream.spark.source.read_options import DataLoss, parse_read_options
+from millstream.spark.source.read_options import parse_read_options
 from millstream.topic_partition import TopicPartition
 from tests.brokers import Broker
 from tests.spark.admin import delete_records

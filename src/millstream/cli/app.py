@@ -9,6 +9,7 @@ import typer
 
 from millstream.cli import audit, cluster, consume, dump_log, mirror, produce, registry, serve, topic
 from millstream.cli.group import command as group
+from millstream.cli.pipeline import app as pipeline
 
 app = typer.Typer(
     name="millstream",
@@ -31,6 +32,7 @@ app.add_typer(group.app, name="group")
 app.add_typer(registry.app, name="registry")
 app.add_typer(audit.app, name="audit")
 app.add_typer(mirror.app, name="mirror")
+app.add_typer(pipeline.app, name="pipeline")
 app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
 app.command("dump-log")(dump_log.dump_log)

@@ -14,7 +14,7 @@ from millstream.errors import CommandFailed
 
 if TYPE_CHECKING:
     from millstream.mirror.settings import MirrorSettings
-    from millstream.mirror.status import MirrorStatus, PartitionStatus, ProcessStatus
+    from millstream.mirror.status.status import MirrorStatus, PartitionStatus, ProcessStatus
 
 app = typer.Typer(help="Copy topics to another cluster with their offsets, and show how that goes.", no_args_is_help=True)
 
@@ -111,8 +111,8 @@ def status(
 def _merge(settings: "MirrorSettings") -> None:
     import signal
 
-    from millstream.mirror.merge_settings import MergeSettings
-    from millstream.mirror.merging import Merging
+    from millstream.mirror.merging.merge_settings import MergeSettings
+    from millstream.mirror.merging.merging import Merging
 
     work = Merging(
         MergeSettings(
@@ -172,7 +172,7 @@ class _Terminal:
 
     def show(self, process: "ProcessStatus", partitions: "list[PartitionStatus]") -> None:
         from millstream.cli.output import format_timestamp
-        from millstream.mirror.status import one_line
+        from millstream.mirror.status.status import one_line
 
         if self._reports % SHOWN_EVERY == 0 or process.state == "ended":
             print(f"{format_timestamp(process.at_ms)}  {process.error or one_line(partitions, process.refused)}", flush=True)
@@ -181,7 +181,7 @@ class _Terminal:
 
 async def _statuses(target: str, target_config: Path | None) -> "list[MirrorStatus]":
     from millstream.clock import SystemClock
-    from millstream.mirror.mirror_topic import MirrorTopic, read_statuses
+    from millstream.mirror.status.mirror_topic import MirrorTopic, read_statuses
 
     side = open_target(target, target_config)
     try:

@@ -14,12 +14,12 @@ def pause(
     *, topics: Topics = None, name: MirrorName = DEFAULT_NAME, target: Target = DEFAULT_BROKERS, target_config: TargetConfig = None
 ) -> None:
     """Let a mirror stop copying, all topics or some, until it is resumed; also over a restart of its processes."""
-    from millstream.mirror.paused_topics import EVERY_TOPIC
+    from millstream.mirror.status.paused_topics import EVERY_TOPIC
 
     async def run() -> list[str]:
         from millstream.clock import SystemClock
-        from millstream.mirror.mirror_topic import MirrorTopic
-        from millstream.mirror.paused_topics import pause_words
+        from millstream.mirror.status.mirror_topic import MirrorTopic
+        from millstream.mirror.status.paused_topics import pause_words
 
         side = open_target(target, target_config)
         try:
@@ -44,8 +44,8 @@ def resume(
 
     async def run() -> list[str]:
         from millstream.clock import SystemClock
-        from millstream.mirror.mirror_topic import MirrorTopic
-        from millstream.mirror.paused_topics import PausedTopics, resume_words
+        from millstream.mirror.status.mirror_topic import MirrorTopic
+        from millstream.mirror.status.paused_topics import PausedTopics, resume_words
 
         side = open_target(target, target_config)
         try:
@@ -74,8 +74,8 @@ def promote(
     Transactions that are open in what was copied are aborted, and producer ids of the source are never given out here. Stop the producers
     of the source first, and wait until the lag is 0, if nothing may be left behind.
     """
-    from millstream.mirror.promotion import Promoted
-    from millstream.mirror.promotion import promote as promote_topics
+    from millstream.mirror.topics.promotion import Promoted
+    from millstream.mirror.topics.promotion import promote as promote_topics
 
     async def run() -> list[Promoted]:
         side = open_target(target, target_config)

@@ -10,8 +10,8 @@ from millstream.errors import CommandFailed, UsageError
 
 if TYPE_CHECKING:
     from millstream.client.security import ClientSecurity
+    from millstream.mirror.clusters.side import Side
     from millstream.mirror.mirror_source import MirrorSource
-    from millstream.mirror.side import Side
 
 Target = Annotated[
     str, typer.Option("--to", metavar="HOST:PORT[,...]", envvar="MILLSTREAM_BROKERS", help="Brokers of the cluster that gets the copy.")
@@ -46,7 +46,7 @@ def open_target(servers: str, config: Path | None) -> "Side":
 
 async def matching(target: "Side", topics: str) -> "dict[str, MirrorSource]":
     """The mirrored topics of a cluster whose names match; `CommandFailed` if there are none."""
-    from millstream.mirror.promotion import mirrored_topics
+    from millstream.mirror.topics.promotion import mirrored_topics
 
     try:
         pattern = re.compile(topics)

@@ -2,7 +2,7 @@
 
 Understood of that format: comments with `#` or `!`, `=` or `:` or white space between name and value, a backslash at the end of a line
 that continues it, and the escapes for backslash, tab, newline and four hexadecimal digits. A name given twice in one file is a mistake
-here, where Java silently takes the last.
+here, where Java silently takes the last. What is wrong is said by name and line, never by value: that may be a password.
 """
 
 import re
@@ -13,6 +13,7 @@ from millstream.errors import UsageError
 
 _LINE = re.compile(r"(?P<name>(?:\\.|[^\\\s=:])+)(?:\s*[=:]\s*|\s+|$)(?P<value>.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_NAME = re.compile(r"[\w.-]{0,40}")
 _NAMED_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
@@ -20,7 +21,7 @@ def parse_assignment(text: str, flag: str) -> tuple[str, str]:
     """Name and value of a `NAME=VALUE` given with `flag`."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip():
-        raise UsageError(f"{flag} {text}: expected name=value.")
+        raise UsageError(f"{flag} {_beginning(text)}: expected name=value.")
     return name, value
 
 
@@ -44,12 +45,18 @@ def parse_properties(text: str, *, name: str) -> dict[str, str]:
     for number, line in _logical_lines(text):
         match = _LINE.fullmatch(line)
         if match is None:
-            raise UsageError(f"{name}, line {number}: expected name=value, found {line!r}")
+            raise UsageError(f"{name}, line {number}: expected name=value, found {_beginning(line)}")
         key = _unescape(match["name"])
         if key in values:
             raise UsageError(f"{name}, line {number}: {key} was already set above")
         values[key] = _unescape(match["value"]).rstrip()
     return values
+
+
+def _beginning(text: str) -> str:
+    """What of a malformed line may be shown: how its name begins."""
+    found = _NAME.match(text)
+    return f"{found[0]}..." if found is not None and found[0] else "no name"
 
 
 def _logical_lines(text: str) -> Iterable[tuple[int, str]]:

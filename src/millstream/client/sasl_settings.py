@@ -71,6 +71,8 @@ def parse_sasl(options: Mapping[str, str]) -> SaslSettings:
     mechanism = (_one_of(options, _MECHANISM) or "").strip().upper()
     if mechanism not in MECHANISMS:
         problem = f"{mechanism!r} is none of {', '.join(MECHANISMS)}" if mechanism else f"it is required: {', '.join(MECHANISMS)}"
+        if mechanism == "GSSAPI":
+            problem += "; there is no Kerberos here: use another one that the brokers' sasl.enabled.mechanisms has, or can be given"
         raise SecurityOptionError(_MECHANISM[0], problem)
     from_jaas = _jaas_options(options, mechanism)
     if mechanism == OAUTHBEARER:

@@ -14,6 +14,7 @@ lines, as in Kafka's properties.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from shlex import quote
 from typing import Final, NamedTuple
 
 from millstream.client.errors import SecurityOptionError
@@ -60,8 +61,8 @@ class TlsSettings:
 
 def parse_tls(options: Mapping[str, str]) -> TlsSettings:
     """The TLS that these options describe."""
-    _check_store(options, "truststore", command="keytool -exportcert -rfc -keystore STORE -alias ALIAS -file ca.pem")
-    _check_store(options, "keystore", command="openssl pkcs12 -in STORE.p12 -out client.pem")
+    _check_store(options, "truststore")
+    _check_store(options, "keystore")
     certificate = _pem(
         options, ("ssl.certificate.location", "ssl.keystore.location"), ("ssl.certificate.pem", "ssl.keystore.certificate.chain")
     )
@@ -81,12 +82,26 @@ def parse_tls(options: Mapping[str, str]) -> TlsSettings:
     )
 
 
-def _check_store(options: Mapping[str, str], store: str, *, command: str) -> None:
+def _check_store(options: Mapping[str, str], store: str) -> None:
     location, kind = f"ssl.{store}.location", f"ssl.{store}.type"
-    stated = options.get(kind, "").strip().upper()
-    if stated not in {"", "PEM"} or (location in options and stated != "PEM" and not options[location].endswith((".pem", ".crt"))):
-        what = f"a store of type {stated or 'JKS (the default)'} cannot be read here"
-        raise SecurityOptionError(kind if stated else location, f"{what}: set {kind} = PEM and give a PEM file, made with `{command}`")
+    stated, path = options.get(kind, "").strip().upper(), options.get(location, "").strip()
+    if stated == "PEM" or (not stated and (not path or path.endswith((".pem", ".crt")))):
+        return
+    own = stated or ("PKCS12" if path.endswith((".p12", ".pfx")) else "JKS")
+    pem, command = _conversion(store, own, path or f"{store}.{'p12' if own == 'PKCS12' else 'jks'}")
+    what = f"a store of type {own if stated or own == 'PKCS12' else 'JKS (the default)'} cannot be read here"
+    advice = f"run `{command}` and set {kind} = PEM and {location} = {pem}"
+    raise SecurityOptionError(kind if stated else location, f"{what}: {advice}")
+
+
+def _conversion(store: str, kind: str, path: str) -> tuple[str, str]:
+    """The PEM file that a store of Java's becomes, and the command that makes it; keytool and openssl ask for the passwords."""
+    if store == "truststore":
+        return "ca.pem", f"keytool -list -rfc -keystore {quote(path)} > ca.pem"
+    if kind == "PKCS12":
+        return "client.pem", f"openssl pkcs12 -in {quote(path)} -out client.pem"
+    to_pkcs12 = f"keytool -importkeystore -srckeystore {quote(path)} -destkeystore client.p12 -deststoretype PKCS12"
+    return "client.pem", f"{to_pkcs12} && openssl pkcs12 -in client.p12 -out client.pem"
 
 
 def _pem(options: Mapping[str, str], paths: tuple[str, ...], texts: tuple[str, ...]) -> Pem:

@@ -18,17 +18,17 @@ from typing import Any, Final
 
 from millstream.client.metadata import NO_LEADER
 from millstream.errors import MillstreamError, PolicyViolation, UsageError
-from millstream.mirror.assignment import Assignment, Everything
-from millstream.mirror.byte_limit import ByteLimit
-from millstream.mirror.copies import Copies
-from millstream.mirror.partition_copy import PartitionCopy, Phase
-from millstream.mirror.partition_start import PartitionStart
-from millstream.mirror.progress import Committed, Progress
+from millstream.mirror.clusters.side import Side
+from millstream.mirror.copying.byte_limit import ByteLimit
+from millstream.mirror.copying.copies import Copies
+from millstream.mirror.copying.partition_copy import PartitionCopy, Phase
+from millstream.mirror.copying.partition_start import PartitionStart
+from millstream.mirror.copying.progress import Committed, Progress
+from millstream.mirror.copying.source_reader import SourceReader
+from millstream.mirror.copying.target_writer import TargetWriter
 from millstream.mirror.settings import MirrorSettings
-from millstream.mirror.side import Side
-from millstream.mirror.source_reader import SourceReader
-from millstream.mirror.target_writer import TargetWriter
-from millstream.mirror.topic_keeper import TopicKeeper
+from millstream.mirror.sharing.assignment import Assignment, Everything
+from millstream.mirror.topics.topic_keeper import TopicKeeper
 from millstream.mirror.trouble import Stopped
 
 logger = logging.getLogger(__name__)

@@ -23,19 +23,19 @@ from millstream.client.security import NO_SECURITY, ClientSecurity
 from millstream.coordination.interface import Coordination
 from millstream.coordination.kazoo_adapter import KazooCoordination
 from millstream.errors import MillstreamError
-from millstream.mirror.assignment import Assignment, Everything
-from millstream.mirror.audit_tier import AuditTier
+from millstream.mirror.clusters.side import CLIENT_ID, TIMEOUT_S, Side
+from millstream.mirror.copying.audit_tier import AuditTier
 from millstream.mirror.engine import Mirror
-from millstream.mirror.group_offsets import Offsets
-from millstream.mirror.librdkafka.group_copier import GroupCopier
-from millstream.mirror.librdkafka.group_share import SESSION_TIMEOUT_MS, GroupShare
-from millstream.mirror.mirror_topic import MirrorTopic
-from millstream.mirror.paper_offsets import PaperOffsets
-from millstream.mirror.paper_share import PaperShare
-from millstream.mirror.paused_topics import PausedTopics
-from millstream.mirror.reporter import OnReport, Reporter
+from millstream.mirror.groups.group_copier import GroupCopier
+from millstream.mirror.groups.group_offsets import Offsets
+from millstream.mirror.groups.paper_offsets import PaperOffsets
 from millstream.mirror.settings import MirrorSettings
-from millstream.mirror.side import CLIENT_ID, TIMEOUT_S, Side
+from millstream.mirror.sharing.assignment import Assignment, Everything
+from millstream.mirror.sharing.group_share import SESSION_TIMEOUT_MS, GroupShare
+from millstream.mirror.sharing.paper_share import PaperShare
+from millstream.mirror.status.mirror_topic import MirrorTopic
+from millstream.mirror.status.paused_topics import PausedTopics
+from millstream.mirror.status.reporter import OnReport, Reporter
 from millstream.zookeeper.errors import ConnectionLost, SessionExpired
 
 logger = logging.getLogger(__name__)

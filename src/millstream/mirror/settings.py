@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 
 from millstream.audited.settings import audit_settings
 from millstream.errors import UsageError
-from millstream.mirror.group_offsets import OWN_PREFIX
+from millstream.mirror.groups.group_offsets import OWN_PREFIX
 
 _NAMES: Final = {"from": "source", "to": "target"}
 _NUMBERS: Final = {"limit_bytes": int, "refresh_s": (int, float), "commit_s": (int, float), "max_held_bytes": int}

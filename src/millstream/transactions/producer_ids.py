@@ -5,7 +5,8 @@
 A block is reserved by writing with the version that was read, so two brokers never get the same one; what is left of a block when a
 broker stops is never used again. A mirror copies batches of producers that another cluster gave their ids: no id up to the highest of
 them is handed out (`skip_to`). Every broker sees that before it hands out an id, because it looks at the znode each time; else a producer
-whose id came from an old block would be taken for one of the other cluster's, and its records for repetitions.
+whose id came from an old block would be taken for one of the other cluster's, and its records for repetitions. While the znode cannot be
+read no id is handed out, not even from a block that was reserved before: producers wait, as they do for a coordinator that loads.
 """
 
 import asyncio
@@ -44,7 +45,7 @@ class ProducerIds:
                     self._next = await self._reserve()
                     self._end = self._next + BLOCK_SIZE
             except ZooKeeperError as error:
-                raise CoordinatorLoadInProgress(f"no producer ids can be reserved for now: {error}") from error
+                raise CoordinatorLoadInProgress(f"no producer ids can be handed out for now: {error}") from error
             self._next += 1
             return self._next - 1
 
@@ -60,13 +61,11 @@ class ProducerIds:
                 self.skipped = last_of_block
 
     async def _mirrored(self) -> int:
-        """The highest id that a mirror brought; -1 if none did. While the tree is away, as far as is known: producers can begin."""
+        """The highest id that a mirror brought; -1 if none did."""
         try:
             data, stat = await self._coordination.get(paths.PRODUCER_IDS)
         except NoNode:
             return -1
-        except ZooKeeperError:
-            return self.skipped
         self.skipped = max(self.skipped, self._decode(data, stat)[1])
         return self.skipped
 

@@ -32,6 +32,18 @@ def test_a_name_given_twice_is_refused_with_its_line() -> None:
         parse_properties("a=1\na=2\n", name="server.properties")
 
 
+@pytest.mark.parametrize("line", ["=hunter2", ": hunter2"])
+def test_a_malformed_line_is_named_by_its_number_and_not_shown(line: str) -> None:
+    with pytest.raises(UsageError, match=r"client\.properties, line 2: expected name=value, found no name") as raised:
+        parse_properties(f"a=1\n{line}\n", name="client.properties")
+    assert "hunter2" not in str(raised.value)
+
+
+def test_of_a_malformed_assignment_only_the_beginning_of_its_name_is_shown() -> None:
+    with pytest.raises(UsageError, match=r"^-X sasl\.password\.\.\.: expected name=value\.$"):
+        parse_assignments(["sasl.password: hunter2"])
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"missing\.properties"):
         read_properties(tmp_path / "missing.properties")

@@ -39,7 +39,7 @@ def test_versions_may_be_chosen() -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"ssl.truststore.location": "trust.jks"}, "ssl.truststore.location: a store of type JKS (the default) cannot be read here: set"),
+        ({"ssl.truststore.location": "trust.jks"}, "ssl.truststore.location: a store of type JKS (the default) cannot be read here: run"),
         ({"ssl.keystore.type": "PKCS12"}, "ssl.keystore.type: a store of type PKCS12 cannot be read here"),
         ({"ssl.ca.location": "a", "ssl.ca.pem": "b"}, "ssl.ca.pem: ssl.ca.location says the same"),
         ({"ssl.ca.pem": "secret"}, "ssl.ca.pem: it is not a PEM"),
@@ -54,4 +54,29 @@ def test_what_cannot_be_is_named(options: dict[str, str], sentence: str) -> None
     with pytest.raises(SecurityOptionError) as raised:
         parse_tls(options)
     assert str(raised.value).startswith(sentence)
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "advice"),
+    [
+        (
+            {"ssl.truststore.location": "trust.jks", "ssl.truststore.password": "secret"},
+            "run `keytool -list -rfc -keystore trust.jks > ca.pem` and set ssl.truststore.type = PEM and ssl.truststore.location = ca.pem",
+        ),
+        (
+            {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": "my store"},
+            "run `openssl pkcs12 -in 'my store' -out client.pem` and set",
+        ),
+        ({"ssl.keystore.location": "me.p12", "ssl.keystore.password": "secret"}, "run `openssl pkcs12 -in me.p12 -out client.pem` and set"),
+        (
+            {"ssl.keystore.location": "me.jks"},
+            "run `keytool -importkeystore -srckeystore me.jks -destkeystore client.p12",
+        ),
+    ],
+)
+def test_a_store_of_javas_is_refused_with_the_command_that_makes_a_pem_of_it(options: dict[str, str], advice: str) -> None:
+    with pytest.raises(SecurityOptionError) as raised:
+        parse_tls(options)
+    assert advice in str(raised.value)
     assert "secret" not in str(raised.value)

@@ -38,21 +38,25 @@ def avro_format(schemas: Sequence[str], registry: Addresses, kind: pa.DataType) 
     """The format for this reader's schema: the same one for every task of the process, with what it has learnt."""
     name = tuple(schemas), registry, kind
     if name not in _formats:
-        _formats[name] = AvroFormat(schemas, registry, kind)
+        _formats[name] = AvroFormat(parse_avro(schemas), registry, kind)
     return _formats[name]
 
 
 class AvroFormat:
-    """Reads messages of any schema as columns of one."""
+    """Reads messages of any schema as columns of one, in one thread."""
 
     name: Format = "avro"
 
-    def __init__(self, schemas: Sequence[str], registry: Addresses, kind: pa.DataType) -> None:
+    def __init__(self, reader: Schema, registry: Addresses, kind: pa.DataType) -> None:
         self._kind = kind
-        self._decoder = AvroDecoder(parse_avro(schemas))
+        self._decoder = AvroDecoder(reader)
         self._registry = RegistryClient(registry)
         self._entries: dict[int, int] = {}
         self._problems: dict[int, tuple[str, float]] = {}
+
+    def close(self) -> None:
+        """End the connections to the registry; what was learnt stays."""
+        self._registry.close()
 
     def read(self, column: BinaryColumn) -> TypedColumn:
         starts, ends = column.offsets[:-1].astype(np.int64), column.offsets[1:].astype(np.int64)

@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from millstream.broker.network.connection import Connection, FrameHandler
 from millstream.broker.network.frame_reader import ReceiveBuffers
-from millstream.broker.network.request_times import RequestTimes
+from millstream.broker.network.request_times import RequestTimes, Seldom
 from millstream.broker.network.session import PLAINTEXT
 from millstream.clock import Clock
 from millstream.errors import StartupError
@@ -72,6 +72,7 @@ class Listener:
         self._max_connections = max_connections
         """How many there are descriptors for, besides those that files need."""
         self._has_warned_of_descriptors = False
+        self._refusals = Seldom()
         self.connections: dict[Connection, int] = {}
         self.bytes_of_closed = 0
         self._handler = handler
@@ -138,7 +139,9 @@ class Listener:
             return
         refusal = self._refusal(host)
         if refusal is not None:
-            logger.warning("refused a connection from %s: %s", host, refusal)
+            ending = self._refusals.ending()
+            if ending is not None:
+                logger.warning("refused a connection from %s: %s%s", host, refusal, ending)
             connected.close()
             return
         connected.setblocking(False)

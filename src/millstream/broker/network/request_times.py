@@ -26,6 +26,24 @@ _WAITING: Final = frozenset({ApiKey.FETCH, FOLLOWER_FETCH, ApiKey.JOIN_GROUP, Ap
 """Clients send these to wait: that takes as long as there is nothing to say."""
 
 
+class Seldom:
+    """At most one line per second, however often there is something to say; the next line says how much was left out."""
+
+    def __init__(self) -> None:
+        self._quiet_until_ns = 0
+        self._left_out = 0
+
+    def ending(self, count: int = 1) -> str | None:
+        """What a line for so many events ends with; None if it is too soon for one."""
+        now_ns = monotonic_ns()
+        if now_ns < self._quiet_until_ns:
+            self._left_out += count
+            return None
+        left_out, self._left_out = self._left_out, 0
+        self._quiet_until_ns = now_ns + LINE_EVERY_NS
+        return f" ({left_out} more since the last such line)" if left_out else ""
+
+
 class Asker(Protocol):
     """Whose request it was."""
 
@@ -40,8 +58,7 @@ class RequestTimes:
         """What takes longer than `slow_ms` is logged, at most one line per second; 0 is never."""
         self._by_key: defaultdict[int, list[int]] = defaultdict(lambda: [0] * (TOTAL_US + 1))
         self._slow_us = slow_ms * 1000 if slow_ms else 1 << 62
-        self._quiet_until_ns = 0
-        self._left_out = 0
+        self._seldom = Seldom()
 
     @property
     def by_key(self) -> Mapping[int, list[int]]:
@@ -58,16 +75,10 @@ class RequestTimes:
             self._say_slow(key, elapsed_us, count, asker)
 
     def _say_slow(self, key: int, elapsed_us: int, count: int, asker: Asker) -> None:
-        now_ns = monotonic_ns()
-        if now_ns < self._quiet_until_ns:
-            self._left_out += count
-            return
-        others = f"; {self._left_out} others were slow since the last such line" if self._left_out else ""
-        name, threshold_ms = request_name(key), self._slow_us // 1000
-        client = f"{asker.peer}, client id {asker.session.client_id!r}"
-        logger.warning("slow: %s from %s took %d ms, more than %d%s", name, client, elapsed_us // 1000, threshold_ms, others)
-        self._quiet_until_ns = now_ns + LINE_EVERY_NS
-        self._left_out = 0
+        ending = self._seldom.ending(count)
+        if ending is not None:
+            client = f"{asker.peer}, client id {asker.session.client_id!r}"
+            logger.warning("slow request: %s from %s took %d ms%s", request_name(key), client, elapsed_us // 1000, ending)
 
 
 def request_name(key: int) -> str:

@@ -7,12 +7,12 @@ the others tune the Java client and have no effect.
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, get_args
+from typing import ClassVar, Final, get_args
 
 from millstream.arrow.columns import Field, Mode
+from millstream.arrow.data_loss import DataLoss
 from millstream.audited.settings import AuditSettings
 from millstream.client.security import ClientSecurity
-from millstream.errors import MillstreamError
 from millstream.offset import EARLIEST, LATEST
 from millstream.registry.addresses import Addresses
 from millstream.spark.options import READ, FieldOptions, OptionError, Options
@@ -31,10 +31,6 @@ _REFUSED: Final = {
     "value.deserializer": "value.format says what a value is",
     "interceptor.classes": "there is no Java consumer here whose messages could be intercepted",
 }
-
-
-class DataLoss(MillstreamError):
-    """Records that the query was to read are gone, and `failOnDataLoss` is true."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +64,8 @@ class ReadOptions:
     mode: Mode
     registry: Addresses | None
     audit: AuditSettings | None
+
+    poll_timeout_option: ClassVar[str] = "kafkaConsumer.pollTimeoutMs"
 
     def report_data_loss(self, what: str) -> None:
         """Records that the query was to read are gone: raises `DataLoss`, or logs a warning, as `failOnDataLoss` says."""

@@ -141,17 +141,13 @@ def _find_schemas(name: Field, field: FieldOptions, options: ReadOptions) -> tup
             )
         subject = f"{topics[0]}-{name}"
     assert options.registry is not None, "the options were checked"
-    from millstream.registry.client import RegistryClient  # only who reads Avro needs it
+    from millstream.arrow.avro.column_types import BadSchema  # only who reads Avro needs it
+    from millstream.arrow.avro.subject_schema import latest_schemas
     from millstream.registry.errors import RegistryError
 
-    with RegistryClient(options.registry) as registry:
-        try:
-            latest = registry.latest(subject)
-            references = registry.resolved_references(latest)
-        except RegistryError as error:
-            raise OptionError(
-                f"{name}.subject, schema.registry.url", f"the schema of the subject {subject!r} was not found: {error}"
-            ) from None
-    if latest.schema_type != "AVRO":
-        raise OptionError(f"{name}.format", f"the subject {subject!r} has a schema of type {latest.schema_type}, not AVRO")
-    return (*(reference.schema for reference in references), latest.schema)
+    try:
+        return latest_schemas(options.registry, subject)
+    except BadSchema as error:
+        raise OptionError(f"{name}.format", str(error)) from None
+    except RegistryError as error:
+        raise OptionError(f"{name}.subject, schema.registry.url", f"the schema of the subject {subject!r} was not found: {error}") from None

@@ -1,0 +1,1 @@
+"""`millstream pipeline`: jobs on Spark, one file per command."""

@@ -1,0 +1,11 @@
+"""`millstream pipeline`: loads, windows and joins on Spark; one file per command, all of them listed here.
+
+Command modules import Typer and nothing of Spark: `--help` and a typing mistake answer at once, on machines without Java too.
+"""
+
+import typer
+
+from millstream.cli.pipeline import status
+
+app = typer.Typer(help="Run jobs on Spark: load topics into a lake, count in windows, join streams.", no_args_is_help=True)
+app.command("status")(status.status)

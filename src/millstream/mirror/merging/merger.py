@@ -1,0 +1,241 @@
+"""Merging: copies records into ordinary topics of any Kafka, beside what others write there, also from several sources into one.
+
+    consume from the source ── header `__mirror` added ── produce to <prefix><topic>, same partition, key and timestamp ── commit
+
+Offsets are the target's own then. The progress is committed after the target has acknowledged: at least once, and what came twice can be
+told by its header. Several processes of one name share the partitions, as any consumers of a group do.
+
+With `exactly_once` records and progress are written in one transaction of the target: the progress is kept there, for the topics of the
+target, in the same group. Transactions do not reach over two clusters, so nothing but the transactional id tells an old process from its
+successor: there is one for each name, and whoever comes later takes over from the one before.
+
+Only what is committed at the source is copied. A record that was in the target's cluster before is left out: two clusters may merge each
+other's topics. One thread, which blocks.
+"""
+
+import logging
+import time
+from collections.abc import Iterable
+from typing import Any, Final
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
+from confluent_kafka import KafkaError as LibrdkafkaError
+
+from millstream.client.errors import BrokerUnavailable, DeliveryFailed
+from millstream.mirror.clusters.librdkafka import LibrdkafkaFailed, open_consumer, open_producer, plain_errors
+from millstream.mirror.merging.merge_settings import MergeSettings
+from millstream.mirror.merging.merged_topics import MergedTopics
+from millstream.mirror.merging.provenance import HEADER, Provenance, went_through
+
+logger = logging.getLogger(__name__)
+
+MAX_RECORDS: Final = 1000
+_WAIT_S: Final = 0.2
+_FLUSH_S: Final = 60.0
+_TRANSACTION_MS: Final = 60_000
+
+
+class Merger:
+    """One merging process: `run()` until `stop()` is called."""
+
+    def __init__(self, settings: MergeSettings) -> None:
+        self._settings = settings
+        self._topics = MergedTopics(settings)
+        self._failure: Any = None
+        self._is_stopping = False
+        self._merged: dict[tuple[str, int], int] = {}
+        """The offset after the last record of each partition that was handed to the producer since the last commit."""
+        self.records = 0
+        """Records that were copied and are committed, or will be with the next commit."""
+        self._consumer = self._open_consumer()
+        self._producer = self._open_producer()
+        self._keeper = self._open_keeper() if settings.exactly_once else None
+        """With `exactly_once`: reads the progress at the target, and names the group in transactions."""
+        self._is_in_transaction = False
+
+    def stop(self) -> None:
+        """Let `run` commit and return; from any thread or signal handler."""
+        self._is_stopping = True
+
+    def run(self) -> None:
+        """Copy until `stop` is called; raises what cannot be cured by trying again."""
+        looked_at = committed_at = -float("inf")
+        try:
+            while not self._is_stopping:
+                now = time.monotonic()
+                if now - looked_at >= self._settings.refresh_s:
+                    self._follow_topics()
+                    looked_at = now
+                self._copy(self._consume())
+                if now - committed_at >= self._settings.commit_s:
+                    self._commit()
+                    committed_at = now
+            self._commit()
+        finally:
+            self._close()
+
+    def _open_consumer(self) -> Consumer:
+        settings = self._settings
+        return open_consumer(
+            settings.source,
+            settings.source_security,
+            {
+                "group.id": settings.group,
+                "auto.offset.reset": "earliest",
+                "enable.auto.offset.store": False,
+                "isolation.level": "read_committed",
+                "partition.assignment.strategy": "cooperative-sticky",
+                "session.timeout.ms": 10_000,
+                "topic.metadata.refresh.interval.ms": int(settings.refresh_s * 1000),
+            },
+        )
+
+    def _open_producer(self) -> Producer:
+        own: dict[str, Any] = {"enable.idempotence": True, "linger.ms": 20, "compression.type": "lz4"}
+        if self._settings.exactly_once:
+            own |= {"transactional.id": self._settings.group, "transaction.timeout.ms": _TRANSACTION_MS}
+        producer = open_producer(self._settings.target, self._settings.target_security, own)
+        if self._settings.exactly_once:
+            with plain_errors(self._settings.target):
+                producer.init_transactions(_FLUSH_S)
+        return producer
+
+    def _open_keeper(self) -> Consumer:
+        return open_consumer(self._settings.target, self._settings.target_security, {"group.id": self._settings.group})
+
+    def _follow_topics(self) -> None:
+        try:
+            has_changed = self._topics.look()
+        except BrokerUnavailable as error:
+            logger.warning("nothing new is found out for now, and it is tried again: %s", error)
+            return
+        if not has_changed:
+            return
+        self._commit()
+        if self._keeper is not None:
+            resumed = self._resumed()
+            with plain_errors(self._settings.source):
+                self._consumer.assign(resumed)
+        elif self._topics.names:
+            with plain_errors(self._settings.source):
+                self._consumer.subscribe(sorted(self._topics.names), on_revoke=self._on_revoke)
+        else:
+            self._consumer.unsubscribe()
+
+    def _resumed(self) -> list[TopicPartition]:
+        """All partitions, each from where the target's group says that it was copied to."""
+        assert self._keeper is not None
+        target = [TopicPartition(self._settings.target_topic(name), index) for name, index in self._topics.partitions]
+        with plain_errors(self._settings.target):
+            committed = self._keeper.committed(target, timeout=_FLUSH_S) if target else []
+        return [
+            TopicPartition(name, index, found.offset if found.offset >= 0 else OFFSET_BEGINNING)
+            for (name, index), found in zip(self._topics.partitions, committed, strict=True)
+        ]
+
+    def _on_revoke(self, consumer: Consumer, partitions: Iterable[TopicPartition]) -> None:
+        """Commit what goes to another process, so that it is not copied twice."""
+        self._commit()
+
+    def _consume(self) -> list[Message]:
+        with plain_errors(self._settings.source):
+            found: list[Message] = self._consumer.consume(MAX_RECORDS, _WAIT_S)
+        for message in found:
+            error = message.error()
+            if error is not None and error.fatal():
+                raise LibrdkafkaFailed(f"at {self._settings.source}: {error.str()}", error.code())
+            if error is not None:
+                logger.warning("the source at %s: %s; it is tried again", self._settings.source, error.str())
+        return [message for message in found if message.error() is None]
+
+    def _copy(self, messages: list[Message]) -> None:
+        if messages and self._keeper is not None and not self._is_in_transaction:
+            with plain_errors(self._settings.target):
+                self._producer.begin_transaction()
+            self._is_in_transaction = True
+        for message in messages:
+            self._produce(message)
+        self._poll(0)
+        if self._keeper is None:  # A transaction says at its commit what became of its records.
+            self._check()
+
+    def _produce(self, message: Message) -> None:
+        topic, partition, offset = str(message.topic()), int(message.partition() or 0), int(message.offset() or 0)
+        self._merged[topic, partition] = offset + 1
+        headers: Any = message.headers()
+        if went_through(headers, self._topics.target_cluster):
+            return
+        origin = Provenance(self._topics.source_cluster, topic, partition, offset)
+        self._hand_over(message, partition, [*(headers or ()), (HEADER, origin.encode())])
+        self.records += 1
+
+    def _hand_over(self, message: Message, partition: int, headers: list[Any]) -> None:
+        """Give a record to the producer; waits while its queue is full, and for a partition that is new."""
+        topic = self._settings.target_topic(str(message.topic()))
+        kind, timestamp = message.timestamp()
+        deadline = time.monotonic() + _FLUSH_S
+        while True:
+            try:
+                with plain_errors(self._settings.target):
+                    self._producer.produce(
+                        topic,
+                        message.value(),
+                        message.key(),
+                        partition,
+                        on_delivery=self._on_delivery,
+                        timestamp=timestamp if kind else 0,
+                        headers=headers,
+                    )
+                return
+            except BufferError:
+                self._poll(_WAIT_S)
+            except LibrdkafkaFailed as error:
+                if error.code != LibrdkafkaError._UNKNOWN_PARTITION or time.monotonic() > deadline:
+                    raise
+                with plain_errors(self._settings.target):
+                    self._producer.list_topics(topic, timeout=_FLUSH_S)
+                self._poll(_WAIT_S)
+
+    def _poll(self, wait_s: float) -> None:
+        with plain_errors(self._settings.target):  # it raises what is fatal to the producer, such as a successor
+            self._producer.poll(wait_s)
+
+    def _on_delivery(self, error: Any, message: Message) -> None:
+        if error is not None and self._failure is None:
+            self._failure = error, f"{message.topic()}-{message.partition()}"
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            error, where = self._failure
+            raise DeliveryFailed(f"records for {where} were not written at {self._settings.target}: {error.str()}; start again to go on")
+
+    def _commit(self) -> None:
+        """Wait for the target, and then say how far it is."""
+        if not self._merged:
+            return
+        if self._keeper is None:
+            with plain_errors(self._settings.target):
+                left = self._producer.flush(_FLUSH_S)
+            self._check()
+            if left:
+                raise BrokerUnavailable(f"{left} records were not taken at {self._settings.target} within {_FLUSH_S:.0f} s")
+            offsets = [TopicPartition(topic, partition, offset) for (topic, partition), offset in self._merged.items()]
+            with plain_errors(self._settings.source):
+                self._consumer.commit(offsets=offsets, asynchronous=False)
+        else:
+            self._commit_transaction(self._keeper)
+        self._merged.clear()
+
+    def _commit_transaction(self, keeper: Consumer) -> None:
+        target_topic = self._settings.target_topic
+        offsets = [TopicPartition(target_topic(topic), partition, offset) for (topic, partition), offset in self._merged.items()]
+        with plain_errors(self._settings.target):
+            self._producer.send_offsets_to_transaction(offsets, keeper.consumer_group_metadata(), _FLUSH_S)
+            self._producer.commit_transaction(_FLUSH_S)
+        self._is_in_transaction = False
+
+    def _close(self) -> None:
+        self._merged.clear()  # leaving the group calls for a commit of what is in doubt
+        self._consumer.close()
+        if self._keeper is not None:
+            self._keeper.close()

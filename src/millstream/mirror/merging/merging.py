@@ -1,0 +1,56 @@
+"""Merges until it is stopped: one `Merger` after the other. What may pass ends one, and the next goes on where the progress says."""
+
+import logging
+import threading
+from typing import Final
+
+from millstream.client.cluster import Cluster
+from millstream.client.errors import AuthenticationFailed, ClientError
+from millstream.errors import CommandFailed
+from millstream.mirror.clusters.librdkafka import LibrdkafkaFailed
+from millstream.mirror.merging.merge_settings import MergeSettings
+from millstream.mirror.merging.merger import Merger
+
+logger = logging.getLogger(__name__)
+
+_PAUSE_S: Final = 1.0
+_TIMEOUT_S: Final = 10.0
+
+
+class Merging:
+    """The work of one merging process."""
+
+    def __init__(self, settings: MergeSettings) -> None:
+        self._settings = settings
+        self._stopped = threading.Event()
+        self._merger: Merger | None = None
+
+    def stop(self) -> None:
+        """Let `run` commit and return; from any thread or signal handler."""
+        self._stopped.set()
+        if self._merger is not None:
+            self._merger.stop()
+
+    def run(self) -> None:
+        """Merge until `stop` is called; `CommandFailed` for what does not pass: a login that is refused, a successor."""
+        while not self._stopped.is_set():
+            try:
+                self._look_at_both()
+                self._merger = Merger(self._settings)
+                self._merger.run()
+            except AuthenticationFailed as error:
+                raise CommandFailed(str(error)) from None
+            except ClientError as error:
+                if isinstance(error, LibrdkafkaFailed) and error.is_fenced:
+                    raise CommandFailed(f"another process with the name of this mirror has taken over: {error}") from None
+                if isinstance(error, LibrdkafkaFailed) and error.is_final:
+                    raise CommandFailed(str(error)) from None
+                logger.warning("merging begins again where it was committed: %s", error)
+                self._stopped.wait(_PAUSE_S)
+
+    def _look_at_both(self) -> None:
+        """Connect to both clusters with our own client first: librdkafka does not say why it is not let in."""
+        settings = self._settings
+        for servers, security in ((settings.source, settings.source_security), (settings.target, settings.target_security)):
+            with Cluster(servers, timeout_s=_TIMEOUT_S, security=security) as cluster:
+                cluster.refresh([])

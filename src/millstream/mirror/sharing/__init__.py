@@ -1,0 +1,1 @@
+"""Which partitions a process copies where several share the work."""

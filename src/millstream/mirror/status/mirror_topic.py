@@ -1,0 +1,167 @@
+"""The topic `_mirror` at the target: what mirrors say of themselves, by key, the last word of each kept (it is compacted).
+
+    status/<mirror>/<process>            JSON of a `ProcessStatus`
+    status/<mirror>/<process>/<topic>    JSON: {"at_ms": ..., "partitions": [`PartitionStatus`, ...]}
+
+Keys that begin otherwise are others': commands to a mirror (`paused_topics`). A record that is not what it should be is skipped.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, fields
+from typing import Any, Final
+
+from millstream.client.errors import kafka_error
+from millstream.client.fetch import FetchFrom, FetchRequest
+from millstream.client.produce import BatchFor, ProduceRequest
+from millstream.client.topic_creation import own_replicas
+from millstream.errors import TopicAlreadyExists
+from millstream.mirror.clusters.side import Side
+from millstream.mirror.clusters.topic_admin import create_topic
+from millstream.mirror.status.status import MirrorStatus, PartitionStatus, ProcessStatus
+from millstream.offset import EARLIEST, LATEST
+from millstream.topic_partition import TopicPartition
+from millstream.wire.batch import split_batches
+from millstream.wire.records import decode_records, encode_key_values
+
+TOPIC: Final = "_mirror"
+PARTITION: Final = TopicPartition(TOPIC, 0)
+OPTIONS: Final = {"cleanup.policy": "compact", "segment.bytes": str(1 << 20), "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
+"""Segments are short, because the last one is never compacted, and every reader begins at the first."""
+_STATUS: Final = "status"
+_PROCESS_SLASHES: Final = 2
+_PIECE_BYTES: Final = 4 << 20
+_TIMEOUT_MS: Final = 10_000
+
+Words = Mapping[str, bytes | None]
+"""Values by key; None deletes a key."""
+
+
+class MirrorTopic:
+    """Reads and writes the topic."""
+
+    def __init__(self, target: Side) -> None:
+        self._target = target
+        self._words: dict[str, bytes] = {}
+        self._position = -1
+        """Up to where the topic was read; -1 if it was not."""
+
+    async def write(self, words: Words, *, now_ms: int) -> None:
+        """Append the words, as one batch; the topic is created if there is none."""
+        if TOPIC not in self._target.metadata.topics:
+            await self._create()
+        batch = encode_key_values([(key.encode(), value) for key, value in words.items()], timestamp=now_ms)
+        answer = await self._target.ask_leader(PARTITION, ProduceRequest([BatchFor(*PARTITION, batch)], timeout_ms=_TIMEOUT_MS))
+        for produced in answer.partitions:
+            if produced.error_code:
+                raise kafka_error(produced.error_code, produced.error_message or f"{TOPIC} cannot be written to")
+
+    async def read(self) -> Mapping[str, bytes]:
+        """The last word of each key; none at all if there is no such topic. Later calls read what is new."""
+        if not self._target.cluster_id:
+            await self._target.refresh()
+        if TOPIC not in self._target.metadata.topics:
+            return {}
+        end = (await self._target.offsets({PARTITION: LATEST}))[PARTITION].offset
+        if not 0 <= self._position <= end:  # It is read for the first time, or was made anew.
+            self._position = (await self._target.offsets({PARTITION: EARLIEST}))[PARTITION].offset
+            self._words = {}
+        while self._position < end:
+            wanted = FetchFrom(*PARTITION, self._position, max_bytes=_PIECE_BYTES)
+            answer = await self._target.ask_leader(PARTITION, FetchRequest([wanted], max_wait_ms=0))
+            [found] = answer.partitions
+            if found.error_code:
+                self._position = -1
+                raise kafka_error(found.error_code, f"{TOPIC} cannot be read")
+            batches = list(split_batches(found.records))
+            if not batches:
+                break
+            for header, batch in batches:
+                self._position = header.next_offset
+                for record in decode_records(batch) if header.record_count and not header.is_control else ():
+                    self._hear((record.key or b"").decode(errors="replace"), record.value)
+        return self._words
+
+    def _hear(self, key: str, value: bytes | None) -> None:
+        if value is None:
+            self._words.pop(key, None)
+        else:
+            self._words[key] = value
+
+    async def _create(self) -> None:
+        replicas = own_replicas(len(self._target.metadata.brokers))
+        with suppress(TopicAlreadyExists):
+            await create_topic(self._target, TOPIC, partitions=1, replicas=replicas, options=OPTIONS)
+        await self._target.refresh()
+
+
+def status_words(process: ProcessStatus, partitions: list[PartitionStatus]) -> dict[str, bytes]:
+    """What a process writes about itself."""
+    key = f"{_STATUS}/{process.name}/{process.member}"
+    by_topic: dict[str, list[object]] = defaultdict(list)
+    for one in partitions:
+        by_topic[one.topic].append(asdict(one))
+    words = {topic_key(process, topic): _json({"at_ms": process.at_ms, "partitions": entries}) for topic, entries in by_topic.items()}
+    return words | {key: _json(asdict(process))}
+
+
+def topic_key(process: ProcessStatus, topic: str) -> str:
+    """The key of what a process says about a topic."""
+    return f"{_STATUS}/{process.name}/{process.member}/{topic}"
+
+
+def stale_keys(words: Mapping[str, bytes], name: str, *, before_ms: int) -> list[str]:
+    """What processes of the mirror wrote that have said nothing since then: it may be deleted."""
+    stale = {
+        key
+        for key, document in _documents(words)
+        if key.startswith(f"{_STATUS}/{name}/") and key.count("/") == _PROCESS_SLASHES and int(document.get("at_ms", 0)) < before_ms
+    }
+    return [key for key in words if key in stale or key.rpartition("/")[0] in stale]
+
+
+def read_statuses(words: Mapping[str, bytes], *, not_before_ms: int) -> list[MirrorStatus]:
+    """All mirrors; of processes that have not said anything since then only the last of a mirror is kept."""
+    processes: dict[str, list[ProcessStatus]] = defaultdict(list)
+    partitions: dict[tuple[str, str], list[tuple[int, PartitionStatus]]] = defaultdict(list)
+    for key, document in _documents(words):
+        parts = key.split("/")
+        if len(parts) == 3 and {field.name for field in fields(ProcessStatus)} <= document.keys():
+            processes[parts[1]].append(ProcessStatus(**{field.name: document[field.name] for field in fields(ProcessStatus)}))
+        elif len(parts) == 4 and isinstance(document.get("partitions"), list):
+            found = [PartitionStatus.parse(entry) for entry in document["partitions"] if isinstance(entry, dict)]
+            partitions[parts[1], parts[2]] += [(int(document.get("at_ms", 0)), one) for one in found if one is not None]
+    return [_merge(name, members, partitions, not_before_ms) for name, members in sorted(processes.items())]
+
+
+def _merge(
+    name: str,
+    members: list[ProcessStatus],
+    partitions: Mapping[tuple[str, str], list[tuple[int, PartitionStatus]]],
+    not_before_ms: int,
+) -> MirrorStatus:
+    newest = max(members, key=lambda process: process.at_ms)
+    shown = [process for process in members if process.at_ms >= not_before_ms or process is newest]
+    latest: dict[tuple[str, int], tuple[int, PartitionStatus]] = {}
+    for process in shown:
+        for at_ms, one in partitions.get((name, process.member), []):
+            if at_ms >= latest.get((one.topic, one.partition), (0, one))[0]:
+                latest[one.topic, one.partition] = (at_ms, one)
+    return MirrorStatus(name, shown, [latest[key][1] for key in sorted(latest)])
+
+
+def _documents(words: Mapping[str, bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for key, value in words.items():
+        if key.startswith(f"{_STATUS}/"):
+            try:
+                document = json.loads(value)
+            except ValueError:
+                continue
+            if isinstance(document, dict):
+                yield key, document
+
+
+def _json(document: object) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode()

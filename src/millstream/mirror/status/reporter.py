@@ -1,0 +1,89 @@
+"""Says how the mirror is: to the topic `_mirror` at the target, every few seconds, and to whoever listens in this process."""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+from uuid import uuid4
+
+from millstream.clock import SystemClock
+from millstream.errors import MillstreamError
+from millstream.mirror.engine import LAST_WORDS_S, Mirror
+from millstream.mirror.status.mirror_topic import MirrorTopic, stale_keys, status_words, topic_key
+from millstream.mirror.status.status import Meter, PartitionStatus, ProcessStatus
+
+logger = logging.getLogger(__name__)
+
+REPORT_S: Final = 2.0
+STALE_MS: Final = 24 * 3_600_000
+"""What a process said that has been silent for so long is deleted."""
+_NOTHING: Final[dict[str, list[PartitionStatus]]] = {}
+
+OnReport = Callable[[ProcessStatus, list[PartitionStatus]], None]
+
+
+class Reporter:
+    """The status of one process."""
+
+    def __init__(self, mirror: Mirror, *, on_report: OnReport | None = None) -> None:
+        self._mirror = mirror
+        self._topic = MirrorTopic(mirror.target)
+        self._meter = Meter()
+        self._clock = SystemClock()
+        self._member = uuid4().hex[:12]
+        self._host = f"{socket.gethostname()}:{os.getpid()}"
+        self._on_report = on_report
+        self._written = _NOTHING
+        """What was written last of each topic."""
+
+    async def run(self) -> None:
+        """Report until this is cancelled, and then once more."""
+        try:
+            while True:
+                await asyncio.sleep(REPORT_S)
+                await self.report("running")
+        except asyncio.CancelledError:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_WORDS_S):
+                    await self.report("ended")
+            raise
+
+    async def report(self, state: str) -> None:
+        """Say it now; where it cannot be written it is only shown."""
+        mirror, settings = self._mirror, self._mirror.settings
+        now_ms = self._clock.now_ms()
+        process = ProcessStatus(
+            settings.name,
+            self._member,
+            str(mirror.source),
+            str(mirror.target),
+            settings.topics,
+            self._host,
+            now_ms,
+            state,
+            dict(mirror.keeper.refused),
+            mirror.error,
+        )
+        partitions = self._meter.measure(mirror.copies, now_ms=now_ms)
+        if self._on_report is not None:
+            self._on_report(process, partitions)
+        if mirror.target.cluster_id:
+            try:
+                await self._write(process, partitions)
+            except MillstreamError as error:
+                logger.debug("the status is written later: %s", error)
+
+    async def _write(self, process: ProcessStatus, partitions: list[PartitionStatus]) -> None:
+        """Write what has changed, and delete what is of no use any more: topics that went, processes that are long gone."""
+        by_topic: dict[str, list[PartitionStatus]] = {}
+        for one in partitions:
+            by_topic.setdefault(one.topic, []).append(one)
+        changed = [one for topic, own in by_topic.items() if self._written.get(topic) != own for one in own]
+        words: dict[str, bytes | None] = dict.fromkeys(topic_key(process, topic) for topic in self._written.keys() - by_topic.keys())
+        if self._written is _NOTHING:
+            words |= dict.fromkeys(stale_keys(await self._topic.read(), process.name, before_ms=process.at_ms - STALE_MS))
+        await self._topic.write(words | status_words(process, changed), now_ms=process.at_ms)
+        self._written = by_topic

@@ -1,0 +1,59 @@
+"""The Spark session that jobs run in: the settings that are right for streams of ours, on one machine or on a cluster.
+
+State is kept in RocksDB with a change log, because the heap of a job should not grow with its keys; the number of shuffle partitions is
+that of the cores (Spark's 200 cost seconds per micro-batch); times are UTC. On one machine everything binds to loopback and there is no web
+page.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from millstream.spark.session import start_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEFAULT_MASTER: Final = "local[*]"
+_ALWAYS: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+    # The process that plans a stream may take long to start where the cores are busy.
+    "spark.python.authenticate.socketTimeout": "90s",
+}
+_ON_ONE_MACHINE: Final = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.python.unix.domain.socket.enabled": "true",
+}
+
+
+def start_job_session(name: str, *, master: str | None = None, options: Mapping[str, str] | None = None) -> "SparkSession":
+    """A session for jobs, or the running one; `master` is Spark's, and this machine without it."""
+    wanted = master or DEFAULT_MASTER
+    session = start_session(f"millstream-{name}", master=wanted, options={**job_options(wanted), **(options or {})})
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def job_options(master: str) -> dict[str, str]:
+    """Spark's options for jobs on this master."""
+    cores = local_cores(master)
+    if cores is None:
+        return dict(_ALWAYS)
+    return {**_ALWAYS, **_ON_ONE_MACHINE, "spark.sql.shuffle.partitions": str(cores)}
+
+
+def local_cores(master: str) -> int | None:
+    """How many cores a master of this machine uses; None for a cluster."""
+    found = re.fullmatch(r"local(?:\[(\*|\d+)(?:,\s*\d+)?\])?", master)
+    if found is None:
+        return None
+    if found[1] == "*":
+        return os.cpu_count() or 1
+    return int(found[1] or 1)

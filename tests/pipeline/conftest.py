@@ -1,0 +1,17 @@
+"""The jobs on a real Spark: the session, broker and registry of `tests/spark`, once for this folder too."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.spark.conftest import TIMEOUT_S, broker, checkpoint, registry, registry_url, spark
+
+__all__ = ["broker", "checkpoint", "registry", "registry_url", "spark"]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give every test of this folder the time that those of `tests/spark` have, for the same reasons."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.timeout(TIMEOUT_S))
+            item.add_marker(pytest.mark.flaky(reruns=5, only_rerun="connect back"))

@@ -1,0 +1,38 @@
+from typing import Any, cast
+
+from millstream.client.request import MessageRequest
+from millstream.errors import InvalidConfig
+from millstream.mirror.clusters.side import Side
+from millstream.mirror.clusters.topic_admin import set_options
+from millstream.wire.responses.incremental_alter_configs import AlterConfigsResourceResponse, IncrementalAlterConfigsResponse
+
+
+class PickyCluster:
+    """Refuses a request with an option that it does not know, as a whole."""
+
+    def __init__(self, *unknown: str) -> None:
+        self.unknown = set(unknown)
+        self.options: dict[str, str | None] = {}
+
+    async def ask(self, request: MessageRequest[Any]) -> IncrementalAlterConfigsResponse:
+        [resource] = cast("list[Any]", request.fields["resources"])
+        wanted = {config["name"]: config["value"] for config in resource["configs"]}
+        refused = sorted(self.unknown & wanted.keys())
+        if not refused:
+            self.options |= wanted
+        answer = AlterConfigsResourceResponse(InvalidConfig.code if refused else 0, f"unknown: {refused}", 2, resource["resource_name"])
+        return IncrementalAlterConfigsResponse(0, (answer,))
+
+
+async def test_options_that_the_target_refuses_keep_no_other_from_being_set() -> None:
+    cluster = PickyCluster("colour", "size")
+    changes = {"retention.ms": "5", "colour": "red", "flush.ms": None, "size": "9"}
+    refused = await set_options(cast("Side", cluster), "orders", changes)
+    assert refused == {"colour": "unknown: ['colour']", "size": "unknown: ['size']"}
+    assert cluster.options == {"retention.ms": "5", "flush.ms": None}
+
+
+async def test_what_is_refused_by_none_is_set_at_once() -> None:
+    cluster = PickyCluster()
+    assert await set_options(cast("Side", cluster), "orders", {"retention.ms": "5"}) == {}
+    assert cluster.options == {"retention.ms": "5"}
