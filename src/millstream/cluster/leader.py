@@ -96,7 +96,7 @@ class Leader:
         """Append several batches, each as `append` would; per batch its place, or what is wrong with it."""
         self._check_can_append(acks)
         results = self.log.append_run_as_leader(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
-        if results and isinstance(results[-1], StorageError):
+        if results and type(results[-1]) is not AppendResult and isinstance(results[-1], StorageError):
             self._cannot_write()
         self._appended()
         return results

@@ -31,7 +31,7 @@ from millstream.broker.network.api import Request, api
 from millstream.broker.network.connection import PendingReply
 from millstream.broker.network.outbox import Chunk
 from millstream.broker.network.region_loader import RegionLoader
-from millstream.broker.network.request_times import FOLLOWER_FETCH
+from millstream.broker.network.request_times import FETCH, FOLLOWER_FETCH
 from millstream.broker.network.session import Session
 from millstream.broker.storage.loop_turns import LoopTurns
 from millstream.clock import Clock
@@ -141,7 +141,7 @@ class FetchFamily:
         session.update_offset(wanted, offset)
         # First it waits, then it is counted: what is committed thereby may lead to an append, which has to find it waiting.
         attempt = FetchAttempt(self, client, fetch, session, version=version, correlation_id=correlation_id)
-        attempt.wait_at_end(wanted, partition, connection.defer(FOLLOWER_FETCH if is_replica else ApiKey.FETCH))
+        attempt.wait_at_end(wanted, partition, connection.defer(FOLLOWER_FETCH if is_replica else FETCH))
         if is_replica and wanted.current_leader_epoch >= 0:
             leader.replica_fetched(replica_id, fetch.replica_epoch, offset, wanted.log_start_offset, position=wanted)
         wanted.is_quiet = not is_replica or leader.expects_nothing_of(replica_id)

@@ -14,6 +14,7 @@ from millstream.broker.handlers.leader_hints import LeaderHints
 from millstream.broker.handlers.pending_commit import PendingCommit, Wait
 from millstream.broker.network.connection import Connection, PendingReply
 from millstream.broker.network.outbox import Chunk
+from millstream.broker.network.request_times import PRODUCE
 from millstream.broker.network.session import Session
 from millstream.broker.storage.record_turns import TakesLonger
 from millstream.cluster.partition import Partition
@@ -31,7 +32,6 @@ from millstream.errors import (
 )
 from millstream.log.log import AppendResult
 from millstream.log.records.record_check import MAX_NAMED
-from millstream.wire.api import ApiKey
 from millstream.wire.primitives import NodeEndpoint
 from millstream.wire.produce import (
     FIRST_WITH_LEADER,
@@ -146,7 +146,7 @@ def finished(connection: Connection, asked: Asked, answering: Answering, pending
         _close_on_error(connection, answering.topics)
     elif answering.waits:
         encode = partial(encode_answer, asked, answering.topics, answering.hints)
-        pending = pending or connection.defer(ApiKey.PRODUCE)
+        pending = pending or connection.defer(PRODUCE)
         PendingCommit(pending, answering.waits, answering.not_committed, encode, acks=asked.acks).start(asked.timeout_ms)
     else:
         return (encode_answer(asked, answering.topics, answering.hints),)

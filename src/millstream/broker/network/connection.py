@@ -243,7 +243,8 @@ class Connection:
         self.bytes_received += count
         self._handle(count)
         if self._answered:
-            self._note_answered()
+            answered, self._answered = self._answered, 0
+            self.times.note(self._answered_key, monotonic_ns() - self.started_ns, answered, self)
 
     def _handle(self, count: int) -> None:
         """Handle the frames that are complete with `count` more bytes, until there is too much to answer: the rest is kept."""

@@ -17,6 +17,10 @@ from millstream.wire.api import ApiKey
 
 logger = logging.getLogger(__name__)
 
+PRODUCE: Final = int(ApiKey.PRODUCE)
+FETCH: Final = int(ApiKey.FETCH)
+OFFSET_COMMIT: Final = int(ApiKey.OFFSET_COMMIT)
+"""As plain numbers: to look up a member of an enumeration is a call."""
 FOLLOWER_FETCH: Final = -1
 """Stands for the fetches of followers, beside the keys of APIs: Kafka counts them apart from those of consumers."""
 TOTAL_US: Final = 63

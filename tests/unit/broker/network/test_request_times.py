@@ -1,5 +1,3 @@
-from typing import NamedTuple
-
 import pytest
 
 from millstream.broker.network import request_times
@@ -10,9 +8,10 @@ from millstream.wire.api import ApiKey
 MS = 1_000_000
 
 
-class Client(NamedTuple):
-    peer: str = "peer:1"
-    session: Session = Session("PLAINTEXT", "peer", client_id="it")
+class Client:
+    def __init__(self) -> None:
+        self.peer = "peer:1"
+        self.session = Session("PLAINTEXT", "peer", client_id="it")
 
 
 class Clock:
