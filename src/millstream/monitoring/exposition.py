@@ -19,7 +19,17 @@ Series = Iterable[tuple[str, int | float]]
 
 def labels(**values: object) -> str:
     """The labels of a series, in the order given."""
-    return "{" + ",".join(f'{name}="{_escaped(str(value))}"' for name, value in values.items()) + "}"
+    return joined(some(**values))
+
+
+def some(**values: object) -> str:
+    """Some labels of a series, to be joined with others: what many series share is written once."""
+    return ",".join([f'{name}="{_escaped(str(value))}"' for name, value in values.items()])
+
+
+def joined(*parts: str) -> str:
+    """The labels of a series, of parts that `some` made."""
+    return "{" + ",".join(parts) + "}"
 
 
 def family(name: str, kind: str, explanation: str, series: Series) -> str:

@@ -4,13 +4,14 @@ Each is said once in a cluster, so that sums over all brokers are right: what is
 its coordinator, what is about the cluster by its controller; about logs, requests and connections each broker says its own.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from millstream.broker.metrics.sample import PartitionSample, Sample
-from millstream.monitoring.exposition import Series, family, labels
+from millstream.monitoring.exposition import Series, family, joined, labels, some
 from millstream.monitoring.lag import PartitionLag
 from millstream.monitoring.request_times import RecentTimes, cumulative
+from millstream.topic_partition import TopicPartition
 
 GAUGE: Final = "gauge"
 COUNTER: Final = "counter"
@@ -146,7 +147,9 @@ def _cluster(sample: Sample) -> Iterator[str]:
 
 
 def _groups(sample: Sample, lags: Sequence[PartitionLag]) -> Iterator[str]:
-    rows = [(labels(consumergroup=lag.group, topic=lag.place.topic, partition=lag.place.partition), lag) for lag in lags]
+    places = {lag.place: some(topic=lag.place.topic, partition=lag.place.partition) for lag in lags}
+    groups = {row.group: some(consumergroup=row.group) for row in sample.groups}
+    rows = [(joined(groups[lag.group], places[lag.place]), lag) for lag in lags]
     yield _family("kafka_consumergroup_current_offset", [(label, lag.committed) for label, lag in rows])
     yield _family("kafka_consumergroup_lag", [(label, lag.messages) for label, lag in rows if lag.messages is not None])
     sums: dict[tuple[str, str], int] = {}
@@ -156,20 +159,18 @@ def _groups(sample: Sample, lags: Sequence[PartitionLag]) -> Iterator[str]:
             sums[key] = sums.get(key, 0) + lag.messages
     yield _family("kafka_consumergroup_lag_sum", [(labels(consumergroup=group, topic=topic), lag) for (group, topic), lag in sums.items()])
     yield _family("kafka_consumergroup_members", [(labels(consumergroup=row.group), row.members) for row in sample.groups])
-    yield from _seconds(lags, sample.broker.cluster_id)
+    yield from _seconds(lags, places, sample.broker.cluster_id)
 
 
-def _seconds(lags: Iterable[PartitionLag], cluster: str) -> Iterator[str]:
+def _seconds(lags: Iterable[PartitionLag], places: Mapping[TopicPartition, str], cluster: str) -> Iterator[str]:
     known = [(lag, lag.seconds) for lag in lags if lag.seconds is not None]
-    rows = [
-        (labels(cluster_name=cluster, group=lag.group, topic=lag.place.topic, partition=lag.place.partition), round(seconds, 3))
-        for lag, seconds in known
-    ]
+    groups = {lag.group: some(cluster_name=cluster, group=lag.group) for lag, _ in known}
+    rows = [(joined(groups[lag.group], places[lag.place]), round(seconds, 3)) for lag, seconds in known]
     yield _family("kafka_consumergroup_group_lag_seconds", rows)
     largest: dict[str, float] = {}
     for lag, seconds in known:
         largest[lag.group] = max(largest.get(lag.group, 0.0), round(seconds, 3))
-    series = [(labels(cluster_name=cluster, group=group), seconds) for group, seconds in largest.items()]
+    series = [(joined(groups[group]), seconds) for group, seconds in largest.items()]
     yield _family("kafka_consumergroup_group_max_lag_seconds", series)
 
 

@@ -72,7 +72,7 @@ def test_lags_are_added_up_by_topic_and_the_largest_one_in_seconds_is_named() ->
         PartitionLag("g", TopicPartition("a", 1), 1, 7, 9.25),
         PartitionLag("g", TopicPartition("b", 0), 1, None, None),
     ]
-    found = series(sample_of(), *lags)
+    found = series(sample_of(groups=[GroupSample("g", 1, [])]), *lags)
     assert found['kafka_consumergroup_lag{consumergroup="g",topic="a",partition="1"}'] == "7"
     assert found['kafka_consumergroup_lag_sum{consumergroup="g",topic="a"}'] == "12"
     assert found['kafka_consumergroup_current_offset{consumergroup="g",topic="b",partition="0"}'] == "1"
