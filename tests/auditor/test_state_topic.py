@@ -3,7 +3,6 @@ created anew are counted from their beginning. The auditors run in this process,
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -48,9 +47,7 @@ def make() -> Iterator[Make]:
 
     yield make
     for auditor in made:
-        # Of two with different groups only one has the state.
-        with suppress(StateTaken):
-            auditor.close()
+        auditor.close()
 
 
 def audit_until(condition: Callable[[], object], what: str, *auditors: ClusterAuditor) -> None:
@@ -108,7 +105,7 @@ def test_what_an_auditor_writes_that_is_no_longer_the_owner_is_ignored_and_writt
     before = newest(broker)
     with pytest.raises(StateTaken, match="another auditor has taken over partition"):
         zombie.flush()
-    assert list(zombie.ledgers()) == []
+    assert not any(ledger.topic == topic.name for ledger in zombie.ledgers()), "it has dropped what is not its own"
     after = newest(broker)
     assert [one.values for one in after] == [one.values for one in before]
     assert repairs(broker) != set(), "the zombie wrote"

@@ -81,7 +81,10 @@ class AuditGroup:
 
     def hold(self, partition: int) -> None:
         """Fetch nothing more of a partition for now."""
-        self._consumer.pause([TopicPartition(AUDIT_TOPIC, partition)])
+        try:
+            self._consumer.pause([TopicPartition(AUDIT_TOPIC, partition)])
+        except KafkaException as error:
+            raise _cannot_go_on(partition, error) from error
 
     def go_on(self, partition: int, offset: int) -> None:
         """Fetch from this offset on what was held."""
@@ -90,7 +93,7 @@ class AuditGroup:
             self._consumer.seek(place)
             self._consumer.resume([place])
         except KafkaException as error:
-            raise BrokerUnavailable(f"partition {partition} of {AUDIT_TOPIC} cannot be read on: {error.args[0]}") from error
+            raise _cannot_go_on(partition, error) from error
 
     def commit(self, positions: Mapping[int, int]) -> None:
         """Let tools see how far the partitions are read."""
@@ -116,6 +119,10 @@ class AuditGroup:
 
     def _note(self, error: object) -> None:
         self.problem = str(error)
+
+
+def _cannot_go_on(partition: int, error: KafkaException) -> BrokerUnavailable:
+    return BrokerUnavailable(f"partition {partition} of {AUDIT_TOPIC} cannot be read on: {error.args[0] if error.args else error}")
 
 
 def _message(message: Message) -> AuditMessage:

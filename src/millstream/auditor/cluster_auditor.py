@@ -120,16 +120,21 @@ class ClusterAuditor:
         """Take in what came, read logs, and write the state when it is due; raises what keeps it from its work."""
         if not self.open():
             return
-        assert self._group is not None
-        for partition in self._held.due(monotonic()):
-            if partition in self._states:
-                self._group.go_on(partition, self._states[partition].position)
-        for message in self._poll(timeout_s):
-            self._take(message)
+        try:
+            self._take_reports(timeout_s)
+        except MillstreamError:
+            # The state of a new partition could not be read, most likely: join again, and go on where the state is.
+            self._leave()
+            raise
         if self.settings.reads_logs and monotonic() >= self._read_at:
             self._read_logs()
         if monotonic() >= self._flushed + self.settings.flush_s:
-            self.flush()
+            try:
+                self.flush()
+            except StateTaken:
+                # The group thinks otherwise, or will notice: join again.
+                self._leave()
+                raise
 
     def judge(self, ledger: Ledger, *, now_ms: int) -> list[Row]:
         """The rows of the buckets of a topic that are in memory."""
@@ -166,7 +171,8 @@ class ClusterAuditor:
                 self._reader.forget(topic)
 
     def flush(self) -> None:
-        """Write what changed."""
+        """Write what changed; partitions that are another auditor's by now are dropped, and then that is raised."""
+        taken: StateTaken | None = None
         for partition, state in list(self._states.items()):
             try:
                 if state.has_changed:
@@ -174,12 +180,14 @@ class ClusterAuditor:
                     state.written()
                 else:
                     self._state_topic.check(partition, state)
-            except StateTaken:
-                self._leave()
-                raise
+            except StateTaken as error:
+                self._drop([partition])
+                taken = error
         if self._group is not None:
             self._group.commit({partition: state.checkpoint for partition, state in self._states.items() if state.checkpoint})
         self._flushed = monotonic()
+        if taken is not None:
+            raise taken
 
     def close(self) -> None:
         """Write the state, leave the group."""
@@ -191,14 +199,13 @@ class ClusterAuditor:
             self._cluster.close()
             self._decoder.close()
 
-    def _poll(self, timeout_s: float) -> list[AuditMessage]:
+    def _take_reports(self, timeout_s: float) -> None:
         assert self._group is not None
-        try:
-            return self._group.poll(timeout_s)
-        except MillstreamError:
-            # Most likely the state of a new partition could not be read: join again, with nothing assigned.
-            self._leave()
-            raise
+        for partition in self._held.due(monotonic()):
+            if partition in self._states:
+                self._group.go_on(partition, self._states[partition].position)
+        for message in self._group.poll(timeout_s):
+            self._take(message)
 
     def _leave(self) -> None:
         """Leave the group, if it was joined, without a word about the state."""
@@ -285,8 +292,11 @@ class ClusterAuditor:
         return state.position
 
     def _hand_over(self, partitions: list[int]) -> None:
-        """Others take these partitions: write what they need to know."""
-        self.flush()
+        """Others take these partitions: write what they need to know, unless they have them already."""
+        try:
+            self.flush()
+        except StateTaken as error:
+            logger.warning("%s", error)
         self._drop(partitions)
 
     def _drop(self, partitions: list[int]) -> None:
