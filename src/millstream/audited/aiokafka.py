@@ -82,8 +82,8 @@ class AuditedConsumer(AuditedClient):
         """With `auto_commit_interval_s` the wrapper commits what was handled; the client must have `enable_auto_commit=False`."""
         super().__init__(consumer, Kind.CONSUMER, audit=audit, brokers=brokers)
         self._in_hand = InHand(self._tier, handled_record, auto_commit_interval_s=auto_commit_interval_s)
-        commits = consumer._enable_auto_commit and consumer._group_id is not None
-        self._in_hand.check(client_commits=commits, option="enable_auto_commit=False")
+        commits, group = consumer._enable_auto_commit, consumer._group_id
+        self._in_hand.check(group=group, client_commits=commits, option="enable_auto_commit=False")
 
     async def __aenter__(self) -> Self:
         await self._client.start()

@@ -66,8 +66,8 @@ class AuditedConsumer(AuditedClient):
         """With `auto_commit_interval_s` the wrapper commits what was handled; the client must have `enable_auto_commit=False`."""
         super().__init__(consumer, Kind.CONSUMER, audit=audit, brokers=brokers)
         self._in_hand = InHand(self._tier, handled_record, auto_commit_interval_s=auto_commit_interval_s)
-        commits = consumer.config["enable_auto_commit"] and consumer.config["group_id"] is not None
-        self._in_hand.check(client_commits=commits, option="enable_auto_commit=False")
+        config = consumer.config
+        self._in_hand.check(group=config["group_id"], client_commits=config["enable_auto_commit"], option="enable_auto_commit=False")
         if self._in_hand.is_committing and consumer.subscription():
             self.subscribe(topics=sorted(consumer.subscription()))
 

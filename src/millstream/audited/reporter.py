@@ -40,7 +40,7 @@ class Source(Protocol):
         """The reports of what was counted since the last call; the reporter fills in the cluster."""
 
     def restart(self) -> None:
-        """Forget everything and count as another reporter, with a lock that nobody holds: this process is the child of a fork."""
+        """Forget everything and count as another reporter, with locks of its own: this process is the child of a fork."""
 
 
 class Reporter:

@@ -52,9 +52,12 @@ class InHand:
         """Whether the wrapper commits."""
         return self._interval_s is not None
 
-    def check(self, *, client_commits: bool, option: str) -> None:
-        """Whether only one of wrapper and client commits by itself."""
-        if client_commits and self.is_committing:
+    def check(self, *, group: object, client_commits: bool, option: str) -> None:
+        """Whether there is a group, and only one of wrapper and client commits by itself."""
+        if self.is_committing and group is None:
+            raise UsageError("auto_commit_interval_s is for consumers with a group: make the client with a group_id, or give no interval")
+        client_commits = client_commits and group is not None
+        if self.is_committing and client_commits:
             raise UsageError(
                 f"either the client commits or its wrapper: make the client with {option}, or leave out auto_commit_interval_s"
             )
