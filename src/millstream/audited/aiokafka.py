@@ -123,13 +123,13 @@ class AuditedConsumer(AuditedClient):
 
     async def stop(self) -> None:
         """Publish the last counts and stop the consumer; what was handed out has been handled."""
-        await self._auto_commit(is_last=True)
+        await self._auto_commit(at_once=True)
         await asyncio.to_thread(self._tier.close)
         await self._client.stop()
 
-    async def _auto_commit(self, *, is_last: bool = False) -> None:
-        if self._in_hand.is_commit_due(at_once=is_last):
+    async def _auto_commit(self, *, at_once: bool = False) -> None:
+        if self._in_hand.is_commit_due(at_once=at_once) and await asyncio.to_thread(self._in_hand.publish):
             try:
-                await self.commit()
+                await self._client.commit()
             except KafkaError as error:
                 say_not_committed(error)

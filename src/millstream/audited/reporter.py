@@ -82,6 +82,11 @@ class Reporter:
             self._changed.wait_for(lambda: self._rounds_published >= wanted or self._is_troubled, timeout_s)
             return self._rounds_published >= wanted
 
+    @property
+    def is_troubled(self) -> bool:
+        """Whether nothing could be published the last time."""
+        return self._is_troubled
+
     def end(self) -> None:
         """Publish what is left, and then nothing more; does not wait."""
         with self._changed:

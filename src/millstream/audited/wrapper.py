@@ -71,11 +71,13 @@ class InHand:
         """These go to the application."""
         self._messages.setdefault(topic, []).extend(messages)
 
-    def publish(self) -> None:
-        """They have been handled, and that is published, if the brokers let us, before it is committed."""
+    def publish(self) -> bool:
+        """They have been handled, and that is published before it is committed. False if it is better to wait: it takes long. Where nothing
+        can be published commits go on; trouble with the audit stops no application."""
         self.settle()
-        self._tier.reporter.publish(PUBLISH_TIMEOUT_S)
-        self._is_uncommitted = False
+        may_commit = self._tier.reporter.publish(PUBLISH_TIMEOUT_S) or self._tier.reporter.is_troubled
+        self._is_uncommitted = self._is_uncommitted and not may_commit
+        return may_commit
 
     def is_commit_due(self, *, at_once: bool = False) -> bool:
         """They have been handled. Whether the wrapper is to commit now: what was handled since it last did, when it is time."""
