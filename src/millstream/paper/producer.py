@@ -191,7 +191,8 @@ class Producer:
         for message in messages:
             audit.begin(topic)
             one = message if isinstance(message, Message) else Message(message)
-            timestamp_ms = one.timestamp_ms if one.timestamp_ms is not None else int(time() * 1000)
+            # 0 is the time of sending for librdkafka as well.
+            timestamp_ms = one.timestamp_ms or int(time() * 1000)
             partition = audit.partitions.for_message(topic, one.key)
             try:
                 self._send_placed(topic, one, timestamp_ms, partition)
