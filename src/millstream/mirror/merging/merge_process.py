@@ -89,10 +89,9 @@ class MergeProcess:
         """The partitions that this process merges, with where the source ends now."""
         try:
             async with asyncio.timeout(_ENDS_S):
+                await self.target.refresh()  # who leads `_mirror`
                 await self.source.refresh()
                 self._partitions.found_ends(await self.source.ends([one.name for one in self._partitions.now()]))
-                if not self.target.cluster_id:
-                    await self.target.refresh()
         except (MillstreamError, TimeoutError) as error:
             logger.debug("where the source ends is asked later: %s", error)
         return self._partitions.now()
