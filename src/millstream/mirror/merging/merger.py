@@ -189,10 +189,13 @@ class Merger:
         self._on_lost(consumer, partitions)
 
     def _on_lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """Others have them already: there is nothing to commit."""
+        """Others have them already, and would be set back by a commit."""
         if self._is_closing:
             return  # The status keeps what it was at the end.
         places = {_place(each) for each in partitions}
+        for place in places:
+            self._merged.pop(place, None)
+            self._ends.pop(place, None)
         self._assigned -= places
         self._paused -= places
         self._partitions.end(places)
