@@ -26,6 +26,7 @@ from bench.neighbours import Neighbours
 from bench.partitions import Partitions
 from bench.peers.cluster import SESSION_TIMEOUT_MS
 from bench.peers.kafka import CLUSTER_HEAP
+from bench.pipeline import PipelineLoad
 from bench.produce import Produce, Workload
 from bench.registry import AvroSerialisers, Registrations, RegistryLookups, RegistryStart
 from bench.restart import Restart
@@ -181,6 +182,11 @@ def tables(sizes: Sizes) -> list[Case]:
     return [TablesRaw(sizes.table_rows), TablesTyped(sizes.table_rows)]
 
 
+def pipeline(sizes: Sizes) -> list[Case]:
+    """Loads into a lake, beside Spark's own sink and connector. Millstream only."""
+    return [PipelineLoad(sizes.spark_rows)]
+
+
 def mirror(sizes: Sizes) -> list[Case]:
     """A mirror between two brokers, beside MirrorMaker 2."""
     return [Mirroring(sizes.mirrored_megabytes, seconds=sizes.latency_seconds)]
@@ -202,6 +208,7 @@ SUITES: dict[str, Callable[[Sizes], list[Case]]] = {
     "registry": registry,
     "spark": spark,
     "tables": tables,
+    "pipeline": pipeline,
     "mirror": mirror,
     "audit": audit,
 }
