@@ -42,11 +42,10 @@ class LoadCommitter:
         results = [TaskResult.of(row[0]) for row in rows.collect()]
         query_id = rows.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         assert query_id is not None, "Spark says which query this is"
-        if results:
-            self.finish(results, query_id, batch_id)
+        self.finish(results, query_id, batch_id)
 
     def finish(self, results: Sequence[TaskResult], query_id: str, batch_id: int) -> None:
-        """Everything that is to be done with the work of the tasks."""
+        """Everything that is to be done with the work of the tasks; there are none where all topics are empty."""
         batches = batches_of(results, query_id, batch_id)
         self.commit(results, batches)
         self.send_dead_letters(results)
