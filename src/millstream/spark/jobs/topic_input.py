@@ -46,6 +46,8 @@ class TopicInput:
     """How much later than the newest event another one may come and still count."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Columns that are computed: names, and expressions of Spark's SQL."""
+    added: tuple[str, ...] = ()
+    """Columns that the function adds which a job in Python is given, so that others may name them; a file has none."""
     where: str = ""
     """A condition of Spark's SQL: other messages are left out."""
     deduplicate: bool | tuple[str, ...] = False
@@ -95,7 +97,7 @@ class TopicInput:
             if self.format == "avro":
                 return None
             fields = top_level_names(self.schema) if self.format == "json" else ("value",)
-        return frozenset({*fields, *self.columns, *MESSAGE_COLUMNS})
+        return frozenset({*fields, *self.columns, *self.added, *MESSAGE_COLUMNS})
 
     def check_columns(self, used: Mapping[str, Iterable[str]], fields: Iterable[str] | None = None) -> None:
         """Raise if a setting uses a column that does not exist; `used` has the columns of each setting of the job about this input."""

@@ -191,3 +191,9 @@ def test_columns_of_avro_are_checked_with_the_fields_of_the_registry(file: Path)
     job.check_columns({"left": ["user", "page"], "right": ["user", "page"]})
     with pytest.raises(UsageError, match="the messages of clicks have no column 'page'"):
         job.check_columns({"left": ["user", "page"], "right": ["user", "pages"]})
+
+
+def test_the_examples_are_jobs() -> None:
+    examples = Path(__file__).parents[4] / "examples" / "pipeline"
+    jobs = {file.stem: read_job(file) for file in examples.glob("*.toml")}
+    assert {name: type(job) for name, job in jobs.items()} == {"views_per_page": WindowsJob, "clicked_views": JoinJob}
