@@ -28,6 +28,7 @@ EVENT_TIME: Final = "event_time"
 """The column that watermarks and windows go by; it is made from the one that `time` names."""
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _START: Final = re.compile(r"earliest|latest|@[0-9]{1,18}|\{.*\}")
+_NAME: Final = re.compile(r"\s*(?:`([^`]+)`|([^\s:]+))")
 _OPENING, _CLOSING = "<(", ">)"
 
 
@@ -135,4 +136,5 @@ def top_level_names(schema: str) -> list[str]:
             parts.append(schema[start:position])
             start = position + 1
     parts.append(schema[start:])
-    return [re.split(r"[\s:]", part.strip(), maxsplit=1)[0].strip("`") for part in parts if part.strip()]
+    found = [_NAME.match(part) for part in parts]
+    return [name[1] or name[2] for name in found if name is not None]

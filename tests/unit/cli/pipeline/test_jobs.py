@@ -91,11 +91,11 @@ def test_a_picture_is_drawn_of_what_is_on_the_topic(millstream: Millstream, mill
         start, end = f"2026-01-31T0{hour}:00:00Z", f"2026-01-31T0{hour + 1}:00:00Z"
         producer.produce("results", json.dumps({"window_start": start, "window_end": end, "page": page, "views": hour + 1}), start)
     assert producer.flush(30) == 0
-    page = tmp_path / "views.html"
-    outcome = millstream("pipeline", "picture", str(file), "--to", str(page))
-    assert (outcome.code, outcome.out) == (0, f"{page}: views of 3 windows\n")
-    assert page.read_text().count("<polyline") == 2
-    outcome = millstream("pipeline", "picture", str(file), "--to", str(page), "--measure", "top")
+    drawn = tmp_path / "views.html"
+    outcome = millstream("pipeline", "picture", str(file), "--to", str(drawn))
+    assert (outcome.code, outcome.out) == (0, f"{drawn}: views of 3 windows\n")
+    assert drawn.read_text().count("<polyline") == 2
+    outcome = millstream("pipeline", "picture", str(file), "--to", str(drawn), "--measure", "top")
     assert (outcome.code, "There are: views" in outcome.err) == (2, True)
     outcome = millstream("pipeline", "picture", str(file), "--to", str(tmp_path / "none" / "views.html"))
     assert (outcome.code, "cannot write" in outcome.err) == (1, True)

@@ -144,6 +144,7 @@ def test_a_command_takes_only_its_own_kind_of_job(file: Path) -> None:
         ('brokers = "127.0.0.1:9092"', "", "brokers: it is missing"),
         ('brokers = "127.0.0.1:9092"', 'brokers = " "', "brokers: it is empty"),
         ('checkpoint = "checkpoints/views"', 'checkpoint = "c"\ntrigger = "often"', "trigger: 'often' is not a duration"),
+        ('checkpoint = "checkpoints/views"', 'checkpoint = "checkpoints/{views}"', "which Spark takes for a pattern"),
         ('name = "views"', 'name = "my views"', "cannot be a job's"),
         ("[output]", "[output", "is no TOML"),
         ('[output]\ntopic = "views-per-page"', "", r"the section \[output\] is missing"),
