@@ -24,7 +24,7 @@ from millstream.client.errors import DeliveryFailed
 from millstream.errors import UsageError
 from tests.audit_reports import read_reports, read_rows, totals
 from tests.batches import encode_batch
-from tests.brokers import Broker
+from tests.brokers import IS_KAFKA, Broker
 from tests.topics import create_topic, fresh_name, produce, produce_values, read_all
 from tests.waiting import wait_until
 
@@ -56,6 +56,14 @@ def test_a_producer_reports_what_it_sent_by_the_time_of_each_message(broker: Bro
     assert last.is_last
     assert last.origin[:5] == ("shop", Kind.PRODUCER, "test", "here", "west")
     assert last.origin.cluster
+
+
+def test_a_message_of_the_time_zero_is_counted_where_librdkafka_puts_it(broker: Broker, topic: str) -> None:
+    with Producer(broker.bootstrap_servers, audit=quick("shop")) as producer:
+        producer.send(topic, [Message(b"first", timestamp=0), Message(b"second", timestamp=1)])
+    rows = read_rows(broker.bootstrap_servers, topic, with_log=True)
+    assert [row.verdict for row in rows] == [Verdict.COMPLETE] * 4
+    assert {row.count for row in rows} == {1}
 
 
 def test_the_buckets_of_a_producer_are_those_of_the_log(broker: Broker, topic: str) -> None:
@@ -108,6 +116,27 @@ def test_ten_messages_that_were_sent_twice_are_named_with_their_partition(broker
     assert (row.tier.kind, row.bucket, row.verdict) == (Kind.BROKER, HOUR_MS, Verdict.SURPLUS)
     [place] = row.surpluses
     assert (place.partition, place.count) == (1, 10)
+
+
+def test_many_threads_share_an_audited_producer(broker: Broker) -> None:
+    topic = create_topic(broker, partitions=3)
+    with Producer(broker.bootstrap_servers, audit=quick("shop")) as producer:
+
+        def send(thread: int) -> None:
+            for number in range(50):
+                producer.send(topic, b"one")
+                producer.send(topic, [b"payload"] * 7)
+                producer.send(topic, [Message(b"keyed", f"{thread}-{number}-{one}") for one in range(5)])
+                producer.send(topic, Message(b"stamped", f"{number}", timestamp=HOUR_MS * (1 + number % 3)))
+
+        threads = [threading.Thread(target=send, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    rows = read_rows(broker.bootstrap_servers, topic, with_log=True)
+    assert {row.verdict for row in rows} == {Verdict.COMPLETE}
+    assert sum(row.count for row in rows if row.tier.name == "shop") == 8 * 50 * 14
 
 
 def test_an_audited_producer_puts_keys_where_librdkafka_does(broker: Broker) -> None:
@@ -322,3 +351,38 @@ def test_an_audit_that_cannot_be_reached_disturbs_nobody(broker: Broker, topic: 
     assert "cannot be published" in first
     assert nowhere in first
     assert "the last counts of 'sender' could not be published" in last
+
+
+# --- transactions
+
+
+def send_in_transactions_kafka_python(brokers: str, topic: str) -> None:
+    client = kafka.KafkaProducer(bootstrap_servers=brokers, transactional_id=fresh_name())
+    with kafka_python.AuditedProducer(client, audit=quick("shop"), brokers=brokers) as producer:
+        producer.init_transactions()
+        for end in (producer.commit_transaction, producer.abort_transaction):
+            producer.begin_transaction()
+            for _ in range(5):
+                producer.send(topic, b"message").get(30)
+            end()
+
+
+async def send_in_transactions_aiokafka(brokers: str, topic: str) -> None:
+    client = AIOKafkaProducer(bootstrap_servers=brokers, transactional_id=fresh_name())
+    async with aiokafka.AuditedProducer(client, audit=quick("shop"), brokers=brokers) as producer:
+        async with producer.transaction():
+            for _ in range(5):
+                await producer.send_and_wait(topic, b"message")
+        await producer.begin_transaction()
+        await producer.send_and_wait(topic, b"message")
+        await producer.abort_transaction()
+
+
+@pytest.mark.skipif(not IS_KAFKA, reason="the broker has no transactions yet")
+@pytest.mark.parametrize("client", ["kafka-python", "aiokafka"])
+def test_messages_of_a_transaction_count_when_it_is_committed(broker: Broker, topic: str, client: str) -> None:
+    if client == "aiokafka":
+        asyncio.run(send_in_transactions_aiokafka(broker.bootstrap_servers, topic))
+    else:
+        send_in_transactions_kafka_python(broker.bootstrap_servers, topic)
+    assert totals(broker.bootstrap_servers, topic) == {"shop": (5, 0)}

@@ -2,8 +2,8 @@
 
     python -m tests.pipeline.dying_load STAGE BOOTSTRAP REGISTRY TO CHECKPOINT TOPIC...
 
-Stages, in the order in which a micro-batch passes them: `files` (a task has written its files), `commit` (the driver knows all files, none is
-committed), `tables` (the first of two tables is committed), `dead letters` (all tables are committed), `report` (dead letters are
+Stages, in the order in which a micro-batch passes them: `files` (a task has written its files), `commit` (the driver knows all files, none
+is committed), `tables` (the first of two tables is committed), `dead letters` (all tables are committed), `report` (dead letters are
 produced), `checkpoint` (all is done, and Spark's checkpoint does not know).
 """
 

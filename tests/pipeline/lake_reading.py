@@ -1,5 +1,6 @@
 """Loads in tests, and the tables that they made, read back."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,3 +45,9 @@ def rows(settings: LoadSettings, name: str | None = None) -> list[dict[str, Any]
 def places(settings: LoadSettings, name: str | None = None) -> list[tuple[int, int]]:
     """Partition and offset of each row."""
     return [(row["kafka_partition"], row["kafka_offset"]) for row in rows(settings, name)]
+
+
+def query_id(settings: LoadSettings) -> str:
+    """The id that Spark's checkpoint gives the load."""
+    found: str = json.loads(Path(settings.checkpoint, "metadata").read_text())["id"]
+    return found

@@ -10,14 +10,13 @@ with this client; messages of a transaction count when it is committed. `produce
 """
 
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple, Self
-
-from confluent_kafka import KafkaException
+from typing import Any, Final, Self
 
 from millstream.audit.report import Kind
 from millstream.audited.settings import Audit
 from millstream.audited.tier import Handled
-from millstream.audited.wrapper import AuditedClient, InHand, say_not_committed
+from millstream.audited.transaction_hold import Sent, TransactionHold
+from millstream.audited.wrapper import AuditedClient, InHand
 from millstream.errors import UsageError
 
 OnDelivery = Callable[[Any, Any], None]
@@ -26,22 +25,12 @@ _POSITIONAL: Final = 3
 """Value, key and partition, or, of the serialising producer, key, value and partition: after them the two differ."""
 
 
-class _Sent(NamedTuple):
-    """A message that was written."""
-
-    token: int
-    topic: str
-    timestamp_ms: int
-    size: int
-    partition: int
-
-
 class AuditedProducer(AuditedClient):
     """A producer of confluent-kafka that counts what was delivered."""
 
     def __init__(self, producer: Any, *, audit: Audit, brokers: str) -> None:
         super().__init__(producer, Kind.PRODUCER, audit=audit, brokers=brokers)
-        self._in_transaction: list[_Sent] | None = None
+        self._hold = TransactionHold(self._tier)
 
     def __enter__(self) -> Self:
         return self
@@ -73,21 +62,17 @@ class AuditedProducer(AuditedClient):
     def begin_transaction(self) -> None:
         """Begin a transaction: its messages count when it is committed."""
         self._client.begin_transaction()
-        self._in_transaction = []
+        self._hold.begin()
 
     def commit_transaction(self, *args: Any) -> None:
         """Commit the transaction, and count its messages."""
         self._client.commit_transaction(*args)
-        sent, self._in_transaction = self._in_transaction or [], None
-        for one in sent:
-            self._count(one)
+        self._hold.end(is_committed=True)
 
     def abort_transaction(self, *args: Any) -> None:
         """Abort the transaction: its messages were not sent."""
         self._client.abort_transaction(*args)
-        sent, self._in_transaction = self._in_transaction or [], None
-        for one in sent:
-            self._tier.failed(one.token)
+        self._hold.end(is_committed=False)
 
     def close(self) -> None:
         """Wait until everything has been delivered, and publish the last counts."""
@@ -98,14 +83,7 @@ class AuditedProducer(AuditedClient):
         if error is not None:
             self._tier.failed(token)
             return
-        sent = _Sent(token, message.topic(), message.timestamp()[1], _size(message), message.partition())
-        if self._in_transaction is None:
-            self._count(sent)
-        else:
-            self._in_transaction.append(sent)
-
-    def _count(self, sent: "_Sent") -> None:
-        self._tier.sent(sent.token, sent.topic, sent.timestamp_ms, sent.size, partition=sent.partition)
+        self._hold.note(Sent(token, message.topic(), message.timestamp()[1], _size(message), message.partition()))
 
 
 class AuditedConsumer(AuditedClient):
@@ -169,10 +147,8 @@ class AuditedConsumer(AuditedClient):
 
     def _auto_commit(self, *, is_last: bool = False) -> None:
         if self._in_hand.is_commit_due(at_once=is_last):
-            try:
-                self.commit(asynchronous=not is_last)
-            except KafkaException as error:
-                say_not_committed(error)
+            # The client waits for the answer before it gives up partitions, or ends; it has a callback for failures, `on_commit`.
+            self.commit(asynchronous=True)
 
 
 def _handled(message: Any) -> Handled:

@@ -3,7 +3,8 @@
     producer = AuditedProducer(KafkaProducer(bootstrap_servers=brokers), audit="checkout", brokers=brokers)
     consumer = AuditedConsumer(KafkaConsumer("orders", bootstrap_servers=brokers), audit="billing", brokers=brokers)
 
-A message is sent when its future says so. `producer.close()`, or `with`, publishes the last counts.
+A message is sent when its future says so; messages of a transaction count when it is committed. `producer.close()`, or `with`,
+publishes the last counts.
 
 `auto_commit_interval_s` is for a consumer with `enable_auto_commit=False` (see `wrapper`).
 """
@@ -16,6 +17,7 @@ from kafka.errors import KafkaError
 
 from millstream.audit.report import Kind
 from millstream.audited.settings import Audit
+from millstream.audited.transaction_hold import Sent, TransactionHold
 from millstream.audited.wrapper import AuditedClient, InHand, handled_record, say_not_committed
 
 _COMMIT_TIMEOUT_MS: Final = 5_000
@@ -26,6 +28,7 @@ class AuditedProducer(AuditedClient):
 
     def __init__(self, producer: Any, *, audit: Audit, brokers: str) -> None:
         super().__init__(producer, Kind.PRODUCER, audit=audit, brokers=brokers)
+        self._hold = TransactionHold(self._tier)
 
     def __enter__(self) -> Self:
         return self
@@ -45,6 +48,21 @@ class AuditedProducer(AuditedClient):
         future.add_errback(self._failed, token)
         return future
 
+    def begin_transaction(self) -> None:
+        """Begin a transaction: its messages count when it is committed."""
+        self._client.begin_transaction()
+        self._hold.begin()
+
+    def commit_transaction(self) -> None:
+        """Commit the transaction, and count its messages."""
+        self._client.commit_transaction()
+        self._hold.end(is_committed=True)
+
+    def abort_transaction(self) -> None:
+        """Abort the transaction: its messages were not sent."""
+        self._client.abort_transaction()
+        self._hold.end(is_committed=False)
+
     def close(self, *args: Any, **kwargs: Any) -> None:
         """Wait until everything has been sent, close the producer, and publish the last counts."""
         self._client.close(*args, **kwargs)
@@ -53,7 +71,7 @@ class AuditedProducer(AuditedClient):
     def _sent(self, token: int, metadata: Any) -> None:
         sizes = (metadata.serialized_key_size, metadata.serialized_value_size)
         size = sum(size for size in sizes if size > 0)
-        self._tier.sent(token, metadata.topic, metadata.timestamp, size, partition=metadata.partition)
+        self._hold.note(Sent(token, metadata.topic, metadata.timestamp, size, metadata.partition))
 
     def _failed(self, token: int, _error: BaseException) -> None:
         self._tier.failed(token)

@@ -14,6 +14,7 @@ from time import time
 from millstream.audit.archive import Archive
 from millstream.audit.ledger import Ledger
 from millstream.audit.report import AUDIT_STATE_TOPIC, AUDIT_TOPIC
+from millstream.audit.topic_head import TierHead
 from millstream.auditor.log_reader import LogReader, broker_origin
 from millstream.auditor.report_decoder import ReportDecoder
 from millstream.auditor.settings import AuditorSettings
@@ -52,6 +53,18 @@ class Snapshot:
             self.ledgers.setdefault(topic, Ledger(topic, bucket_ms=self.bucket_ms)).merge(ledger)
         for archive in state.archives.values():
             self.archives.setdefault(archive.topic, []).append(archive)
+
+    def join_archives(self) -> None:
+        """Add to the buckets of ledgers what archives have of them: of several clusters one may have finished a bucket before another."""
+        for topic, ledger in self.ledgers.items():
+            for archive in self.archives.get(topic, []):
+                if ledger.buckets.keys().isdisjoint(archive.starts):
+                    continue
+                for tier in archive.tiers:
+                    ledger.head.tiers.setdefault(tier, TierHead())
+                for position, start in enumerate(archive.starts):
+                    if start in ledger.buckets:
+                        ledger.add_part(archive.bucket_at(position))
 
 
 def take_snapshot(clusters: Sequence[AuditorSettings]) -> Snapshot:

@@ -10,9 +10,10 @@ from typing import Final
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
+from pyarrow import fs
 
 from millstream.errors import CommandFailed, UsageError
-from millstream.lake.place import normal_address
+from millstream.lake.place import normal_address, open_place
 
 DEFAULT_RETENTION_HOURS: Final = 168
 SHORTEST_RETENTION_HOURS: Final = 1
@@ -28,6 +29,18 @@ class Maintained:
     files_after: int
     removed: int
     """Old and orphaned files that were deleted, or would be."""
+
+
+def tables_at(address: str) -> list[str]:
+    """The table at an address, or those in the directory that is there."""
+    place = open_place(address)
+    if place.exists("_delta_log"):
+        return [normal_address(address)]
+    found = [] if not place.is_there() else place.files.get_file_info(fs.FileSelector(place.path))
+    names = sorted(one.base_name for one in found if place.exists(f"{one.base_name}/_delta_log"))
+    if not names:
+        raise CommandFailed(f"There is no Delta table at {address}, nor in a directory below it.")
+    return [f"{normal_address(address)}/{name}" for name in names]
 
 
 def maintain(

@@ -13,7 +13,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
@@ -40,6 +40,10 @@ logger = logging.getLogger(__name__)
 
 GROUPS_S: Final = 5.0
 """Time between two copies of group offsets."""
+_REST: Final = 4.0
+"""So many times as long as a copy took, the next one waits at least."""
+
+CopyOffsets = Callable[[Offsets], Awaitable[int]]
 
 
 class MirrorProcess:
@@ -76,9 +80,9 @@ class MirrorProcess:
             await pauses.look()
             beside = [Reporter(mirror, on_report=self._on_report).run(), pauses.run()]
             if settings.groups:
-                beside.append(self._copy_groups(mirror))
+                beside.append(self._copy_groups(GroupCopier(source, target).copy, mirror))
             if settings.groups and from_tree is not None and to_tree is not None:
-                beside.append(self._copy_paper_groups(mirror, PaperOffsets(from_tree, to_tree)))
+                beside.append(self._copy_groups(PaperOffsets(from_tree, to_tree).copy, mirror))
             await mirror.run(*beside)
 
     def _audit(self, stack: AsyncExitStack, mirror: Mirror) -> AuditTier:
@@ -125,23 +129,18 @@ class MirrorProcess:
             finally:
                 await asyncio.to_thread(share.stop)
 
-    async def _copy_groups(self, mirror: Mirror) -> None:
-        settings = self._settings
-        copier = GroupCopier(settings.source, settings.target, source_security=self._source_security, target_security=self._target_security)
+    async def _copy_groups(self, copy: CopyOffsets, mirror: Mirror) -> None:
+        """Copy again and again, with pauses that are longer the longer it takes: many groups do not use up the process."""
+        loop = asyncio.get_running_loop()
+        pause_s = GROUPS_S
         while True:
-            await asyncio.sleep(GROUPS_S)
+            await asyncio.sleep(pause_s)
+            began = loop.time()
             try:
-                await asyncio.to_thread(copier.copy, _ends(mirror))
-            except MillstreamError as error:
+                await copy(_ends(mirror))
+            except (MillstreamError, ConnectionLost, SessionExpired) as error:
                 logger.debug("the offsets of groups are copied later: %s", error)
-
-    async def _copy_paper_groups(self, mirror: Mirror, offsets: PaperOffsets) -> None:
-        while True:
-            await asyncio.sleep(GROUPS_S)
-            try:
-                await offsets.copy(_ends(mirror))
-            except (ConnectionLost, SessionExpired) as error:
-                logger.debug("the offsets of the paper's groups are copied later: %s", error)
+            pause_s = max(GROUPS_S, _REST * (loop.time() - began))
 
 
 def _ends(mirror: Mirror) -> Offsets:

@@ -90,6 +90,9 @@ class Producer:
     def flush(self, timeout_s: float = FLUSH_TIMEOUT_S) -> None:
         """Wait until everything sent has been written; `DeliveryFailed` for what was not, or not within the time."""
         left = self._client.flush(timeout_s)
+        if self._audit is not None:
+            # Now it is known what has become of the messages; a queue that is never empty later would say so only after a while.
+            self._audit.counts.settle()
         self._raise_failure()
         if left:
             raise DeliveryFailed(
@@ -187,7 +190,8 @@ class Producer:
         for message in messages:
             audit.counts.begin(topic)
             one = message if isinstance(message, Message) else Message(message)
-            timestamp_ms = one.timestamp_ms if one.timestamp_ms is not None else int(time() * 1000)
+            # 0 is the time of sending for librdkafka as well.
+            timestamp_ms = one.timestamp_ms or int(time() * 1000)
             partition = audit.partitions.for_message(topic, one.key)
             one = Message(one.payload, one.key, headers=one.headers or None, timestamp=timestamp_ms)
             assert one.extras is not None

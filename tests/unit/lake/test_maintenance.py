@@ -8,7 +8,7 @@ from deltalake import DeltaTable
 from millstream.errors import CommandFailed, UsageError
 from millstream.lake.columns import file_schema
 from millstream.lake.delta_table import DeltaWriter
-from millstream.lake.maintenance import maintain
+from millstream.lake.maintenance import maintain, tables_at
 from tests.unit.lake.test_delta_table import VALUE, batch, numbers, write_files
 
 LONG_AGO = 1_000_000_000
@@ -48,3 +48,13 @@ def test_what_could_harm_a_load_is_refused(tmp_path: Path) -> None:
         maintain(str(tmp_path), retention_hours=0)
     with pytest.raises(CommandFailed, match="There is no Delta table"):
         maintain(str(tmp_path / "nothing"))
+
+
+def test_the_tables_of_a_lake_are_found(tmp_path: Path) -> None:
+    for name in ("views", "clicks"):
+        make_table(str(tmp_path / name), 1)
+    (tmp_path / "notes").mkdir()
+    assert tables_at(str(tmp_path)) == [str(tmp_path / "clicks"), str(tmp_path / "views")]
+    assert tables_at(str(tmp_path / "views")) == [str(tmp_path / "views")]
+    with pytest.raises(CommandFailed, match="There is no Delta table at"):
+        tables_at(str(tmp_path / "notes"))

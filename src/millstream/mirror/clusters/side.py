@@ -32,6 +32,7 @@ CLIENT_ID: Final = "millstream-mirror"
 TIMEOUT_S: Final = 10.0
 _LAST_COORDINATOR_OF_ONE: Final = 3
 """The last version of FindCoordinator that asks for a single group."""
+_GROUPS_PER_REQUEST: Final = 500
 
 
 def opener(security: ClientSecurity) -> OpenConnection:
@@ -91,10 +92,16 @@ class Side:
         reasons = []
         for address in dict.fromkeys([*self.metadata.brokers.values(), *self._bootstrap]):
             try:
-                return await self._ask_at(address, request)
+                return await self.ask_at(address, request)
             except BrokerUnavailable as error:
                 reasons.append(str(error))
         raise BrokerUnavailable("; ".join(reasons))
+
+    async def ask_every_broker(self, request: Request[T]) -> list[T]:
+        """Ask each broker the same."""
+        if not self.metadata.brokers:
+            await self.refresh()
+        return [await self.ask_at(address, request) for address in self.metadata.brokers.values()]
 
     async def ask_leader(self, partition: TopicPartition, request: Request[T]) -> T:
         """Ask the leader of a partition."""
@@ -115,7 +122,21 @@ class Side:
             if answer.error_code:
                 raise kafka_error(answer.error_code, f"the group {group} has no coordinator at {self} for now")
             address = self._coordinators[group] = Address(answer.host, answer.port)
-        return await self._ask_at(address, request)
+        return await self.ask_at(address, request)
+
+    async def coordinators(self, groups: Iterable[str]) -> dict[str, Address]:
+        """The coordinators of many groups; those that have none for now are left out."""
+        names = list(groups)
+        missing = [name for name in names if name not in self._coordinators]
+        for start in range(0, len(missing), _GROUPS_PER_REQUEST):
+            some = missing[start : start + _GROUPS_PER_REQUEST]
+            request: MessageRequest[Any] = MessageRequest(
+                ApiKey.FIND_COORDINATOR, {"key_type": 0, "coordinator_keys": some}, lowest=_LAST_COORDINATOR_OF_ONE + 1
+            )
+            for found in (await self.ask(request)).coordinators:
+                if not found.error_code:
+                    self._coordinators[found.key] = Address(found.host, found.port)
+        return {name: self._coordinators[name] for name in names if name in self._coordinators}
 
     def forget_coordinator(self, group: str) -> None:
         """It did not answer, or is another broker now."""
@@ -147,7 +168,8 @@ class Side:
             found |= {partition: offset.offset for partition, error_code, offset in read_list_offsets(answer) if not error_code}
         return found
 
-    async def _ask_at(self, address: Address, request: Request[T]) -> T:
+    async def ask_at(self, address: Address, request: Request[T]) -> T:
+        """Ask this broker."""
         connection = await self._connection(address, "")
         # Shielded: whoever is cancelled must not end the connection that others use; the answer is dropped when it comes.
         return await asyncio.shield(connection.send(request))

@@ -42,7 +42,7 @@ class DeadLetterFile:
     """The dead letters of one topic in one task; there is no file before there is one of them."""
 
     def __init__(self, checkpoint: str) -> None:
-        self._place = open_place(checkpoint)
+        self._checkpoint = checkpoint
         self._name = f"{FOLDER}/{uuid4().hex}.arrow"
         self._stream: Any = None
         self._writer: Any = None
@@ -62,8 +62,9 @@ class DeadLetterFile:
             pa.array(reasons, pa.string()),
         ]
         if self._writer is None:
-            self._place.make_directory(FOLDER)
-            self._stream = self._place.files.open_output_stream(self._place.child(self._name))
+            folder = open_place(self._checkpoint)
+            folder.make_directory(FOLDER)
+            self._stream = folder.files.open_output_stream(folder.child(self._name))
             self._writer = pa.ipc.new_stream(self._stream, _SCHEMA)
         self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=_SCHEMA))
 
@@ -79,7 +80,7 @@ class DeadLetterFile:
         """Delete it."""
         if self._writer is not None:
             self._stream.close()
-            self._place.delete(self._name)
+            open_place(self._checkpoint).delete(self._name)
 
 
 def produce_dead_letters(settings: LoadSettings, topic: str, names: Sequence[str]) -> None:

@@ -12,15 +12,15 @@ from millstream.spark.jobs.batch_progress import BatchCounts
 from millstream.spark.jobs.dead_letters import remove_leftovers
 from millstream.spark.jobs.files_as_rows import JSON_TYPE, SETTINGS, TASKS, LoadSource
 from millstream.spark.jobs.load_commit import LoadCommitter
-from millstream.spark.jobs.load_identity import check_checkpoint
+from millstream.spark.jobs.load_identity import check_checkpoint, is_local
 from millstream.spark.jobs.load_settings import LoadSettings
 from millstream.spark.jobs.load_tables import table_address
+from millstream.spark.jobs.parquet_load import start_parquet_load, triggered
 from millstream.spark.jobs.table_plan import TablePlanner, type_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
 def start_load(
@@ -31,16 +31,19 @@ def start_load(
     source: type[LoadSource] = LoadSource,
     committer: type[LoadCommitter] = LoadCommitter,
 ) -> "StreamingQuery":
-    """Start a load into Delta tables; what can be known to be wrong is said before anything is read."""
+    """Start a load; what can be known to be wrong is said before anything is read."""
+    if settings.table == "parquet":
+        return start_parquet_load(session, settings)
     json_type = _json_type(settings)
     with TablePlanner(settings, json_type) as planner:
         for plan in planner.plans():
             DeltaWriter(table_address(settings.to, plan.table)).check(plan.files)
-    check_checkpoint(settings)
-    remove_leftovers(settings.checkpoint)
+    if is_local(settings.checkpoint):
+        check_checkpoint(settings)
+        remove_leftovers(settings.checkpoint)
     files = build_load(session, settings, json_type=json_type, source=source)
     writer = files.writeStream.foreachBatch(committer(settings, progress or BatchCounts()))
-    return triggered(writer, settings).option("checkpointLocation", settings.checkpoint).start()
+    return triggered(writer, settings).start()
 
 
 def build_load(
@@ -52,13 +55,6 @@ def build_load(
     if json_type is not None:
         options[JSON_TYPE] = json_type
     return session.readStream.format(source.name()).options(**options).load()
-
-
-def triggered(writer: "DataStreamWriter", settings: LoadSettings) -> "DataStreamWriter":
-    """The writer with the trigger that was asked for."""
-    if settings.once:
-        return writer.trigger(availableNow=True)
-    return writer.trigger(processingTime=f"{round(settings.every_s * 1000)} milliseconds")
 
 
 def _json_type(settings: LoadSettings) -> str | None:

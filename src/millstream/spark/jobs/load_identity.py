@@ -10,6 +10,11 @@ from millstream.spark.jobs.load_settings import LoadSettings
 FILE_NAME: Final = "millstream-load.json"
 
 
+def is_local(checkpoint: str) -> bool:
+    """Whether the checkpoint is a directory of this machine; one elsewhere is Spark's business alone."""
+    return "://" not in checkpoint or checkpoint.startswith("file:")
+
+
 def check_checkpoint(settings: LoadSettings) -> None:
     """Raises `UsageError` if the checkpoint belongs to something else; from now on it belongs to this load."""
     place = open_place(settings.checkpoint)

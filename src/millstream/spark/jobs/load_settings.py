@@ -70,8 +70,17 @@ class LoadSettings:
             raise UsageError(f"every {self.every_s} seconds: give 0 (as soon as possible) to 86400.")
         if self.audit is not None:
             AuditSettings(self.audit)
-        if self.table == "parquet" and self.audit is not None:
+        if self.table == "parquet":
+            self._check_parquet()
+
+    def _check_parquet(self) -> None:
+        """What Spark's own Parquet sink cannot do."""
+        if self.audit is not None:
             raise UsageError("audit: only a Delta table keeps its counts with the rows, so only a load into one can be audited.")
+        if self.dead_letters is not None:
+            raise UsageError("dead-letters: a load into Parquet ends at a malformed message; only one into Delta sorts them out.")
+        if self.value_format == "avro" and len(self.topics) > 1:
+            raise UsageError("a load of Avro into Parquet takes one topic, because a directory has one schema: start one for each.")
 
     @property
     def group(self) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from millstream.arrow.kernels.compiled import warn_if_slow
 from millstream.arrow.kernels.record_kernel import WITH_KEY, WITH_VALUE
+from millstream.arrow.partition_reader import PartitionReader
 from millstream.arrow.record_buffers import RecordBuffers
 from millstream.audit.report import DEFAULT_BUCKET_MS
 from millstream.lake.bucket_counts import BucketCount, PartitionCounts
@@ -23,7 +24,6 @@ from millstream.spark.jobs.load_tables import table_address
 from millstream.spark.jobs.table_rows import TopicDecoder
 from millstream.spark.jobs.task_result import TableResult, TaskResult, TopicResult
 from millstream.spark.source.offset_ranges import OffsetRange
-from millstream.spark.source.partition_reader import PartitionReader
 from millstream.spark.source.read_options import ReadOptions
 from millstream.spark.worker_connections import cluster_for
 

@@ -83,7 +83,7 @@ class TopicDecoder:
         if self._fails_on_malformed:
             _complain(unknown, records, place)
         plan = self._plans[0]
-        return TableRows(plan.table, plan.files.empty_table().to_batches()[0], np.zeros(0, np.int64), unknown)
+        return TableRows(plan.table, pa.RecordBatch.from_pylist([], schema=plan.files), np.zeros(0, np.int64), unknown)
 
 
 def _malformed(values: TypedColumn, keys: TypedColumn, among: Flags | None) -> Malformed | None:
