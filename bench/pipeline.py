@@ -28,6 +28,7 @@ from millstream.spark.jobs.load_settings import LoadSettings, TableKind
 from millstream.wire.records import Record, encode_batch
 
 HOURS: Final = 6
+DISTINCT_BATCHES: Final = 400
 _STRINGS: Final = ("page", "referrer", "country", "agent")
 VIEW: Final = {
     "type": "record",
@@ -113,22 +114,24 @@ class PipelineLoad(Case):
 
 
 def _fill(broker: Broker, topic: str, count: int, schema_id: int) -> None:
-    """Write messages whose times go through six hours, in ready-made batches that repeat now and then."""
+    """Write messages whose times go through six hours; enough different ones that no row group and no dictionary meets one twice."""
     create_topic(broker, topic, partitions=PARTITIONS)
     random = Random(1)
-    values = [_message(random, schema_id, number) for number in range(8 * RECORDS_PER_BATCH)]
+    schema = fastavro.parse_schema(VIEW)
+    values = [_message(random, schema, schema_id, number) for number in range(DISTINCT_BATCHES * RECORDS_PER_BATCH)]
     per_partition = count // PARTITIONS // RECORDS_PER_BATCH
     start_ms = int(time() * 1000) - HOURS * 3_600_000
     with Cluster(broker.bootstrap_servers) as cluster:
         for number in range(per_partition):
             now_ms = start_ms + HOURS * 3_600_000 * number // per_partition
-            some = values[number % 8 * RECORDS_PER_BATCH :][:RECORDS_PER_BATCH]
-            batch = encode_batch([Record(place, now_ms, None, value) for place, value in enumerate(some)])
             for partition in range(PARTITIONS):
+                first = (number * PARTITIONS + partition) % DISTINCT_BATCHES * RECORDS_PER_BATCH
+                some = values[first : first + RECORDS_PER_BATCH]
+                batch = encode_batch([Record(place, now_ms, None, value) for place, value in enumerate(some)])
                 cluster.produce(BatchFor(topic, partition, batch), acks=1)
 
 
-def _message(random: Random, schema_id: int, number: int) -> bytes:
+def _message(random: Random, schema: Any, schema_id: int, number: int) -> bytes:
     output = io.BytesIO()
     value = {
         "view_id": str(UUID(int=random.getrandbits(128))), "session_id": str(UUID(int=random.getrandbits(128))),
@@ -136,5 +139,5 @@ def _message(random: Random, schema_id: int, number: int) -> bytes:
         "country": "DE",
         "agent": "Mozilla/5.0 (X11; Linux x86_64)", "seconds": random.random(), "status": 200, "at": 1_700_000_000_000 + number,
     }  # fmt: skip
-    fastavro.schemaless_writer(output, fastavro.parse_schema(VIEW), value)
+    fastavro.schemaless_writer(output, schema, value)
     return b"\x00" + schema_id.to_bytes(4) + output.getvalue()
