@@ -175,7 +175,7 @@ class SparkAvro(Case):
 
         with RegistryClient(self._registry.registry_url) as registry:
             schema_id = registry.register(f"{self.name}-value", json.dumps(USER)).schema_id
-        fill(context.broker, self.name, self.count, lambda number: _page_view(schema_id, number))
+        fill(context.broker, self.name, self.count, lambda number: page_view(schema_id, number))
         for _ in range(WARM_UP_QUERIES):
             self._query(context.broker)
 
@@ -232,7 +232,8 @@ def _largest_worker_bytes() -> int:
     return max(peaks)
 
 
-def _page_view(schema_id: int, number: int) -> bytes:
+def page_view(schema_id: int, number: int) -> bytes:
+    """An Avro message of the schema `USER`."""
     output = io.BytesIO()
     value = {"id": number, "user": f"user-{number % 1000}", "seconds": number / 7, "referrer": None if number % 3 else "/index.html",
              "at": 1_700_000_000_000 + number}  # fmt: skip

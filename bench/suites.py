@@ -27,12 +27,14 @@ from bench.neighbours import Neighbours
 from bench.partitions import Partitions
 from bench.peers.cluster import SESSION_TIMEOUT_MS
 from bench.peers.kafka import CLUSTER_HEAP
+from bench.pipeline import PipelineLoad
 from bench.produce import Produce, Workload
 from bench.registry import AvroSerialisers, Registrations, RegistryLookups, RegistryStart
 from bench.restart import Restart
 from bench.spark_read import SparkAvro, SparkCount, SparkMemory, SparkStream
 from bench.spark_write import SparkWrite, SparkWriteTyped
 from bench.startup import Startup
+from bench.tables import TablesRaw, TablesTyped
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ class Sizes:
     schemas: int = 10_000
     avro_messages: int = 100_000
     spark_rows: int = 4_000_000
+    table_rows: int = 2_000_000
     neighbour_batches: int = 240_000
     neighbour_records: int = 1_000_000
     neighbour_topics: int = 500
@@ -78,7 +81,7 @@ FULL = Sizes(2_000_000, 1_000_000, 50_000, 10, 500_000, (1, 100, 1000), (100, 20
 QUICK = Sizes(200_000, 100_000, 10_000, 3, 100_000, (1, 100), (10, 100), 200, (1, 100), 1.0,
               group_members=(2, 10), rebalances=20, commits=2_000, committed_offsets=10_000, dirty_megabytes=60,
               client_messages=200_000, client_rates=(100, 10_000), client_seconds=3.0,
-              lookups=4_000, registrations=200, schemas=1_000, avro_messages=10_000, spark_rows=400_000,
+              lookups=4_000, registrations=200, schemas=1_000, avro_messages=10_000, spark_rows=400_000, table_rows=400_000,
               neighbour_batches=20_000, neighbour_records=100_000, neighbour_topics=20,
               session_timeout_ms=3000, cluster_partitions=100, missed_megabytes=100, mirrored_megabytes=200,
               audited_topics=100, audited_buckets=100, sampled_partitions=(100,))  # fmt: skip
@@ -176,6 +179,16 @@ def spark(sizes: Sizes) -> list[Case]:
     return [SparkCount(rows), SparkStream(rows), SparkAvro(rows), SparkMemory(rows), SparkWrite(rows), SparkWriteTyped(rows)]
 
 
+def pipeline(sizes: Sizes) -> list[Case]:
+    """Loads into a lake, beside Spark's own sink and connector. Millstream only."""
+    return [PipelineLoad(sizes.spark_rows)]
+
+
+def tables(sizes: Sizes) -> list[Case]:
+    """Topics as tables, without Spark. Millstream only, unless Kafka is asked for."""
+    return [TablesRaw(sizes.table_rows), TablesTyped(sizes.table_rows)]
+
+
 def mirror(sizes: Sizes) -> list[Case]:
     """A mirror between two brokers, beside MirrorMaker 2."""
     return [Mirroring(sizes.mirrored_megabytes, seconds=sizes.latency_seconds)]
@@ -201,6 +214,8 @@ SUITES: dict[str, Callable[[Sizes], list[Case]]] = {
     "client": client,
     "registry": registry,
     "spark": spark,
+    "pipeline": pipeline,
+    "tables": tables,
     "mirror": mirror,
     "audit": audit,
     "metrics": metrics,

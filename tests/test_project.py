@@ -38,7 +38,6 @@ LIBRARY_IMPORTERS = {
         "src/millstream/registry/schema_log.py",
         "src/millstream/auditor/audit_group.py",
         "src/millstream/mirror/clusters/librdkafka.py",
-        "src/millstream/mirror/groups/group_copier.py",
         "src/millstream/mirror/merging/merged_topics.py",
         "src/millstream/mirror/merging/merger.py",
         "src/millstream/mirror/sharing/group_share.py",

@@ -89,3 +89,12 @@ def test_an_auditor_of_two_clusters_counts_the_target_of_a_mirror_that_reports_a
             pytest.skip("both brokers have the same cluster id")
         said = "the tier 'broker' has 90.000% of 100, missing 10: 10 after copy in partition 0 at offsets 90-99"
         wait_until(lambda: said in auditors[0].log, "the alarm", deadline_s=60)
+
+
+def test_an_option_that_librdkafka_does_not_know_is_named(
+    broker: Broker, topic: AuditedTopic, auditors: list[AuditorProcess], tmp_path: Path
+) -> None:
+    auditors.append(AuditorProcess(tmp_path / "one", "--brokers", broker.bootstrap_servers, "-X", "no.such.option=1"))
+    said = 'is held up, and goes on trying: an option of the client is wrong: No such configuration property: "no.such.option"'
+    wait_until(lambda: said in auditors[0].log, "the option is named")
+    assert "Traceback" not in auditors[0].log

@@ -2,11 +2,13 @@
 
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from millstream.audit.report import Kind
 from millstream.wire.compression import Codec
 from tests.auditor.audited_topic import AuditedTopic
 from tests.auditor.auditor_process import audit_report, rows_of
@@ -66,6 +68,16 @@ def test_what_is_no_report_is_said_and_left_out(broker: Broker, topic: AuditedTo
     assert int(said[1]) >= 5, "others may have left some"
 
 
+def test_reports_with_buckets_of_another_length_are_said_and_left_out(broker: Broker, topic: AuditedTopic) -> None:
+    topic.write(10)
+    topic.sent(10)
+    odd = topic.tier("odd", Kind.CONSUMER)
+    odd.touch(topic.name)
+    topic.publish([replace(report, bucket_ms=420_000) for report in odd.take(topic.bucket, is_last=True)])
+    text = audit_report(broker.bootstrap_servers, "--topic", topic.name)
+    assert "1 reports have buckets of a length that cannot be compared with 600 s, or" in text
+
+
 def test_the_page_has_everything_in_it(broker: Broker, topic: AuditedTopic, tmp_path: Path) -> None:
     topic.write(10)
     topic.sent(10)
@@ -86,10 +98,10 @@ def test_what_a_mirror_lost_on_its_way_to_another_cluster_is_named(broker: Broke
     with AuditedTopic(other.bootstrap_servers, topic.name, is_audited=False) as copy:
         copy.write(90)
         topic.copied(90, to=copy)
+        if topic.cluster_id == copy.cluster_id:
+            pytest.skip("both brokers have the same cluster id")
         found = audit_report(broker.bootstrap_servers, "--brokers", other.bootstrap_servers, "--json", "--topic", topic.name).splitlines()
         rows = {(row["tier"], row["cluster"]): row for row in map(json.loads, found)}
-    if topic.cluster_id == copy.cluster_id:
-        pytest.skip("both brokers have the same cluster id")
     assert {place: (row["count"], row["missing"], row["verdict"]) for place, row in rows.items()} == {
         ("web", topic.cluster_id): (100, 0, "complete"),
         ("broker", topic.cluster_id): (100, 0, "complete"),
@@ -112,3 +124,16 @@ def test_times_and_tiers_are_chosen(broker: Broker, topic: AuditedTopic) -> None
 
 def test_a_side_that_does_not_answer_is_named(broker: Broker, topic: AuditedTopic) -> None:
     audit_report(broker.bootstrap_servers, "--brokers", "127.0.0.1:1", expected_code=1)
+
+
+def test_a_cluster_that_is_named_twice_is_not_counted_twice(broker: Broker, topic: AuditedTopic) -> None:
+    said = audit_report(broker.bootstrap_servers, "--brokers", f"localhost:{broker.port}", expected_code=2)
+    assert f"--brokers localhost:{broker.port}: the cluster {topic.cluster_id} was named before" in said
+
+
+def test_what_is_asked_for_in_vain_is_said(broker: Broker, topic: AuditedTopic, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    topic.sent(10)
+    audit_report(broker.bootstrap_servers, "--topic", topic.name, "--tier", "nobody")
+    assert "nothing that was asked for; the audit knows the topics" in capsys.readouterr().err
+    said = audit_report(broker.bootstrap_servers, "--html", str(tmp_path / "missing" / "page.html"), expected_code=1)
+    assert "page.html: the page cannot be written: No such file or directory." in said

@@ -1,4 +1,4 @@
-"""A topic becomes an Arrow table where there is no Spark, and no fastavro: `millstream.arrow` stands by itself."""
+"""A topic becomes an Arrow table where there is no Spark, and no fastavro: `millstream.arrow` and `.tables` stand by themselves."""
 
 import json
 import subprocess
@@ -16,7 +16,7 @@ READ_AND_WRITE = """
 import json, pkgutil, sys
 sys.modules["pyspark"] = sys.modules["fastavro"] = None
 import pyarrow as pa
-import millstream.arrow
+import millstream.arrow, millstream.tables
 from millstream.arrow.columns import FieldColumns
 from millstream.arrow.field_decoding import make_format
 from millstream.arrow.field_encoding import field_encoder
@@ -27,8 +27,9 @@ from millstream.client.fetch import FetchFrom
 from millstream.offset import LATEST
 from millstream.topic_partition import TopicPartition
 
-for module in pkgutil.walk_packages(millstream.arrow.__path__, "millstream.arrow."):
-    __import__(module.name)
+for package in (millstream.arrow, millstream.tables):
+    for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        __import__(module.name)
 
 servers, topic = sys.argv[1:]
 place, cluster = TopicPartition(topic, 0), Cluster(servers)
@@ -47,7 +48,9 @@ encoder = field_encoder(FieldColumns("json", (0,), is_record=False), name="value
 encoded = encoder.encode(table.combine_chunks().to_batches()[0])
 edges = encoded.offsets.tolist()
 written = [bytes(encoded.data[start:end]).decode() for start, end in zip(edges, edges[1:])]
-print(json.dumps({"rows": table.to_pylist(), "written": written}))
+names = ["number", "text"]
+short = millstream.read_table(topic, brokers=servers, value_format="json", value_schema=pa.schema(list(value)), columns=names)
+print(json.dumps({"rows": table.to_pylist(), "written": written, "short": short.to_pylist()}))
 """
 
 
@@ -62,3 +65,4 @@ def test_a_topic_becomes_an_arrow_table_where_spark_cannot_be_imported(broker: B
     found = json.loads(done.stdout)
     assert found["rows"] == [{"value": value, "topic": topic, "partition": 0, "offset": offset} for offset, value in enumerate(values)]
     assert found["written"] == texts
+    assert found["short"] == values

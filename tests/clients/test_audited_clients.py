@@ -23,8 +23,9 @@ from millstream.audited.settings import AuditSettings
 from millstream.client.errors import DeliveryFailed
 from millstream.errors import UsageError
 from tests.audit_reports import read_reports, read_rows, totals
-from tests.brokers import Broker
-from tests.topics import create_topic, fresh_name, produce_values, read_all
+from tests.batches import encode_batch
+from tests.brokers import IS_KAFKA, Broker
+from tests.topics import create_topic, fresh_name, produce, produce_values, read_all
 from tests.waiting import wait_until
 
 COUNT = 500
@@ -55,6 +56,14 @@ def test_a_producer_reports_what_it_sent_by_the_time_of_each_message(broker: Bro
     assert last.is_last
     assert last.origin[:5] == ("shop", Kind.PRODUCER, "test", "here", "west")
     assert last.origin.cluster
+
+
+def test_a_message_of_the_time_zero_is_counted_where_librdkafka_puts_it(broker: Broker, topic: str) -> None:
+    with Producer(broker.bootstrap_servers, audit=quick("shop")) as producer:
+        producer.send(topic, [Message(b"first", timestamp=0), Message(b"second", timestamp=1)])
+    rows = read_rows(broker.bootstrap_servers, topic, with_log=True)
+    assert [row.verdict for row in rows] == [Verdict.COMPLETE] * 4
+    assert {row.count for row in rows} == {1}
 
 
 def test_the_buckets_of_a_producer_are_those_of_the_log(broker: Broker, topic: str) -> None:
@@ -89,6 +98,56 @@ def test_what_was_not_written_is_not_counted(broker: Broker, timestamp: int | No
         producer.close()
     [row] = read_rows(broker.bootstrap_servers, name)
     assert (row.count, row.bytes, row.verdict) == (10, 40, Verdict.COMPLETE)
+
+
+def test_ten_messages_that_were_sent_twice_are_named_with_their_partition(broker: Broker) -> None:
+    topic = create_topic(broker, partitions=3)
+    keys = [f"{number}" for number in range(60)]
+    with Producer(broker.bootstrap_servers, audit=quick("shop"), options={"queue.buffering.max.messages": 150}) as producer:
+        producer.send(topic, [b"payload"] * 100)
+        producer.send(topic, [Message(b"keyed", key) for key in keys])
+        producer.send(topic, [Message(b"stamped", key, timestamp=HOUR_MS) for key in keys])
+        producer.send(topic, [Message(b"mixed", headers={"a": b"b"}), b"mixed", Message(None, "60"), "mixed"])
+    rows = read_rows(broker.bootstrap_servers, topic, with_log=True)
+    assert {(row.missing, row.surplus, row.verdict) for row in rows} == {(0, 0, Verdict.COMPLETE)}
+    with broker.connect() as connection:
+        assert produce(connection, topic, encode_batch([b"again"] * 10, timestamp=HOUR_MS), partition=1).error_code == 0
+    [row] = [row for row in read_rows(broker.bootstrap_servers, topic, with_log=True) if row.verdict is not Verdict.COMPLETE]
+    assert (row.tier.kind, row.bucket, row.verdict) == (Kind.BROKER, HOUR_MS, Verdict.SURPLUS)
+    [place] = row.surpluses
+    assert (place.partition, place.count) == (1, 10)
+
+
+def test_many_threads_share_an_audited_producer(broker: Broker) -> None:
+    topic = create_topic(broker, partitions=3)
+    with Producer(broker.bootstrap_servers, audit=quick("shop")) as producer:
+
+        def send(thread: int) -> None:
+            for number in range(50):
+                producer.send(topic, b"one")
+                producer.send(topic, [b"payload"] * 7)
+                producer.send(topic, [Message(b"keyed", f"{thread}-{number}-{one}") for one in range(5)])
+                producer.send(topic, Message(b"stamped", f"{number}", timestamp=HOUR_MS * (1 + number % 3)))
+
+        threads = [threading.Thread(target=send, args=(number,)) for number in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    rows = read_rows(broker.bootstrap_servers, topic, with_log=True)
+    assert {row.verdict for row in rows} == {Verdict.COMPLETE}
+    assert sum(row.count for row in rows if row.tier.name == "shop") == 8 * 50 * 14
+
+
+def test_an_audited_producer_puts_keys_where_librdkafka_does(broker: Broker) -> None:
+    topics = [create_topic(broker, partitions=5) for _ in range(2)]
+    messages = [Message(b"", f"key-{number}") for number in range(100)]
+    with Producer(broker.bootstrap_servers) as plain, Producer(broker.bootstrap_servers, audit=quick("shop")) as audited:
+        plain.send(topics[0], messages)
+        audited.send(topics[1], messages)
+    keys = [[[record.key for record in read_all(broker, topic, partition=number)] for number in range(5)] for topic in topics]
+    assert keys[0] == keys[1]
+    assert sum(map(len, keys[0])) == 100
 
 
 def test_a_full_queue_is_waited_for_and_everything_counts_once(broker: Broker, topic: str) -> None:
@@ -179,6 +238,50 @@ def test_what_is_committed_was_published_before(broker: Broker, topic: str) -> N
     consumer.close()
 
 
+@pytest.mark.parametrize("client", ["confluent_kafka", "kafka_python"])
+def test_a_wrapper_that_commits_has_committed_everything_when_it_is_closed(broker: Broker, topic: str, client: str) -> None:
+    brokers, group = broker.bootstrap_servers, fresh_name("group")
+    produce_values(broker, topic, [b"%d" % number for number in range(10)])
+    consumer: Any
+    if client == "confluent_kafka":
+        plain = confluent_kafka.Consumer(
+            {"bootstrap.servers": brokers, "group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        )
+        consumer = audited_confluent.AuditedConsumer(plain, audit="reader", brokers=brokers, auto_commit_interval_s=600)
+        revoked: list[Any] = []
+        consumer.subscribe([topic], on_revoke=lambda _consumer, partitions: revoked.extend(partitions))
+        while (message := consumer.poll(10)).offset() < 9:
+            assert message.error() is None
+        consumer.close()
+        assert [one.partition for one in revoked] == [0]
+    else:
+        made = kafka.KafkaConsumer(topic, bootstrap_servers=brokers, group_id=group, auto_offset_reset="earliest", enable_auto_commit=False)
+        consumer = kafka_python.AuditedConsumer(made, audit="reader", brokers=brokers, auto_commit_interval_s=600)
+        assert [next(consumer).offset for _ in range(10)] == list(range(10))
+        consumer.close()
+    asking = confluent_kafka.Consumer({"bootstrap.servers": brokers, "group.id": group})
+    [found] = asking.committed([confluent_kafka.TopicPartition(topic, 0)], timeout=20)
+    asking.close()
+    assert found.offset == 10
+    assert totals(brokers, topic) == {"reader": (10, 0)}
+
+
+async def test_only_one_of_wrapper_and_client_commits(broker: Broker, topic: str, caplog: pytest.LogCaptureFixture) -> None:
+    brokers = broker.bootstrap_servers
+    made = kafka.KafkaConsumer(topic, bootstrap_servers=brokers, group_id="group")
+    asynchronous = AIOKafkaConsumer(topic, bootstrap_servers=brokers, group_id="group")
+    for wrapper, client in ((kafka_python.AuditedConsumer, made), (aiokafka.AuditedConsumer, asynchronous)):
+        with pytest.raises(UsageError, match="either the client commits or its wrapper"):
+            wrapper(client, audit="reader", brokers=brokers, auto_commit_interval_s=5)
+        with caplog.at_level(logging.WARNING, "millstream.audited"):
+            wrapper(client, audit="reader", brokers=brokers)
+        assert "enable_auto_commit=False" in caplog.messages.pop()
+    made.close()
+    await asynchronous.stop()
+    with pytest.raises(UsageError, match="auto_commit_interval_s=0"):
+        audited_confluent.AuditedConsumer(None, audit="reader", brokers=brokers, auto_commit_interval_s=0)
+
+
 async def test_aiokafka_in_its_wrappers(broker: Broker, topic: str) -> None:
     brokers = broker.bootstrap_servers
     async with aiokafka.AuditedProducer(AIOKafkaProducer(bootstrap_servers=brokers), audit=quick("sender"), brokers=brokers) as producer:
@@ -244,6 +347,42 @@ def test_an_audit_that_cannot_be_reached_disturbs_nobody(broker: Broker, topic: 
         wait_until(lambda: caplog.records, "a line about the audit")
         producer.close()
     assert len(read_all(broker, topic)) == 1
-    assert len(caplog.records) == 1
-    assert "cannot be published" in caplog.text
-    assert nowhere in caplog.text
+    [first, last] = caplog.messages
+    assert "cannot be published" in first
+    assert nowhere in first
+    assert "the last counts of 'sender' could not be published" in last
+
+
+# --- transactions
+
+
+def send_in_transactions_kafka_python(brokers: str, topic: str) -> None:
+    client = kafka.KafkaProducer(bootstrap_servers=brokers, transactional_id=fresh_name())
+    with kafka_python.AuditedProducer(client, audit=quick("shop"), brokers=brokers) as producer:
+        producer.init_transactions()
+        for end in (producer.commit_transaction, producer.abort_transaction):
+            producer.begin_transaction()
+            for _ in range(5):
+                producer.send(topic, b"message").get(30)
+            end()
+
+
+async def send_in_transactions_aiokafka(brokers: str, topic: str) -> None:
+    client = AIOKafkaProducer(bootstrap_servers=brokers, transactional_id=fresh_name())
+    async with aiokafka.AuditedProducer(client, audit=quick("shop"), brokers=brokers) as producer:
+        async with producer.transaction():
+            for _ in range(5):
+                await producer.send_and_wait(topic, b"message")
+        await producer.begin_transaction()
+        await producer.send_and_wait(topic, b"message")
+        await producer.abort_transaction()
+
+
+@pytest.mark.skipif(not IS_KAFKA, reason="the broker has no transactions yet")
+@pytest.mark.parametrize("client", ["kafka-python", "aiokafka"])
+def test_messages_of_a_transaction_count_when_it_is_committed(broker: Broker, topic: str, client: str) -> None:
+    if client == "aiokafka":
+        asyncio.run(send_in_transactions_aiokafka(broker.bootstrap_servers, topic))
+    else:
+        send_in_transactions_kafka_python(broker.bootstrap_servers, topic)
+    assert totals(broker.bootstrap_servers, topic) == {"shop": (5, 0)}

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+import millstream
 from millstream.address import parse_bootstrap_servers
+from millstream.audited.settings import AuditSettings
 from millstream.client.async_connection import AsyncConnection
 from millstream.client.cluster import Cluster
 from millstream.client.errors import AuthenticationFailed, BrokerUnavailable
@@ -17,10 +19,11 @@ from millstream.client.fetch import FetchFrom, FetchRequest
 from millstream.client.metadata import metadata_request
 from millstream.client.produce import BatchFor
 from millstream.client.security import ClientSecurity
+from tests.audit_reports import totals
 from tests.batches import encode_batch
 from tests.certificates import Authority
 from tests.secured_kafka import PASSWORD, USER, SecuredKafka
-from tests.topics import create_topic
+from tests.topics import create_topic, read_all
 
 METADATA = metadata_request([])
 LOGIN_LIFE_S = 1.5
@@ -163,3 +166,30 @@ def test_certificates_are_checked_against_the_authority_and_the_name(kafka: Secu
         pytest.raises(AuthenticationFailed, match="is not trusted"),
     ):
         cluster.refresh([])
+
+
+def test_an_audited_producer_reports_with_its_own_login_and_a_wrong_one_disturbs_nobody(
+    kafka: SecuredKafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = create_topic(kafka)
+    options = kafka.client_options("SCRAM-SHA-512")
+    wrong = AuditSettings("shop", options={"sasl.password": "hidden"})
+    for audit in ("shop", wrong):
+        with millstream.Producer(kafka.at("SASL_SSL"), audit=audit, options=options) as producer:
+            producer.send(topic, [b"one", b"two"])
+    assert len(read_all(kafka, topic)) == 4
+    assert totals(kafka.bootstrap_servers, topic) == {"shop": (2, 0)}
+    assert "refused the login of user 'alice'" in caplog.text
+    assert "hidden" not in caplog.text
+
+
+def test_a_table_is_read_with_tls_and_a_login(kafka: SecuredKafka) -> None:
+    topic = create_topic(kafka, partitions=2)
+    with Cluster(kafka.bootstrap_servers) as cluster:
+        for partition in range(2):
+            cluster.produce(BatchFor(topic, partition, encode_batch([b"%d" % partition] * 3)))
+    table = millstream.read_table(topic, brokers=kafka.at("SASL_SSL"), options=kafka.client_options(), value_format="string")
+    assert table["value"].to_pylist() == ["0", "0", "0", "1", "1", "1"]
+    with pytest.raises(AuthenticationFailed, match="refused the login of user 'alice'") as raised:
+        millstream.read_table(topic, brokers=kafka.at("SASL_SSL"), options={**kafka.client_options(), "sasl.password": "hidden"})
+    assert "hidden" not in str(raised.value)

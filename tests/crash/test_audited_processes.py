@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import confluent_kafka
 import pytest
 
 from millstream import Producer
@@ -12,7 +13,7 @@ from millstream.audit.report import Kind
 from millstream.audit.verdict import Row, Verdict
 from tests.audit_reports import read_reports, read_rows
 from tests.brokers import IS_KAFKA, MillstreamBroker
-from tests.topics import create_topic, read_all
+from tests.topics import create_topic, produce_values, read_all
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(IS_KAFKA, reason="the consumer's groups need a ZooKeeper, which Apache Kafka 4 does not have")
@@ -99,3 +100,48 @@ def test_what_a_killed_consumer_had_handled_counts_once_and_its_repeats_apart(
     assert sum(row.count for row in rows) == total
     assert sum(row.missing + row.surplus for row in rows) == 0
     assert sum(row.repeated for row in rows) == counted(broker, topic, Kind.CONSUMER) - total
+
+
+@pytest.mark.parametrize("client", ["confluent_kafka", "kafka_python", "aiokafka"])
+def test_what_a_killed_wrapper_had_committed_was_published_before(
+    broker: MillstreamBroker, start_process: StartProcess, client: str
+) -> None:
+    topic = create_topic(broker)
+    total = 3000
+    produce_values(broker, topic, [b"%d" % number for number in range(total)])
+    process = start_process(client, broker.bootstrap_servers, topic)
+    wait_until(lambda: committed(broker, topic) > 0, "a commit")
+    process.kill()
+    process.wait(20)
+    assert committed(broker, topic) <= handled_up_to(broker, topic)
+    start_process(client, broker.bootstrap_servers, topic)
+    wait_until(lambda: handled_up_to(broker, topic) == total, "everything is handled", deadline_s=60)
+    rows = rows_of(broker, topic, Kind.CONSUMER)
+    assert sum(row.count for row in rows) == total
+    assert {(row.missing, row.surplus) for row in rows} == {(0, 0)}
+
+
+def committed(broker: MillstreamBroker, topic: str) -> int:
+    """The committed offset of partition 0, by the group of the topic's name."""
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": topic})
+    try:
+        [found] = consumer.committed([confluent_kafka.TopicPartition(topic, 0)], timeout=20)
+        return int(found.offset)
+    finally:
+        consumer.close()
+
+
+def handled_up_to(broker: MillstreamBroker, topic: str) -> int:
+    """Where the offsets end that were reported as handled."""
+    reports = [report for _, report in read_reports(broker.bootstrap_servers, topic)]
+    return max((count.offsets.end for report in reports for count in report.counts if count.offsets), default=0)
+
+
+def test_both_sides_of_a_fork_count_for_themselves_and_report_at_their_end(broker: MillstreamBroker, start_process: StartProcess) -> None:
+    topic = create_topic(broker)
+    assert start_process("forking", broker.bootstrap_servers, topic).wait(60) == 0
+    reports = [report for _, report in read_reports(broker.bootstrap_servers, topic)]
+    assert list({report.reporter: report.is_last for report in reports}.values()) == [True, True]
+    offsets = [count.offsets for report in reports for count in report.counts]
+    assert sorted(one.start for one in offsets if one) == [0, 1, 2]
+    assert sum(map(len, filter(None, offsets))) == 3

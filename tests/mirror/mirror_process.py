@@ -1,5 +1,6 @@
 """`millstream mirror run` as a process, and what its target has to have in the end."""
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -8,6 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from millstream.mirror.clusters.side import Side
+from millstream.mirror.status.mirror_topic import MirrorTopic, read_statuses
+from millstream.mirror.status.status import MirrorStatus
 from tests.batches import Header, split_batches
 from tests.brokers import Broker
 from tests.topics import EARLIEST, LATEST, fetch, list_offset
@@ -75,12 +79,31 @@ class MirrorProcess:
         return self._process.wait(timeout=30)
 
 
-def mirror_status(target: Broker) -> dict[str, Any]:
-    """What `millstream mirror status --json` says of the one mirror there is."""
-    command = [MILLSTREAM, "mirror", "status", "--json", "--to", target.bootstrap_servers]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    document: dict[str, Any] = json.loads(done.stdout)
+def mirror_command(target: Broker, *words: str) -> str:
+    """What `millstream mirror` prints, asked at the target."""
+    command = [MILLSTREAM, "mirror", *words, "--to", target.bootstrap_servers]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def mirror_status(target: Broker, *options: str) -> dict[str, Any]:
+    """What `millstream mirror status --json` says of the one mirror there is, or that is named."""
+    document: dict[str, Any] = json.loads(mirror_command(target, "status", "--json", *options))
     return document
+
+
+def reported(target: Broker, name: str) -> MirrorStatus | None:
+    """What the processes of a mirror have reported, however long ago; None if they have not yet."""
+
+    async def read() -> list[MirrorStatus]:
+        side = Side(target.bootstrap_servers)
+        try:
+            return read_statuses(await MirrorTopic(side).read(), not_before_ms=0)
+        finally:
+            side.close()
+
+    return next((one for one in asyncio.run(read()) if one.name == name), None)
 
 
 def batches_of(broker: Broker, topic: str, partition: int = 0) -> list[tuple[Header, bytes]]:

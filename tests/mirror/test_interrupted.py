@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 
 from tests.brokers import Broker, MillstreamBroker, StartBroker
 from tests.cluster.faults.network import CLIENTS, SILENT, Condition, Link, Network
+from tests.connection import INCREMENTAL_ALTER_CONFIGS
 from tests.mirror.mirror_process import MirrorProcess, await_same, batches_of, end_of, mirror_status
 from tests.ports import free_port
 from tests.topics import EARLIEST, create_topic, list_offset, produce_values
@@ -153,9 +154,19 @@ def test_a_source_that_lost_records_stops_the_partition_and_nothing_is_overwritt
             (tmp_path / "mirror.toml").write_text(QUICK + 'name = "without-commits"\n')
             mirror.start()
             mirror.wait_for("orders-0 is not mirrored: from offset 18 on the target has other records than the source")
+            mirror.stop()
+            set_option(live, "orders", "cleanup.policy", "compact")
+            mirror.start()
+            mirror.wait_for("orders-0 is not mirrored: from offset 16 on the target has other records than the source")
             assert batches_of(offline, "orders") == kept
     finally:
         offline.kill()
+
+
+def set_option(broker: Broker, topic: str, name: str, value: str) -> None:
+    resource = {"resource_type": 2, "resource_name": topic, "configs": [{"name": name, "config_operation": 0, "value": value}]}
+    with broker.connect() as connection:
+        connection.ask(INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [resource], "validate_only": False})
 
 
 def test_what_retention_took_before_it_was_copied_is_left_out_and_said(start_broker: StartBroker, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from millstream.mirror.merging.merging import Merging
 from millstream.mirror.merging.provenance import HEADER, Provenance
 from tests.brokers import Broker, KafkaBroker
 from tests.connection import CREATE_PARTITIONS
-from tests.mirror.mirror_process import MirrorProcess
+from tests.mirror.mirror_process import MirrorProcess, mirror_command, mirror_status, reported
 from tests.topics import create_topic, fresh_name, produce_values
 from tests.waiting import wait_until
 
@@ -180,3 +180,42 @@ def test_exactly_once_after_the_process_was_killed(broker: Broker, kafka: Broker
             process.start()
         wait_until(lambda: len(reader.values()) >= len(expected), "all records", deadline_s=60)
         assert sorted(reader.values(), key=int) == expected
+        mirror_command(kafka, "pause", "--name", topic)
+        wait_until(lambda: is_reported(kafka, topic, state="paused", lag_messages=0), "it is paused", deadline_s=60)
+        produce_values(broker, topic, [b"9000"])
+        wait_until(lambda: is_reported(kafka, topic, state="paused", lag_messages=1), "the lag", deadline_s=60)
+        mirror_command(kafka, "resume", "--name", topic)
+        wait_until(lambda: len(reader.values()) > len(expected), "it goes on", deadline_s=60)
+
+
+def is_reported(target: Broker, mirror: str, **wanted: object) -> bool:
+    """Whether the mirror says so of its first partition."""
+    found = reported(target, mirror)
+    return found is not None and any({name: getattr(one, name) for name in wanted} == wanted for one in found.partitions[:1])
+
+
+def test_a_merging_mirror_reports_how_it_goes_and_can_be_paused(broker: Broker, kafka: Broker, tmp_path: Path) -> None:
+    topic = create_topic(broker, partitions=2)
+    options = ("--merge", "--prefix", "p.", "--topics", topic, "--name", topic)
+    process = MirrorProcess(tmp_path, broker.bootstrap_servers, kafka.bootstrap_servers, *options)
+    produce_values(broker, topic, [b"%d" % number for number in range(10)])
+
+    with process, reading(kafka, f"p.{topic}") as reader:
+        wait_until(lambda: len(reader.values()) == 10, "the first records", deadline_s=60)
+        at_the_end = {"state": "copying", "source_end": 10, "target_end": 10, "lag_messages": 0, "lag_bytes": 0}
+        wait_until(lambda: is_reported(kafka, topic, **at_the_end), "the status", deadline_s=60)
+        assert f"paused: {topic} of the mirror {topic}" in mirror_command(kafka, "pause", "--name", topic, "--topics", topic)
+        wait_until(lambda: is_reported(kafka, topic, state="paused"), "it is paused", deadline_s=60)
+        produce_values(broker, topic, [b"%d" % number for number in range(10, 15)])
+        wait_until(lambda: is_reported(kafka, topic, state="paused", lag_messages=5), "the lag", deadline_s=60)
+        assert process.stop() == 0
+        assert [one["state"] for one in mirror_status(kafka, "--name", topic)["processes"]] == ["ended"]
+        produce_values(broker, topic, [b"%d" % number for number in range(15, 18)])
+        at_source = mirror_status(kafka, "--name", topic, "--from", broker.bootstrap_servers)["partitions"][0]
+        assert (at_source["source_end"], at_source["target_end"], at_source["lag_messages"]) == (18, 10, 8)
+        process.start()
+        wait_until(lambda: is_reported(kafka, topic, state="paused", lag_messages=8), "it is paused still", deadline_s=60)
+        assert len(reader.values()) == 10
+        assert topic in mirror_command(kafka, "resume", "--name", topic)
+        wait_until(lambda: len(reader.values()) == 18, "it goes on", deadline_s=60)
+        assert reader.values() == [b"%d" % number for number in range(18)]

@@ -1,6 +1,5 @@
 """Several processes of one mirror, what they are told, and what they copy beside records; all real processes."""
 
-import asyncio
 import json
 import subprocess
 from collections.abc import Iterator
@@ -11,12 +10,9 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from kazoo.client import KazooClient
 
-from millstream.mirror.clusters.side import Side
-from millstream.mirror.status.mirror_topic import MirrorTopic, read_statuses
-from millstream.mirror.status.status import MirrorStatus
 from tests.batches import encode_batch
 from tests.brokers import Broker, MillstreamBroker
-from tests.mirror.mirror_process import MILLSTREAM, MirrorProcess, await_same, end_of
+from tests.mirror.mirror_process import MILLSTREAM, MirrorProcess, await_same, end_of, mirror_command, mirror_status, reported
 from tests.topics import create_topic, fresh_name, produce, produce_values
 from tests.waiting import wait_until
 
@@ -35,14 +31,6 @@ def settings(tmp_path: Path, pattern: str) -> tuple[str, ...]:
     file = tmp_path / "mirror.toml"
     file.write_text(f'name = "{fresh_name("shared")}"\ntopics = "{pattern}"\nrefresh-s = 0.5\ncommit-s = 0.5\n')
     return "--config", str(file)
-
-
-def command(offline: Broker, *words: str) -> str:
-    done = subprocess.run(
-        [MILLSTREAM, "mirror", *words, "--to", offline.bootstrap_servers], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def name_of(arguments: tuple[str, ...]) -> str:
@@ -119,16 +107,19 @@ def test_a_mirror_pauses_goes_on_and_lets_go_of_a_promoted_topic(broker: Broker,
     with mirror:
         produce_values(broker, topic, [b"copied"])
         await_same(broker, offline, topic)
-        assert f"paused: {topic} of the mirror {name}" in command(offline, "pause", "--name", name, "--topics", topic)
+        assert f"paused: {topic} of the mirror {name}" in mirror_command(offline, "pause", "--name", name, "--topics", topic)
         wait_until(lambda: state_of(offline, name) == "paused", "the mirror pauses")
         produce_values(broker, topic, [b"later"])
         mirror.kill()
+        [partition] = mirror_status(offline, "--name", name, "--from", broker.bootstrap_servers)["partitions"]
+        assert (partition["source_end"], partition["target_end"], partition["lag_messages"]) == (2, 1, 1), "nobody reports it any more"
+        assert partition["lag_seconds"] < 60 < partition["lag_bytes"]
         mirror.start()  # a pause outlives the process
         wait_until(lambda: state_of(offline, name) == "paused" and "copied from offset 1 on" in mirror.output, "it still does")
         assert end_of(offline, topic) == 1
-        assert topic in command(offline, "resume", "--name", name)
+        assert topic in mirror_command(offline, "resume", "--name", name)
         await_same(broker, offline, topic)
-        promoted = json.loads(command(offline, "promote", "--topics", topic, "--json"))
+        promoted = json.loads(mirror_command(offline, "promote", "--topics", topic, "--json"))
         assert (promoted["topic"], promoted["partition"], promoted["log_end_offset"]) == (topic, 0, 2)
         with offline.connect() as connection:
             assert produce(connection, topic, encode_batch([b"own"])).base_offset == 2
@@ -138,14 +129,8 @@ def test_a_mirror_pauses_goes_on_and_lets_go_of_a_promoted_topic(broker: Broker,
 
 
 def state_of(offline: Broker, name: str) -> str | None:
-    async def read() -> list[MirrorStatus]:
-        side = Side(offline.bootstrap_servers)
-        try:
-            return read_statuses(await MirrorTopic(side).read(), not_before_ms=0)
-        finally:
-            side.close()
-
-    return next((one.partitions[-1].state for one in asyncio.run(read()) if one.name == name and one.partitions), None)
+    found = reported(offline, name)
+    return found.partitions[-1].state if found is not None and found.partitions else None
 
 
 def test_a_topic_that_is_no_mirror_is_not_promoted(offline: Broker) -> None:

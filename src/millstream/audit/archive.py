@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias, cast
 from millstream.audit.ledger import Bucket
 from millstream.audit.ledger_fields import tier_fields, tier_of
 from millstream.audit.report import ANY_PARTITION, Delay
-from millstream.audit.report_fields import Fields
+from millstream.audit.report_fields import MAX_LONG, Fields
 from millstream.audit.tier_count import TierCount
 from millstream.audit.topic_head import Tier
 from millstream.audit.verdict import Place, Row, Verdict
@@ -33,6 +33,7 @@ SEVERITY: Final = (Verdict.COMPLETE, Verdict.OPEN, Verdict.UNKNOWN, Verdict.SURP
 ABSENT: Final = 255
 """The tier has nothing to do with the bucket."""
 _SIZE: Final = struct.Struct(">I")
+_CODES: Final = bytes([*range(len(SEVERITY)), ABSENT])
 _SELDOM: Final = ("missing", "surplus", "repeated", "malformed", "control", "aborted")
 
 
@@ -80,7 +81,7 @@ class Archive:
         _array(self.parts).append(bucket.part)
         for row in rows:
             columns = self.tiers.setdefault(row.tier, TierColumns())
-            _append(columns, position, [row.count], [row.bytes], SEVERITY.index(row.verdict))
+            _append(columns, position, [min(row.count, MAX_LONG)], [min(row.bytes, MAX_LONG)], SEVERITY.index(row.verdict))
             if seldom := _seldom(row):
                 columns.seldom[position] = seldom
         for columns in self.tiers.values():
@@ -96,6 +97,12 @@ class Archive:
         for tier, columns in self.tiers.items():
             if columns.verdicts[position] != ABSENT:
                 yield _row(self.topic, self.starts[position], tier, columns, position)
+
+    def open_starts(self) -> set[int]:
+        """Starts of buckets that were still open when they were archived, because there were too many."""
+        code = SEVERITY.index(Verdict.OPEN)
+        with_open = [columns.verdicts for columns in self.tiers.values() if code in columns.verdicts]
+        return {self.starts[position] for verdicts in with_open for position, found in enumerate(verdicts) if found == code}
 
     def bucket_at(self, position: int) -> Bucket:
         """A bucket as numbers only, to be merged with what came of it later."""
@@ -140,6 +147,8 @@ class Archive:
             counts, position = _numbers(view, position, count)
             sizes, position = _numbers(view, position, count)
             verdicts, position = bytearray(view[position : position + count]), position + count
+            if verdicts.translate(None, _CODES):
+                raise ValueError(f"a verdict is one of {list(_CODES)}, and not {verdicts.translate(None, _CODES)[0]}")
             seldom = {at: one for at, one in map(_seldom_entry, fields.items("seldom")) if at < count}
             archive.tiers[tier_of(fields)] = TierColumns(counts, sizes, verdicts, seldom)
         return archive
@@ -173,7 +182,13 @@ def _seldom(row: Row) -> Fields:
 def _seldom_entry(item: object) -> tuple[int, Fields]:
     if not isinstance(item, list) or len(item) != 2 or type(item[0]) is not int or not isinstance(item[1], dict):
         raise ValueError(f"an entry of an archive must be a position and fields, and is {ascii(item)[:80]}")
-    return item[0], item[1]
+    fields: dict[str, Any] = item[1]
+    delay = Delay(*fields["delay"]) if "delay" in fields else ()
+    numbers = [*(fields.get(name, 0) for name in (*_SELDOM, "expected")), *delay]
+    places = [*_places(fields.get("losses", [])), *_places(fields.get("surpluses", []))]
+    if not all(type(number) is int for number in [*numbers, *(place.count for place in places)]):
+        raise ValueError(f"numbers of an archive must be whole numbers, and are {ascii(fields)[:80]}")
+    return item[0], fields
 
 
 def _row(topic: str, start: int, tier: Tier, columns: TierColumns, position: int) -> Row:

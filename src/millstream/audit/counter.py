@@ -20,8 +20,8 @@ from millstream.audit.report import ANY_BUCKET, ANY_PARTITION, DEFAULT_BUCKET_MS
 from millstream.audit.tally import Tally
 
 MAX_REPORT_BYTES: Final = 200_000
-_COUNT_BYTES: Final = 250
-_BOUND_BYTES: Final = 10
+COUNT_BYTES: Final = 250
+BOUND_BYTES: Final = 10
 _ANY: Final = -1 << 62
 """Stands for `ANY_BUCKET` among numbers of buckets."""
 
@@ -163,7 +163,7 @@ def _in_parts(counts: list[Count]) -> Iterator[tuple[tuple[Count, ...], bool]]:
     part: list[Count] = []
     size = 0
     for count in counts:
-        added = _COUNT_BYTES + _BOUND_BYTES * (len(count.offsets.bounds) if count.offsets else 0)
+        added = COUNT_BYTES + BOUND_BYTES * (len(count.offsets.bounds) if count.offsets else 0)
         if part and size + added > MAX_REPORT_BYTES:
             yield tuple(part), False
             part, size = [], 0

@@ -105,9 +105,9 @@ def _set(fields: JsonObject) -> OffsetSet:
 def _count_fields(count: TierCount) -> Fields:
     return {
         "sets": [{"partition": partition, **_set_fields(offsets)} for partition, offsets in count.offsets.items()],
-        "unplaced": [{"partition": partition, "count": number} for partition, number in count.unplaced.items()],
+        "unplaced": [{"partition": partition, "count": min(number, MAX_LONG)} for partition, number in count.unplaced.items()],
         "delay": None if count.delay is None else count.delay._asdict(),
-        **{name: getattr(count, name) for name in _SUMS},
+        **{name: min(getattr(count, name), MAX_LONG) for name in _SUMS},
     }
 
 

@@ -18,6 +18,10 @@ MAX_PARTITION: Final = 2**31 - 1
 MAX_BUCKET_MS: Final = 7 * 24 * 3_600_000
 MAX_NAME: Final = 1_000
 MAX_COUNTS: Final = 100_000
+MAX_COUNT: Final = 2**53 - 1
+"""Messages, or bytes, in one count: what is beyond is a mistake, and would make sums that no 64 bits hold."""
+MAX_INTERVAL_MS: Final = 3_600_000
+"""Whoever promises less often than that to report would keep buckets open for days."""
 
 
 def report_fields(report: Report) -> Fields:
@@ -46,12 +50,12 @@ def report_of(fields: JsonObject) -> Report:
         raise ValueError(f"counts must be at most {MAX_COUNTS}, and are {len(counts)}")
     return Report(
         reporter=_uuid(fields.text("reporter")),
-        sequence=fields.integer("sequence", highest=MAX_LONG),
+        sequence=fields.integer("sequence", highest=MAX_LONG - 1),
         origin=_origin(fields),
         topic=_name(fields, "topic"),
         bucket_ms=bucket_ms,
         sent_ms=fields.integer("sent_ms", highest=MAX_LONG),
-        interval_ms=fields.integer("interval_ms", lowest=1),
+        interval_ms=fields.integer("interval_ms", lowest=1, highest=MAX_INTERVAL_MS),
         is_last=fields.boolean("is_last"),
         progress_ms=fields.optional_integer("progress_ms", highest=MAX_LONG),
         counts=tuple(_count(count, bucket_ms) for count in counts),
@@ -97,7 +101,7 @@ def _count(fields: JsonObject, bucket_ms: int) -> Count:
     bucket = fields.integer("bucket", lowest=NO_TIME, highest=MAX_LONG)
     if bucket > 0 and bucket % bucket_ms:
         raise ValueError(f"bucket must be the start of one, a multiple of {bucket_ms}, and is {bucket}")
-    number = {name: fields.integer(name, highest=MAX_LONG) for name in ("count", "bytes", "malformed", "control", "aborted")}
+    number = {name: fields.integer(name, highest=MAX_COUNT) for name in ("count", "bytes", "malformed", "control", "aborted")}
     partition = fields.integer("partition", lowest=ANY_PARTITION, highest=MAX_PARTITION)
     offsets = _offsets(fields)
     if offsets is not None and (len(offsets) != number["count"] or partition == ANY_PARTITION):
@@ -135,6 +139,9 @@ def _name(fields: JsonObject, name: str, *, may_be_empty: bool = False) -> str:
     text = fields.text(name)
     if len(text) > MAX_NAME or not (text or may_be_empty):
         raise ValueError(f"{name} must have 1 to {MAX_NAME} letters, and has {len(text)}")
+    if not text.isprintable():
+        # It is shown on terminals and in log lines: no line breaks, no escape sequences.
+        raise ValueError(f"{name} must be printable, and is {ascii(text)[:80]}")
     return text
 
 

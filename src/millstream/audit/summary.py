@@ -1,7 +1,7 @@
 """What is known of a topic, put together for people: rows where somebody asks for them, and sums over columns where they ask for all.
 
 A bucket may be in several places: in the archives of several clusters, in several parts of one, and in the ledger. Then it is put together
-by its numbers and judged again; most are in one archive and are taken as they stand.
+by its numbers and judged again, and so is one that was open when it was archived; most are in one archive and are taken as they stand.
 """
 
 import re
@@ -135,13 +135,15 @@ class TopicAudit:
         return TopicView(self._ledger, now_ms=self._now_ms, grace_ms=self._grace_ms)
 
     def _put_together(self, archives: list[Archive]) -> None:
-        """Buckets that are in several places become buckets of the ledger."""
+        """Buckets that are in several places, or were not judged to the end, become buckets of the ledger."""
         ledger = self._ledger
-        if sum(map(len, archives)) + len(ledger.buckets) == len(set(ledger.buckets).union(*(archive.starts for archive in archives))):
+        unjudged: set[int] = set().union(*(archive.open_starts() for archive in archives))
+        starts = set(ledger.buckets).union(*(archive.starts for archive in archives))
+        if not unjudged and sum(map(len, archives)) + len(ledger.buckets) == len(starts):
             self._whole = [(archive, frozenset()) for archive in archives]
             return
         times = Multiset(start for archive in archives for start in archive.starts)
-        several = frozenset(start for start, number in times.items() if number > 1 or start in ledger.buckets)
+        several = frozenset(start for start, number in times.items() if number > 1 or start in ledger.buckets or start in unjudged)
         for archive in archives:
             for tier in archive.tiers:
                 ledger.head.tiers.setdefault(tier, TierHead())

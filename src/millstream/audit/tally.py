@@ -28,6 +28,11 @@ class Tally:
         self._runs: list[tuple[int, int]] = []
         self._delays: dict[int, list[int]] = {}
 
+    @property
+    def runs(self) -> int:
+        """How many runs of offsets it has."""
+        return len(self._runs) + (self._end > self._start)
+
     def add_offsets(self, start: int, end: int) -> None:
         """The offsets of messages that `count` has, or will have."""
         if start == self._end:

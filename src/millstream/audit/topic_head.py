@@ -12,6 +12,8 @@ from millstream.audit.report import ANY_BUCKET, Kind, Origin, Report
 from millstream.audit.reporter import Reporter
 from millstream.audit.tier_count import TierCount
 
+MAX_TIERS: Final = 500
+"""Names of tiers that are made up for each process would grow without end."""
 MAX_REPORTERS: Final = 1_000
 MANY_REPORTERS: Final = 200
 """With more than these, those that have ended are forgotten after an hour."""
@@ -107,18 +109,23 @@ class TopicHead:
     tiers: dict[Tier, TierHead] = field(default_factory=dict)
     reporters: dict[tuple[str, ...], Reporter] = field(default_factory=dict)
     refused: int = 0
-    """Reports whose buckets cannot be compared: too long, or of a length that does not divide the topic's."""
+    """Reports whose buckets cannot be compared (too long, or of a length that does not divide the topic's), or of one tier too many."""
 
     def accept(self, report: Report, *, arrived_ms: int) -> bool:
         """Note the report; False if it is not to be counted: a repeat, or a reader that another one was faster than."""
+        tier = Tier.of(report.origin)
+        # The log is counted in any case: whoever reads it goes on only when its reports are taken.
+        if len(self.tiers) >= MAX_TIERS and tier.kind is not Kind.BROKER and tier not in self.tiers:
+            self.refused += 1
+            return False
         reporter = self._reporter(report)
         if not reporter.accept(report, arrived_ms=arrived_ms):
             return False
-        tier = self.tiers.setdefault(Tier.of(report.origin), TierHead())
-        if not tier.follows(report):
-            tier.refused += 1
+        head = self.tiers.setdefault(tier, TierHead())
+        if not head.follows(report):
+            head.refused += 1
             return False
-        tier.note(report)
+        head.note(report)
         return True
 
     def reporters_of(self, tier: Tier) -> list[Reporter]:

@@ -4,9 +4,8 @@ A report's key is the name of the topic that was counted, so all reports of a to
 again may be there twice: a report is known by its reporter and sequence, so nothing is counted twice.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
-from time import time
 from typing import TYPE_CHECKING, Final
 
 from millstream.audit.report import AUDIT_TOPIC, Report
@@ -16,11 +15,10 @@ from millstream.audit.report_schema import REPORT_SCHEMA
 from millstream.audited.settings import AuditSettings
 from millstream.client.cluster import Cluster
 from millstream.client.key_partition import key_partition
-from millstream.client.produce import BatchFor
+from millstream.client.key_values import write_key_values
 from millstream.client.security import NO_SECURITY, ClientSecurity
 from millstream.client.topic_creation import find_or_create
-from millstream.wire.compression import Codec
-from millstream.wire.records import encode_key_values
+from millstream.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     from millstream.registry.client import RegistryClient
@@ -32,11 +30,8 @@ CONFIGS: Final = {
     "message.timestamp.type": "LogAppendTime",
 }
 TIMEOUT_S: Final = 5.0
-_MOST_BATCH_BYTES: Final = 500_000
-"""Half of what a topic takes by default: a batch is measured before it is compressed."""
 
 Encode = Callable[[Report], bytes]
-KeyAndReport = tuple[bytes, bytes]
 
 
 class AuditTopic:
@@ -77,9 +72,8 @@ class AuditTopic:
         count = len(find_or_create(self._cluster, AUDIT_TOPIC, partitions=PARTITIONS, configs=CONFIGS).partitions)
         placed = sorted((key_partition(key, count), number) for number, (key, _) in enumerate(pairs))
         for partition, numbers in groupby(placed, key=lambda place: place[0]):
-            for batch in _batches([pairs[number] for _, number in numbers]):
-                encoded = encode_key_values(batch, timestamp=int(time() * 1000), codec=Codec.LZ4)
-                self._cluster.produce(BatchFor(AUDIT_TOPIC, partition, encoded), timeout_ms=self._timeout_ms)
+            own = [pairs[number] for _, number in numbers]
+            write_key_values(self._cluster, TopicPartition(AUDIT_TOPIC, partition), own, timeout_ms=self._timeout_ms)
 
 
 def open_audit_topic(brokers: str, settings: AuditSettings, options: Mapping[str, object]) -> AuditTopic:
@@ -97,15 +91,3 @@ def _avro_encoder(registry: "RegistryClient") -> Encode:
 
     serialize = AvroSerializer(registry, REPORT_SCHEMA)
     return lambda report: serialize(report_fields(report), AUDIT_TOPIC) or b""
-
-
-def _batches(pairs: Sequence[KeyAndReport]) -> Iterator[list[KeyAndReport]]:
-    batch: list[KeyAndReport] = []
-    size = 0
-    for key, value in pairs:
-        if batch and size + len(value) > _MOST_BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-        batch.append((key, value))
-        size += len(key) + len(value)
-    yield batch

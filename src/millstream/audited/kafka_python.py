@@ -3,16 +3,24 @@
     producer = AuditedProducer(KafkaProducer(bootstrap_servers=brokers), audit="checkout", brokers=brokers)
     consumer = AuditedConsumer(KafkaConsumer("orders", bootstrap_servers=brokers), audit="billing", brokers=brokers)
 
-A message is sent when its future says so. `producer.close()`, or `with`, publishes the last counts.
+A message is sent when its future says so; messages of a transaction count when it is committed. `producer.close()`, or `with`,
+publishes the last counts.
+
+`auto_commit_interval_s` is for a consumer with `enable_auto_commit=False` (see `wrapper`).
 """
 
-from collections.abc import Iterator
-from typing import Any, Self
+from collections.abc import Callable, Iterator
+from typing import Any, Final, Self
+
+from kafka import ConsumerRebalanceListener
+from kafka.errors import KafkaError
 
 from millstream.audit.report import Kind
 from millstream.audited.settings import Audit
-from millstream.audited.tier import Handled
-from millstream.audited.wrapper import AuditedClient, InHand
+from millstream.audited.transaction_hold import Sent, TransactionHold
+from millstream.audited.wrapper import AuditedClient, InHand, handled_record, say_not_committed
+
+_COMMIT_TIMEOUT_MS: Final = 5_000
 
 
 class AuditedProducer(AuditedClient):
@@ -20,6 +28,7 @@ class AuditedProducer(AuditedClient):
 
     def __init__(self, producer: Any, *, audit: Audit, brokers: str) -> None:
         super().__init__(producer, Kind.PRODUCER, audit=audit, brokers=brokers)
+        self._hold = TransactionHold(self._tier)
 
     def __enter__(self) -> Self:
         return self
@@ -39,6 +48,21 @@ class AuditedProducer(AuditedClient):
         future.add_errback(self._failed, token)
         return future
 
+    def begin_transaction(self) -> None:
+        """Begin a transaction: its messages count when it is committed."""
+        self._client.begin_transaction()
+        self._hold.begin()
+
+    def commit_transaction(self) -> None:
+        """Commit the transaction, and count its messages."""
+        self._client.commit_transaction()
+        self._hold.end(is_committed=True)
+
+    def abort_transaction(self) -> None:
+        """Abort the transaction: its messages were not sent."""
+        self._client.abort_transaction()
+        self._hold.end(is_committed=False)
+
     def close(self, *args: Any, **kwargs: Any) -> None:
         """Wait until everything has been sent, close the producer, and publish the last counts."""
         self._client.close(*args, **kwargs)
@@ -47,7 +71,7 @@ class AuditedProducer(AuditedClient):
     def _sent(self, token: int, metadata: Any) -> None:
         sizes = (metadata.serialized_key_size, metadata.serialized_value_size)
         size = sum(size for size in sizes if size > 0)
-        self._tier.sent(token, metadata.topic, metadata.timestamp, size, partition=metadata.partition)
+        self._hold.note(Sent(token, metadata.topic, metadata.timestamp, size, metadata.partition))
 
     def _failed(self, token: int, _error: BaseException) -> None:
         self._tier.failed(token)
@@ -56,9 +80,14 @@ class AuditedProducer(AuditedClient):
 class AuditedConsumer(AuditedClient):
     """A `KafkaConsumer` that counts what was handled."""
 
-    def __init__(self, consumer: Any, *, audit: Audit, brokers: str) -> None:
+    def __init__(self, consumer: Any, *, audit: Audit, brokers: str, auto_commit_interval_s: float | None = None) -> None:
+        """With `auto_commit_interval_s` the wrapper commits what was handled; the client must have `enable_auto_commit=False`."""
         super().__init__(consumer, Kind.CONSUMER, audit=audit, brokers=brokers)
-        self._in_hand = InHand(self._tier, handled)
+        self._in_hand = InHand(self._tier, handled_record, auto_commit_interval_s=auto_commit_interval_s)
+        commits = consumer.config["enable_auto_commit"] and consumer.config["group_id"] is not None
+        self._in_hand.check(client_commits=commits, option="enable_auto_commit=False")
+        if self._in_hand.is_committing and consumer.subscription():
+            self.subscribe(topics=sorted(consumer.subscription()))
 
     def __enter__(self) -> Self:
         return self
@@ -69,15 +98,21 @@ class AuditedConsumer(AuditedClient):
     def __iter__(self) -> Iterator[Any]:
         return self
 
+    def subscribe(self, topics: Any = (), pattern: str | None = None, listener: Any = None) -> None:
+        """Subscribe to topics; if the wrapper commits, it does so before partitions go to others."""
+        if self._in_hand.is_committing:
+            listener = _CommitFirst(self._auto_commit, listener)
+        self._client.subscribe(topics=topics, pattern=pattern, listener=listener)
+
     def __next__(self) -> Any:
-        self._in_hand.settle()
+        self._auto_commit()
         record = next(self._client)
         self._in_hand.give(record.topic, [record])
         return record
 
     def poll(self, *args: Any, **kwargs: Any) -> dict[Any, list[Any]]:
         """The next messages; those before them have been handled."""
-        self._in_hand.settle()
+        self._auto_commit()
         records: dict[Any, list[Any]] = self._client.poll(*args, **kwargs)
         for place, some in records.items():
             self._in_hand.give(place.topic, some)
@@ -90,12 +125,39 @@ class AuditedConsumer(AuditedClient):
 
     def close(self, *args: Any, **kwargs: Any) -> None:
         """Publish the last counts and close the consumer; what was handed out has been handled."""
-        self._in_hand.settle()
+        self._auto_commit(is_last=True)
         self._tier.close()
         self._client.close(*args, **kwargs)
 
+    def _auto_commit(self, *, is_last: bool = False) -> None:
+        if self._in_hand.is_commit_due(at_once=is_last):
+            self._in_hand.publish()
+            try:
+                if is_last:
+                    self._client.commit(timeout_ms=_COMMIT_TIMEOUT_MS)
+                else:
+                    self._client.commit_async(callback=_note_commit)
+            except KafkaError as error:
+                say_not_committed(error)
 
-def handled(record: Any) -> Handled:
-    """A record as it is counted."""
-    size = max(record.serialized_key_size, 0) + max(record.serialized_value_size, 0)
-    return Handled(record.partition, record.offset, record.timestamp, size)
+
+class _CommitFirst(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
+    """Commits before partitions go to others, and asks the application's listener, if there is one."""
+
+    def __init__(self, commit: Callable[..., None], own: Any) -> None:
+        self._commit = commit
+        self._own = own
+
+    def on_partitions_revoked(self, revoked: Any) -> None:
+        self._commit(is_last=True)
+        if self._own is not None:
+            self._own.on_partitions_revoked(revoked)
+
+    def on_partitions_assigned(self, assigned: Any) -> None:
+        if self._own is not None:
+            self._own.on_partitions_assigned(assigned)
+
+
+def _note_commit(_offsets: Any, answer: Any) -> None:
+    if isinstance(answer, Exception):
+        say_not_committed(answer)

@@ -4,7 +4,8 @@ It has a thread and a connection of its own, so that the application waits for n
 published later: the reports that were taken are tried again, and while they wait the counts add up where they are kept, so memory does not
 grow with time. Trouble is logged once, and once more when it is over.
 
-A process that ends without closing its tiers closes them on its way out, for which it waits `CLOSE_TIMEOUT_S` at most.
+A process that ends without closing its tiers closes them on its way out, for which it waits `CLOSE_TIMEOUT_S` at most. The child of a fork
+begins anew, as another reporter: what was counted before the fork is its parent's to report.
 """
 
 import atexit
@@ -15,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import monotonic, time
 from typing import Final, Protocol
+from weakref import WeakSet
 
 from millstream.audit.report import Report
 from millstream.audited.audit_topic import AuditTopic
@@ -37,6 +39,9 @@ class Source(Protocol):
     def take(self, now_ms: int, *, is_last: bool) -> Sequence[Report]:
         """The reports of what was counted since the last call; the reporter fills in the cluster."""
 
+    def restart(self) -> None:
+        """Forget everything and count as another reporter, with a lock that nobody holds: this process is the child of a fork."""
+
 
 class Reporter:
     """Publishes for one tier; its methods may be called by any thread."""
@@ -45,6 +50,10 @@ class Reporter:
         self._settings = settings
         self._source = source
         self._open_topic = open_topic
+        self._reset()
+        _all.add(self)
+
+    def _reset(self) -> None:
         self._topic: AuditTopic | None = None
         self._taken: Sequence[Report] = ()
         self._is_troubled = False
@@ -59,9 +68,7 @@ class Reporter:
         with self._changed:
             if self._thread is None or not self._thread.is_alive():
                 self._is_ending = False
-                self._thread = threading.Thread(target=self._run, name=f"audit-{self._settings.tier}", daemon=True)
-                _running.add(self)
-                self._thread.start()
+                self._start()
         self._news.set()
 
     def publish(self, timeout_s: float) -> bool:
@@ -89,6 +96,21 @@ class Reporter:
             if self._thread.is_alive():
                 _log.warning("audit: the last counts of %r were not published within %g s", self._settings.tier, timeout_s)
 
+    def restart(self) -> None:
+        """In the child of a fork: the thread, the connection and what was counted are the parent's."""
+        self._reset()
+        self._source.restart()
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._run, name=f"audit-{self._settings.tier}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # no more threads, or the interpreter is ending; the application goes on
+            self._complain(error)
+            return
+        self._thread = thread
+        _running.add(self)
+
     # --- in the reporter's thread
 
     def _run(self) -> None:
@@ -113,10 +135,9 @@ class Reporter:
         deadline = monotonic() + CLOSE_TIMEOUT_S
         while not self._source.settle() and monotonic() < deadline:
             threading.Event().wait(_SETTLE_S / 10)
-        if self._taken and not self._publish():
-            return
         # What is still open was perhaps not written: without a last report it is unknown, which is the truth.
-        self._publish(is_last=self._source.settle())
+        if not ((not self._taken or self._publish()) and self._publish(is_last=self._source.settle())):
+            _log.warning("audit: the last counts of %r could not be published; what they are about is unknown", self._settings.tier)
 
     def _publish_round(self) -> None:
         with self._changed:
@@ -138,7 +159,7 @@ class Reporter:
             ]
             self._topic.publish(self._taken)
             self._taken = ()
-        except MillstreamError as error:
+        except (MillstreamError, OSError, ImportError) as error:  # of the latter: no file descriptor is free, a package is not installed
             self._complain(error)
             return False
         if self._is_troubled:
@@ -146,7 +167,7 @@ class Reporter:
             _log.warning("audit: the counts of %r are published again; none was lost", self._settings.tier)
         return True
 
-    def _complain(self, error: MillstreamError) -> None:
+    def _complain(self, error: Exception) -> None:
         if not self._is_troubled:
             with self._changed:
                 self._is_troubled = True
@@ -158,6 +179,7 @@ class Reporter:
 
 
 _running: set[Reporter] = set()
+_all: "WeakSet[Reporter]" = WeakSet()
 
 
 @atexit.register
@@ -170,5 +192,11 @@ def _close_all() -> None:
         reporter.close(max(deadline - monotonic(), 0.0))
 
 
-# The threads of a parent do not exist in its child.
-os.register_at_fork(after_in_child=_running.clear)
+def _begin_anew() -> None:
+    """The threads of a parent do not exist in its child."""
+    _running.clear()
+    for reporter in list(_all):
+        reporter.restart()
+
+
+os.register_at_fork(after_in_child=_begin_anew)

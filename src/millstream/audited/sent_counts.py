@@ -1,4 +1,4 @@
-"""What a producer has sent, minus what failed, per topic and bucket: reported when it has been answered, not before.
+"""What a producer has sent, minus what failed, per topic, bucket and partition: reported when it has been answered, not before.
 
 A producer that is killed takes with it what waits in its queue. So what was sent is `sent`, then, from one look to the next, `waiting`, and
 counts when everything that was sent before that look has been answered:
@@ -14,29 +14,39 @@ not ended meanwhile. In its last seconds it might, so then messages are to be st
 """
 
 import threading
+from collections import Counter as Numbers
 from collections.abc import Callable, Sequence
 from time import monotonic, time
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, TypeVar
 
-from millstream.audit.counter import Counter
 from millstream.audit.report import Kind, Report
 from millstream.audited.settings import AuditSettings
 
+_LANE_S: Final = 0.01
+"""So long messages without a key go to one partition: what comes together is one batch."""
 _MARGIN_MS: Final = 5_000
 """A bucket that lasts longer than this does not end while a batch is handed over, unless the process is stopped meanwhile."""
 
+T = TypeVar("T")
+Place = tuple[str, int, int]
+"""Topic, number of the bucket, partition."""
 
-class Window(NamedTuple):
-    """A bucket, in seconds; from `margin` on it ends soon."""
 
-    number: int
+class Lane(NamedTuple):
+    """Where the messages of a topic go that librdkafka may stamp and that have no key, from `start` up to `until`: times in seconds."""
+
+    place: Place
     start: float
-    margin: float
+    until: float
     end: float
+    """Of the bucket."""
+    cells: "dict[Place, _Cell]"
+    cell: "_Cell"
+    """The one of the place, for as long as `cells` are those that are counted in."""
 
 
 class _Cell:
-    """Messages of one topic and bucket."""
+    """Messages of one place."""
 
     __slots__ = ("bytes", "count", "is_doubtful")
 
@@ -46,72 +56,98 @@ class _Cell:
         """Whether some of the messages may be in the next bucket."""
 
 
-Cells = dict[tuple[str, int], _Cell]
-"""By topic and number of bucket."""
+class Partitions(Protocol):
+    """How the producer chooses partitions."""
+
+    def is_known(self, topic: str) -> bool:
+        """Whether it can be said to which partition messages of the topic go, if only that it is any."""
+
+    def for_keyless(self, topic: str) -> int:
+        """The partition of messages without a key, for a moment."""
 
 
 class SentCounts:
     """The counts of one producer; safe for many threads."""
 
-    def __init__(self, settings: AuditSettings, *, answered_until: Callable[[], float], announce: Callable[[], None]) -> None:
+    def __init__(
+        self, settings: AuditSettings, partitions: Partitions, *, answered_until: Callable[[], float], announce: Callable[[], None]
+    ) -> None:
         """`answered_until` gives a monotonic time: what was sent before it has been answered, and its failures were added."""
+        self._settings = settings
         self._bucket_ms = settings.bucket_ms
-        self._counter = Counter(settings.origin(Kind.PRODUCER, ""), bucket_ms=settings.bucket_ms, interval_ms=settings.interval_ms)
+        self._partitions = partitions
         self._answered_until = answered_until
         self._announce = announce
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin anew, as another reporter, with nothing counted: this is another process than the one that counted."""
+        self._counter = self._settings.counter(Kind.PRODUCER)
         self._lock = threading.Lock()
-        self._used: set[str] = set()
-        """Topics that were used since the last reports."""
-        self._window = self._window_at(int(time() * 1000))
-        self._sent: Cells = {}
-        self._waiting: Cells = {}
-        self._failed: Cells = {}
+        self._lanes: dict[str, Lane] = {}
+        """Of topics that were used since the last reports."""
+        self._sent: dict[Place, _Cell] = {}
+        self._waiting: dict[Place, _Cell] = {}
+        self._failed: Numbers[Place] = Numbers()
+        self._failed_bytes: Numbers[tuple[str, int]] = Numbers()
+        """Of topic and bucket: the bytes of messages with keys are not known by partition."""
         self._doubtful: set[str] = set()
         self._looked_at = 0.0
         self._looked_at_ms = self._progress_ms = int(time() * 1000)
 
     # --- for whoever sends
 
-    def begin(self, topic: str) -> Window | None:
-        """Messages are about to be sent. The bucket in which librdkafka may stamp them; None if it ends soon: stamp them yourself."""
-        if topic not in self._used:
-            self._use(topic)
-        window, now = self._window, time()
-        if not window[1] <= now < window[3]:
-            window = self._window = self._window_at(int(now * 1000))
-        return window if now < window[2] else None
+    def begin(self, topic: str) -> Lane | None:
+        """Messages are about to be sent. Where they go if librdkafka stamps them; None if they are to be stamped, because the bucket ends
+        soon, or to be sent one by one, because the partitions of the topic are not known."""
+        lane = self._lanes.get(topic)
+        return lane if lane is not None and lane[1] <= time() < lane[2] else self._open_lane(topic)
 
-    def add(self, topic: str, timestamp_ms: int, count: int, size: int) -> None:
+    def add(self, place: Place, count: int, size: int) -> None:
         """Messages of one bucket were sent."""
         with self._lock:
-            cell = self._cell((topic, timestamp_ms // self._bucket_ms))
+            cell = self._cell(place)
             cell.count += count
             cell.bytes += size
 
-    def add_unstamped(self, topic: str, window: Window, count: int, size: int) -> None:
-        """Messages were sent that librdkafka stamped, in this bucket unless it has ended meanwhile."""
-        place = topic, window[0]
-        has_ended = time() >= window[3]
+    def add_unstamped(self, lane: Lane, count: int, size: int) -> None:
+        """Messages were sent that librdkafka stamped, in the bucket of the lane unless it has ended meanwhile."""
+        has_ended = time() >= lane[3]
         # Half the time of a `with`, and this is the hot path; nothing between the two calls can fail.
         self._lock.acquire()
-        cell = self._sent.get(place) or self._cell(place)
+        cell = lane[5] if lane[4] is self._sent else self._cell(lane[0])
         cell.count += count
         cell.bytes += size
         if has_ended:
             cell.is_doubtful = True
         self._lock.release()
 
-    def add_failure(self, topic: str, timestamp_ms: int, size: int) -> None:
+    def add_placed(self, lane: Lane, partitions: Sequence[int], size: int) -> None:
+        """The same of messages with keys, to these partitions; all bytes of them count in one."""
+        topic, number, _ = lane.place
+        has_ended = time() >= lane.end
+        with self._lock:
+            for partition in set(partitions):
+                cell = self._cell((topic, number, partition))
+                cell.count += partitions.count(partition)
+                cell.bytes += size
+                cell.is_doubtful |= has_ended
+                size = 0
+
+    def add_failure(self, place: Place, size: int) -> None:
         """A message that was sent, or is about to be added, was not written."""
         with self._lock:
-            cell = self._failed.setdefault((topic, timestamp_ms // self._bucket_ms), _Cell())
-            cell.count += 1
-            cell.bytes += size
+            self._failed[place] += 1
+            self._failed_bytes[place[:2]] += size
 
-    def add_unstamped_failure(self, topic: str, sent_at: float, size: int) -> None:
+    def place(self, topic: str, timestamp_ms: int, partition: int) -> Place:
+        """Where a message of this time is counted."""
+        return topic, timestamp_ms // self._bucket_ms, partition
+
+    def unstamped_place(self, topic: str, sent_at: float, partition: int) -> Place:
         """The same of a message that librdkafka stamped, at about this time in seconds: never in the last seconds of a bucket."""
-        window = self._window_at(int(sent_at * 1000))
-        self.add_failure(topic, int((sent_at if sent_at < window.margin else window.end) * 1000), size)
+        now_ms = int(sent_at * 1000)
+        return self.place(topic, now_ms if now_ms < self._margin_ms(now_ms) else self._end_ms(now_ms), partition)
 
     # --- for the reporter
 
@@ -128,51 +164,70 @@ class SentCounts:
                 return False
             self._count_waiting()
             self._progress_ms = self._looked_at_ms
-            return not self._sent
+            return not any(cell.count for cell in self._sent.values())
 
     def take(self, now_ms: int, *, is_last: bool) -> Sequence[Report]:
         """The reports of what has been answered. Where a bucket ended while a batch was handed over the report is left out: a report that
         is missing makes its messages unknown, a wrong one would make them lost here and too many there."""
         with self._lock:
-            for topic, _ in (*self._sent, *self._waiting):
-                self._counter.touch(topic)
+            for (topic, _, _), cell in (*self._sent.items(), *self._waiting.items()):
+                if cell.count:
+                    self._counter.touch(topic)
             reports = self._counter.take(now_ms, progress_ms=self._progress_ms, is_last=is_last)
             doubtful, self._doubtful = self._doubtful, set()
-            self._used = set()
+            self._lanes = {}
         return [report for report in reports if report.topic not in doubtful]
+
+    def _open_lane(self, topic: str) -> Lane | None:
+        self._use(topic)
+        is_known = self._partitions.is_known(topic)
+        now = time()
+        now_ms = int(now * 1000)
+        margin_s = self._margin_ms(now_ms) / 1000
+        if not is_known or now >= margin_s:
+            return None
+        place = self.place(topic, now_ms, self._partitions.for_keyless(topic))
+        with self._lock:
+            cells, cell = self._sent, self._cell(place)
+        lane = self._lanes[topic] = Lane(place, now, min(now + _LANE_S, margin_s), self._end_ms(now_ms) / 1000, cells, cell)
+        return lane
 
     def _use(self, topic: str) -> None:
         with self._lock:
-            self._used.add(topic)
             self._counter.touch(topic)
             is_new = self._counter.says_hello
         if is_new:
             self._announce()
 
-    def _cell(self, place: tuple[str, int]) -> _Cell:
+    def _cell(self, place: Place) -> _Cell:
         cell = self._sent.get(place)
         if cell is None:
             cell = self._sent[place] = _Cell()
         return cell
 
-    def _window_at(self, now_ms: int) -> Window:
-        start_ms = now_ms - now_ms % self._bucket_ms
-        end_ms = start_ms + self._bucket_ms
-        margin_ms = end_ms - min(_MARGIN_MS, self._bucket_ms // 2)
-        return Window(now_ms // self._bucket_ms, start_ms / 1000, margin_ms / 1000, end_ms / 1000)
+    def _end_ms(self, now_ms: int) -> int:
+        return now_ms - now_ms % self._bucket_ms + self._bucket_ms
+
+    def _margin_ms(self, now_ms: int) -> int:
+        return self._end_ms(now_ms) - min(_MARGIN_MS, self._bucket_ms // 2)
 
     def _count_waiting(self) -> None:
-        for (topic, number), cell in self._waiting.items():
-            failed = self._failed.get((topic, number), _NONE)
-            count, size = min(cell.count, failed.count), min(cell.bytes, failed.bytes)
-            failed.count -= count
-            failed.bytes -= size
+        for place, cell in self._waiting.items():
+            topic, number, partition = place
+            count = cell.count - _take_off(self._failed, place, cell.count)
+            size = cell.bytes - _take_off(self._failed_bytes, (topic, number), cell.bytes)
             if cell.is_doubtful:
                 self._doubtful.add(topic)
-            if cell.count > count:
-                self._counter.add_batch(topic, number * self._bucket_ms, cell.count - count, cell.bytes - size)
+            if count or size:
+                self._counter.add_batch(topic, number * self._bucket_ms, count, size, partition=partition)
         self._waiting = {}
-        self._failed = {place: cell for place, cell in self._failed.items() if cell.count or cell.bytes}
 
 
-_NONE: Final = _Cell()
+def _take_off(failed: Numbers[T], place: T, most: int) -> int:
+    """How much of what failed is in this place, at most so much; the rest stays for later."""
+    found = min(failed[place], most) if place in failed else 0
+    if found:
+        failed[place] -= found
+        if not failed[place]:
+            del failed[place]
+    return found

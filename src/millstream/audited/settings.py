@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from millstream.audit.counter import Counter
 from millstream.audit.report import DEFAULT_BUCKET_MS, DEFAULT_INTERVAL_MS, Kind, Origin
 from millstream.errors import UsageError
 
@@ -46,8 +47,9 @@ class AuditSettings:
                 "the first of them a letter or digit, as in audit='checkout'"
             )
         for name in ("application", "host", "datacentre"):
-            if len(getattr(self, name)) > _LONGEST_TEXT:
-                raise UsageError(f"audit: {name} is a text of at most {_LONGEST_TEXT} letters")
+            text: str = getattr(self, name)
+            if len(text) > _LONGEST_TEXT or not text.isprintable():
+                raise UsageError(f"audit: {name} is a text of at most {_LONGEST_TEXT} printable letters")
         if not _SHORTEST_INTERVAL_S <= self.interval_s <= _LONGEST_INTERVAL_S:
             raise UsageError(f"audit: interval_s={self.interval_s!r}: give {_SHORTEST_INTERVAL_S} to {_LONGEST_INTERVAL_S:.0f} seconds")
         if self.bucket_s not in range(1, _LONGEST_BUCKET_S + 1):
@@ -67,6 +69,10 @@ class AuditSettings:
         """Who counts: what stands in every report."""
         application = self.application or Path(sys.argv[0] if sys.argv else "").name or "python"
         return Origin(self.tier, kind, application[:_LONGEST_TEXT], self.host or socket.gethostname(), self.datacentre, cluster)
+
+    def counter(self, kind: Kind) -> Counter:
+        """What counts for a reporter of its own; the cluster is filled in when its reports are published."""
+        return Counter(self.origin(kind, ""), bucket_ms=self.bucket_ms, interval_ms=self.interval_ms)
 
 
 Audit = str | AuditSettings

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from time import time
 from typing import NamedTuple
 
-from millstream.audit.counter import Counter
 from millstream.audit.report import Kind, Report, bucket_of
 from millstream.audited.audit_topic import open_audit_topic
 from millstream.audited.reporter import Reporter
@@ -37,13 +36,17 @@ class Tier:
         """`brokers` is asked in the reporter's thread, when there is something to report; `options` are those of the client, which has
         TLS and passwords among them."""
         self.settings = audit_settings(audit)
-        settings = self.settings
-        self._counter = Counter(settings.origin(kind, ""), bucket_ms=settings.bucket_ms, interval_ms=settings.interval_ms)
+        self._kind = kind
+        self.restart()
+        self.reporter = Reporter(self.settings, self, open_topic=lambda: open_audit_topic(brokers(), self.settings, options or {}))
+
+    def restart(self) -> None:
+        """Begin anew, as another reporter, with nothing counted."""
+        self._counter = self.settings.counter(self._kind)
         self._lock = threading.Lock()
         self._unanswered: dict[int, int] = {}
         """How many messages are under way, by the report before which they were sent: its time in milliseconds."""
         self._taken_ms = int(time() * 1000)
-        self.reporter = Reporter(settings, self, open_topic=lambda: open_audit_topic(brokers(), settings, options or {}))
 
     # --- for producers
 
@@ -124,9 +127,12 @@ class Tier:
             return self._counter.take(now_ms, progress_ms=min(self._unanswered, default=now_ms), is_last=is_last)
 
     def _answer(self, token: int) -> None:
-        self._unanswered[token] -= 1
-        if not self._unanswered[token]:
-            del self._unanswered[token]
+        left = self._unanswered.get(token, 0) - 1
+        if left > 0:
+            self._unanswered[token] = left
+        else:
+            # In the child of a fork, what its parent sent is not known.
+            self._unanswered.pop(token, None)
 
 
 def _runs(messages: Iterable[Handled], bucket_ms: int) -> Iterator[list[Handled]]:

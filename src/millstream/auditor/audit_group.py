@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from millstream.audit.report import AUDIT_TOPIC
 from millstream.client.errors import BrokerUnavailable
+from millstream.errors import UsageError
 
 MESSAGES_PER_POLL: Final = 500
 
@@ -53,7 +54,10 @@ class AuditGroup:
         self._on_lost = on_lost
         self.problem = ""
         """What librdkafka last complained about."""
-        self._consumer = Consumer(options)
+        try:
+            self._consumer = Consumer(options)
+        except KafkaException as error:
+            raise UsageError(f"an option of the client is wrong: {error.args[0].str()}") from None
         self._consumer.subscribe([AUDIT_TOPIC], on_assign=self._assign, on_revoke=self._revoke, on_lost=self._lose)
 
     def poll(self, timeout_s: float) -> list[AuditMessage]:

@@ -88,6 +88,7 @@ class Auditor:
             return
         for one in reachable:
             one.want(snapshot.ledgers)
+        snapshot.join_archives()
         now_ms = int(time() * 1000)
         for ledger in snapshot.ledgers.values():
             self._raise_alarms(ledger, list(judge(ledger, now_ms=now_ms, grace_ms=reachable[0].settings.grace_ms)), now_ms)

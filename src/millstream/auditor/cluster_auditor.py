@@ -7,7 +7,7 @@ killed between any two steps is followed by one that counts the same. Blocking, 
 
 import logging
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from time import monotonic, time
 from typing import Final
 
@@ -24,20 +24,17 @@ from millstream.auditor.state_log import Entry, PartitionState, read_state
 from millstream.auditor.topic_reading import read_partition
 from millstream.client.cluster import Cluster
 from millstream.client.key_partition import key_partition
-from millstream.client.produce import BatchFor
+from millstream.client.key_values import write_key_values
 from millstream.client.topic_creation import find_or_create
 from millstream.errors import MillstreamError, UsageError
 from millstream.topic_partition import TopicPartition
-from millstream.wire.compression import Codec
-from millstream.wire.records import encode_key_values
 
 logger = logging.getLogger(__name__)
 
 TIMEOUT_S: Final = 5.0
 KEEP_FINISHED_MS: Final = 3_600_000
-"""A complete bucket is kept with its offsets for so long, for tiers that come late."""
+"""A complete bucket is kept with its offsets for so long after its end and the last word of a producer, for tiers that come late."""
 KEEP_INCOMPLETE_MS: Final = 24 * 3_600_000
-MOST_BATCH_BYTES: Final = 500_000
 READ_S: Final = 1.0
 FIND_TOPICS_S: Final = 10.0
 STATE_CONFIG: Final = {"cleanup.policy": "compact", "max.message.bytes": str(8 << 20)}
@@ -130,12 +127,9 @@ class ClusterAuditor:
             ledger = state.ledgers.get(topic)
             if ledger is None:
                 continue
-            crowded = len(ledger.buckets) - MAX_OPEN_BUCKETS
-            for number, start in enumerate(sorted(ledger.buckets)):
-                found = by_bucket.get(start, [])
-                is_done = _is_finished(found, start + ledger.bucket_ms, now_ms) or number < crowded
-                if is_done and state.may_finish(ledger.buckets[start]) and start not in ledger.changed:
-                    state.finish(topic, start, [row for row in found if row.tier in ledger.head.tiers])
+            for start in finished_buckets(ledger, by_bucket, now_ms=now_ms):
+                if state.may_finish(ledger.buckets[start]) and start not in ledger.changed:
+                    state.finish(topic, start, [row for row in by_bucket.get(start, []) if row.tier in ledger.head.tiers])
 
     def flush(self) -> None:
         """Write what changed."""
@@ -210,7 +204,7 @@ class ClusterAuditor:
 
     def _publish(self, partition: int, reports: list[Report]) -> None:
         pairs: list[Entry] = [(report.topic.encode(), encode_report(report)) for report in reports]
-        self._produce(TopicPartition(AUDIT_TOPIC, partition), pairs)
+        write_key_values(self._cluster, TopicPartition(AUDIT_TOPIC, partition), pairs)
 
     def _load(self, partition: int) -> int:
         """The state of a partition that this auditor was given; returns where to go on in `_audit`."""
@@ -232,19 +226,21 @@ class ClusterAuditor:
             self._states.pop(partition, None)
 
     def _write_state(self, partition: int, entries: list[Entry]) -> None:
-        self._produce(TopicPartition(AUDIT_STATE_TOPIC, partition), entries)
+        write_key_values(self._cluster, TopicPartition(AUDIT_STATE_TOPIC, partition), entries)
 
-    def _produce(self, place: TopicPartition, pairs: list[Entry]) -> None:
-        """Write in order, in batches that every topic takes."""
-        batch: list[Entry] = []
-        size = 0
-        for number, pair in enumerate(pairs, 1):
-            batch.append(pair)
-            size += len(pair[0]) + len(pair[1] or b"")
-            if size >= MOST_BATCH_BYTES or number == len(pairs):
-                encoded = encode_key_values(batch, timestamp=int(time() * 1000), codec=Codec.LZ4)
-                self._cluster.produce(BatchFor(*place, encoded))
-                batch, size = [], 0
+
+def finished_buckets(ledger: Ledger, rows: Mapping[int, list[Row]], *, now_ms: int) -> list[int]:
+    """Starts of the buckets that nothing more is expected of. Of too many, also those that nothing was said of for longest."""
+    found = []
+    crowded = len(ledger.buckets) - MAX_OPEN_BUCKETS
+    for number, bucket in enumerate(sorted(ledger.buckets.values(), key=lambda bucket: bucket.position)):
+        end_ms = bucket.start + ledger.bucket_ms
+        if bucket.arrived_ms <= now_ms:
+            # Messages of old times may still be sent: what is reported of them must find the bucket with all that was counted before.
+            end_ms = max(end_ms, bucket.arrived_ms)
+        if number < crowded or _is_finished(rows.get(bucket.start, []), end_ms, now_ms):
+            found.append(bucket.start)
+    return found
 
 
 def _is_finished(rows: list[Row], end_ms: int, now_ms: int) -> bool:

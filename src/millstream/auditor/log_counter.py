@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
+from millstream.audit.counter import BOUND_BYTES, COUNT_BYTES
 from millstream.audit.report import bucket_of
 from millstream.audit.tally import Tally
 from millstream.errors import CorruptMessage, KafkaError
@@ -43,9 +44,9 @@ class LogCounter:
         self._use_kernels = use_kernels
 
     @property
-    def is_done(self) -> bool:
-        """Whether everything up to the end was counted."""
-        return self.next_offset >= self._end
+    def report_bytes(self) -> int:
+        """About the size of a report of what was counted."""
+        return sum(COUNT_BYTES + 2 * BOUND_BYTES * tally.runs for tally in self.tallies.values())
 
     def count(self, fetched: memoryview, aborted: Sequence[tuple[int, int]] = ()) -> None:
         """Take in the bytes of one fetch; `aborted` are producer ids and first offsets of transactions that were aborted."""
@@ -73,12 +74,14 @@ class LogCounter:
         for header, batch in batches:
             while coming and coming[-1][1] <= header.last_offset:
                 open_ids.add(coming.pop()[0])
+            # A batch that was cut by the end of a range is counted apart with its first part.
+            count = header.record_count if header.base_offset >= self.next_offset else 0
             if header.is_control:
-                self._tally(header.max_timestamp).control += header.record_count
+                self._tally(header.max_timestamp).control += count
                 if batch[HEADER_SIZE + _MARKER_TYPE_POSITION :][:1] == bytes([_ABORT]):
                     open_ids.discard(header.producer_id)
             elif header.is_transactional and header.producer_id in open_ids:
-                self._tally(header.max_timestamp).aborted += header.record_count
+                self._tally(header.max_timestamp).aborted += count
             elif header.record_count:
                 visible.append((header, batch))
         return visible

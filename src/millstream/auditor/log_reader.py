@@ -7,11 +7,12 @@ read to its end.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 from uuid import uuid4
 
+from millstream.audit.counter import MAX_REPORT_BYTES
 from millstream.audit.ledger import Ledger
 from millstream.audit.report import Count, Kind, Origin, ReadRange, Report
 from millstream.audit.topic_head import Tier
@@ -26,8 +27,6 @@ from millstream.topic_partition import TopicPartition
 logger = logging.getLogger(__name__)
 
 FETCH_BYTES: Final = 8 << 20
-MAX_BOUNDS: Final = 15_000
-"""Intervals in one report: about 200 kB."""
 INTERVAL_MS: Final = 10_000
 MOST_BEHIND_MS: Final = 23 * 3_600_000
 """A progress that is older is taken for a wrong clock."""
@@ -42,6 +41,17 @@ class _TopicReading:
     at_end_ms: int = 0
     """When all of the topic had been read."""
     is_waiting: bool = False
+
+
+class LogEnd(NamedTuple):
+    """Up to where a partition can be counted."""
+
+    offset: int
+    is_decided: bool
+    """Whether that is the end of the log, and no transaction is open before it."""
+
+
+Ends: TypeAlias = Mapping[str, Mapping[TopicPartition, LogEnd]]
 
 
 class LogReader:
@@ -60,16 +70,12 @@ class LogReader:
         """The tier that it reports as."""
         return Tier.of(self._origin)
 
-    def read(self, ledgers: Mapping[str, Ledger], *, now_ms: int) -> list[Report]:
-        """What is new in the logs of these topics, one report at most for each."""
+    def read(self, ledgers: Mapping[str, Ledger], *, now_ms: int, ends: Ends | None = None) -> list[Report]:
+        """What is new in the logs of these topics, one report at most for each; up to where they end now, or up to `ends`."""
         ready = [topic for topic in ledgers if self._is_ready(topic, now_ms)]
-        ends = self._ends(ready)
-        reports = []
-        for topic in ready:
-            places = {place: end for place, end in ends.items() if place.topic == topic}
-            if places and (report := self._read_topic(ledgers[topic], places, now_ms)) is not None:
-                reports.append(report)
-        return reports
+        ends = self.ends(ready) if ends is None else ends
+        found = [self._read_topic(ledgers[topic], ends[topic], now_ms) for topic in ready if topic in ends]
+        return [report for report in found if report is not None]
 
     def announcement(self, topic: str, *, now_ms: int) -> Report:
         """A report that says nothing but that the log of a topic is to be read."""
@@ -86,8 +92,8 @@ class LogReader:
         reading = self._topics.setdefault(topic, _TopicReading())
         return not reading.is_waiting or now_ms > reading.sent_ms + ANSWER_MS
 
-    def _ends(self, topics: list[str]) -> dict[TopicPartition, int]:
-        """The end of each partition, as far as transactions are decided; topics that are gone are left out."""
+    def ends(self, topics: Collection[str]) -> Ends:
+        """By topic, the end of each partition, as far as transactions are decided; topics that are gone are left out."""
         if not topics:
             return {}
         known = self._cluster.refresh(topics).topics
@@ -98,30 +104,39 @@ class LogReader:
             for partition, found in known[topic].partitions.items()
             if found.leader >= 0
         ]
-        found = self._cluster.offsets(dict.fromkeys(places, LATEST), isolation_level=READ_COMMITTED)
-        return {place: found[place].offset for place in places}
+        # In this order: what is written between the two questions does not look like a transaction.
+        written = self._cluster.offsets(dict.fromkeys(places, LATEST))
+        decided = self._cluster.offsets(dict.fromkeys(places, LATEST), isolation_level=READ_COMMITTED)
+        ends: dict[str, dict[TopicPartition, LogEnd]] = {}
+        for place in places:
+            end = LogEnd(decided[place].offset, decided[place].offset >= written[place].offset)
+            ends.setdefault(place.topic, {})[place] = end
+        return ends
 
-    def _read_topic(self, ledger: Ledger, ends: dict[TopicPartition, int], now_ms: int) -> Report | None:
+    def _read_topic(self, ledger: Ledger, ends: Mapping[TopicPartition, LogEnd], now_ms: int) -> Report | None:
         head = ledger.head.tiers.get(self.tier)
         counts: list[Count] = []
         read: list[ReadRange] = []
         is_at_end = True
-        for place, end in ends.items():
+        size = 0
+        for place, (end, is_decided) in ends.items():
+            is_at_end &= is_decided
             start = head.position(place.partition) if head is not None else 0
             if start >= end:
                 self._complain_if_shorter(place, start, end)
                 continue
             counter = self._count(place, start, end)
-            is_at_end &= counter.is_done
+            is_at_end &= counter.next_offset >= end
             if counter.next_offset == start:
                 continue
-            found = [count for bucket, tally in counter.tallies.items() for count in tally.counts(bucket, place.partition)]
-            counts += found
+            counts += [count for bucket, tally in counter.tallies.items() for count in tally.counts(bucket, place.partition)]
             read.append(ReadRange(place.partition, start, counter.next_offset))
-            if sum(len(count.offsets.bounds) for count in counts if count.offsets is not None) > MAX_BOUNDS:
+            size += counter.report_bytes
+            if size > MAX_REPORT_BYTES:
                 is_at_end = False
                 break
-        if not read and not self._is_due(ledger, now_ms):
+        # Once it is said that there is a log, for which buckets wait; then only what is new of it.
+        if not read and not ((is_at_end or head is None) and self._is_due(ledger, now_ms)):
             return None
         reading = self._topics[ledger.topic]
         if is_at_end:
@@ -144,6 +159,11 @@ class LogReader:
         try:
             fetched = self._cluster.fetch(FetchFrom(*place, start, FETCH_BYTES), max_wait_ms=0, isolation_level=READ_COMMITTED)
             counter.count(fetched.records, fetched.aborted_transactions or ())
+            while counter.report_bytes > MAX_REPORT_BYTES and counter.next_offset > start + 1:
+                # Event times at random: as much as fits into one report, the rest comes with the next ones.
+                fits = max((counter.next_offset - start) * MAX_REPORT_BYTES // counter.report_bytes, 1)
+                counter = LogCounter(place, start=start, end=start + fits, bucket_ms=self._bucket_ms)
+                counter.count(fetched.records, fetched.aborted_transactions or ())
         except OffsetOutOfRange:
             # Retention was faster: what is gone is not counted.
             begin = self._cluster.offsets({place: EARLIEST})[place].offset

@@ -5,7 +5,7 @@ Needs no auditor that runs: what it would do is done here, and nothing is writte
 
 import logging
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count
@@ -14,12 +14,14 @@ from time import time
 from millstream.audit.archive import Archive
 from millstream.audit.ledger import Ledger
 from millstream.audit.report import AUDIT_STATE_TOPIC, AUDIT_TOPIC
+from millstream.audit.topic_head import TierHead
 from millstream.auditor.log_reader import LogReader, broker_origin
 from millstream.auditor.report_decoder import ReportDecoder
 from millstream.auditor.settings import AuditorSettings
 from millstream.auditor.state_log import PartitionState, read_state
 from millstream.auditor.topic_reading import read_partition
 from millstream.client.cluster import Cluster
+from millstream.errors import UsageError
 from millstream.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -52,16 +54,29 @@ class Snapshot:
         for archive in state.archives.values():
             self.archives.setdefault(archive.topic, []).append(archive)
 
+    def join_archives(self) -> None:
+        """Add to the buckets of ledgers what archives have of them: of several clusters one may have finished a bucket before another."""
+        for topic, ledger in self.ledgers.items():
+            for archive in self.archives.get(topic, []):
+                if ledger.buckets.keys().isdisjoint(archive.starts):
+                    continue
+                for tier in archive.tiers:
+                    ledger.head.tiers.setdefault(tier, TierHead())
+                for position, start in enumerate(archive.starts):
+                    if start in ledger.buckets:
+                        ledger.add_part(archive.bucket_at(position))
+
 
 def take_snapshot(clusters: Sequence[AuditorSettings]) -> Snapshot:
     """Read what the clusters have; raises if one of them does not answer. A topic that one of them knows is looked for in all."""
     snapshot = Snapshot(clusters[0].bucket_ms)
     with ExitStack() as stack:
-        found = []
+        found: list[tuple[AuditorSettings, Cluster, list[PartitionState]]] = []
         for settings in clusters:
             cluster = stack.enter_context(
                 Cluster(settings.brokers, client_id="millstream-audit", timeout_s=TIMEOUT_S, security=settings.security)
             )
+            _check_not_named_before(cluster, settings, [other for _, other, _ in found])
             found.append((settings, cluster, _states(cluster, settings, snapshot)))
         topics = {topic for _, _, states in found for state in states for topic in state.ledgers}
         for settings, cluster, states in found:
@@ -70,6 +85,16 @@ def take_snapshot(clusters: Sequence[AuditorSettings]) -> Snapshot:
             for state in states:
                 snapshot.add(state)
     return snapshot
+
+
+def _check_not_named_before(cluster: Cluster, settings: AuditorSettings, others: Iterable[Cluster]) -> None:
+    """One cluster that is named twice would be counted twice."""
+    cluster_id = cluster.refresh([]).cluster_id
+    if cluster_id and any(cluster_id == other.metadata.cluster_id for other in others):
+        raise UsageError(
+            f"--brokers {settings.brokers}: the cluster {cluster_id} was named before; "
+            "give several brokers of one cluster in one --brokers, with commas between them."
+        )
 
 
 def _states(cluster: Cluster, settings: AuditorSettings, snapshot: Snapshot) -> list[PartitionState]:
@@ -114,12 +139,13 @@ def _read_reports(cluster: Cluster, partition: int, state: PartitionState, decod
 
 
 def _read_logs(reader: LogReader, state: PartitionState) -> None:
-    """Count what is in the logs and in no report yet, until they are read to the end."""
+    """Count what is in the logs and in no report yet, up to the end that they have at this moment."""
     numbers = count(state.position)
     waiting = dict(state.ledgers)
+    now_ms = int(time() * 1000)
+    ends = reader.ends(waiting)
     while waiting:
-        now_ms = int(time() * 1000)
-        reports = reader.read(waiting, now_ms=now_ms)
+        reports = reader.read(waiting, now_ms=now_ms, ends=ends)
         for report in reports:
             state.ledgers[report.topic].apply(report, offset=next(numbers), arrived_ms=now_ms)
             reader.came_back(report)

@@ -21,7 +21,9 @@ from uuid import uuid4
 from millstream.audit.archive import DAY_MS, Archive
 from millstream.audit.ledger import Bucket, Ledger
 from millstream.audit.ledger_fields import decode_bucket, decode_head, encode_bucket, encode_head
+from millstream.audit.report import AUDIT_STATE_TOPIC, AUDIT_TOPIC
 from millstream.audit.verdict import Row
+from millstream.errors import UsageError
 from millstream.json_object import JsonObject
 
 logger = logging.getLogger(__name__)
@@ -143,7 +145,9 @@ def read_state(entries: Iterable[Entry], *, bucket_ms: int) -> PartitionState:
 
 def _take(state: PartitionState, key: bytes, value: bytes, archives: dict[str, list[Archive]]) -> None:
     if key == CHECKPOINT:
-        state.position = state.checkpoint = JsonObject.parse(value).integer("position", highest=2**63 - 1)
+        fields = JsonObject.parse(value)
+        _check_length(fields.integer("bucket_ms", lowest=1), state.bucket_ms)
+        state.position = state.checkpoint = fields.integer("position", highest=2**63 - 1)
         return
     kind, _, rest = key.decode().partition("/")
     if kind == "a":
@@ -158,6 +162,16 @@ def _take(state: PartitionState, key: bytes, value: bytes, archives: dict[str, l
         state.ledger(rest).head = decode_head(value)
     else:
         raise ValueError("an unknown kind of key")
+
+
+def _check_length(kept_ms: int, bucket_ms: int) -> None:
+    """Buckets of two lengths side by side would miss in one what is in the other."""
+    if kept_ms != bucket_ms:
+        kept, asked = f"{kept_ms / 1000:g}", f"{bucket_ms / 1000:g}"
+        raise UsageError(
+            f"the audit is kept in buckets of {kept} s, and not of {asked} s: give the same length (--bucket {kept_ms}ms, or "
+            f"bucket_s={kept} of AuditSettings), or delete {AUDIT_STATE_TOPIC} and let the auditor count again what {AUDIT_TOPIC} has."
+        )
 
 
 def _day(key: bytes) -> int:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from millstream.cli import audit, cluster, consume, dump_log, mirror, produce, registry, serve, topic
+from millstream.cli import audit, cluster, consume, dump_log, mirror, produce, query, registry, serve, topic
 from millstream.cli.group import command as group
 from millstream.cli.pipeline import app as pipeline
 
@@ -35,6 +35,7 @@ app.add_typer(mirror.app, name="mirror")
 app.add_typer(pipeline.app, name="pipeline")
 app.command("produce")(produce.produce)
 app.command("consume")(consume.consume)
+app.command("query")(query.query)
 app.command("dump-log")(dump_log.dump_log)
 
 

@@ -12,7 +12,7 @@ import typer
 
 from millstream.cli.parameters import DEFAULT_BROKERS, ClientOptions
 from millstream.cli.properties import parse_assignments, read_properties
-from millstream.errors import UsageError
+from millstream.errors import CommandFailed, UsageError
 from millstream.log_lines import LOG_LEVELS, log_to_stderr
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def run(
     bucket: BucketLength = "10m",
     grace: Grace = "10s",
     threshold: Annotated[
-        float, typer.Option("--threshold", help="Raise an alarm for a bucket that is complete to less than this.")
+        float, typer.Option("--threshold", min=0.0, max=1.0, help="Raise an alarm for a bucket that is complete to less than this.")
     ] = 0.999,
     webhook: Annotated[str | None, typer.Option("--webhook", metavar="URL", help="POST each alarm there, as JSON.")] = None,
     metrics_file: Annotated[
@@ -101,7 +101,10 @@ def report(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per bucket and tier, on a line each.")] = False,
     html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write a page with a heat map of topics by buckets.")] = None,
     fail_under: Annotated[
-        float | None, typer.Option("--fail-under", metavar="SHARE", help="Exit with 3 if a bucket that is over is complete to less: 0.999.")
+        float | None,
+        typer.Option(
+            "--fail-under", metavar="SHARE", min=0.0, max=1.0, help="Exit with 3 if a bucket that is over is complete to less: 0.999."
+        ),
     ] = None,
     bucket: BucketLength = "10m",
     grace: Grace = "10s",
@@ -129,6 +132,7 @@ def report(
 def _show(snapshot: "Snapshot", selection: "Selection", *, as_json: bool, html: Path | None, grace_ms: int) -> float:
     """Print what is asked for; returns the completeness of the worst bucket that is over."""
     from millstream.audit.summary import TopicAudit
+    from millstream.audit.topic_head import MAX_TIERS
     from millstream.audit.verdict import Verdict
     from millstream.cli.audit_output import MOST_TOPICS_BY_BUCKET, print_buckets, print_problems, print_rows, print_summaries
     from millstream.cli.audit_page import audit_page
@@ -144,8 +148,11 @@ def _show(snapshot: "Snapshot", selection: "Selection", *, as_json: bool, html: 
             print_rows(audit.rows(selection))
     summaries = [audit.summary(selection) for audit in audits.values()]
     summaries = [summary for summary in summaries if summary.tiers]
+    if not summaries and snapshot.topics():
+        # To stderr: what is asked for in vain may be a typing error, and an empty report looks as if all were well.
+        typer.echo(f"nothing that was asked for; the audit knows the topics {', '.join(snapshot.topics()[:20])}", err=True)
     if html is not None:
-        html.write_text(audit_page(summaries, made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")))
+        _write_page(html, audit_page(summaries, made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")))
     problems = [row for summary in summaries for row in summary.problems]
     if not as_json:
         print_summaries(summaries)
@@ -154,8 +161,21 @@ def _show(snapshot: "Snapshot", selection: "Selection", *, as_json: bool, html: 
         print_problems(problems)
         if snapshot.malformed:
             print(f"{snapshot.malformed} messages of _audit are no reports and were left out.")
+        if refused := sum(snapshot.ledger(name).head.refused for name in audits):
+            length = f"{snapshot.bucket_ms / 1000:g} s"
+            print(
+                f"{refused} reports have buckets of a length that cannot be compared with {length}, or are of more than {MAX_TIERS} tiers "
+                "of one topic, and were left out."
+            )
     incomplete = [row.completeness for row in problems if row.verdict in (Verdict.MISSING, Verdict.LATE)]
     return min(incomplete, default=1.0)
+
+
+def _write_page(file: Path, page: str) -> None:
+    try:
+        file.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise CommandFailed(f"--html {file}: the page cannot be written: {error.strerror}.") from None
 
 
 def _clusters(

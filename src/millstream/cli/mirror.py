@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from millstream.cli import mirror_control
-from millstream.cli.mirror_parameters import Target, TargetConfig, open_target, security_of
+from millstream.cli.mirror_parameters import SourceConfig, Target, TargetConfig, open_side, security_of
 from millstream.cli.output import print_json, print_table
 from millstream.cli.parameters import DEFAULT_BROKERS
 from millstream.errors import CommandFailed
@@ -20,8 +20,6 @@ app = typer.Typer(help="Copy topics to another cluster with their offsets, and s
 
 SHOWN_EVERY = 5
 """So many reports between two lines on the terminal."""
-SILENT_MS = 15_000
-"""A process that has said nothing for so long is not shown any more, unless it is the last one."""
 
 app.command("pause")(mirror_control.pause)
 app.command("resume")(mirror_control.resume)
@@ -38,12 +36,8 @@ def run(
     topics: Annotated[str | None, typer.Option(metavar="REGEX", help="Topics to copy: the whole name has to match.")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the mirror; its progress is kept under it. [default: mirror]")] = None,
     limit_bytes: Annotated[int | None, typer.Option(metavar="N", help="Read at most so many bytes per second. [default: no limit]")] = None,
-    source_config: Annotated[
-        str | None, typer.Option("--from-config", metavar="FILE", help="Properties with TLS and login of the cluster that is copied.")
-    ] = None,
-    target_config: Annotated[
-        str | None, typer.Option("--to-config", metavar="FILE", help="Properties with TLS and login of the cluster that gets the copy.")
-    ] = None,
+    source_config: SourceConfig = None,
+    target_config: TargetConfig = None,
     source_zookeeper: Annotated[
         str | None, typer.Option("--from-zookeeper", metavar="HOST:PORT[,...]", help="Share the work by a group of the paper there.")
     ] = None,
@@ -72,19 +66,22 @@ def run(
     Offsets, timestamps, keys, headers, producer ids, transactions and compression are kept. The target has to be Millstream; its topics are
     read-only until they are promoted. After any interruption it goes on where the target ends.
     """
+    import asyncio
+
     from millstream.log_lines import LOG_LEVELS, log_to_stderr
     from millstream.mirror.settings import MirrorSettings
 
     if log_level not in LOG_LEVELS:
         raise typer.BadParameter(f"one of {', '.join(LOG_LEVELS)}", param_hint="--log-level")
     given = {
-        "from": source, "to": target, "topics": topics, "name": name, "limit-bytes": limit_bytes, "from-config": source_config,
-        "to-config": target_config, "from-zookeeper": source_zookeeper, "to-zookeeper": target_zookeeper,
-        "audit": audit, "alone": alone, "groups": groups, "merge": merge, "prefix": prefix, "exactly-once": exactly_once,
+        "from": source, "to": target, "topics": topics, "name": name, "limit-bytes": limit_bytes,
+        "from-config": _text(source_config), "to-config": _text(target_config), "from-zookeeper": source_zookeeper,
+        "to-zookeeper": target_zookeeper, "audit": audit, "alone": alone, "groups": groups,
+        "merge": merge, "prefix": prefix, "exactly-once": exactly_once,
     }  # fmt: skip
     settings = MirrorSettings.of(given, config)
     log_to_stderr(log_level)
-    _merge(settings) if settings.merge else _copy(settings)
+    asyncio.run(_run(settings))
 
 
 @app.command("status")
@@ -94,11 +91,20 @@ def status(
     name: Annotated[str | None, typer.Option(help="Only the mirror of this name.")] = None,
     target: Target = DEFAULT_BROKERS,
     target_config: TargetConfig = None,
+    source: Annotated[
+        str | None,
+        typer.Option("--from", metavar="HOST:PORT[,...]", help="Brokers of the cluster that is copied: ask where it ends."),
+    ] = None,
+    source_config: SourceConfig = None,
 ) -> None:
-    """Show how far mirrors are behind: messages, bytes and seconds per partition, speed and errors."""
+    """Show how far mirrors are behind: messages, bytes and seconds per partition, speed and errors.
+
+    Mirrors report it to the cluster that gets the copy. With --from the other cluster is asked, too: the lag is right then even
+    while no process of the mirror runs.
+    """
     import asyncio
 
-    found = [one for one in asyncio.run(_statuses(target, target_config)) if name in (None, one.name)]
+    found = [one for one in asyncio.run(_statuses(target, target_config, source, source_config)) if name in (None, one.name)]
     if not found:
         raise CommandFailed(f"no mirror has reported to the cluster at {target}; --to names the cluster that gets the copy")
     for one in found:
@@ -108,46 +114,14 @@ def status(
             _print(one)
 
 
-def _merge(settings: "MirrorSettings") -> None:
-    import signal
-
-    from millstream.mirror.merging.merge_settings import MergeSettings
-    from millstream.mirror.merging.merging import Merging
-
-    work = Merging(
-        MergeSettings(
-            settings.source,
-            settings.target,
-            settings.pattern,
-            settings.group,
-            prefix=settings.prefix,
-            exactly_once=settings.exactly_once,
-            refresh_s=settings.refresh_s,
-            commit_s=settings.commit_s,
-            source_security=security_of(settings.from_config),
-            target_security=security_of(settings.to_config),
-        )
-    )
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: work.stop())
-    print(f"ready: mirror {settings.name} merges {settings.source} into {settings.target}", flush=True)
-    work.run()
-    print("ended", flush=True)
-
-
-def _copy(settings: "MirrorSettings") -> None:
-    import asyncio
-
-    asyncio.run(_run(settings))
-
-
 async def _run(settings: "MirrorSettings") -> None:
     import asyncio
     import signal
 
+    from millstream.mirror.merging.merge_process import MergeProcess
     from millstream.mirror.process import MirrorProcess
 
-    process = MirrorProcess(
+    process = (MergeProcess if settings.merge else MirrorProcess)(
         settings,
         source_security=security_of(settings.from_config),
         target_security=security_of(settings.to_config),
@@ -157,11 +131,16 @@ async def _run(settings: "MirrorSettings") -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, running.cancel)
-    print(f"ready: mirror {settings.name} from {settings.source} to {settings.target}", flush=True)
+    what = f"merges {settings.source} into" if settings.merge else f"from {settings.source} to"
+    print(f"ready: mirror {settings.name} {what} {settings.target}", flush=True)
     try:
         await running
     except asyncio.CancelledError:
         print("ended", flush=True)
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
 
 
 class _Terminal:
@@ -179,15 +158,22 @@ class _Terminal:
         self._reports += 1
 
 
-async def _statuses(target: str, target_config: Path | None) -> "list[MirrorStatus]":
+async def _statuses(target: str, target_config: Path | None, source: str | None, source_config: Path | None) -> "list[MirrorStatus]":
     from millstream.clock import SystemClock
-    from millstream.mirror.status.mirror_topic import MirrorTopic, read_statuses
+    from millstream.mirror.status.mirror_topic import SILENT_MS, MirrorTopic, read_statuses
+    from millstream.mirror.status.source_lag import SourceLag
 
-    side = open_target(target, target_config)
+    now_ms = SystemClock().now_ms()
+    sides = [open_side(target, target_config)]
     try:
-        return read_statuses(await MirrorTopic(side).read(), not_before_ms=SystemClock().now_ms() - SILENT_MS)
+        found = read_statuses(await MirrorTopic(sides[0]).read(), not_before_ms=now_ms - SILENT_MS)
+        if source is not None:
+            sides.append(open_side(source, source_config))
+            found = [await SourceLag(sides[1], now_ms=now_ms).measure(one) for one in found]
+        return found
     finally:
-        side.close()
+        for side in sides:
+            side.close()
 
 
 def _print(status: "MirrorStatus") -> None:

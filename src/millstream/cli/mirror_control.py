@@ -1,13 +1,18 @@
 """`millstream mirror pause`, `resume` and `promote`: commands to mirrors and mirrored topics, by way of the cluster that gets the copy."""
 
 import asyncio
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from millstream.cli.mirror_parameters import DEFAULT_NAME, MirrorName, Target, TargetConfig, Topics, matching, open_target
+from millstream.cli.mirror_parameters import DEFAULT_NAME, MirrorName, Target, TargetConfig, Topics, matching, open_side, pattern_of
 from millstream.cli.output import print_json, print_table
 from millstream.cli.parameters import DEFAULT_BROKERS
+from millstream.errors import CommandFailed
+
+if TYPE_CHECKING:
+    from millstream.mirror.clusters.side import Side
+    from millstream.mirror.status.mirror_topic import MirrorTopic
 
 
 def pause(
@@ -21,12 +26,13 @@ def pause(
         from millstream.mirror.status.mirror_topic import MirrorTopic
         from millstream.mirror.status.paused_topics import pause_words
 
-        side = open_target(target, target_config)
+        side = open_side(target, target_config)
         try:
             await side.refresh()
-            names = [EVERY_TOPIC] if topics is None else list(await matching(side, topics))
+            topic = MirrorTopic(side)
+            names = [EVERY_TOPIC] if topics is None else await _copied(side, topic, name, topics)
             now_ms = SystemClock().now_ms()
-            await MirrorTopic(side).write(pause_words(name, names, now_ms=now_ms), now_ms=now_ms)
+            await topic.write(pause_words(name, names, now_ms=now_ms), now_ms=now_ms)
             return names
         finally:
             side.close()
@@ -36,22 +42,40 @@ def pause(
     print(f"paused: {what} of the mirror {name}; go on with `millstream mirror resume`")
 
 
+async def _copied(target: "Side", topic: "MirrorTopic", mirror: str, topics: str) -> list[str]:
+    """The topics that match of those that the mirror reports, or whose copy the target has; `CommandFailed` if there are none."""
+    from millstream.mirror.status.mirror_topic import read_statuses
+    from millstream.mirror.topics.promotion import mirrored_topics
+
+    pattern = pattern_of(topics)
+    known = set(await mirrored_topics(target))
+    known |= {
+        one.topic for status in read_statuses(await topic.read(), not_before_ms=0) if status.name == mirror for one in status.partitions
+    }
+    found = sorted(name for name in known if pattern.fullmatch(name))
+    if not found:
+        raise CommandFailed(
+            f"no topic that the mirror {mirror} copies to {target} matches {topics!r}; there are {', '.join(sorted(known)) or 'none'}"
+        )
+    return found
+
+
 def resume(
     *, topics: Topics = None, name: MirrorName = DEFAULT_NAME, target: Target = DEFAULT_BROKERS, target_config: TargetConfig = None
 ) -> None:
     """Let a mirror go on with what was paused, all or some."""
-    import re
+    pattern = None if topics is None else pattern_of(topics)
 
     async def run() -> list[str]:
         from millstream.clock import SystemClock
         from millstream.mirror.status.mirror_topic import MirrorTopic
         from millstream.mirror.status.paused_topics import PausedTopics, resume_words
 
-        side = open_target(target, target_config)
+        side = open_side(target, target_config)
         try:
             topic = MirrorTopic(side)
             paused = PausedTopics(name, await topic.read()).names
-            names = sorted(each for each in paused if topics is None or re.fullmatch(topics, each))
+            names = sorted(each for each in paused if pattern is None or pattern.fullmatch(each))
             if names:
                 await topic.write(resume_words(name, names), now_ms=SystemClock().now_ms())
             return names
@@ -78,7 +102,7 @@ def promote(
     from millstream.mirror.topics.promotion import promote as promote_topics
 
     async def run() -> list[Promoted]:
-        side = open_target(target, target_config)
+        side = open_side(target, target_config)
         try:
             return await promote_topics(side, await matching(side, topics))
         finally:

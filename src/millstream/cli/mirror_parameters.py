@@ -19,6 +19,9 @@ Target = Annotated[
 TargetConfig = Annotated[
     Path | None, typer.Option("--to-config", metavar="FILE", help="Properties with TLS and login of the cluster that gets the copy.")
 ]
+SourceConfig = Annotated[
+    Path | None, typer.Option("--from-config", metavar="FILE", help="Properties with TLS and login of the cluster that is copied.")
+]
 MirrorName = Annotated[str, typer.Option("--name", help="Name of the mirror.")]
 Topics = Annotated[str | None, typer.Option(metavar="REGEX", help="Mirrored topics: the whole name has to match. [default: all]")]
 DEFAULT_NAME = "mirror"
@@ -37,21 +40,26 @@ def security_of(path: Path | str | None) -> "ClientSecurity":
         raise UsageError(f"{path}: {error}") from None
 
 
-def open_target(servers: str, config: Path | None) -> "Side":
-    """The cluster that gets the copy; on the event loop that it is used on."""
-    from millstream.mirror.process import secured_side
+def open_side(servers: str, config: Path | None) -> "Side":
+    """One of the two clusters; on the event loop that it is used on."""
+    from millstream.mirror.clusters.side import secured_side
 
     return secured_side(servers, security_of(config))
+
+
+def pattern_of(topics: str) -> "re.Pattern[str]":
+    """What --topics says."""
+    try:
+        return re.compile(topics)
+    except re.error as error:
+        raise UsageError(f"{topics!r} is no regular expression for topics: {error}") from None
 
 
 async def matching(target: "Side", topics: str) -> "dict[str, MirrorSource]":
     """The mirrored topics of a cluster whose names match; `CommandFailed` if there are none."""
     from millstream.mirror.topics.promotion import mirrored_topics
 
-    try:
-        pattern = re.compile(topics)
-    except re.error as error:
-        raise UsageError(f"{topics!r} is no regular expression for topics: {error}") from None
+    pattern = pattern_of(topics)
     mirrored = await mirrored_topics(target)
     found = {name: source for name, source in mirrored.items() if pattern.fullmatch(name)}
     if not found:

@@ -17,6 +17,7 @@ from millstream.cluster.replica_set import Position, ReplicaSet
 from millstream.cluster.watermark import Watermark
 from millstream.coordination.partition_state import PartitionState
 from millstream.errors import (
+    CoordinatorLoadInProgress,
     NotEnoughReplicas,
     NotEnoughReplicasAfterAppend,
     NotLeaderOrFollower,
@@ -104,7 +105,7 @@ class Leader:
     def append_mirrored(self, batches: Buffer, *, source: str, expected_end: int, now_ms: int, is_last: bool = False) -> int:
         """Append what a mirror copied from `source`, offsets kept, if the log ends where the mirror believes; the highest producer id.
 
-        `is_last`: the mirroring ends, and open transactions are aborted.
+        `is_last`: the mirroring ends, and open transactions are aborted; CoordinatorLoadInProgress if there are more than fit into a turn.
         """
         from millstream.log import mirroring  # most brokers are no targets
 
@@ -114,15 +115,19 @@ class Leader:
         if log.log_end_offset != expected_end:
             raise OffsetOutOfRange(f"{log.topic_partition} ends at {log.log_end_offset}, the mirror expected {expected_end}")
         self.check_enough_in_sync()
+        is_ended = True
         try:
             headers = mirroring.append_mirrored(log, batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
+            highest = mirroring.highest_producer_id(log) if is_last else max((header.producer_id for header in headers), default=-1)
             if is_last:
-                mirroring.abort_open_transactions(log, leader_epoch=self.leader_epoch, now_ms=now_ms)
+                is_ended = mirroring.end_mirroring(log, leader_epoch=self.leader_epoch, now_ms=now_ms)
         except StorageError:
             self._cannot_write()
             raise
         self._appended()
-        return mirroring.highest_producer_id(log) if is_last else max((header.producer_id for header in headers), default=-1)
+        if not is_ended:
+            raise CoordinatorLoadInProgress(f"{log.topic_partition} has more open transactions to abort: ask again")
+        return highest
 
     def commits_at_once(self, count: int) -> bool:
         """Whether so many more records would be committed as soon as they are appended: no other replica, no flush to wait for."""

@@ -4,7 +4,14 @@ Acts on a log from outside. Offsets may be missing between batches, as compactio
 records begins where the first batch does. Producers and transactions are learned from the batches, without a look at their sequences: the
 source has checked them.
 
-When the mirroring ends, what the source had not decided yet never will be: `abort_open_transactions` writes the markers.
+When the mirroring ends (`end_mirroring`), what the source had not decided yet never will be, so open transactions are aborted. Then the log
+forgets the producers of the source: both clusters counted their ids from 0, and a producer of this one that has the id, epoch and sequence
+of a mirrored batch would have its records taken for a repetition, acknowledged and dropped. What says so is a batch of the log, so that
+followers and recovery forget them at the same place:
+
+    attributes control, without transactional | producer id 2^63 - 1, epoch 0 | one record: key and value of a commit marker
+
+Clients step over it, as over any control batch.
 """
 
 import struct
@@ -12,12 +19,14 @@ from typing import Final
 
 from millstream.buffer import Buffer
 from millstream.log.log import Log
-from millstream.log.producer_state import ProducerEntry
+from millstream.log.producer_state import END_OF_PRODUCERS, ProducerEntry
 from millstream.log.records.batch_check import check_copied_batches
 from millstream.wire.batch import CONTROL, TRANSACTIONAL, BatchHeader, read_header
 from millstream.wire.records import ProducerStamp, Record, encode_batch
 
-_ABORT: Final = struct.pack(">hh", 0, 0)
+MAX_ABORTED: Final = 200
+"""Transactions that are aborted at once, so that others do not wait for it."""
+_ABORT, _COMMIT = struct.pack(">hh", 0, 0), struct.pack(">hh", 0, 1)
 """Version and type: the key of a marker."""
 _MARKER_VALUE: Final = struct.Struct(">hi")
 """Version and coordinator epoch."""
@@ -33,14 +42,17 @@ def append_mirrored(log: Log, batches: Buffer, *, leader_epoch: int, now_ms: int
     return headers
 
 
-def abort_open_transactions(log: Log, *, leader_epoch: int, now_ms: int) -> int:
-    """Write an abort marker for each transaction that is open; how many there were."""
+def end_mirroring(log: Log, *, leader_epoch: int, now_ms: int) -> bool:
+    """Abort what is open and forget the producers of the source; False if there is more to abort, and this has to be called again."""
     log.check_usable()
     undecided = [entry for entry in log.producers if entry.transaction_first_offset >= 0]
-    for entry in undecided:
-        marker = _abort_marker(entry, offset=log.log_end_offset, now_ms=now_ms)
-        log.append_copied([read_header(marker)], marker, now_ms=now_ms, leader_epoch=leader_epoch)
-    return len(undecided)
+    for entry in undecided[:MAX_ABORTED]:
+        _append_control(log, _marker(log, entry, now_ms=now_ms), leader_epoch=leader_epoch, now_ms=now_ms)
+    if len(undecided) > MAX_ABORTED:
+        return False
+    if len(log.producers):
+        _append_control(log, _end_of_producers(log, now_ms=now_ms), leader_epoch=leader_epoch, now_ms=now_ms)
+    return True
 
 
 def highest_producer_id(log: Log) -> int:
@@ -48,6 +60,17 @@ def highest_producer_id(log: Log) -> int:
     return max((entry.producer_id for entry in log.producers), default=-1)
 
 
-def _abort_marker(entry: ProducerEntry, *, offset: int, now_ms: int) -> bytes:
-    record = Record(offset, now_ms, _ABORT, _MARKER_VALUE.pack(0, max(entry.coordinator_epoch, 0)))
+def _append_control(log: Log, batch: bytes, *, leader_epoch: int, now_ms: int) -> None:
+    log.append_copied([read_header(batch)], batch, now_ms=now_ms, leader_epoch=leader_epoch)
+
+
+def _marker(log: Log, entry: ProducerEntry, *, now_ms: int) -> bytes:
+    """Aborts the transaction of a producer."""
+    record = Record(log.log_end_offset, now_ms, _ABORT, _MARKER_VALUE.pack(0, max(entry.coordinator_epoch, 0)))
     return encode_batch([record], producer=ProducerStamp(entry.producer_id, entry.epoch), flags=CONTROL | TRANSACTIONAL)
+
+
+def _end_of_producers(log: Log, *, now_ms: int) -> bytes:
+    """Says that all producers before it are to be forgotten."""
+    record = Record(log.log_end_offset, now_ms, _COMMIT, _MARKER_VALUE.pack(0, 0))
+    return encode_batch([record], producer=ProducerStamp(END_OF_PRODUCERS, 0), flags=CONTROL)

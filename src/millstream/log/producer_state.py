@@ -7,7 +7,8 @@ one; a new epoch starts at 0; a producer the log does not know may start anywher
 `learn` is the one definition of what a batch in the log says of its producer; a leader and a follower call it for what they append,
 recovery and replay for what they find. A transactional batch opens a transaction, a marker of the coordinator's (a control batch with one
 record: commit or abort) ends it. A marker has no sequence, and its epoch counts: it may be the one that fences the producer (KIP-890).
-The oldest `transaction_first_offset` will hold back `Log.last_stable_offset`.
+The oldest `transaction_first_offset` will hold back `Log.last_stable_offset`. A control batch of `END_OF_PRODUCERS` that
+is no marker of a transaction makes it forget all: they were producers of another cluster, and their ids may be in use here.
 
 At most `MAX_PRODUCERS` are remembered per log: a client can write under any number of ids, and each costs memory until it expires. The ones
 that wrote longest ago are forgotten first; if one comes back, it may start anywhere, like any producer that is not known.
@@ -40,6 +41,8 @@ MAX_PRODUCERS = 10_000
 FORGOTTEN_AT_ONCE = 1_000
 """Finding the oldest means to look at all of them."""
 MAX_SEQUENCE = 2**31 - 1
+END_OF_PRODUCERS = 2**63 - 1
+"""Producer id of the control batch after which no producer before it is known any more: a mirror was promoted (`log.mirroring`)."""
 SNAPSHOT_VERSION = 1
 
 _SNAPSHOT_HEAD = Struct(">hI")
@@ -137,6 +140,9 @@ class ProducerState:
     def learn(self, header: BatchHeader, batch: Buffer, *, base_offset: int) -> None:
         """Take note of a batch of a producer, data or marker, that stands in the log at `base_offset`."""
         in_transaction = header.attributes & _IN_TRANSACTION
+        if in_transaction == CONTROL and header.producer_id == END_OF_PRODUCERS:
+            self._entries.clear()
+            return
         if in_transaction and not header.record_count and header.is_control:
             return  # A marker that compaction emptied: its transaction is gone from the log.
         entry = self._entries.get(header.producer_id)

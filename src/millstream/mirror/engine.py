@@ -12,8 +12,7 @@ told ends it (`UsageError`).
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from contextlib import suppress
+from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 
 from millstream.client.metadata import NO_LEADER
@@ -26,6 +25,7 @@ from millstream.mirror.copying.partition_start import PartitionStart
 from millstream.mirror.copying.progress import Committed, Progress
 from millstream.mirror.copying.source_reader import SourceReader
 from millstream.mirror.copying.target_writer import TargetWriter
+from millstream.mirror.repeating import repeat
 from millstream.mirror.settings import MirrorSettings
 from millstream.mirror.sharing.assignment import Assignment, Everything
 from millstream.mirror.topics.topic_keeper import TopicKeeper
@@ -36,8 +36,6 @@ logger = logging.getLogger(__name__)
 _SOONEST_LOOK_S: Final = 0.3
 """Time between two looks when something failed."""
 _BEGUN_AT_ONCE: Final = 32
-LAST_WORDS_S: Final = 2.0
-"""How long the end may take."""
 
 
 class Mirror:
@@ -68,7 +66,7 @@ class Mirror:
         """Mirror until this is cancelled; what runs beside it ends with it, and may use its sides until then."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                for work in (self._commit_often(), *beside):
+                for work in (repeat(self._commit, every_s=self.settings.commit_s, last=self._commit), *beside):
                     tasks.create_task(work)
                 await self._keep_looking(tasks)
         except* UsageError as group:
@@ -76,6 +74,15 @@ class Mirror:
         finally:
             self.source.close()
             self.target.close()
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """Topics that cannot be mirrored, and why."""
+        return self.keeper.refused
+
+    async def partitions(self) -> list[PartitionCopy]:
+        """The partitions that this process copies."""
+        return list(self.copies)
 
     def look_again(self) -> None:
         """Something changed that a look at the topics would find."""
@@ -124,17 +131,6 @@ class Mirror:
             else:
                 logger.info("%s is copied from offset %d on", copy.name, copy.position)
                 self.copies.call_reader(copy)
-
-    async def _commit_often(self) -> None:
-        try:
-            while True:
-                await asyncio.sleep(self.settings.commit_s)
-                await self._commit()
-        except asyncio.CancelledError:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LAST_WORDS_S):
-                    await self._commit()
-            raise
 
     async def _commit(self) -> None:
         audit = self.copies.audit

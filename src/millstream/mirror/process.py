@@ -13,17 +13,15 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
-from millstream.address import Address
-from millstream.client.async_connection import AsyncConnection
 from millstream.client.security import NO_SECURITY, ClientSecurity
 from millstream.coordination.interface import Coordination
 from millstream.coordination.kazoo_adapter import KazooCoordination
 from millstream.errors import MillstreamError
-from millstream.mirror.clusters.side import CLIENT_ID, TIMEOUT_S, Side
+from millstream.mirror.clusters.side import secured_side
 from millstream.mirror.copying.audit_tier import AuditTier
 from millstream.mirror.engine import Mirror
 from millstream.mirror.groups.group_copier import GroupCopier
@@ -34,16 +32,18 @@ from millstream.mirror.sharing.assignment import Assignment, Everything
 from millstream.mirror.sharing.group_share import SESSION_TIMEOUT_MS, GroupShare
 from millstream.mirror.sharing.paper_share import PaperShare
 from millstream.mirror.status.mirror_topic import MirrorTopic
-from millstream.mirror.status.paused_topics import PausedTopics
+from millstream.mirror.status.pause_watch import PauseWatch
 from millstream.mirror.status.reporter import OnReport, Reporter
 from millstream.zookeeper.errors import ConnectionLost, SessionExpired
 
 logger = logging.getLogger(__name__)
 
-PAUSES_S: Final = 1.0
-"""Time between two looks at what is paused."""
 GROUPS_S: Final = 5.0
 """Time between two copies of group offsets."""
+_REST: Final = 4.0
+"""So many times as long as a copy took, the next one waits at least."""
+
+CopyOffsets = Callable[[Offsets], Awaitable[int]]
 
 
 class MirrorProcess:
@@ -76,13 +76,13 @@ class MirrorProcess:
             mirror = Mirror(settings, source, target, assignment=share)
             if settings.audit:
                 mirror.copies.audit = self._audit(stack, mirror)
-            words = MirrorTopic(target)
-            await self._obey_pauses(mirror, words)
-            beside = [Reporter(mirror, on_report=self._on_report).run(), self._keep_obeying(mirror, words)]
+            pauses = PauseWatch(settings.name, MirrorTopic(target), lambda paused: mirror.copies.pause(paused.is_paused))
+            await pauses.look()
+            beside = [Reporter(mirror, on_report=self._on_report).run(), pauses.run()]
             if settings.groups:
-                beside.append(self._copy_groups(mirror))
+                beside.append(self._copy_groups(GroupCopier(source, target).copy, mirror))
             if settings.groups and from_tree is not None and to_tree is not None:
-                beside.append(self._copy_paper_groups(mirror, PaperOffsets(from_tree, to_tree)))
+                beside.append(self._copy_groups(PaperOffsets(from_tree, to_tree).copy, mirror))
             await mirror.run(*beside)
 
     def _audit(self, stack: AsyncExitStack, mirror: Mirror) -> AuditTier:
@@ -129,44 +129,19 @@ class MirrorProcess:
             finally:
                 await asyncio.to_thread(share.stop)
 
-    async def _keep_obeying(self, mirror: Mirror, words: MirrorTopic) -> None:
+    async def _copy_groups(self, copy: CopyOffsets, mirror: Mirror) -> None:
+        """Copy again and again, with pauses that are longer the longer it takes: many groups do not use up the process."""
+        loop = asyncio.get_running_loop()
+        pause_s = GROUPS_S
         while True:
-            await asyncio.sleep(PAUSES_S)
-            await self._obey_pauses(mirror, words)
-
-    async def _obey_pauses(self, mirror: Mirror, words: MirrorTopic) -> None:
-        try:
-            mirror.copies.pause(PausedTopics(self._settings.name, await words.read()).is_paused)
-        except MillstreamError as error:
-            logger.debug("what is paused is read later: %s", error)
-
-    async def _copy_groups(self, mirror: Mirror) -> None:
-        settings = self._settings
-        copier = GroupCopier(settings.source, settings.target, source_security=self._source_security, target_security=self._target_security)
-        while True:
-            await asyncio.sleep(GROUPS_S)
+            await asyncio.sleep(pause_s)
+            began = loop.time()
             try:
-                await asyncio.to_thread(copier.copy, _ends(mirror))
-            except MillstreamError as error:
+                await copy(_ends(mirror))
+            except (MillstreamError, ConnectionLost, SessionExpired) as error:
                 logger.debug("the offsets of groups are copied later: %s", error)
-
-    async def _copy_paper_groups(self, mirror: Mirror, offsets: PaperOffsets) -> None:
-        while True:
-            await asyncio.sleep(GROUPS_S)
-            try:
-                await offsets.copy(_ends(mirror))
-            except (ConnectionLost, SessionExpired) as error:
-                logger.debug("the offsets of the paper's groups are copied later: %s", error)
+            pause_s = max(GROUPS_S, _REST * (loop.time() - began))
 
 
 def _ends(mirror: Mirror) -> Offsets:
     return {copy.name: copy.confirmed_to for copy in mirror.copies if copy.confirmed_to >= 0}
-
-
-def secured_side(servers: str, security: ClientSecurity) -> Side:
-    """A cluster that is reached with this security."""
-
-    async def open_connection(address: Address) -> AsyncConnection:
-        return await AsyncConnection.open(address, client_id=CLIENT_ID, timeout_s=TIMEOUT_S, security=security)
-
-    return Side(servers, open_connection=open_connection)

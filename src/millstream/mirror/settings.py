@@ -21,6 +21,8 @@ from millstream.mirror.groups.group_offsets import OWN_PREFIX
 _NAMES: Final = {"from": "source", "to": "target"}
 _NUMBERS: Final = {"limit_bytes": int, "refresh_s": (int, float), "commit_s": (int, float), "max_held_bytes": int}
 _FLAGS: Final = frozenset({"alone", "groups", "merge", "exactly_once"})
+_MERGING_ONLY: Final = ("prefix", "exactly_once")
+_COPYING_ONLY: Final = ("limit_bytes", "audit", "alone", "from_zookeeper", "to_zookeeper")
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 
 
@@ -72,9 +74,12 @@ class MirrorSettings:
             raise UsageError(f"limit-bytes is a number of bytes per second, or 0 for no limit, and not {self.limit_bytes}")
         if self.audit:
             audit_settings(self.audit)  # raises if it is no name of a tier
-        for name in ("prefix", "exactly_once"):
+        for name in _MERGING_ONLY:
             if getattr(self, name) and not self.merge:
                 raise UsageError(f"{name.replace('_', '-')} is for merging: offsets are kept otherwise; give --merge, too")
+        for name in _COPYING_ONLY:
+            if getattr(self, name) and self.merge:
+                raise UsageError(f"{name.replace('_', '-')} is for mirrors that keep offsets: leave it out, or leave out --merge")
         if self.prefix and not _NAME.fullmatch(self.prefix):
             raise UsageError(f"the names of topics cannot begin with {self.prefix!r}")
         self.pattern  # noqa: B018 -- raises if it is none
@@ -90,7 +95,7 @@ class MirrorSettings:
     @property
     def group(self) -> str:
         """The consumer group, at the source, that the progress is committed to."""
-        return f"{OWN_PREFIX}{self.name}"
+        return group_of(self.name)
 
     @classmethod
     def of(cls, given: Mapping[str, object], file: Path | None = None) -> Self:
@@ -112,6 +117,11 @@ class MirrorSettings:
             if not arguments.get(own):
                 raise UsageError(f"a mirror needs {name}")
         return cls(**arguments)
+
+
+def group_of(mirror: str) -> str:
+    """The consumer group, at the source, that a mirror of this name commits its progress to."""
+    return f"{OWN_PREFIX}{mirror}"
 
 
 def _read(file: Path) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""How far librdkafka's producer has come: before which time everything that was sent has been answered. Pure; the statistics are its JSON.
+"""How far librdkafka's producer has come: before which time everything that was sent has been answered. Pure.
 
 A producer with `delivery.report.only.error` says nothing about what went well, and its queue may never be empty. But its statistics count,
 for each partition, the messages that were given to it (`msgs`), and the last one that was acknowledged (`acked_msgid`, by the same
@@ -6,8 +6,8 @@ count, of an idempotent producer). So when all partitions have acknowledged what
 that moment has been answered.
 """
 
-import json
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 _UNASSIGNED: Final = "-1"
 """Where messages wait whose partition is not known yet."""
@@ -23,13 +23,12 @@ class DeliveryProgress:
         """Monotonic time before which everything that was sent has been answered."""
         self._awaited: tuple[float, Numbers] | None = None
 
-    def feed(self, statistics: str) -> None:
+    def feed(self, statistics: Mapping[str, Any]) -> None:
         """One callback's worth of statistics."""
-        document = json.loads(statistics)
         given: Numbers = {}
         acknowledged: Numbers = {}
         is_placed = True
-        for topic, about in document["topics"].items():
+        for topic, about in statistics["topics"].items():
             for partition, numbers in about["partitions"].items():
                 if partition == _UNASSIGNED:
                     is_placed = is_placed and not numbers["msgq_cnt"]
@@ -42,4 +41,4 @@ class DeliveryProgress:
                 self.answered_until = moment
                 self._awaited = None
         if self._awaited is None and is_placed:
-            self._awaited = document["ts"] / 1e6, given
+            self._awaited = statistics["ts"] / 1e6, given

@@ -5,14 +5,16 @@ A consumer is used with `assign` only: librdkafka wants the name of a group for 
 and where to start is always given. Nothing here is imported by a broker.
 """
 
+import ctypes
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition, cimpl
 from confluent_kafka import KafkaError as LibrdkafkaError
 
 from millstream.client.errors import BrokerUnavailable, ClientError, DeliveryFailed
+from millstream.client.key_partition import key_partition
 from millstream.errors import MillstreamError, UnknownTopicOrPartition, UsageError
 from millstream.paper.errors import OffsetExpired
 from millstream.paper.settings import Setting
@@ -77,6 +79,26 @@ def await_answer(client: Producer, brokers: str, *, timeout_s: float) -> None:
         raise BrokerUnavailable(
             f"no broker answers at {brokers} ({_text(error.args[0])}); is one running, and is the address right?"
         ) from error
+
+
+def partition_leaders(client: Producer, topic: str, *, timeout_s: float) -> dict[int, int]:
+    """The leaders of a topic's partitions, -1 where there is none; nothing if the topic is not there, or no broker answers."""
+    try:
+        found = client.list_topics(topic, timeout=timeout_s).topics.get(topic)
+    except KafkaException:
+        return {}
+    return {} if found is None else {partition: about.leader for partition, about in found.partitions.items()}
+
+
+def key_hasher() -> Callable[[bytes, int], int]:
+    """What gives the partition of a key, of so many: librdkafka's own murmur2, or where its library does not show it, ours in Python."""
+    try:
+        murmur2 = ctypes.PyDLL(cimpl.__file__).rd_kafka_msg_partitioner_murmur2
+    except (OSError, AttributeError):
+        return key_partition
+    murmur2.argtypes = (ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+    murmur2.restype = ctypes.c_int32
+    return lambda key, count: murmur2(None, key, len(key), count, None, None)
 
 
 def delivery_failure(error: Any, message: Any) -> DeliveryFailed:

@@ -19,11 +19,12 @@ from time import monotonic, time
 from typing import Any, Final, Self
 
 from millstream.address import parse_bootstrap_servers
+from millstream.audited.sent_counts import Lane
 from millstream.audited.settings import Audit
 from millstream.client.errors import DeliveryFailed
 from millstream.paper.librdkafka import Settings, await_answer, delivery_failure, open_producer
 from millstream.paper.message import Message, Payload, Sendable, as_messages
-from millstream.paper.producer_audit import ProducerAudit, size_of
+from millstream.paper.producer_audit import ProducerAudit
 
 _POLL_EVERY_S: Final = 0.1
 _ROOM_S: Final = 0.1
@@ -31,7 +32,6 @@ CONNECT_TIMEOUT_S: Final = 10.0
 FLUSH_TIMEOUT_S: Final = 60.0
 _MOST_COUNTED: Final = 1_000
 """So many messages are counted at a time."""
-_NOTHING: Final[list[Message | Payload]] = []
 
 
 class Producer:
@@ -73,11 +73,7 @@ class Producer:
         if self._failures or monotonic() - self._polled_at > _POLL_EVERY_S:
             self._poll()
         if (audit := self._audit) is not None:
-            left = as_messages(messages)
-            if type(left) is list:
-                left = self._send_simple(audit, topic, left)
-            if left is not _NOTHING:
-                self._send_counted(audit, topic, left)
+            self._send_audited(audit, topic, messages)
             return
         produce = self._client.produce
         for message in as_messages(messages):
@@ -94,6 +90,9 @@ class Producer:
     def flush(self, timeout_s: float = FLUSH_TIMEOUT_S) -> None:
         """Wait until everything sent has been written; `DeliveryFailed` for what was not, or not within the time."""
         left = self._client.flush(timeout_s)
+        if self._audit is not None:
+            # Now it is known what has become of the messages; a queue that is never empty later would say so only after a while.
+            self._audit.counts.settle()
         self._raise_failure()
         if left:
             raise DeliveryFailed(
@@ -116,51 +115,93 @@ class Producer:
             message = Message(message)
         self._client.produce(topic, message.payload, message.key, **(message.extras or {}))
 
+    def _send_audited(self, audit: ProducerAudit, topic: str, messages: Sendable) -> None:
+        """Send and count: what librdkafka may stamp all at once, from the first on that it may not, or that does not fit, one by one."""
+        lane = audit.begin(topic)
+        if type(messages) is bytes and lane is not None:
+            try:
+                self._client.produce(topic, messages, None, lane[0][2])
+            except BufferError:
+                self._send_counted(audit, topic, [messages])
+            else:
+                audit.add_unstamped(lane, 1, len(messages))
+            return
+        left = messages if type(messages) is list else as_messages(messages)
+        while lane is not None and type(left) is list and left:
+            part = left if len(left) <= _MOST_COUNTED else left[:_MOST_COUNTED]
+            count = (
+                self._send_payloads(audit, topic, lane, part) if type(part[0]) is bytes else self._send_messages(audit, topic, lane, part)
+            )
+            if count == len(left):
+                return
+            left = left[count:]
+            lane = audit.begin(topic) if count == len(part) else None
+        self._send_counted(audit, topic, left)
+
+    def _send_payloads(self, audit: ProducerAudit, topic: str, lane: Lane, payloads: "list[Message | Payload]") -> int:
+        """Send payloads to one partition, up to the first that is none or does not fit; returns how many."""
+        produce, partition = self._client.produce, lane[0][2]
+        left = iter(payloads)
+        is_whole = False
+        try:
+            for payload in left:
+                if type(payload) is not bytes:
+                    break
+                produce(topic, payload, None, partition)
+            else:
+                is_whole = True
+        except BufferError:
+            pass
+        finally:
+            # The one that was taken last was not sent.
+            sent = payloads if is_whole else payloads[: len(payloads) - length_hint(left) - 1]
+            audit.add_unstamped(lane, len(sent), sum(map(len, sent)))  # type: ignore[arg-type]
+        return len(sent)
+
+    def _send_messages(self, audit: ProducerAudit, topic: str, lane: Lane, messages: "list[Message | Payload]") -> int:
+        """Send messages to the partitions of their keys, up to the first that has a time or headers, or does not fit; returns how many."""
+        produce, keyless = self._client.produce, lane[0][2]
+        partitions = audit.partitions.for_keys(topic)
+        placed: list[int] = []
+        place = placed.append
+        size = 0
+        try:
+            for message in messages:
+                if type(message) is not Message or message.extras is not None:
+                    break
+                payload = message.payload
+                if (key := message.key) is None:
+                    partition = keyless
+                else:
+                    partition = partitions[key]
+                    size += len(key)
+                produce(topic, payload, key, partition)
+                place(partition)
+                if payload is not None:
+                    size += len(payload)
+        except BufferError:
+            pass
+        finally:
+            audit.counts.add_placed(lane, placed, size)
+        return len(placed)
+
     def _send_counted(self, audit: ProducerAudit, topic: str, messages: Iterable[Message | Payload]) -> None:
-        """Stamp, send and count messages one by one."""
+        """Stamp, place, send and count messages one by one."""
         for message in messages:
-            audit.begin(topic)
+            audit.counts.begin(topic)
             one = message if isinstance(message, Message) else Message(message)
-            timestamp_ms = one.timestamp_ms if one.timestamp_ms is not None else int(time() * 1000)
+            # 0 is the time of sending for librdkafka as well.
+            timestamp_ms = one.timestamp_ms or int(time() * 1000)
+            partition = audit.partitions.for_message(topic, one.key)
             one = Message(one.payload, one.key, headers=one.headers or None, timestamp=timestamp_ms)
             assert one.extras is not None
-            one.extras["on_delivery"] = partial(self._note_failure, timestamp_ms=timestamp_ms)
+            one.extras["on_delivery"] = partial(self._note_failure, timestamp_ms=timestamp_ms, partition=partition)
+            one.extras["partition"] = partition
             try:
                 self._produce(topic, one)
             except BufferError:
                 self._wait_for_room(topic, one)
-            audit.add(topic, timestamp_ms, one)
-
-    def _send_simple(self, audit: ProducerAudit, topic: str, messages: "list[Message | Payload]") -> "list[Message | Payload]":
-        """Send and count what librdkafka may stamp; returns what is left, from the first on that is not simple or does not fit."""
-        produce = self._client.produce
-        while (window := audit.begin(topic)) is not None:
-            part = messages if len(messages) <= _MOST_COUNTED else messages[:_MOST_COUNTED]
-            left = iter(part)
-            is_whole, is_plain = False, True
-            try:
-                for message in left:
-                    if type(message) is bytes:
-                        produce(topic, message)
-                    elif type(message) is Message and message.extras is None:
-                        produce(topic, message.payload, message.key)
-                        is_plain = False
-                    else:
-                        break
-                else:
-                    is_whole = True
-            except BufferError:
-                pass
-            finally:
-                # The one that was taken last was not sent.
-                sent = part if is_whole else part[: len(part) - length_hint(left) - 1]
-                audit.add_unstamped(topic, window, len(sent), sum(map(len, sent)) if is_plain else size_of(sent))  # type: ignore[arg-type]
-            if not is_whole:
-                return messages[len(sent) :]
-            if part is messages:
-                return _NOTHING
-            messages = messages[_MOST_COUNTED:]
-        return messages
+            audit.add(topic, one, timestamp_ms=timestamp_ms, partition=partition)
 
     def _wait_for_room(self, topic: str, message: Message | Payload) -> None:
         while True:
@@ -183,9 +224,9 @@ class Producer:
         if failure is not None:
             raise failure if count == 1 else DeliveryFailed(f"{count} messages were not written, the first because: {failure}")
 
-    def _note_failure(self, error: Any, message: Any, timestamp_ms: int | None = None) -> None:
+    def _note_failure(self, error: Any, message: Any, timestamp_ms: int | None = None, partition: int | None = None) -> None:
         if error is not None:
             self._failures += 1
             self._first_failure = self._first_failure or delivery_failure(error, message)
             if self._audit is not None:
-                self._audit.note_failure(message, timestamp_ms)
+                self._audit.note_failure(message, timestamp_ms, partition)

@@ -1,21 +1,26 @@
 """The tier of a producer: what it sent, minus what failed, counted when it has been answered (`audited.sent_counts`).
 
-A list of messages costs two looks at the clock and one addition per call, and each message its length. What has a time or headers of its
-own, or comes when a bucket ends or the queue is full, is stamped, sent and counted one by one.
+A list of messages costs two looks at the clock and one addition per call, and each message its length, and the partition of its key. What
+has a time or headers of its own, or comes when a bucket ends or the queue is full, is stamped, sent and counted one by one.
 """
 
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Mapping
 from time import monotonic, time
 from typing import Any, Final
 
+from millstream.audit.report import ANY_PARTITION
 from millstream.audited.audit_topic import open_audit_topic
 from millstream.audited.reporter import Reporter
 from millstream.audited.sent_counts import SentCounts
 from millstream.audited.settings import Audit, audit_settings
 from millstream.paper.delivery_progress import DeliveryProgress
-from millstream.paper.message import Message, Payload
+from millstream.paper.librdkafka import partition_leaders
+from millstream.paper.message import Message
+from millstream.paper.producer_partitions import ProducerPartitions
 from millstream.paper.settings import Setting
 
+_ASK_TIMEOUT_S: Final = 0.5
 _SLACK_S: Final = 5.0
 _DEFAULT_TIMEOUT_MS: Final = 60_000
 
@@ -28,26 +33,34 @@ class ProducerAudit:
         self._progress = DeliveryProgress()
         self._client: Any = None
         self._patience_s = _patience_s(options)
-        self._counts = SentCounts(settings, answered_until=self._answered_until, announce=self._announce)
-        self._reporter = Reporter(settings, self._counts, open_topic=lambda: open_audit_topic(brokers, settings, options))
-        self.begin, self.add_unstamped = self._counts.begin, self._counts.add_unstamped
-        self.note_statistics = self._progress.feed
+        self.partitions = ProducerPartitions(options, leaders_of=self._leaders_of)
+        self.counts = SentCounts(settings, self.partitions, answered_until=self._answered_until, announce=self._announce)
+        self._reporter = Reporter(settings, self.counts, open_topic=lambda: open_audit_topic(brokers, settings, options))
+        self.begin, self.add_unstamped = self.counts.begin, self.counts.add_unstamped
 
     def follow(self, client: Any) -> None:
         """The producer of librdkafka whose messages are counted."""
         self._client = client
 
-    def add(self, topic: str, timestamp_ms: int, message: Message) -> None:
-        """A message of this time was handed over."""
-        self._counts.add(topic, timestamp_ms, 1, size_of([message]))
+    def note_statistics(self, text: str) -> None:
+        """What librdkafka says of itself now and then."""
+        statistics = json.loads(text)
+        self._progress.feed(statistics)
+        self.partitions.feed(statistics)
 
-    def note_failure(self, message: Any, timestamp_ms: int | None) -> None:
+    def add(self, topic: str, message: Message, *, timestamp_ms: int, partition: int) -> None:
+        """A message of this time was handed over."""
+        self.counts.add(self.counts.place(topic, timestamp_ms, partition), 1, len(message.payload or b"") + len(message.key or b""))
+
+    def note_failure(self, message: Any, timestamp_ms: int | None, partition: int | None) -> None:
         """A message of librdkafka's was not written; it does not say its time, only how long ago it was sent."""
-        size = len(message) + len(message.key() or b"")
-        if timestamp_ms is not None:
-            self._counts.add_failure(message.topic(), timestamp_ms, size)
+        topic, size = message.topic(), len(message) + len(message.key() or b"")
+        if timestamp_ms is not None and partition is not None:
+            place = self.counts.place(topic, timestamp_ms, partition)
         else:
-            self._counts.add_unstamped_failure(message.topic(), time() - message.latency(), size)
+            chosen = message.partition() if self.partitions.is_deciding else ANY_PARTITION
+            place = self.counts.unstamped_place(topic, time() - message.latency(), chosen)
+        self.counts.add_failure(place, size)
 
     def close(self) -> None:
         """Publish what is left, as the last report unless something is still being sent."""
@@ -56,20 +69,15 @@ class ProducerAudit:
     def _announce(self) -> None:
         self._reporter.announce()
 
+    def _leaders_of(self, topic: str) -> dict[int, int]:
+        return partition_leaders(self._client, topic, timeout_s=_ASK_TIMEOUT_S)
+
     def _answered_until(self) -> float:
         now = monotonic()
         self._client.poll(0)
         if not len(self._client):
             return now
         return max(self._progress.answered_until, now - self._patience_s)
-
-
-def size_of(messages: "Iterable[Message | Payload]") -> int:
-    """Bytes of keys and values."""
-    return sum(
-        len(message.payload or b"") + len(message.key or b"") if isinstance(message, Message) else len(message or b"")
-        for message in messages
-    )
 
 
 def _patience_s(options: Mapping[str, Setting]) -> float:

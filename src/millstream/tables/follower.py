@@ -4,7 +4,7 @@ Partitions that are added to the topic are read from their beginning, unless par
 restarts is waited for as long as `request.timeout.ms` says; a topic that is deleted is lost data.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from time import monotonic, sleep
 from typing import Final
@@ -19,7 +19,7 @@ from millstream.client.fetch import READ_COMMITTED, READ_UNCOMMITTED, FetchAnswe
 from millstream.client.retry import may_pass
 from millstream.errors import MillstreamError, OffsetOutOfRange, UnknownTopicOrPartition
 from millstream.offset import EARLIEST, LATEST
-from millstream.tables.offset_spans import Span, find_partitions, find_starts
+from millstream.tables.offset_spans import Span, find_partitions
 from millstream.tables.scan_options import ScanOptions
 from millstream.tables.span_worker import SpanWorker
 from millstream.tables.table_columns import TableColumns, TableRows
@@ -52,9 +52,9 @@ class Follower:
         self._followed: dict[TopicPartition, _Followed] = {}
         self._isolation = READ_COMMITTED if options.read_committed else READ_UNCOMMITTED
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows, for ever."""
-        for place, offset in find_starts(self._cluster, self._options).items():
+    def batches(self, starts: Mapping[TopicPartition, int]) -> Iterator[pa.RecordBatch]:
+        """The rows from these offsets on, for ever."""
+        for place, offset in starts.items():
             self._follow(place, offset)
         answered_at = looked_at = monotonic()
         while self._followed:
@@ -160,7 +160,7 @@ class Follower:
                 raise
 
 
-def follow(options: ScanOptions, columns: TableColumns) -> Iterator[pa.RecordBatch]:
-    """The rows of a topic, for ever."""
+def follow(options: ScanOptions, columns: TableColumns, starts: Mapping[TopicPartition, int]) -> Iterator[pa.RecordBatch]:
+    """The rows of a topic from these offsets on, for ever."""
     with SpanWorker(options, columns) as worker:
-        yield from Follower(options, worker).batches()
+        yield from Follower(options, worker).batches(starts)

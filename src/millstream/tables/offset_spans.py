@@ -67,11 +67,6 @@ def find_spans(cluster: Cluster, options: ScanOptions) -> list[Span]:
     return spans
 
 
-def find_starts(cluster: Cluster, options: ScanOptions) -> Offsets:
-    """Where to begin in each partition, for a scan that follows."""
-    return {span.place: span.start for span in find_spans(cluster, options)}
-
-
 def _edges(cluster: Cluster, options: ScanOptions, places: list[TopicPartition]) -> tuple[Offsets, Offsets]:
     earliest = _ask(cluster, options, dict.fromkeys(places, EARLIEST))
     return earliest, _ask(cluster, options, dict.fromkeys(places, LATEST))

@@ -148,18 +148,17 @@ class TopicScan:
 
         if self.options.follow:
             raise UsageError("a scan with follow=True has no end, and no table holds it; take its batches one by one, from to_reader()")
-        numbered = sorted(self._numbered_batches(), key=lambda pair: pair[0])  # a stable sort: offsets stay in order
+        numbered = sorted(self._numbered_batches(self.find_spans()), key=lambda pair: pair[0])  # a stable sort: offsets stay in order
         return pa.Table.from_batches([batch for _, batch in numbered], schema=self.schema)
 
     def batches(self, *, spans: "Sequence[Span] | None" = None) -> "Iterator[pa.RecordBatch]":
-        """The rows as they come; of these spans, if they were looked up already."""
+        """The rows as they come. Where they begin and end is looked up now, unless the spans are known already."""
+        found = self.find_spans() if spans is None else spans
         if self.options.follow:
             from millstream.tables.follower import follow
 
-            yield from follow(self.options, self.chosen_columns)
-        else:
-            for _, batch in self._numbered_batches(spans):
-                yield batch
+            return follow(self.options, self.chosen_columns, {span.place: span.start for span in found})
+        return (batch for _, batch in self._numbered_batches(found))
 
     def find_spans(self) -> "list[Span]":
         """The offsets that a read would read now."""
@@ -168,13 +167,12 @@ class TopicScan:
         with self.options.open_cluster() as cluster:
             return find_spans(cluster, self.options)
 
-    def _numbered_batches(self, spans: "Sequence[Span] | None" = None) -> "Iterator[tuple[int, pa.RecordBatch]]":
+    def _numbered_batches(self, spans: "Sequence[Span]") -> "Iterator[tuple[int, pa.RecordBatch]]":
         from millstream.tables.parallel_read import read_spans
         from millstream.tables.span_worker import SpanWorker
 
         columns = self.chosen_columns
-        found = self.find_spans() if spans is None else spans
-        filled = [span for span in found if span.start < span.end]
+        filled = [span for span in spans if span.start < span.end]
         threads = self.options.threads or len(os.sched_getaffinity(0))
         return read_spans(filled, lambda: SpanWorker(self.options, columns), threads=threads)
 

@@ -1,3 +1,8 @@
+import json
+import struct
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from millstream.audit.archive import Archive
@@ -62,3 +67,33 @@ def test_bytes_that_are_no_archive_are_a_value_error(data: bytes) -> None:
 def test_an_archive_that_was_cut_off_is_a_value_error(archive: Archive) -> None:
     with pytest.raises(ValueError, match="are not 3 buckets of 2 tiers"):
         Archive.decode("orders", archive.encode()[:-1])
+
+
+def test_sums_that_no_64_bits_hold_are_the_highest_number() -> None:
+    archive = Archive("orders")
+    archive.add(Bucket(0), [row(0, LOG, 2**64)])
+    assert list(Archive.decode("orders", archive.encode()).tiers[LOG].counts) == [2**63 - 1]
+
+
+def changed(archive: Archive, change: Callable[[dict[str, Any]], object]) -> bytes:
+    """The archive with something else in its head."""
+    data = archive.encode()
+    (size,) = struct.unpack_from(">I", data)
+    head = json.loads(data[4 : 4 + size])
+    change(head["tiers"][1]["seldom"][0][1])
+    encoded = json.dumps(head).encode()
+    return struct.pack(">I", len(encoded)) + encoded + data[4 + size :]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"missing": []}, {"expected": "5"}, {"delay": [1, 2, 3, "x"]}, {"delay": [1]}, {"losses": [{"before": "x"}]}, {"losses": [7]}]
+)
+def test_fields_that_make_no_sense_are_found_when_an_archive_is_read(archive: Archive, wrong: dict[str, Any]) -> None:
+    Archive.decode("orders", changed(archive, lambda fields: None))
+    with pytest.raises((ValueError, KeyError, TypeError)):
+        Archive.decode("orders", changed(archive, lambda fields: fields.update(wrong)))
+
+
+def test_a_verdict_that_is_none_is_a_value_error(archive: Archive) -> None:
+    with pytest.raises(ValueError, match=r"a verdict is one of \[0, 1, 2, 3, 4, 5, 255\], and not 77"):
+        Archive.decode("orders", archive.encode()[:-1] + bytes([77]))

@@ -4,7 +4,7 @@ from millstream.audit.ledger import Ledger
 from millstream.audit.ledger_fields import decode_bucket, decode_head, encode_bucket, encode_head
 from millstream.audit.offset_set import OffsetSet
 from millstream.audit.report import Count, Kind, ReadRange
-from millstream.audit.topic_head import Tier
+from millstream.audit.topic_head import MAX_TIERS, Tier
 from tests.unit.audit.reports import DELAY, origin, report
 
 LOG = origin("broker", Kind.BROKER)
@@ -93,3 +93,13 @@ def test_parts_of_a_bucket_that_had_left_memory_are_one_bucket() -> None:
     ledger.add_part(part)
     (found,) = ledger.buckets[0].tiers.values()
     assert (found.count, found.repeated, found.bytes, found.delay) == (15, 5, 150, DELAY)
+
+
+def test_tiers_without_end_are_refused_and_those_before_are_counted_on() -> None:
+    ledger = Ledger("orders")
+    for number in range(MAX_TIERS + 10):
+        ledger.apply(report(by=origin(f"worker-{number}")), offset=number, arrived_ms=0)
+    assert (len(ledger.head.tiers), len(ledger.head.reporters), ledger.head.refused) == (MAX_TIERS, MAX_TIERS, 10)
+    ledger.apply(report(Count(0, 5), by=origin("worker-7"), sequence=1), offset=MAX_TIERS + 10, arrived_ms=0)
+    ledger.apply(report(Count(0, 5), by=LOG), offset=MAX_TIERS + 11, arrived_ms=0)
+    assert [count.count for count in ledger.buckets[0].tiers.values()] == [5, 5]

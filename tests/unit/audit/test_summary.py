@@ -6,9 +6,10 @@ from millstream.audit.archive import SEVERITY, Archive
 from millstream.audit.ledger import Bucket, Ledger
 from millstream.audit.report import Count, Kind
 from millstream.audit.summary import Selection, TopicAudit
+from millstream.audit.topic_head import Tier
 from millstream.audit.verdict import Verdict
 from tests.unit.audit.reports import origin, report
-from tests.unit.audit.test_archive import LOG, ROWS
+from tests.unit.audit.test_archive import LOG, ROWS, row
 
 NOW = 10_000_000
 
@@ -50,3 +51,13 @@ def test_what_came_after_a_bucket_was_archived_is_put_together_with_it(archive: 
 def test_a_bucket_in_the_archives_of_two_clusters_is_judged_across_both(archive: Archive) -> None:
     summary = TopicAudit(Ledger("orders"), [archive, archive], now_ms=NOW).summary(Selection())
     assert sum(len(codes) for _, codes in summary.cells()) == 3
+
+
+def test_a_bucket_that_was_archived_while_it_was_open_is_judged_when_it_is_over() -> None:
+    archive, web = Archive("orders"), Tier("web", Kind.PRODUCER, "live")
+    archive.add(Bucket(0), [row(0, web, 100, verdict=Verdict.OPEN), row(0, LOG, 90, expected=100, missing=10, verdict=Verdict.OPEN)])
+    ledger = Ledger("orders")
+    ledger.apply(report(by=origin("broker", Kind.BROKER), sent_ms=NOW, is_last=True, progress_ms=NOW), offset=0, arrived_ms=NOW)
+    summary = TopicAudit(ledger, [Archive.decode("orders", archive.encode())], now_ms=NOW).summary(Selection())
+    assert [(problem.tier, problem.missing, problem.verdict) for problem in summary.problems] == [(LOG, 10, Verdict.MISSING)]
+    assert summary.tiers[web].verdicts == {Verdict.COMPLETE: 1}

@@ -29,6 +29,9 @@ class Source:
     def settle(self) -> bool:
         return self.is_settled
 
+    def restart(self) -> None:
+        self.numbers = count()
+
     def take(self, now_ms: int, *, is_last: bool) -> Sequence[Report]:
         origin = SETTINGS.origin(Kind.PRODUCER, "")
         number = next(self.numbers)
@@ -42,6 +45,7 @@ class Topic(AuditTopic):
         super().__init__("127.0.0.1:1")
         self.published: list[Report] = []
         self.is_away = False
+        self.trouble: Exception = BrokerUnavailable("no broker answers")
         self.attempts = 0
 
     def cluster_id(self) -> str:
@@ -50,7 +54,7 @@ class Topic(AuditTopic):
     def publish(self, reports: Sequence[Report]) -> None:  # type: ignore[override]
         self.attempts += 1
         if self.is_away:
-            raise BrokerUnavailable("no broker answers")
+            raise self.trouble
         self.published += reports
 
 
@@ -77,9 +81,10 @@ def test_reports_come_at_once_then_at_the_interval_and_the_last_one_says_so() ->
     assert {report.origin.cluster for report in topic.published} == {"cluster-1"}
 
 
-def test_what_could_not_be_published_is_published_later_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("trouble", [BrokerUnavailable("no broker answers"), OSError("Too many open files"), ImportError("no fastavro")])
+def test_what_could_not_be_published_is_published_later_and_said_once(caplog: pytest.LogCaptureFixture, trouble: Exception) -> None:
     reporter, _, topic = make()
-    topic.is_away = True
+    topic.is_away, topic.trouble = True, trouble
     with caplog.at_level(logging.WARNING, "millstream.audited"):
         reporter.announce()
         wait_until(lambda: topic.attempts >= 3, "several attempts")
@@ -123,3 +128,41 @@ def test_a_reporter_that_was_closed_can_go_on() -> None:
     reporter.close()
     assert len(topic.published) > before
     assert topic.published[-1].is_last
+
+
+def test_what_is_left_unpublished_at_the_end_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    reporter, _, topic = make()
+    topic.is_away = True
+    with caplog.at_level(logging.WARNING, "millstream.audited"):
+        reporter.announce()
+        reporter.close()
+    assert "the last counts of 'shop' could not be published" in caplog.messages[-1]
+
+
+def test_an_application_goes_on_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    reporter, _, topic = make()
+    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING, "millstream.audited"):
+        patch.setattr(threading.Thread, "start", refuse)
+        reporter.announce()
+        reporter.close()
+    assert "can't start new thread" in caplog.text
+    reporter.announce()
+    wait_until(lambda: topic.published, "a report")
+    reporter.close()
+
+
+def test_after_a_fork_another_reporter_begins() -> None:
+    reporter, source, topic = make()
+    reporter.announce()
+    reporter.close()
+    # As in a child: a lock that a thread of the parent held is held for ever.
+    reporter._changed.acquire()
+    reporter.restart()
+    assert next(source.numbers) == 0
+    before = len(topic.published)
+    assert reporter.publish(10)
+    assert len(topic.published) > before
+    reporter.close()

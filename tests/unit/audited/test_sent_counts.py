@@ -20,7 +20,15 @@ class Producing:
         self.ticks = 0.0
         self.answered_until = float("inf")
         self.hellos = 0
+        self.partition: int | None = 0
         self.counts: SentCounts
+
+    def is_known(self, _topic: str) -> bool:
+        return self.partition is not None
+
+    def for_keyless(self, _topic: str) -> int:
+        assert self.partition is not None
+        return self.partition
 
     def announce(self) -> None:
         self.hellos += 1
@@ -44,14 +52,14 @@ def producing(monkeypatch: pytest.MonkeyPatch) -> Producing:
 
     monkeypatch.setattr(sent_counts, "time", lambda: made.now)
     monkeypatch.setattr(sent_counts, "monotonic", monotonic)
-    made.counts = SentCounts(AuditSettings("shop"), answered_until=lambda: made.answered_until, announce=made.announce)
+    made.counts = SentCounts(AuditSettings("shop"), made, answered_until=lambda: made.answered_until, announce=made.announce)
     return made
 
 
 def send(producing: Producing, count: int, size: int) -> None:
-    window = producing.counts.begin("orders")
-    assert window is not None
-    producing.counts.add_unstamped("orders", window, count, size)
+    lane = producing.counts.begin("orders")
+    assert lane is not None
+    producing.counts.add_unstamped(lane, count, size)
 
 
 def bucket(number: int = 0) -> int:
@@ -60,7 +68,7 @@ def bucket(number: int = 0) -> int:
 
 def test_what_was_answered_is_reported_once(producing: Producing) -> None:
     send(producing, 100, 1000)
-    producing.counts.add("orders", 5_000_000, 1, 3)
+    producing.counts.add(producing.counts.place("orders", 5_000_000, 0), 1, 3)
     assert producing.counted() == {("orders", bucket()): (100, 1000), ("orders", 4_800_000): (1, 3)}
     assert producing.counted() == {}
 
@@ -79,19 +87,19 @@ def test_what_was_not_answered_waits_and_what_comes_after_it_too(producing: Prod
 
 
 def test_a_failure_is_taken_off_its_bucket_even_if_it_is_known_before_the_count(producing: Producing) -> None:
-    producing.counts.add_failure("orders", bucket() + 5, 10)
-    producing.counts.add_unstamped_failure("orders", producing.now, 10)
+    producing.counts.add_failure(producing.counts.place("orders", bucket() + 5, 0), 10)
+    producing.counts.add_failure(producing.counts.unstamped_place("orders", producing.now, 0), 10)
     send(producing, 5, 50)
     assert producing.counted() == {("orders", bucket()): (3, 30)}
-    producing.counts.add("orders", bucket(), 2, 20)
+    producing.counts.add(producing.counts.place("orders", bucket(), 0), 2, 20)
     assert producing.counted() == {("orders", bucket()): (2, 20)}
 
 
 def test_a_failure_that_is_known_too_early_is_made_up_for_later(producing: Producing) -> None:
-    producing.counts.add("orders", bucket(), 10, 40)
-    producing.counts.add_failure("orders", bucket(), 5000)
+    producing.counts.add(producing.counts.place("orders", bucket(), 0), 10, 40)
+    producing.counts.add_failure(producing.counts.place("orders", bucket(), 0), 5000)
     assert producing.counted() == {("orders", bucket()): (9, 0)}
-    producing.counts.add("orders", bucket(), 1, 5000)
+    producing.counts.add(producing.counts.place("orders", bucket(), 0), 1, 5000)
     assert producing.counted() == {("orders", bucket()): (1, 40)}
 
 
@@ -107,17 +115,17 @@ def test_near_the_end_of_a_bucket_messages_are_to_be_stamped(producing: Producin
 def test_a_failure_whose_time_is_not_exact_is_never_in_the_end_of_a_bucket(producing: Producing) -> None:
     producing.now = START + BUCKET_S
     send(producing, 2, 20)
-    producing.counts.add_unstamped_failure("orders", producing.now - 0.003, 10)
+    producing.counts.add_failure(producing.counts.unstamped_place("orders", producing.now - 0.003, 0), 10)
     assert producing.counted() == {("orders", bucket(1)): (1, 10)}
 
 
 def test_a_report_is_left_out_if_a_bucket_ended_while_its_messages_were_handed_over(producing: Producing) -> None:
-    window = producing.counts.begin("orders")
-    assert window is not None
+    lane = producing.counts.begin("orders")
+    assert lane is not None
     producing.counts.begin("others")
     producing.now = START + BUCKET_S + 1
-    producing.counts.add_unstamped("orders", window, 5, 50)
-    producing.counts.add("others", bucket(), 1, 1)
+    producing.counts.add_unstamped(lane, 5, 50)
+    producing.counts.add(producing.counts.place("others", bucket(), 0), 1, 1)
     producing.counts.settle()
     assert [report.topic for report in producing.take()] == ["others"]
     producing.counts.begin("orders")
@@ -152,3 +160,38 @@ def test_progress_is_the_time_before_which_everything_is_answered(producing: Pro
     producing.answered_until = float("inf")
     producing.counts.settle()
     assert [report.progress_ms for report in producing.take()] == [began + 50_000]
+
+
+def test_what_goes_to_a_partition_is_counted_there(producing: Producing) -> None:
+    send(producing, 5, 50)
+    producing.partition = 3
+    producing.now += 1
+    send(producing, 7, 70)
+    lane = producing.counts.begin("orders")
+    assert lane is not None
+    producing.counts.add_placed(lane, [1, 3, 1], 30)
+    producing.counts.add_failure(producing.counts.place("orders", bucket(), 1), 10)
+    producing.counts.settle()
+    [report] = producing.take()
+    assert {count.partition: count.count for count in report.counts} == {0: 5, 1: 1, 3: 8}
+    assert sum(count.bytes for count in report.counts) == 140
+
+
+def test_while_partitions_are_not_known_messages_are_sent_one_by_one(producing: Producing) -> None:
+    producing.partition = None
+    assert producing.counts.begin("orders") is None
+    producing.partition = 2
+    lane = producing.counts.begin("orders")
+    assert lane is not None
+    assert lane.place[2] == 2
+
+
+def test_a_process_that_begins_anew_has_another_reporter_and_nothing_counted(producing: Producing) -> None:
+    send(producing, 5, 50)
+    [before] = producing.take()
+    producing.counts.restart()
+    send(producing, 7, 70)
+    assert producing.counted() == {("orders", bucket()): (7, 70)}
+    send(producing, 1, 1)
+    [after] = producing.take()
+    assert (before.reporter != after.reporter, before.sequence, after.sequence) == (True, 0, 1)

@@ -59,7 +59,7 @@ def test_what_compaction_left_is_counted_without_its_gaps(use_kernels: bool) -> 
 def test_only_offsets_of_the_range_are_counted(use_kernels: bool) -> None:
     found, counter = counted(batch(0, [5] * 10), batch(10, [5] * 10), start=4, end=13, use_kernels=use_kernels)
     assert found == {0: (9, 72, OffsetSet.of((4, 13)))}
-    assert counter.is_done
+    assert counter.next_offset == 13
 
 
 def test_where_the_broker_set_the_time_the_header_is_enough() -> None:
@@ -98,3 +98,16 @@ def test_a_damaged_batch_is_said_and_counted_as_malformed_and_the_rest_goes_on(u
 def test_a_batch_that_was_cut_off_is_left_for_the_next_fetch() -> None:
     found, counter = counted(batch(0, [5]), batch(1, [5])[:-3])
     assert (found, counter.next_offset) == ({0: (1, 8, OffsetSet.of((0, 1)))}, 1)
+
+
+@pytest.mark.parametrize("use_kernels", WAYS)
+def test_a_range_in_two_parts_counts_what_it_counts_as_a_whole(use_kernels: bool) -> None:
+    log = [batch(0, [5, 600_000] * 3), batch(6, [5] * 4, flags=TRANSACTIONAL, producer=7), marker(10, ABORT, 7), batch(11, [5])]
+    whole = counted(*log, use_kernels=use_kernels, aborted=[(7, 6)])[1]
+    for cut in range(1, 12):
+        parts = [counted(*log, start=start, end=end, use_kernels=use_kernels, aborted=[(7, 6)])[1] for start, end in ((0, cut), (cut, 12))]
+        for name in ("count", "bytes", "control", "aborted"):
+            sums = {
+                bucket: sum(getattr(part.tallies[bucket], name) for part in parts if bucket in part.tallies) for bucket in whole.tallies
+            }
+            assert sums == {bucket: getattr(tally, name) for bucket, tally in whole.tallies.items()}, (name, cut)

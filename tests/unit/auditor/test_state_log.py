@@ -5,6 +5,7 @@ import pytest
 from millstream.audit.report import Count
 from millstream.audit.verdict import judge
 from millstream.auditor.state_log import Entry, PartitionState, read_state
+from millstream.errors import UsageError
 from tests.unit.audit.reports import BUCKET_MS, report
 
 DAY_MS = 24 * 3_600_000
@@ -43,11 +44,27 @@ def test_the_state_comes_back_as_it_was_written() -> None:
     assert (counts(restored), restored.position, restored.checkpoint) == ({0: 5, BUCKET_MS: 5}, 2, 2)
 
 
+def test_a_state_with_buckets_of_another_length_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"kept in buckets of 600 s, and not of 60 s: give the same length \(--bucket 600000ms"):
+        read_state(state_of(0).entries(), bucket_ms=60_000)
+
+
 def test_a_bucket_goes_to_the_archive_only_when_a_checkpoint_has_passed_it() -> None:
     state = state_of(0)
     assert not state.may_finish(state.ledger("a/b").buckets[0])
     state.written()
     assert state.may_finish(state.ledger("a/b").buckets[0])
+
+
+def test_reports_of_absurd_numbers_leave_a_state_that_can_be_read() -> None:
+    state = PartitionState(BUCKET_MS)
+    for offset in range(2):
+        absurd = report(Count(0, 2**63 - 1, 2**63 - 1), sequence=2**63 - 2 - offset, is_last=True)
+        state.ledger("t").apply(absurd, offset=offset, arrived_ms=0)
+    state.changed("t")
+    restored = read_state(state.entries(), bucket_ms=BUCKET_MS)
+    assert counts(restored) == {0: 2**63 - 1}
+    assert len(restored.ledger("t").head.reporters) == 1
 
 
 @pytest.mark.parametrize("written", range(6))

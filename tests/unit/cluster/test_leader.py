@@ -331,5 +331,5 @@ def test_the_end_of_a_mirroring_aborts_what_is_open_and_names_the_highest_produc
         batch = encode_batch([b"a"], base_offset=number, producer_id=producer_id, producer_epoch=0, base_sequence=0, attributes=16)
         mirror(partition, batch, expected_end=number)
     assert mirror(partition, expected_end=2, is_last=True) == 90
-    assert (partition.log.log_end_offset, partition.high_watermark.value) == (4, 4)
-    assert [entry.transaction_first_offset for entry in partition.log.producers] == [-1, -1]
+    assert (partition.log.log_end_offset, partition.high_watermark.value) == (5, 5), "two abort markers, and the end of the producers"
+    assert list(partition.log.producers) == []

@@ -5,7 +5,7 @@ import pytest
 
 from millstream.errors import CorruptMessage
 from millstream.log.log import Log
-from millstream.log.mirroring import abort_open_transactions, append_mirrored, highest_producer_id
+from millstream.log.mirroring import MAX_ABORTED, append_mirrored, end_mirroring, highest_producer_id
 from tests.batches import decode_records, encode_batch, encode_block, encode_record, split_batches
 from tests.unit.log.conftest import NOW_MS, OpenLog
 from tests.unit.log.partition import append, flush, read_bytes, values
@@ -113,17 +113,42 @@ def test_sequences_are_learned_and_not_checked(log: Log) -> None:
     assert (entry.last_sequence, highest_producer_id(log)) == (7, 77)
 
 
+def end(log: Log) -> bool:
+    return end_mirroring(log, leader_epoch=6, now_ms=NOW_MS)
+
+
 def test_open_transactions_get_abort_markers_that_end_them(log: Log) -> None:
     mirror(log, data(b"open", at=0, attributes=TRANSACTIONAL, base_sequence=0, **PRODUCER))
     mirror(log, data(b"ended", at=1, attributes=TRANSACTIONAL, base_sequence=0, producer_id=5, producer_epoch=0))
     mirror(log, marker(at=2, kind=1, producer_id=5, producer_epoch=0))
-    assert abort_open_transactions(log, leader_epoch=6, now_ms=NOW_MS) == 1
-    header, batch = next(split_batches(read_bytes(log, 3)))
+    assert end(log)
+    (header, batch), (following, _) = split_batches(read_bytes(log, 3))
     assert (header.base_offset, header.attributes, header.producer_id, header.producer_epoch) == (3, TRANSACTIONAL | CONTROL, 77, 2)
     assert (header.leader_epoch, header.record_count, header.base_sequence) == (6, 1, -1)
     [record] = decode_records(batch)
     assert (record.key, record.value) == (b"\x00\x00\x00\x00", b"\x00\x00\x00\x00\x00\x00")
-    assert abort_open_transactions(log, leader_epoch=6, now_ms=NOW_MS) == 0
+    assert (following.base_offset, following.attributes, len(log.producers)) == (4, CONTROL, 0)
+    assert (end(log), log.log_end_offset) == (True, 5)
+
+
+def test_many_open_transactions_are_aborted_in_several_turns(log: Log) -> None:
+    count = MAX_ABORTED + 1
+    mirror(log, *(data(b"x", at=at, attributes=TRANSACTIONAL, base_sequence=0, producer_id=at, producer_epoch=0) for at in range(count)))
+    assert (end(log), log.log_end_offset) == (False, count + MAX_ABORTED)
+    assert (end(log), log.log_end_offset) == (True, 2 * count + 1)
+
+
+@pytest.mark.parametrize("is_recovered", [False, True])
+def test_a_producer_with_the_id_of_a_mirrored_one_is_not_taken_for_it_after_the_end(open_log: OpenLog, is_recovered: bool) -> None:
+    log = open_log()
+    mirror(log, data(b"mirrored", at=0, base_sequence=0, producer_id=0, producer_epoch=3))
+    end(log)
+    if is_recovered:
+        flush(log)
+        log.abandon()
+        log = open_log(is_clean=False)
+    assert append(log, b"own", base_sequence=0, producer_id=0, producer_epoch=0).base_offset == 2
+    assert [values(log)[index] for index in (0, 2)] == [b"mirrored", b"own"]
 
 
 def test_a_promoted_log_goes_on_with_batches_of_producers(log: Log) -> None:

@@ -28,6 +28,8 @@ def test_the_command_line_counts_more_than_the_file(tmp_path: Path) -> None:
         ({"colour": "red"}, "no setting 'colour'; it has alone, audit, commit-s, exactly-once, from, "),
         ({"prefix": "live."}, "prefix is for merging"),
         ({"merge": True, "prefix": "a b"}, "cannot begin with 'a b'"),
+        ({"merge": True, "limit-bytes": 1}, "limit-bytes is for mirrors that keep offsets"),
+        ({"merge": True, "audit": "offline"}, "audit is for mirrors that keep offsets"),
         ({"alone": "yes"}, "'alone' of a mirror cannot be 'yes'"),
     ],
 )

@@ -59,13 +59,7 @@ class AvroFormat:
         self._registry.close()
 
     def read(self, column: BinaryColumn) -> TypedColumn:
-        starts, ends = column.offsets[:-1].astype(np.int64), column.offsets[1:].astype(np.int64)
-        has_frame = ~column.is_null & (ends - starts >= FRAME_SIZE)
-        places = starts[has_frame]
-        has_frame[has_frame] = column.data[places] == 0
-        places = starts[has_frame]
-        ids = np.full(len(starts), -1, np.int64)
-        ids[has_frame] = sum(column.data[places + 1 + byte].astype(np.int64) << (24 - 8 * byte) for byte in range(4))
+        ids = schema_ids(column)
         entries = self._look_up(ids)
         array, status = self._decoder.decode(column.data, column.offsets, entries.copy(), self._kind)
         broken = ((status != 0) | (entries == NO_PROGRAM)) & ~column.is_null
@@ -138,6 +132,18 @@ class AvroDecoder:
         nodes, buffers = layout.allocate(counted)
         run_messages(data, offsets, entries, null_entry, *program, nodes, WRITING, status)
         return layout.to_arrow(kind, nodes, buffers)
+
+
+def schema_ids(column: BinaryColumn) -> Ints:
+    """The id of the schema of each message; -1 where there is none."""
+    starts, ends = column.offsets[:-1].astype(np.int64), column.offsets[1:].astype(np.int64)
+    has_frame = ~column.is_null & (ends - starts >= FRAME_SIZE)
+    places = starts[has_frame]
+    has_frame[has_frame] = column.data[places] == 0
+    places = starts[has_frame]
+    ids = np.full(len(starts), -1, np.int64)
+    ids[has_frame] = sum(column.data[places + 1 + byte].astype(np.int64) << (24 - 8 * byte) for byte in range(4))
+    return ids
 
 
 def _is_text_valid(array: pa.Array) -> bool:

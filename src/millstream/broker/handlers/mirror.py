@@ -40,10 +40,10 @@ from millstream.wire.mirror_append import (
 
 logger = logging.getLogger(__name__)
 
-MAX_BYTES: Final = 8 * 1024 * 1024
+MAX_BYTES: Final = 4 * 1024 * 1024
 """Of all batches in one request, so that others do not wait for it; a single batch may be larger."""
-MAX_BATCHES: Final = 4000
-"""In one request, for the same reason: about ten milliseconds."""
+MAX_BATCHES: Final = 1000
+"""In one request, for the same reason: about four milliseconds, since the numbers of each header are looked at."""
 ANY_END: Final = -1
 """The expected end of a log whose end is asked for."""
 
@@ -58,6 +58,8 @@ class MirrorFamily:
         self._spawn = spawn
         self._skipping = -1
         """Up to which producer id they are being set aside, or have been."""
+        self._owed = -1
+        """Up to which producer id they were not set aside when a mirroring ended: its log does not know them any more."""
 
     @api(ApiKey.MIRROR_APPEND, 0, 0)
     def mirror_append(self, request: Request) -> Sequence[Chunk] | Coroutine[Any, Any, Sequence[Chunk]] | None:
@@ -116,7 +118,8 @@ class MirrorFamily:
         are_set_aside = False
         try:
             async with asyncio.timeout(timeout_s):
-                await self._producer_ids.skip_to(highest)
+                self._owed = max(self._owed, highest)
+                await self._producer_ids.skip_to(self._owed)
                 are_set_aside = True
                 for wait in answer.waits:
                     await wait.watermark.reached(wait.offset)

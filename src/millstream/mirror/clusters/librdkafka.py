@@ -27,10 +27,11 @@ logger = logging.getLogger(__name__)
 
 CLIENT_ID: Final = "millstream-mirror"
 _UNUSABLE: Final = frozenset({LibrdkafkaError._INVALID_ARG, LibrdkafkaError._UNKNOWN_PROTOCOL})
-_FENCED: Final = frozenset({
-    LibrdkafkaError._FENCED, LibrdkafkaError._FATAL, LibrdkafkaError.INVALID_PRODUCER_EPOCH, LibrdkafkaError.PRODUCER_FENCED,
+_FENCED: Final = frozenset({LibrdkafkaError._FENCED, LibrdkafkaError.INVALID_PRODUCER_EPOCH, LibrdkafkaError.PRODUCER_FENCED})
+_FINAL: Final = frozenset({
+    LibrdkafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, LibrdkafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    LibrdkafkaError.INVALID_TRANSACTION_TIMEOUT, LibrdkafkaError._UNSUPPORTED_FEATURE,
 })  # fmt: skip
-_FINAL: Final = frozenset({LibrdkafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, LibrdkafkaError._UNSUPPORTED_FEATURE})
 _TOKEN_LIFE_S: Final = 300.0
 """For how long a token is taken to be good that does not say so."""
 
@@ -49,8 +50,13 @@ class LibrdkafkaFailed(ClientError):
 
     @property
     def is_final(self) -> bool:
-        """Whether trying again does not help."""
+        """Whether trying again does not help, not even with a new client."""
         return self.code in _FINAL
+
+    @property
+    def is_unexplained(self) -> bool:
+        """Whether it only says that the client met a fatal error before: `poll` of that client says which one."""
+        return self.code == LibrdkafkaError._FATAL
 
 
 def open_consumer(servers: str, security: ClientSecurity, settings: Mapping[str, Any]) -> Consumer:

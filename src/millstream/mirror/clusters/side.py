@@ -6,6 +6,7 @@ opened anew by the next request; whoever asked gets the error and tries again by
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
@@ -15,9 +16,13 @@ from millstream.client.errors import BrokerUnavailable, kafka_error
 from millstream.client.list_offsets import OffsetAndTime, list_offsets_request, read_list_offsets
 from millstream.client.metadata import NO_LEADER, ClusterMetadata, metadata_request, read_metadata
 from millstream.client.request import MessageRequest, Request
-from millstream.errors import LeaderNotAvailable
+from millstream.client.security import NO_SECURITY, ClientSecurity
+from millstream.errors import LeaderNotAvailable, MillstreamError
+from millstream.offset import LATEST
 from millstream.topic_partition import TopicPartition
 from millstream.wire.api import ApiKey
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -27,19 +32,24 @@ CLIENT_ID: Final = "millstream-mirror"
 TIMEOUT_S: Final = 10.0
 _LAST_COORDINATOR_OF_ONE: Final = 3
 """The last version of FindCoordinator that asks for a single group."""
+_GROUPS_PER_REQUEST: Final = 500
 
 
-async def open_plain(address: Address) -> AsyncConnection:
-    """A connection without TLS and SASL."""
-    return await AsyncConnection.open(address, client_id=CLIENT_ID, timeout_s=TIMEOUT_S)
+def opener(security: ClientSecurity) -> OpenConnection:
+    """What opens connections with this security."""
+
+    async def open_connection(address: Address) -> AsyncConnection:
+        return await AsyncConnection.open(address, client_id=CLIENT_ID, timeout_s=TIMEOUT_S, security=security)
+
+    return open_connection
 
 
 class Side:
     """A cluster."""
 
-    def __init__(self, bootstrap_servers: str | Iterable[str], *, open_connection: OpenConnection = open_plain) -> None:
+    def __init__(self, bootstrap_servers: str | Iterable[str], *, open_connection: OpenConnection | None = None) -> None:
         self._bootstrap = parse_bootstrap_servers(bootstrap_servers)
-        self._open_connection = open_connection
+        self._open_connection = open_connection or opener(NO_SECURITY)
         self._connections: dict[tuple[Address, str], AsyncConnection] = {}
         self._opening: dict[tuple[Address, str], asyncio.Lock] = {}
         self._coordinators: dict[str, Address] = {}
@@ -82,10 +92,16 @@ class Side:
         reasons = []
         for address in dict.fromkeys([*self.metadata.brokers.values(), *self._bootstrap]):
             try:
-                return await self._ask_at(address, request)
+                return await self.ask_at(address, request)
             except BrokerUnavailable as error:
                 reasons.append(str(error))
         raise BrokerUnavailable("; ".join(reasons))
+
+    async def ask_every_broker(self, request: Request[T]) -> list[T]:
+        """Ask each broker the same."""
+        if not self.metadata.brokers:
+            await self.refresh()
+        return [await self.ask_at(address, request) for address in self.metadata.brokers.values()]
 
     async def ask_leader(self, partition: TopicPartition, request: Request[T]) -> T:
         """Ask the leader of a partition."""
@@ -106,7 +122,21 @@ class Side:
             if answer.error_code:
                 raise kafka_error(answer.error_code, f"the group {group} has no coordinator at {self} for now")
             address = self._coordinators[group] = Address(answer.host, answer.port)
-        return await self._ask_at(address, request)
+        return await self.ask_at(address, request)
+
+    async def coordinators(self, groups: Iterable[str]) -> dict[str, Address]:
+        """The coordinators of many groups; those that have none for now are left out."""
+        names = list(groups)
+        missing = [name for name in names if name not in self._coordinators]
+        for start in range(0, len(missing), _GROUPS_PER_REQUEST):
+            some = missing[start : start + _GROUPS_PER_REQUEST]
+            request: MessageRequest[Any] = MessageRequest(
+                ApiKey.FIND_COORDINATOR, {"key_type": 0, "coordinator_keys": some}, lowest=_LAST_COORDINATOR_OF_ONE + 1
+            )
+            for found in (await self.ask(request)).coordinators:
+                if not found.error_code:
+                    self._coordinators[found.key] = Address(found.host, found.port)
+        return {name: self._coordinators[name] for name in names if name in self._coordinators}
 
     def forget_coordinator(self, group: str) -> None:
         """It did not answer, or is another broker now."""
@@ -122,7 +152,24 @@ class Side:
             found[partition] = offset
         return found
 
-    async def _ask_at(self, address: Address, request: Request[T]) -> T:
+    async def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where logs end, whoever leads them; those that cannot be asked for now are left out."""
+        by_leader: dict[int, dict[TopicPartition, int]] = {}
+        for partition in partitions:
+            by_leader.setdefault(self.leader(partition), {})[partition] = LATEST
+        by_leader.pop(NO_LEADER, None)
+        found: dict[TopicPartition, int] = {}
+        for wanted in by_leader.values():
+            try:
+                answer = await self.ask_leader(next(iter(wanted)), list_offsets_request(wanted, isolation_level=0))
+            except MillstreamError as error:
+                logger.debug("where %d partition(s) end at %s is not known for now: %s", len(wanted), self, error)
+                continue
+            found |= {partition: offset.offset for partition, error_code, offset in read_list_offsets(answer) if not error_code}
+        return found
+
+    async def ask_at(self, address: Address, request: Request[T]) -> T:
+        """Ask this broker."""
         connection = await self._connection(address, "")
         # Shielded: whoever is cancelled must not end the connection that others use; the answer is dropped when it comes.
         return await asyncio.shield(connection.send(request))
@@ -134,3 +181,8 @@ class Side:
             if connection is None or connection.is_closed:
                 connection = self._connections[key] = await self._open_connection(address)
             return connection
+
+
+def secured_side(servers: str, security: ClientSecurity) -> Side:
+    """A cluster that is reached with this security."""
+    return Side(servers, open_connection=opener(security))

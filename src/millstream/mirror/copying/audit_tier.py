@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from millstream.audit.counter import Counter
 from millstream.audit.report import Kind, Report
 from millstream.audited.audit_topic import AuditTopic
 from millstream.audited.reporter import Reporter
@@ -33,16 +32,20 @@ class AuditTier:
         security: ClientSecurity = NO_SECURITY,
     ) -> None:
         """`progress_ms` says, at a time, up to which time of messages everything is copied; None if that is not known."""
-        settings = audit_settings(audit)
-        self._counter = Counter(settings.origin(Kind.MIRROR, ""), bucket_ms=settings.bucket_ms, interval_ms=settings.interval_ms)
+        self._settings = audit_settings(audit)
         self._target_cluster = target_cluster
         self._progress_ms = progress_ms
+        self.restart()
+        self._reporter = Reporter(self._settings, self, open_topic=lambda: AuditTopic(source, security=security))
+
+    def restart(self) -> None:
+        """Begin anew, as another reporter, with nothing counted."""
+        self._counter = self._settings.counter(Kind.MIRROR)
         self._lock = threading.Lock()
         self._counted: dict[TopicPartition, int] = {}
         """Up to where each partition was counted; then the same of what was taken for reports, and of what was published."""
         self._taken: dict[TopicPartition, int] = {}
         self._published: dict[TopicPartition, int] = {}
-        self._reporter = Reporter(settings, self, open_topic=lambda: AuditTopic(source, security=security))
 
     def copied(self, partition: TopicPartition, batches: CopiedBatches) -> None:
         """The target has these batches."""

@@ -4,11 +4,13 @@
 2. The source must not end before that, and the leader epoch of the last commit must not have ended before it: else the source lost records
    that were copied (an unclean election), or was restored from an old state.
 3. What lies between the last commit and the end of the target is compared, batch by batch; at least the last one, and at most so much as
-   is read in a moment. Of a compacted topic nothing is compared: each side compacts for itself.
+   is read in a moment. Of a compacted topic the last records are compared that both sides still have (`comparison`); where there are none
+   only the leader epoch of the last commit says something.
 4. What the source no longer has (retention) is left out, and said.
 5. The audit is told what the target has and no report may have said: a process that was killed takes its last counts with it.
 """
 
+import asyncio
 import logging
 from typing import Any, Final
 
@@ -16,9 +18,9 @@ from millstream.client.errors import kafka_error
 from millstream.client.fetch import FetchFrom, FetchRequest
 from millstream.client.mirror_append import MirrorAppend
 from millstream.client.request import MessageRequest
-from millstream.errors import OffsetOutOfRange
+from millstream.errors import KafkaError, OffsetOutOfRange
 from millstream.mirror.clusters.side import Side
-from millstream.mirror.copying.comparison import Compared, compare
+from millstream.mirror.copying.comparison import Compared, compare, compare_compacted
 from millstream.mirror.copying.copies import Copies
 from millstream.mirror.copying.mirrored_topic import MirroredTopic
 from millstream.mirror.copying.partition_copy import PartitionCopy
@@ -33,6 +35,8 @@ from millstream.wire.mirror_append import MirrorPartition, MirrorTopic, Partitio
 logger = logging.getLogger(__name__)
 
 MAX_COMPARED_BYTES: Final = 16 << 20
+COMPARED_OFFSETS: Final = 1000
+"""Of a compacted topic, up to the end of the target."""
 _PIECE_BYTES: Final = 1 << 20
 _ANY_END: Final = -1
 
@@ -57,10 +61,11 @@ class PartitionStart:
         if at_target.log_start_offset < target_end:
             committed = await self._progress.committed(partition)
             await self._check_history(partition, committed, target_end=target_end, source_end=end)
+            first = max(start, at_target.log_start_offset)
             if topic.is_compacted:
+                await self._compare_compacted(partition, max(first, target_end - COMPARED_OFFSETS), end=target_end)
                 last_epoch = committed.leader_epoch if committed.offset == target_end else -1
             else:
-                first = max(start, at_target.log_start_offset)
                 last_epoch = await self._compare(partition, committed.offset, first=first, end=target_end)
             if self._copies.audit is not None:
                 self._copies.audit.found(partition, audited=committed.audited, start=at_target.log_start_offset, end=target_end)
@@ -124,16 +129,32 @@ class PartitionStart:
 
     async def _compare_at(self, partition: TopicPartition, position: int, *, end: int) -> Compared | None:
         try:
-            theirs = await self._headers(self._source, partition, position)
-            ours = await self._headers(self._target, partition, position)
+            theirs = await self._batches(self._source, partition, position)
+            ours = await self._batches(self._target, partition, position)
         except OffsetOutOfRange:
             return None  # Retention was quicker.
-        return compare(theirs, ours, end=end)
+        return compare([header for header, _ in theirs], [header for header, _ in ours], end=end)
 
-    async def _headers(self, side: Side, partition: TopicPartition, offset: int) -> list[BatchHeader]:
+    async def _compare_compacted(self, partition: TopicPartition, position: int, *, end: int) -> None:
+        """Compare the records that both still have before `end`, as far as one answer of each goes, and then the last ones."""
+        for place in (position, end - 1):
+            try:
+                theirs = await self._batches(self._source, partition, place)
+                ours = await self._batches(self._target, partition, place)
+            except OffsetOutOfRange:
+                return  # Retention was quicker.
+            try:
+                compared = await asyncio.to_thread(compare_compacted, theirs, ours, end=end)
+            except KafkaError as error:
+                logger.warning("%s: records before %d cannot be compared: %s", partition, end, error)
+                return
+            if compared is not None and compared.position == end:
+                return
+
+    async def _batches(self, side: Side, partition: TopicPartition, offset: int) -> list[tuple[BatchHeader, memoryview]]:
         wanted = FetchFrom(*partition, offset, max_bytes=_PIECE_BYTES)
         answer = await side.ask_leader(partition, FetchRequest([wanted], max_wait_ms=0))
         for error_code in (answer.error_code, *(found.error_code for found in answer.partitions)):
             if error_code:
                 raise kafka_error(error_code, f"{partition} cannot be read at {side}")
-        return [header for found in answer.partitions for header, _ in split_batches(found.records)]
+        return [(header, memoryview(batch)) for found in answer.partitions for header, batch in split_batches(found.records)]

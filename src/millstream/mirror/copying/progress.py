@@ -40,21 +40,29 @@ class Progress:
 
     async def committed(self, partition: TopicPartition) -> Committed:
         """What was committed of the partition last."""
-        fields = {
-            "group_id": self._group,
-            "topics": [{"name": partition.topic, "partition_indexes": [partition.partition]}],
-            "require_stable": False,
-        }
+        found = await self._fetch([{"name": partition.topic, "partition_indexes": [partition.partition]}])
+        return found.get(partition, Committed())
+
+    async def all_committed(self) -> dict[TopicPartition, Committed]:
+        """What was committed last of every partition."""
+        return await self._fetch(None)
+
+    async def _fetch(self, topics: list[dict[str, object]] | None) -> dict[TopicPartition, Committed]:
         request: MessageRequest[Any] = MessageRequest(
-            ApiKey.OFFSET_FETCH, fields, lowest=_FIRST_WITH_EPOCH_FETCH, highest=_LAST_FETCH_OF_ONE
+            ApiKey.OFFSET_FETCH,
+            {"group_id": self._group, "topics": topics, "require_stable": False},
+            lowest=_FIRST_WITH_EPOCH_FETCH,
+            highest=_LAST_FETCH_OF_ONE,
         )
         answer = await self._ask(request)
         self._check(answer.error_code)
+        committed = {}
         for topic in answer.topics:
             for found in topic.partitions:
                 self._check(found.error_code)
-                return Committed(found.committed_offset, found.committed_leader_epoch, _audited(found.metadata))
-        return Committed()
+                place = TopicPartition(topic.name, found.partition_index)
+                committed[place] = Committed(found.committed_offset, found.committed_leader_epoch, _audited(found.metadata))
+        return committed
 
     async def commit(self, reached: Mapping[TopicPartition, Committed]) -> None:
         """Commit what has moved on since the last time."""

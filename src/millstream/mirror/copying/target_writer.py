@@ -22,7 +22,8 @@ from millstream.wire.mirror_append import MirrorPartition, MirrorTopic, Partitio
 logger = logging.getLogger(__name__)
 
 REQUEST_BYTES: Final = 4 << 20
-REQUEST_BATCHES: Final = 2000
+REQUEST_BATCHES: Final = 1000
+"""The most that the target takes in one request (`broker.handlers.mirror`)."""
 MAX_UNDER_WAY: Final = 4
 """Requests to one broker that are not answered."""
 TIMEOUT_MS: Final = 20_000

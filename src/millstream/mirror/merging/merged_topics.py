@@ -29,7 +29,8 @@ class MergedTopics:
         self.partitions: list[tuple[str, int]] = []
         self._made: dict[str, int] = {}
         """Partitions of topics that this process made: brokers learn of them a little later."""
-        self._refused: dict[str, str] = {}
+        self.refused: dict[str, str] = {}
+        """Topics that the target does not take, and why."""
 
     def look(self) -> bool:
         """Ask both sides; whether the topics or their partitions are others than before."""
@@ -57,6 +58,7 @@ class MergedTopics:
         """Whether the target has the topic with so many partitions, after it was made if it has not."""
         topic = self._settings.target_topic(name)
         if max(present.get(topic, 0), self._made.get(topic, 0)) >= count:
+            self.refused.pop(name, None)
             return True
         if topic in present:
             futures = self._target.create_partitions([NewPartitions(topic, count)])
@@ -67,9 +69,9 @@ class MergedTopics:
                 futures[topic].result(_TIMEOUT_S)
         except LibrdkafkaFailed as error:
             if error.code != LibrdkafkaError.TOPIC_ALREADY_EXISTS:
-                if self._refused.get(name) != str(error):
+                if self.refused.get(name) != str(error):
                     logger.error("the topic %s is not merged: %s", name, error)
-                self._refused[name] = str(error)
+                self.refused[name] = str(error)
             return False  # The next look says whether another process was quicker.
         self._made[topic] = count
         return True

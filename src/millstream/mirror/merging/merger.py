@@ -15,17 +15,19 @@ other's topics. One thread, which blocks.
 
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Any, Final
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka import KafkaError as LibrdkafkaError
 
 from millstream.client.errors import BrokerUnavailable, DeliveryFailed
 from millstream.mirror.clusters.librdkafka import LibrdkafkaFailed, open_consumer, open_producer, plain_errors
 from millstream.mirror.merging.merge_settings import MergeSettings
+from millstream.mirror.merging.merged_partition import MergedPartitions, MergedRecords
 from millstream.mirror.merging.merged_topics import MergedTopics
 from millstream.mirror.merging.provenance import HEADER, Provenance, went_through
+from millstream.topic_partition import TopicPartition as Place
 
 logger = logging.getLogger(__name__)
 
@@ -33,20 +35,30 @@ MAX_RECORDS: Final = 1000
 _WAIT_S: Final = 0.2
 _FLUSH_S: Final = 60.0
 _TRANSACTION_MS: Final = 60_000
+_EXPLANATIONS: Final = 5
+"""So many waits for what was fatal, after a call that only says that something was."""
 
 
 class Merger:
     """One merging process: `run()` until `stop()` is called."""
 
-    def __init__(self, settings: MergeSettings) -> None:
+    def __init__(self, settings: MergeSettings, partitions: MergedPartitions, *, is_paused: Callable[[str], bool]) -> None:
+        """`partitions` is told what the target has."""
         self._settings = settings
-        self._topics = MergedTopics(settings)
+        self._partitions = partitions
+        self._partitions.begin({}, is_all=True)
+        self._is_paused = is_paused
+        self.topics = MergedTopics(settings)
+        self.is_merging = False
+        """Whether it has looked at both clusters, and found nothing in the way."""
         self._failure: Any = None
-        self._is_stopping = False
-        self._merged: dict[tuple[str, int], int] = {}
-        """The offset after the last record of each partition that was handed to the producer since the last commit."""
-        self.records = 0
-        """Records that were copied and are committed, or will be with the next commit."""
+        self._is_stopping = self._is_closing = False
+        self._merged: dict[Place, MergedRecords] = {}
+        """What was handed to the producer of each partition since the last commit."""
+        self._ends: dict[Place, int] = {}
+        """Partitions that were read to their end, markers of transactions included, and where that is."""
+        self._assigned: set[Place] = set()
+        self._paused: set[Place] = set()
         self._consumer = self._open_consumer()
         self._producer = self._open_producer()
         self._keeper = self._open_keeper() if settings.exactly_once else None
@@ -66,6 +78,7 @@ class Merger:
                 if now - looked_at >= self._settings.refresh_s:
                     self._follow_topics()
                     looked_at = now
+                self._obey_pauses()
                 self._copy(self._consume())
                 if now - committed_at >= self._settings.commit_s:
                     self._commit()
@@ -83,6 +96,7 @@ class Merger:
                 "group.id": settings.group,
                 "auto.offset.reset": "earliest",
                 "enable.auto.offset.store": False,
+                "enable.partition.eof": True,
                 "isolation.level": "read_committed",
                 "partition.assignment.strategy": "cooperative-sticky",
                 "session.timeout.ms": 10_000,
@@ -105,48 +119,99 @@ class Merger:
 
     def _follow_topics(self) -> None:
         try:
-            has_changed = self._topics.look()
+            has_changed = self.topics.look()
         except BrokerUnavailable as error:
             logger.warning("nothing new is found out for now, and it is tried again: %s", error)
             return
+        self.is_merging = True
         if not has_changed:
             return
         self._commit()
         if self._keeper is not None:
-            resumed = self._resumed()
+            self._assign(self._resumed())
+        elif self.topics.names:
             with plain_errors(self._settings.source):
-                self._consumer.assign(resumed)
-        elif self._topics.names:
-            with plain_errors(self._settings.source):
-                self._consumer.subscribe(sorted(self._topics.names), on_revoke=self._on_revoke)
+                self._consumer.subscribe(
+                    sorted(self.topics.names), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+                )
         else:
             self._consumer.unsubscribe()
+
+    def _assign(self, partitions: list[TopicPartition]) -> None:
+        """Read these partitions, and no others."""
+        with plain_errors(self._settings.source):
+            self._consumer.assign(partitions)
+        self._assigned, self._paused = {_place(each) for each in partitions}, set()
+        self._partitions.begin({_place(each): each.offset for each in partitions}, is_all=True)
+        self._obey_pauses()
+
+    def _obey_pauses(self) -> None:
+        """Read nothing of paused topics."""
+        paused = {place for place in self._assigned if self._is_paused(place.topic)}
+        if paused == self._paused:
+            return
+        with plain_errors(self._settings.source):
+            self._consumer.pause([TopicPartition(*place) for place in paused - self._paused])
+            self._consumer.resume([TopicPartition(*place) for place in self._paused - paused])
+        self._paused = paused
+        self._partitions.pause(paused)
 
     def _resumed(self) -> list[TopicPartition]:
         """All partitions, each from where the target's group says that it was copied to."""
         assert self._keeper is not None
-        target = [TopicPartition(self._settings.target_topic(name), index) for name, index in self._topics.partitions]
+        target = [TopicPartition(self._settings.target_topic(name), index) for name, index in self.topics.partitions]
         with plain_errors(self._settings.target):
             committed = self._keeper.committed(target, timeout=_FLUSH_S) if target else []
         return [
             TopicPartition(name, index, found.offset if found.offset >= 0 else OFFSET_BEGINNING)
-            for (name, index), found in zip(self._topics.partitions, committed, strict=True)
+            for (name, index), found in zip(self.topics.partitions, committed, strict=True)
         ]
 
-    def _on_revoke(self, consumer: Consumer, partitions: Iterable[TopicPartition]) -> None:
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        consumer.incremental_assign(partitions)
+        places = {_place(each) for each in partitions}
+        self._assigned |= places
+        self._partitions.begin(dict.fromkeys(places, -1) | self._committed(partitions))
+        self._obey_pauses()
+
+    def _committed(self, partitions: list[TopicPartition]) -> dict[Place, int]:
+        """Where the group was, for the status; as far as the source says it at once."""
+        try:
+            found = self._consumer.committed(partitions, timeout=_WAIT_S * 5)
+        except KafkaException as error:
+            logger.debug("where the group was is not known yet: %s", error)
+            return {}
+        return {_place(each): each.offset for each in found if each.offset >= 0}
+
+    def _on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Commit what goes to another process, so that it is not copied twice."""
         self._commit()
+        self._on_lost(consumer, partitions)
+
+    def _on_lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Others have them already: there is nothing to commit."""
+        if self._is_closing:
+            return  # The status keeps what it was at the end.
+        places = {_place(each) for each in partitions}
+        self._assigned -= places
+        self._paused -= places
+        self._partitions.end(places)
 
     def _consume(self) -> list[Message]:
         with plain_errors(self._settings.source):
             found: list[Message] = self._consumer.consume(MAX_RECORDS, _WAIT_S)
+        records = []
         for message in found:
             error = message.error()
-            if error is not None and error.fatal():
+            if error is None:
+                records.append(message)
+            elif error.code() == LibrdkafkaError._PARTITION_EOF:
+                self._ends[_place(message)] = int(message.offset() or 0)
+            elif error.fatal():
                 raise LibrdkafkaFailed(f"at {self._settings.source}: {error.str()}", error.code())
-            if error is not None:
+            else:
                 logger.warning("the source at %s: %s; it is tried again", self._settings.source, error.str())
-        return [message for message in found if message.error() is None]
+        return records
 
     def _copy(self, messages: list[Message]) -> None:
         if messages and self._keeper is not None and not self._is_in_transaction:
@@ -160,14 +225,17 @@ class Merger:
             self._check()
 
     def _produce(self, message: Message) -> None:
-        topic, partition, offset = str(message.topic()), int(message.partition() or 0), int(message.offset() or 0)
-        self._merged[topic, partition] = offset + 1
+        place, offset = _place(message), int(message.offset() or 0)
+        merged = self._merged.setdefault(place, MergedRecords())
+        merged.next_offset = offset + 1
         headers: Any = message.headers()
-        if went_through(headers, self._topics.target_cluster):
+        if went_through(headers, self.topics.target_cluster):
             return
-        origin = Provenance(self._topics.source_cluster, topic, partition, offset)
-        self._hand_over(message, partition, [*(headers or ()), (HEADER, origin.encode())])
-        self.records += 1
+        origin = Provenance(self.topics.source_cluster, *place, offset)
+        self._hand_over(message, place.partition, [*(headers or ()), (HEADER, origin.encode())])
+        merged.count += 1
+        merged.size_bytes += len(message.key() or b"") + len(message.value() or b"")
+        merged.last_timestamp = max(merged.last_timestamp, message.timestamp()[1])
 
     def _hand_over(self, message: Message, partition: int, headers: list[Any]) -> None:
         """Give a record to the producer; waits while its queue is full, and for a partition that is new."""
@@ -190,11 +258,18 @@ class Merger:
             except BufferError:
                 self._poll(_WAIT_S)
             except LibrdkafkaFailed as error:
+                if error.is_unexplained:
+                    self._explain()
                 if error.code != LibrdkafkaError._UNKNOWN_PARTITION or time.monotonic() > deadline:
                     raise
                 with plain_errors(self._settings.target):
                     self._producer.list_topics(topic, timeout=_FLUSH_S)
                 self._poll(_WAIT_S)
+
+    def _explain(self) -> None:
+        """Raise what was fatal to the producer: whether a successor was it decides whether to begin again."""
+        for _ in range(_EXPLANATIONS):
+            self._poll(_WAIT_S)
 
     def _poll(self, wait_s: float) -> None:
         with plain_errors(self._settings.target):  # it raises what is fatal to the producer, such as a successor
@@ -212,6 +287,7 @@ class Merger:
     def _commit(self) -> None:
         """Wait for the target, and then say how far it is."""
         if not self._merged:
+            self._report()
             return
         if self._keeper is None:
             with plain_errors(self._settings.target):
@@ -219,16 +295,23 @@ class Merger:
             self._check()
             if left:
                 raise BrokerUnavailable(f"{left} records were not taken at {self._settings.target} within {_FLUSH_S:.0f} s")
-            offsets = [TopicPartition(topic, partition, offset) for (topic, partition), offset in self._merged.items()]
+            offsets = [TopicPartition(*place, merged.next_offset) for place, merged in self._merged.items()]
             with plain_errors(self._settings.source):
                 self._consumer.commit(offsets=offsets, asynchronous=False)
         else:
             self._commit_transaction(self._keeper)
+        self._report()
         self._merged.clear()
+
+    def _report(self) -> None:
+        """The target has what was handed to the producer, up to where partitions end."""
+        self._partitions.merged(self._merged)
+        self._partitions.merged({place: MergedRecords(end) for place, end in self._ends.items()})
+        self._ends.clear()
 
     def _commit_transaction(self, keeper: Consumer) -> None:
         target_topic = self._settings.target_topic
-        offsets = [TopicPartition(target_topic(topic), partition, offset) for (topic, partition), offset in self._merged.items()]
+        offsets = [TopicPartition(target_topic(topic), index, merged.next_offset) for (topic, index), merged in self._merged.items()]
         with plain_errors(self._settings.target):
             self._producer.send_offsets_to_transaction(offsets, keeper.consumer_group_metadata(), _FLUSH_S)
             self._producer.commit_transaction(_FLUSH_S)
@@ -236,6 +319,14 @@ class Merger:
 
     def _close(self) -> None:
         self._merged.clear()  # leaving the group calls for a commit of what is in doubt
+        self._ends.clear()
+        self._is_closing = True
         self._consumer.close()
         if self._keeper is not None:
             self._keeper.close()
+
+
+def _place(found: TopicPartition | Message) -> Place:
+    """The partition of the source that librdkafka speaks of."""
+    topic, partition = (found.topic(), found.partition()) if isinstance(found, Message) else (found.topic, found.partition)
+    return Place(str(topic), int(partition or 0))

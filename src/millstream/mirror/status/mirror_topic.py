@@ -10,7 +10,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any, Final
 
 from millstream.client.errors import kafka_error
@@ -20,7 +20,7 @@ from millstream.client.topic_creation import own_replicas
 from millstream.errors import TopicAlreadyExists
 from millstream.mirror.clusters.side import Side
 from millstream.mirror.clusters.topic_admin import create_topic
-from millstream.mirror.status.status import MirrorStatus, PartitionStatus, ProcessStatus
+from millstream.mirror.status.status import RUNNING, SILENT, MirrorStatus, PartitionStatus, ProcessStatus
 from millstream.offset import EARLIEST, LATEST
 from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import split_batches
@@ -30,6 +30,8 @@ TOPIC: Final = "_mirror"
 PARTITION: Final = TopicPartition(TOPIC, 0)
 OPTIONS: Final = {"cleanup.policy": "compact", "segment.bytes": str(1 << 20), "segment.ms": "600000", "min.cleanable.dirty.ratio": "0.1"}
 """Segments are short, because the last one is never compacted, and every reader begins at the first."""
+SILENT_MS: Final = 15_000
+"""A process that has reported nothing for so long is not there any more."""
 _STATUS: Final = "status"
 _PROCESS_SLASHES: Final = 2
 _PIECE_BYTES: Final = 4 << 20
@@ -123,7 +125,7 @@ def stale_keys(words: Mapping[str, bytes], name: str, *, before_ms: int) -> list
 
 
 def read_statuses(words: Mapping[str, bytes], *, not_before_ms: int) -> list[MirrorStatus]:
-    """All mirrors; of processes that have not said anything since then only the last of a mirror is kept."""
+    """All mirrors, with the processes that have reported since then; if there are none with the last ones, as silent."""
     processes: dict[str, list[ProcessStatus]] = defaultdict(list)
     partitions: dict[tuple[str, str], list[tuple[int, PartitionStatus]]] = defaultdict(list)
     for key, document in _documents(words):
@@ -143,13 +145,22 @@ def _merge(
     not_before_ms: int,
 ) -> MirrorStatus:
     newest = max(members, key=lambda process: process.at_ms)
-    shown = [process for process in members if process.at_ms >= not_before_ms or process is newest]
+    together = min(not_before_ms, newest.at_ms - SILENT_MS)
+    """If none has reported since then, those that shared the work with the last one are shown."""
+    shown = [
+        replace(process, state=SILENT) if process.state == RUNNING and process.at_ms < not_before_ms else process
+        for process in members
+        if process.at_ms >= together
+    ]
     latest: dict[tuple[str, int], tuple[int, PartitionStatus]] = {}
     for process in shown:
         for at_ms, one in partitions.get((name, process.member), []):
             if at_ms >= latest.get((one.topic, one.partition), (0, one))[0]:
                 latest[one.topic, one.partition] = (at_ms, one)
-    return MirrorStatus(name, shown, [latest[key][1] for key in sorted(latest)])
+    ordered = [latest[key][1] for key in sorted(latest)]
+    if all(process.state != RUNNING for process in shown):
+        ordered = [replace(one, messages_per_second=0.0, bytes_per_second=0.0) for one in ordered]
+    return MirrorStatus(name, shown, ordered)
 
 
 def _documents(words: Mapping[str, bytes]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -1,19 +1,20 @@
 """Says how the mirror is: to the topic `_mirror` at the target, every few seconds, and to whoever listens in this process."""
 
-import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Final, Protocol
 from uuid import uuid4
 
 from millstream.clock import SystemClock
 from millstream.errors import MillstreamError
-from millstream.mirror.engine import LAST_WORDS_S, Mirror
+from millstream.mirror.clusters.side import Side
+from millstream.mirror.repeating import repeat
+from millstream.mirror.settings import MirrorSettings
 from millstream.mirror.status.mirror_topic import MirrorTopic, stale_keys, status_words, topic_key
-from millstream.mirror.status.status import Meter, PartitionStatus, ProcessStatus
+from millstream.mirror.status.status import ENDED, RUNNING, Measured, Meter, PartitionStatus, ProcessStatus
 
 logger = logging.getLogger(__name__)
 
@@ -25,10 +26,29 @@ _NOTHING: Final[dict[str, list[PartitionStatus]]] = {}
 OnReport = Callable[[ProcessStatus, list[PartitionStatus]], None]
 
 
+class Reported(Protocol):
+    """A mirror process, whichever way it copies."""
+
+    settings: MirrorSettings
+    source: Side
+    target: Side
+
+    @property
+    def error(self) -> str | None:
+        """What is in the way of everything; None if nothing is."""
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """Topics that cannot be copied, and why."""
+
+    async def partitions(self) -> Iterable[Measured]:
+        """The partitions that it copies, as they are now."""
+
+
 class Reporter:
     """The status of one process."""
 
-    def __init__(self, mirror: Mirror, *, on_report: OnReport | None = None) -> None:
+    def __init__(self, mirror: Reported, *, on_report: OnReport | None = None) -> None:
         self._mirror = mirror
         self._topic = MirrorTopic(mirror.target)
         self._meter = Meter()
@@ -41,19 +61,12 @@ class Reporter:
 
     async def run(self) -> None:
         """Report until this is cancelled, and then once more."""
-        try:
-            while True:
-                await asyncio.sleep(REPORT_S)
-                await self.report("running")
-        except asyncio.CancelledError:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(LAST_WORDS_S):
-                    await self.report("ended")
-            raise
+        await repeat(partial(self.report, RUNNING), every_s=REPORT_S, last=partial(self.report, ENDED))
 
     async def report(self, state: str) -> None:
         """Say it now; where it cannot be written it is only shown."""
         mirror, settings = self._mirror, self._mirror.settings
+        measured = await mirror.partitions()
         now_ms = self._clock.now_ms()
         process = ProcessStatus(
             settings.name,
@@ -64,10 +77,10 @@ class Reporter:
             self._host,
             now_ms,
             state,
-            dict(mirror.keeper.refused),
+            dict(mirror.refused),
             mirror.error,
         )
-        partitions = self._meter.measure(mirror.copies, now_ms=now_ms)
+        partitions = self._meter.measure(measured, now_ms=now_ms)
         if self._on_report is not None:
             self._on_report(process, partitions)
         if mirror.target.cluster_id:

@@ -9,12 +9,15 @@ A mirror writes it as records of the topic `_mirror` at the target (`mirror_topi
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Self
+from typing import Any, Final, Protocol, Self
 
-from millstream.mirror.copying.partition_copy import PartitionCopy
 from millstream.topic_partition import TopicPartition
 
 Document = dict[str, Any]
+
+RUNNING: Final = "running"
+ENDED: Final = "ended"
+SILENT: Final = "silent"
 
 
 @dataclass(frozen=True)
@@ -54,11 +57,36 @@ class ProcessStatus:
     host: str
     at_ms: int
     state: str
-    """running, or ended."""
+    """running or ended, as it said last; silent: it was running, and has said nothing for a while."""
     refused: Mapping[str, str]
     """Topics that cannot be mirrored, and why."""
     error: str | None
     """What is in the way of everything."""
+
+
+class Measured(Protocol):
+    """A partition while it is copied; offsets are those of the source, and -1 is what is not known."""
+
+    @property
+    def name(self) -> TopicPartition: ...
+    @property
+    def state(self) -> str: ...
+    @property
+    def source_end(self) -> int: ...
+    @property
+    def confirmed_to(self) -> int: ...
+    @property
+    def lag(self) -> int: ...
+    @property
+    def copied_offsets(self) -> int: ...
+    @property
+    def copied_bytes(self) -> int: ...
+    @property
+    def last_timestamp(self) -> int: ...
+    @property
+    def skipped_offsets(self) -> int: ...
+    @property
+    def error(self) -> str | None: ...
 
 
 class Meter:
@@ -68,7 +96,7 @@ class Meter:
         self._last: dict[TopicPartition, tuple[int, int]] = {}
         self._last_ms = 0
 
-    def measure(self, copies: Iterable[PartitionCopy], *, now_ms: int) -> list[PartitionStatus]:
+    def measure(self, copies: Iterable[Measured], *, now_ms: int) -> list[PartitionStatus]:
         """The partitions as they are now, in order."""
         seconds = max(now_ms - self._last_ms, 1) / 1000
         last, self._last, self._last_ms = self._last, {}, now_ms
@@ -80,7 +108,7 @@ class Meter:
         return sorted(statuses, key=lambda status: (status.topic, status.partition))
 
 
-def _partition_status(copy: PartitionCopy, messages_per_second: float, bytes_per_second: float, *, now_ms: int) -> PartitionStatus:
+def _partition_status(copy: Measured, messages_per_second: float, bytes_per_second: float, *, now_ms: int) -> PartitionStatus:
     lag = None if copy.lag < 0 else copy.lag
     lag_bytes = lag_seconds = None
     if lag == 0:

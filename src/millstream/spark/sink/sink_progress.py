@@ -9,6 +9,12 @@ of each topic that the batch wrote to, and beside it, in the metadata of the off
 The turn counts the commits: of several topics that remember different batches, the one with the highest turn remembers the last. The digest
 is that of `row_digest`, over all rows of the batch.
 
+A query that takes part in the audit also remembers the tier, and the batch that it reported first under that name, and counts from there:
+
+    {..., "run": "writer/0-5f1c07ee19d1b657", "report": 3}
+
+Another run begins if that is not remembered: the audit was switched on later, or Kafka has forgotten the group.
+
 Spark replays only its newest micro-batch. So one with the id that is remembered is a replay, if its rows are those that are remembered; one
 below it comes from a checkpoint that was rolled back or copied, and its rows are new ones for all we know: it is written, and remembered.
 
@@ -32,10 +38,24 @@ class WrittenBatch(NamedTuple):
     digest: int
     topics: frozenset[str]
     turn: int = 0
+    run: str = ""
+    """Which reports are numbered together; empty if there are none."""
+    report: int = 0
+    """The number of this batch's report."""
+
+    def after(self, remembered: "WrittenBatch | None", *, tier: str | None) -> "WrittenBatch":
+        """This batch with its turn, and with the number of its report if it has a tier of the audit."""
+        batch = self._replace(turn=remembered.turn + 1 if remembered is not None else 0)
+        if tier is None:
+            return batch
+        if remembered is not None and remembered.run.startswith(f"{tier}/"):
+            return batch._replace(run=remembered.run, report=remembered.report + 1)
+        return batch._replace(run=f"{tier}/{self.batch_id}-{self.digest:016x}", report=0)
 
     def metadata(self) -> str:
         """What stands beside the offset."""
-        return json.dumps({"turn": self.turn, "rows": self.row_count, "digest": f"{self.digest:016x}"})
+        run = {"run": self.run, "report": self.report} if self.run else {}
+        return json.dumps({"turn": self.turn, "rows": self.row_count, "digest": f"{self.digest:016x}", **run})
 
 
 def group_of_query(query_id: str, topic: str | None) -> str:
@@ -69,6 +89,7 @@ def _read(topic: str, committed: CommittedOffset) -> WrittenBatch | None:
     try:
         fields = json.loads(committed.metadata)
         rows, digest, turn = int(fields["rows"]), int(fields["digest"], 16), int(fields["turn"])
+        run, report = str(fields.get("run", "")), int(fields.get("report", 0))
     except (ValueError, TypeError, KeyError):
         return None
-    return WrittenBatch(committed.offset, rows, digest, frozenset({topic}), turn)
+    return WrittenBatch(committed.offset, rows, digest, frozenset({topic}), turn, run, report)

@@ -108,7 +108,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         if not written or not self._plan.skips_replayed_batches:
             publish_counts(self._plan, written, batch=str(uuid4()))
             return
-        batch, remembered = add_up(written, batchId)
+        batch, remembered = add_up(written, batchId, tier=self._plan.audit.tier if self._plan.audit is not None else None)
         if any(message.is_replay for message in written):
             assert remembered is not None
             check_replay(batch, remembered, is_whole=all(message.is_replay for message in written))
@@ -120,7 +120,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         # Without rows there is nothing that a replay could repeat.
         if batch.topics:
             # Before the batch is remembered: a replay that comes in between writes its rows again, and they are duplicates then.
-            publish_counts(self._plan, written, batch=written[0].query_id, turn=batch.turn)
+            publish_counts(self._plan, written, batch=f"{written[0].query_id}/{batch.run}", number=batch.report)
             self._progress(written[0].query_id).remember(batch)
 
     def _progress(self, query_id: str) -> SinkProgress:
@@ -128,7 +128,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return SinkProgress(cluster_for(settings), query_id, self._plan.topic, timeout_s=settings.request_timeout_ms / 1000)
 
 
-def add_up(written: Sequence[BatchWritten], batch_id: int) -> tuple[WrittenBatch, WrittenBatch | None]:
+def add_up(written: Sequence[BatchWritten], batch_id: int, *, tier: str | None = None) -> tuple[WrittenBatch, WrittenBatch | None]:
     """The micro-batch that the tasks have written together, and the one that was remembered before."""
     known = [message.remembered for message in written if message.remembered is not None]
     remembered = max(known, key=lambda batch: batch.turn, default=None)
@@ -137,9 +137,8 @@ def add_up(written: Sequence[BatchWritten], batch_id: int) -> tuple[WrittenBatch
         sum(message.row_count for message in written),
         sum(message.digest for message in written) % _DIGESTS,
         frozenset[str]().union(*(message.topics for message in written)),
-        remembered.turn + 1 if remembered is not None else 0,
     )
-    return batch, remembered
+    return batch.after(remembered, tier=tier), remembered
 
 
 def check_replay(batch: WrittenBatch, remembered: WrittenBatch, *, is_whole: bool) -> None:

@@ -3,10 +3,11 @@ import json
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaError as LibrdkafkaError
 
 from millstream.client.security import NO_SECURITY, ClientSecurity
 from millstream.errors import UsageError
-from millstream.mirror.clusters.librdkafka import _options, open_consumer
+from millstream.mirror.clusters.librdkafka import LibrdkafkaFailed, _options, open_consumer
 
 LOGIN = {"sasl.mechanism": "SCRAM-SHA-256", "sasl.username": "alice", "sasl.password": "secret"}
 
@@ -42,3 +43,20 @@ def test_a_token_is_handed_to_librdkafka_with_its_end(tmp_path: Path) -> None:
 def test_what_librdkafka_does_not_take_is_a_wrong_setting() -> None:
     with pytest.raises(UsageError, match="a client of kafka:9093 cannot be made: "):
         open_consumer("kafka:9093", NO_SECURITY, {"group.id": "x", "session.timeout.ms": -1})
+
+
+@pytest.mark.parametrize(
+    ("code", "is_fenced", "is_final", "is_unexplained"),
+    [
+        (LibrdkafkaError._FENCED, True, False, False),
+        (LibrdkafkaError.INVALID_PRODUCER_EPOCH, True, False, False),
+        (LibrdkafkaError.CLUSTER_AUTHORIZATION_FAILED, False, True, False),
+        (LibrdkafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, False, False, False),
+        (LibrdkafkaError._FATAL, False, False, True),
+    ],
+)
+def test_only_a_successor_fences_and_other_fatal_errors_are_told_apart(
+    code: int, *, is_fenced: bool, is_final: bool, is_unexplained: bool
+) -> None:
+    error = LibrdkafkaFailed("at kafka:9093: it failed", code)
+    assert (error.is_fenced, error.is_final, error.is_unexplained) == (is_fenced, is_final, is_unexplained)

@@ -53,10 +53,16 @@ def test_what_processes_wrote_is_put_together_and_the_newest_word_counts() -> No
     assert (document["lag_messages"], document["lag_seconds"], document["errors"]) == (20, 6.0, ["clicks: is no mirror"])
 
 
-def test_a_process_that_fell_silent_is_shown_only_if_it_is_the_last() -> None:
-    words = status_words(process("one", at_ms=100), measured(copying(0))) | status_words(process("two", at_ms=200), [])
-    [status] = read_statuses(words, not_before_ms=5_000)
-    assert ([one.member for one in status.processes], status.partitions) == (["two"], [])
+def test_a_process_that_fell_silent_is_shown_only_if_all_others_are_silent_too() -> None:
+    old = status_words(process("one", at_ms=100), measured(copying(0)))
+    last = status_words(process("two", at_ms=90_000), measured(copying(1))) | status_words(
+        process("three", at_ms=80_000), measured(copying(2))
+    )
+    [status] = read_statuses(old | last, not_before_ms=200_000)
+    assert [(one.member, one.state) for one in status.processes] == [("two", "silent"), ("three", "silent")]
+    assert [(one.partition, one.messages_per_second) for one in status.partitions] == [(1, 0.0), (2, 0.0)]
+    [status] = read_statuses(old | last, not_before_ms=85_000)
+    assert [(one.member, one.state) for one in status.processes] == [("two", "running"), ("three", "silent")]
 
 
 def test_one_line_says_how_it_goes() -> None:

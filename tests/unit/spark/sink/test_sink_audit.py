@@ -30,18 +30,18 @@ def plan(**options: str) -> WritePlan:
 TASKS = [Task((SinkCount("orders", 0, 5, 50),)), Task(()), Task((SinkCount("orders", 600_000, 2, 20),))]
 
 
-def test_a_query_with_one_topic_numbers_its_reports_by_turns(published: list[dict[str, Any]]) -> None:
-    for turn in (0, 1):
-        publish_counts(plan(topic="orders", audit="writer"), TASKS, batch="query", turn=turn)
+def test_a_query_with_one_topic_numbers_its_reports(published: list[dict[str, Any]]) -> None:
+    for number in (0, 1):
+        publish_counts(plan(topic="orders", audit="writer"), TASKS, batch="query", number=number)
     assert [call["sequence"] for call in published] == [0, 1]
     assert published[0]["reporter"] == published[1]["reporter"]
     assert published[0]["kind"] is Kind.PRODUCER
     assert published[0]["counts"] == {"orders": [Count(0, 5, 50), Count(600_000, 2, 20)]}
 
 
-def test_a_query_whose_rows_name_their_topics_has_a_reporter_for_each_turn(published: list[dict[str, Any]]) -> None:
-    for turn in (0, 1):
-        publish_counts(plan(audit="writer"), TASKS, batch="query", turn=turn)
+def test_a_query_whose_rows_name_their_topics_has_a_reporter_for_each_report(published: list[dict[str, Any]]) -> None:
+    for number in (0, 1):
+        publish_counts(plan(audit="writer"), TASKS, batch="query", number=number)
     assert [call["sequence"] for call in published] == [0, 0]
     assert published[0]["reporter"] != published[1]["reporter"]
 

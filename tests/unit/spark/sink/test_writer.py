@@ -8,13 +8,26 @@ from millstream.spark.sink.sink_progress import WrittenBatch, group_of_query
 from millstream.spark.sink.writer import BatchWritten, ReplayDiffers, add_up, check_replay, warn_of_rollback
 
 TOPICS = frozenset({"t"})
-LAST = WrittenBatch(7, 10, 99, TOPICS, turn=3)
+LAST = WrittenBatch(7, 10, 99, TOPICS, turn=3, run="writer/2-0000000000000007", report=1)
 
 
 def test_tasks_add_up_to_the_micro_batch() -> None:
     messages = [BatchWritten("q", TOPICS, 3, 2**64 - 1, remembered=LAST), BatchWritten("q", frozenset({"u"}), 4, 5, remembered=LAST)]
     assert add_up(messages, 8) == (WrittenBatch(8, 7, 4, frozenset({"t", "u"}), turn=4), LAST)
-    assert add_up([BatchWritten("q", frozenset(), 0)], 0) == (WrittenBatch(0, 0, 0, frozenset(), turn=0), None)
+
+
+def test_reports_are_numbered_as_long_as_they_are_remembered() -> None:
+    """Kafka forgets a group that rests, and the audit may be switched on later: another run begins then, under another name."""
+
+    def numbered(remembered: WrittenBatch | None, tier: str | None) -> tuple[str, int]:
+        batch, _ = add_up([BatchWritten("q", TOPICS, 3, 255, remembered=remembered)], 90, tier=tier)
+        return batch.run, batch.report
+
+    assert numbered(LAST, "writer") == (LAST.run, 2)
+    assert numbered(None, "writer") == numbered(LAST._replace(run="", report=0), "writer") == ("writer/90-00000000000000ff", 0)
+    assert numbered(LAST, "writer2") == ("writer2/90-00000000000000ff", 0)
+    assert numbered(LAST, None) == ("", 0)
+    assert add_up([BatchWritten("q", frozenset(), 0)], 0) == (WrittenBatch(0, 0, 0, frozenset()), None)
 
 
 def test_a_replay_of_the_same_rows_passes() -> None:

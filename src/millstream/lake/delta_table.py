@@ -1,0 +1,204 @@
+"""A Delta table that loads write to: made, widened, and committed to exactly once, by what deltalake checks and what it does not.
+
+A micro-batch is committed if the table stands exactly where it begins. deltalake refuses a commit whose application transactions another
+writer has moved since the table was opened, and nothing else, so here is checked first, on the same handle:
+- a micro-batch that the table has already (a driver died between this commit and Spark's) is left out;
+- offsets that do not continue those of the table (another load, a checkpoint or a table that was set back) are refused;
+- a topic that was deleted and made anew, whose offsets mean other messages, is refused;
+- new columns are added before the files that have them; a column of another type is refused. Files are never looked into by Delta.
+"""
+
+from collections.abc import Sequence
+from time import time
+from typing import Any, Final
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import Schema as DeltaSchema
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction
+
+from millstream.lake.columns import EVENT_DATE, EVENT_HOUR, PARTITION_BY, table_schema
+from millstream.lake.data_file import DataFile
+from millstream.lake.errors import LoadConflict, TableMismatch
+from millstream.lake.load_batch import LoadBatch, offset_key, read_metadata
+from millstream.lake.place import normal_address, open_place
+
+_PRESENT: Final = 1
+
+
+class DeltaWriter:
+    """One table, at its address; nothing is kept open between two calls."""
+
+    def __init__(self, address: str) -> None:
+        self.address = normal_address(address)
+
+    def check(self, files: pa.Schema) -> None:
+        """Raises `TableMismatch` if there is a table, or anything else, that files of these columns cannot go into."""
+        table = self._open()
+        if table is not None:
+            self._missing_columns(table, table_schema(files))
+
+    def positions(self, topic: str, partitions: Sequence[int]) -> dict[int, int]:
+        """The offset that comes next in those of the partitions that the table has rows of."""
+        table = self._open()
+        found = {} if table is None else {one: table.transaction_version(offset_key(topic, one)) for one in partitions}
+        return {partition: offset for partition, offset in found.items() if offset is not None}
+
+    def commit(self, batch: LoadBatch, files: pa.Schema) -> bool:
+        """Add the micro-batch to the table; False if the table has it already."""
+        try:
+            table = self._prepared(batch, files)
+            if table is None:
+                return False
+            table.create_write_transaction(
+                [_action(file) for file in batch.files],
+                "append",
+                DeltaSchema.from_arrow(table_schema(files)),
+                list(PARTITION_BY),
+                commit_properties=CommitProperties(custom_metadata=batch.metadata(), app_transactions=self._transactions(batch)),
+            )
+        except CommitFailedError as error:
+            raise LoadConflict(
+                f"the table {self.address} was written to by another load at the same moment: let one load at a time write to it, and "
+                f"start this one again. ({error})"
+            ) from None
+        except DeltaError as error:
+            raise TableMismatch(f"the table {self.address} did not take micro-batch {batch.batch_id}: {error}") from None
+        return True
+
+    def batches(self, query_id: str, *, after: int) -> list[LoadBatch]:
+        """The micro-batches of a query after this one that the log of the table still has, oldest first."""
+        table = self._open()
+        found: list[LoadBatch] = []
+        for commit in table.history() if table is not None else ():
+            batch = read_metadata(commit)
+            if batch is not None and batch.query_id == query_id:
+                if batch.batch_id <= after:
+                    break
+                found.append(batch)
+        return found[::-1]
+
+    def _prepared(self, batch: LoadBatch, files: pa.Schema) -> DeltaTable | None:
+        """The table, with all columns, standing where the micro-batch begins; None if it has the micro-batch."""
+        wanted = table_schema(files)
+        table = self._open()
+        if table is None:
+            table = DeltaTable.create(self.address, DeltaSchema.from_arrow(wanted), mode="error", partition_by=list(PARTITION_BY))
+        known = table.transaction_version(batch.query_key)
+        if known is not None and known >= batch.batch_id:
+            return None
+        self._check_topic(table, batch)
+        self._check_offsets(table, batch)
+        missing = self._missing_columns(table, wanted)
+        if missing:
+            table.alter.add_columns(DeltaSchema.from_arrow(pa.schema(missing)).fields)
+            table = DeltaTable(self.address)
+        return table
+
+    def _open(self) -> DeltaTable | None:
+        try:
+            return DeltaTable(self.address)
+        except TableNotFoundError:
+            pass
+        except DeltaError as error:
+            raise TableMismatch(f"{self.address} cannot be opened as a Delta table: {error}") from None
+        place = open_place(self.address)
+        if place.is_there() and _has_content(place):
+            raise TableMismatch(f"{self.address} is there and is no Delta table: load to another place (--to), or move it away.")
+        return None
+
+    def _missing_columns(self, table: DeltaTable, wanted: pa.Schema) -> list[pa.Field]:
+        """The columns that the table has to get."""
+        partitioned = tuple(table.metadata().partition_columns)
+        if partitioned != PARTITION_BY:
+            raise TableMismatch(
+                f"the table {self.address} is partitioned by {', '.join(partitioned) or 'nothing'}, and a load writes files by "
+                f"{', '.join(PARTITION_BY)}: load to another place (--to)."
+            )
+        present: pa.Schema = pa.schema(table.schema().to_arrow())
+        missing = []
+        for field in wanted:
+            index = present.get_field_index(field.name)
+            if index < 0:
+                missing.append(field)
+            elif (added := self._added(present.field(index).type, field.type, field.name)) is not None:
+                missing.append(pa.field(field.name, added))
+        required = [field.name for field in present if not field.nullable and field.name not in wanted.names]
+        if required:
+            raise TableMismatch(f"the table {self.address} wants a value in {', '.join(required)}, which the messages do not have.")
+        return missing
+
+    def _added(self, present: pa.DataType, wanted: pa.DataType, column: str) -> pa.DataType | None:
+        """The type of a column with the fields that it has to get; None if it has all of them."""
+        types = pa.types
+        if types.is_struct(present) and types.is_struct(wanted):
+            fields = {field.name: field for field in present}
+            is_new = False
+            for field in wanted:
+                known = fields.get(field.name)
+                added = field.type if known is None else self._added(known.type, field.type, f"{column}.{field.name}")
+                if added is not None:
+                    fields[field.name] = pa.field(field.name, added)
+                    is_new = True
+            return pa.struct(list(fields.values())) if is_new else None
+        if not _is_same(present, wanted):
+            raise TableMismatch(
+                f"the column {column} of the table {self.address} is {present}, and the messages now have {wanted} there. A table cannot "
+                "change the type of a column: load to another place (--to) with a new checkpoint, or bring the schema back."
+            )
+        return None
+
+    def _check_topic(self, table: DeltaTable, batch: LoadBatch) -> None:
+        is_loaded = any(table.transaction_version(offset_key(batch.topic, one.partition)) is not None for one in batch.ranges)
+        if is_loaded and batch.topic_key is not None and table.transaction_version(batch.topic_key) is None:
+            raise LoadConflict(
+                f"the topic {batch.topic} is not the one that the table {self.address} was loaded from: it was deleted and created again, "
+                "and its offsets begin anew. Load it to another place (--to) with a new checkpoint."
+            )
+
+    def _check_offsets(self, table: DeltaTable, batch: LoadBatch) -> None:
+        for partition, start, end in batch.ranges:
+            known = table.transaction_version(offset_key(batch.topic, partition))
+            if known is not None and known != start:
+                problem = "has them already" if known > start else f"ends at offset {known}, so those between would be missing"
+                raise LoadConflict(
+                    f"the offsets {start} to {end} of {batch.topic}-{partition} do not continue the table {self.address}, which {problem}. "
+                    "Another load has written to it, or the table or the checkpoint was set back. Use the checkpoint that belongs to the "
+                    "table; a new, empty one goes on where the table ends."
+                )
+
+    def _transactions(self, batch: LoadBatch) -> list[Transaction]:
+        ours = [Transaction(batch.query_key, batch.batch_id)]
+        ours += [Transaction(offset_key(batch.topic, partition), end) for partition, _, end in batch.ranges]
+        return ours if batch.topic_key is None else [*ours, Transaction(batch.topic_key, _PRESENT)]
+
+
+def _action(file: DataFile) -> AddAction:
+    hour = None if file.event_hour is None else str(file.event_hour)
+    values = {EVENT_DATE: file.event_date, EVENT_HOUR: hour}
+    return AddAction(file.path, file.size_bytes, values, int(time() * 1000), data_change=True, stats=file.statistics)
+
+
+def _is_same(present: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether the types are one to a reader, whatever their inner fields are called; text and bytes have several forms in Arrow."""
+    types = pa.types
+    if types.is_list(present) and types.is_list(wanted):
+        return _is_same(present.value_type, wanted.value_type)
+    if types.is_map(present) and types.is_map(wanted):
+        return _is_same(present.key_type, wanted.key_type) and _is_same(present.item_type, wanted.item_type)
+    if types.is_struct(present) and types.is_struct(wanted):
+        names = [field.name for field in wanted]
+        return [field.name for field in present] == names and all(_is_same(present.field(n).type, wanted.field(n).type) for n in names)
+    return bool(present == wanted)
+
+
+def _has_content(place: Any) -> bool:
+    from pyarrow import fs
+
+    info = place.files.get_file_info(place.path)
+    # A file where the directory should be; a directory that a killed attempt wrote to, before the table was made, has only data files.
+    if info.type == fs.FileType.File:
+        return True
+    found = place.files.get_file_info(fs.FileSelector(place.path, recursive=False))
+    return any(not one.base_name.startswith(f"{EVENT_DATE}=") for one in found)

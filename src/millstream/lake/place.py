@@ -1,0 +1,58 @@
+"""Where files of the lake are: a directory of this machine, or of a store that Arrow knows (`hdfs://`, `s3://`, `gs://`)."""
+
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+from pyarrow import fs
+
+from millstream.errors import UsageError
+
+
+class Place(NamedTuple):
+    """A directory: Arrow's file system, and the path there."""
+
+    files: Any
+    path: str
+
+    def child(self, relative: str) -> str:
+        """The path of something below it."""
+        return str(PurePosixPath(self.path) / relative)
+
+    def make_directory(self, relative: str) -> None:
+        """Make a directory, and those above it."""
+        self.files.create_dir(self.child(relative), recursive=True)
+
+    def delete(self, relative: str) -> None:
+        """Delete a file, if it is there."""
+        try:
+            self.files.delete_file(self.child(relative))
+        except FileNotFoundError:
+            return
+
+    def exists(self, relative: str) -> bool:
+        """Whether there is something below it."""
+        return bool(self.files.get_file_info(self.child(relative)).type != fs.FileType.NotFound)
+
+    def is_there(self) -> bool:
+        """Whether there is anything in the directory, or in its place."""
+        return bool(self.files.get_file_info(self.path).type != fs.FileType.NotFound)
+
+
+def open_place(address: str) -> Place:
+    """The directory at an address; a path without a scheme is one of this machine."""
+    address = normal_address(address)
+    if "://" not in address:
+        return Place(fs.LocalFileSystem(), address)
+    try:
+        return Place(*fs.FileSystem.from_uri(address))
+    except (OSError, ValueError, ImportError) as error:
+        raise UsageError(f"{address} cannot be opened: {error}") from None
+
+
+def normal_address(address: str) -> str:
+    """The address as Arrow and deltalake both take it: an absolute path, or a scheme that both know."""
+    if address.startswith("file:"):
+        address = "/" + address.removeprefix("file:").lstrip("/")
+    if address.startswith("s3a://"):
+        address = "s3://" + address.removeprefix("s3a://")
+    return address.rstrip("/") if "://" in address else str(Path(address).expanduser().absolute())

@@ -1,0 +1,143 @@
+"""A streaming source whose rows are files: tasks fetch, decode and write Parquet themselves, and hand a description to the driver.
+
+Checkpoint, AvailableNow, limits and retries stay Spark's, and so do offsets: the reader is that of `format("millstream")`. Only its rows
+are others, one per task (`TaskResult`, as JSON), so the data never enter the JVM, which would cost more than all the rest. The driver
+collects the descriptions and commits (`load_commit`).
+
+Small partitions share a task: a task costs Spark some tens of milliseconds however little it reads, and each makes files of its own. A
+large one is split, so that every core has its share.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.types import StructType
+
+from millstream.spark.jobs.load_settings import LoadSettings
+from millstream.spark.options import FieldOptions
+from millstream.spark.positions import Offsets
+from millstream.spark.source.offset_ranges import OffsetRange, split_ranges
+from millstream.spark.source.read_options import ReadOptions, check_stream_options, parse_read_options
+from millstream.spark.source.read_plan import ReadField, ReadPlan
+from millstream.spark.source.reader import SparkOffset, StreamReader
+from millstream.spark.worker_connections import cluster_for
+from millstream.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from millstream.spark.jobs.table_plan import TablePlan, TablePlanner
+
+FORMAT: Final = "millstream-load"
+SETTINGS: Final = "load"
+TASKS: Final = "tasks"
+JSON_TYPE: Final = "jsontype"
+COLUMN: Final = "written"
+SCHEMA: Final = f"{COLUMN} STRING"
+SMALLEST_TASK: Final = 20_000
+"""Offsets that are not worth a task of their own."""
+_RAW: Final = ReadPlan(ReadField(FieldOptions()), ReadField(FieldOptions()), "FAILFAST", None)
+
+
+@dataclass(frozen=True)
+class LoadTask(InputPartition):
+    """What one task reads, and how rows are made of it."""
+
+    ranges: "tuple[OffsetRange, ...]"
+    plans: "tuple[TablePlan, ...]"
+    topic_ids: Mapping[str, str]
+
+
+class LoadSource(DataSource):
+    """`format("millstream-load")`: topics as files of tables; registered by `load.start_load`, and of use to nothing else."""
+
+    reader_class: "type[LoadReader]"
+
+    @classmethod
+    def name(cls) -> str:
+        """What stands in `format(...)`."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """One text per task."""
+        return SCHEMA
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 -- Spark's name
+        """The reader of a load; Spark passes the names of options in lower case."""
+        own = {SETTINGS, TASKS, JSON_TYPE}
+        options = parse_read_options({name: value for name, value in self.options.items() if name.lower() not in own})
+        check_stream_options(options)
+        settings = LoadSettings.of(self.options[SETTINGS])
+        return self.reader_class(options, settings, schema, tasks=int(self.options[TASKS]), json_type=self.options.get(JSON_TYPE))
+
+
+class LoadReader(StreamReader):
+    """Plans micro-batches as `StreamReader` does, and writes files where that one builds rows."""
+
+    _planner: "TablePlanner | None" = None
+
+    def __init__(self, options: ReadOptions, settings: LoadSettings, schema: StructType, *, tasks: int, json_type: str | None) -> None:
+        super().__init__(options, _RAW, schema)
+        self._settings = settings
+        self._tasks = tasks
+        self._json_type = json_type
+
+    def partitions(self, start: SparkOffset, end: SparkOffset) -> Sequence[InputPartition]:
+        """The tasks of a micro-batch; the schemas are looked up now that its end is known."""
+        ranges = [one for one in super().partitions(start, end) if isinstance(one, OffsetRange)]
+        if not ranges:
+            return []
+        plans = self._plans()
+        topic_ids = self._topic_ids({one.place.topic for one in ranges})
+        shares = share_ranges(ranges, self._tasks)
+        return [LoadTask(tuple(share), plans, topic_ids) for share in shares]
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        """Write the files of a task; one row describes them."""
+        import pyarrow as pa  # the planning process never gets here
+
+        from millstream.spark.jobs.load_task import load_files
+
+        if isinstance(partition, LoadTask):
+            yield pa.record_batch({COLUMN: [load_files(self._options, self._settings, partition).text()]})
+
+    def _starting(self) -> dict[TopicPartition, int]:
+        """A new checkpoint goes on where the tables end, and begins where the options say only what they do not have."""
+        return {**super()._starting(), **self._in_tables()}
+
+    def _in_tables(self) -> Offsets:
+        from millstream.spark.jobs.load_tables import positions_in_tables
+
+        return positions_in_tables(self._settings, self._plans(), self._source().partitions())
+
+    def _plans(self) -> "tuple[TablePlan, ...]":
+        from millstream.spark.jobs.table_plan import TablePlanner
+
+        if self._planner is None:
+            self._planner = TablePlanner(self._settings, self._json_type)
+        return self._planner.plans()
+
+    def _topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        cluster = cluster_for(self._options)
+        found = {topic: cluster.topic(topic).topic_id for topic in topics}
+        return {topic: str(topic_id) for topic, topic_id in found.items() if topic_id is not None and topic_id.int}
+
+
+LoadSource.reader_class = LoadReader
+
+
+def share_ranges(ranges: Sequence[OffsetRange], tasks: int) -> list[list[OffsetRange]]:
+    """The ranges of each of at most so many tasks, of about the same size: large ranges are split, small ones share a task."""
+    total = sum(one.size for one in ranges)
+    wanted = max(min(tasks, total // SMALLEST_TASK), 1)
+    largest = max(-(-total // wanted), 1)
+    pieces = split_ranges(ranges, at_most_records=largest)
+    shares: list[tuple[int, int, list[OffsetRange]]] = [(0, number, []) for number in range(wanted)]
+    for piece in sorted(pieces, key=lambda piece: piece.size, reverse=True):
+        size, number, share = heapq.heappop(shares)
+        share.append(piece)
+        heapq.heappush(shares, (size + piece.size, number, share))
+    return [sorted(share) for _, _, share in sorted(shares) if share]

@@ -1,0 +1,98 @@
+"""What all jobs have in common: a name, brokers, a checkpoint, and where results go."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, Self, get_args
+
+from millstream.errors import UsageError
+from millstream.spark.jobs.durations import parse_duration_ms
+from millstream.spark.jobs.topic_input import TopicInput, check_topic, check_word
+
+ResultFormat = Literal["json", "avro"]
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
+
+
+@dataclass(frozen=True)
+class JobOutput:
+    """Where results go: a topic, a Delta table, or both."""
+
+    topic: str = ""
+    table: str = ""
+    """The address of a Delta table: a directory, or `s3://` and the like."""
+    format: ResultFormat = "json"
+    partitions: int = 1
+    """Of the topic, if the job has to create it; it is created compacted, because results have keys of their own."""
+
+    def __post_init__(self) -> None:
+        if not self.topic and not self.table:
+            raise UsageError('results need a topic or a table: add topic = "...", table = "...", or both')
+        if self.topic:
+            check_topic("topic", self.topic)
+        check_word("format", self.format, get_args(ResultFormat))
+        if not 0 < self.partitions <= 10_000:
+            raise UsageError(f"partitions: {self.partitions} is not a number of partitions")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Settings of every job."""
+
+    name: str
+    """The job's name: that of the Spark query, and of the consumer group `millstream-pipeline-NAME` that shows its lag."""
+    brokers: str
+    checkpoint: str
+    """The directory where Spark keeps how far the job is, and its state. One job, one checkpoint."""
+    output: JobOutput
+    registry: str = ""
+    """The address of the schema registry, for avro."""
+    trigger: str = "1 second"
+    """The time between two micro-batches."""
+    kafka: Mapping[str, str] = field(default_factory=dict)
+    """Options of Kafka's clients, without `kafka.` in front: `security.protocol` and the like."""
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise UsageError(f"name: {self.name!r} cannot be a job's: it has letters, digits, '.', '_' and '-', at most 100")
+        for name in ("brokers", "checkpoint"):
+            if not getattr(self, name).strip():
+                raise UsageError(f"{name}: it is empty")
+        self.trigger_ms  # noqa: B018 -- raises if it is none
+        inputs = self.inputs
+        if not self.registry and "avro" in {self.output.format, *(one.format for one in inputs.values())}:
+            raise UsageError('registry: format = "avro" needs it: where the schema registry is, as in registry = "http://127.0.0.1:8081"')
+        for section, one in inputs.items():
+            if one.topic == self.output.topic:
+                raise UsageError(f"[output] topic: {one.topic} is what [{section}] reads, too: the job would read its own results")
+
+    @property
+    def inputs(self) -> dict[str, TopicInput]:
+        """The streams that it reads, by the section of the job file."""
+        raise NotImplementedError
+
+    @property
+    def span_ms(self) -> int:
+        """How long after an event, in event time, its result may still change: what a topic has to keep."""
+        raise NotImplementedError
+
+    @property
+    def trigger_ms(self) -> int:
+        """The time between two micro-batches."""
+        return parse_duration_ms("trigger", self.trigger, may_be_zero=True)
+
+    @property
+    def group(self) -> str:
+        """The consumer group that its progress is committed to."""
+        return f"millstream-pipeline-{self.name}"
+
+    def begun_at(self, starts: Mapping[str, str]) -> Self:
+        """The same job with other starts of its inputs, by section."""
+        raise NotImplementedError
+
+    def check_columns(self, fields: Mapping[str, list[str] | None]) -> None:
+        """Raise if a column is used that does not exist; `fields` are those of avro values, by section, where they are known."""
+        raise NotImplementedError
+
+    def identity(self) -> dict[str, object]:
+        """What decides what is in the checkpoint: a job that differs in it needs another checkpoint."""
+        raise NotImplementedError

@@ -1,0 +1,105 @@
+"""The driver's part of a load: what the tasks of a micro-batch have written becomes rows, all of it or nothing of a table.
+
+In this order, because each step may be the last before a crash, after which Spark runs the micro-batch again with the same offsets:
+1. each table is committed, and refuses what it has already; files that the repetition wrote for nothing are deleted;
+2. dead letters are produced, perhaps twice;
+3. the counts are reported to the audit, which knows a report that comes twice;
+4. Spark writes its checkpoint.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from millstream.audit.report import ANY_BUCKET, Kind
+from millstream.audited.batch_reports import publish_batch, reporter_of
+from millstream.audited.settings import AuditSettings
+from millstream.lake.bucket_counts import BucketCount, audit_counts
+from millstream.lake.delta_table import DeltaWriter
+from millstream.lake.load_batch import LoadBatch, joined
+from millstream.lake.place import open_place
+from millstream.spark.jobs.batch_progress import BatchCounts
+from millstream.spark.jobs.dead_letters import produce_dead_letters
+from millstream.spark.jobs.load_settings import LoadSettings
+from millstream.spark.jobs.load_tables import table_address
+from millstream.spark.jobs.task_result import TaskResult, tables_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame
+
+QUERY_ID: Final = "sql.streaming.queryId"
+
+
+class LoadCommitter:
+    """Commits the micro-batches of one load."""
+
+    def __init__(self, settings: LoadSettings, progress: BatchCounts) -> None:
+        self._settings = settings
+        self._progress = progress
+
+    def __call__(self, rows: "DataFrame", batch_id: int) -> None:
+        """What `foreachBatch` calls."""
+        results = [TaskResult.of(row[0]) for row in rows.collect()]
+        query_id = rows.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
+        assert query_id is not None, "Spark says which query this is"
+        if results:
+            self.finish(results, query_id, batch_id)
+
+    def finish(self, results: Sequence[TaskResult], query_id: str, batch_id: int) -> None:
+        """Everything that is to be done with the work of the tasks."""
+        batches = batches_of(results, query_id, batch_id)
+        self.commit(results, batches)
+        self.send_dead_letters(results)
+        self.report(query_id, batch_id, batches)
+        counted = [count for batch in batches.values() for count in batch.counts]
+        malformed = sum(count.malformed for count in counted if count.bucket != ANY_BUCKET)
+        rows = sum(file.rows for result in results for table in result.tables.values() for file in table.files)
+        self._progress.note(batch_id, rows, malformed=malformed)
+
+    def commit(self, results: Sequence[TaskResult], batches: Mapping[str, LoadBatch]) -> None:
+        """Commit each table."""
+        for name, table in tables_of(results).items():
+            self.commit_table(table_address(self._settings.to, name), replace(batches[table.topic], files=table.files), table.schema)
+
+    def commit_table(self, address: str, batch: LoadBatch, schema: "pa.Schema") -> None:
+        """Commit one table; the files of a micro-batch that it has already are deleted."""
+        if not DeltaWriter(address).commit(batch, schema):
+            place = open_place(address)
+            for file in batch.files:
+                place.delete(file.path)
+
+    def send_dead_letters(self, results: Sequence[TaskResult]) -> None:
+        """Produce what could not be read."""
+        names: dict[str, list[str]] = {}
+        for result in results:
+            for topic, one in result.topics.items():
+                if one.dead_letters is not None:
+                    names.setdefault(topic, []).append(one.dead_letters)
+        for topic, files in names.items():
+            produce_dead_letters(self._settings, topic, files)
+
+    def report(self, query_id: str, batch_id: int, batches: Mapping[str, LoadBatch]) -> None:
+        """Tell the audit; a topic that the micro-batch has nothing of is reported too, because reports are numbered without a gap."""
+        if self._settings.audit is None:
+            return
+        counts = {topic: audit_counts(batches[topic].counts) if topic in batches else [] for topic in self._settings.topics}
+        publish_batch(
+            AuditSettings(self._settings.audit, application=self._settings.name, options=self._settings.options),
+            self._settings.brokers,
+            Kind.LOAD,
+            reporter=reporter_of(self._settings.audit, query_id),
+            sequence=batch_id,
+            counts=counts,
+        )
+
+
+def batches_of(results: Sequence[TaskResult], query_id: str, batch_id: int) -> dict[str, LoadBatch]:
+    """The micro-batch of each topic, put together from the tasks."""
+    batches = {}
+    for topic in sorted({topic for result in results for topic in result.topics}):
+        parts = [result.topics[topic] for result in results if topic in result.topics]
+        counts: list[BucketCount] = [count for part in parts for count in part.counts]
+        ranges = joined([one for part in parts for one in part.ranges])
+        batches[topic] = LoadBatch(query_id, batch_id, topic, parts[0].topic_id, ranges, tuple(counts))
+    return batches

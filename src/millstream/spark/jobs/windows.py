@@ -1,0 +1,101 @@
+"""Windows of event time: counts, sums, distinct and most frequent values per key.
+
+What a replayed micro-batch gives has to be what was given before, whatever the order of its rows. So doubles are added as decimals with
+nine digits after the point, and equally frequent values are ordered by themselves. The most frequent values are exact while a window and
+key has no more than `TRACKED` different ones, and approximate beyond.
+"""
+
+from time import time
+from typing import TYPE_CHECKING, Final
+
+from millstream.errors import UsageError
+from millstream.spark.jobs.closing import close_windows
+from millstream.spark.jobs.events import Transform, read_events
+from millstream.spark.jobs.measure import Measure
+from millstream.spark.jobs.results import as_messages, start_writing
+from millstream.spark.jobs.topic_input import EVENT_TIME
+from millstream.spark.jobs.windows_job import WindowsJob
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+TRACKED: Final = 10_000
+"""Different values of a `top` that are followed in one window and key."""
+_DECIMAL: Final = "decimal(38, 9)"
+
+
+def build_windows(session: "SparkSession", job: WindowsJob, *, is_final: bool = False, transform: Transform | None = None) -> "DataFrame":
+    """The results as a stream: `window_start`, `window_end`, the key's columns, the measures."""
+    from pyspark.sql import functions as f
+
+    events = read_events(session, job, "input", is_final=is_final, transform=transform)
+    keys = [f.col(column).alias(name) for column, name in zip(job.window.by, job.keys, strict=True)]
+    measures = job.parsed_measures
+    grouped = events.groupBy(_window(job).alias("window"), *keys).agg(*(_aggregate(one, events).alias(one.name) for one in measures))
+    results = grouped.select(
+        f.col("window.start").alias("window_start"),
+        f.col("window.end").alias("window_end"),
+        *job.keys,
+        *(_finished(one).alias(one.name) for one in measures),
+    )
+    if not job.complete_from_ms:
+        return results
+    return results.where(f.col("window_start") >= f.timestamp_millis(f.lit(job.complete_from_ms)))
+
+
+def start_windows(
+    session: "SparkSession", job: WindowsJob, *, once: bool = False, is_final: bool = False, transform: Transform | None = None
+) -> "StreamingQuery":
+    """Start the job. `once` ends it when what is there is processed; `is_final` does the same and closes the last windows, too."""
+    results = build_windows(session, job, is_final=is_final, transform=transform)
+    messages = as_messages(results, identity=["window_start", "window_end", *job.keys], values=results.columns)
+    if is_final:
+        close_windows(session, job.checkpoint, now_ms=int(time() * 1000), span_ms=job.span_ms)
+    return start_writing(messages, job, once=once or is_final)
+
+
+def _window(job: WindowsJob) -> "Column":
+    from pyspark.sql import functions as f
+
+    length = f"{job.window.length_ms} milliseconds"
+    if job.window.kind == "session":
+        return f.session_window(EVENT_TIME, length)
+    return f.window(EVENT_TIME, length, f"{job.window.step_ms} milliseconds")
+
+
+def _aggregate(measure: Measure, events: "DataFrame") -> "Column":
+    from pyspark.sql import functions as f
+
+    if measure.column is None:
+        return f.count(f.lit(1))
+    column = f.col(measure.column)
+    if measure.kind == "sum":
+        return _sum(measure, column, events.select(column).dtypes[0][1])
+    if measure.kind == "distinct":
+        return f.approx_count_distinct(column, measure.error)
+    if measure.kind == "top":
+        return f.call_function("approx_top_k", column, f.lit(TRACKED), f.lit(TRACKED))
+    return f.min(column) if measure.kind == "min" else f.max(column)
+
+
+def _sum(measure: Measure, column: "Column", kind: str) -> "Column":
+    from pyspark.sql import functions as f
+
+    if kind in {"float", "double"}:
+        return f.sum(column.try_cast(_DECIMAL)).cast("double")
+    if kind in {"tinyint", "smallint", "int", "bigint"} or kind.startswith("decimal"):
+        return f.sum(column)
+    raise UsageError(f"[measures] {measure.name}: the column {measure.column!r} is of type {kind}, which cannot be added up")
+
+
+def _finished(measure: Measure) -> "Column":
+    """The measure as the results show it: of a `top` the first K, the most frequent first."""
+    from pyspark.sql import functions as f
+
+    column = f.col(measure.name)
+    if measure.kind != "top":
+        return column
+    ordered = f.array_sort(f.transform(column, lambda one: f.struct((-one["count"]).alias("count"), one["item"].alias("item"))))
+    first = f.slice(ordered, 1, measure.k)
+    return f.transform(first, lambda one: f.struct(one["item"].alias("value"), (-one["count"]).alias("count")))

@@ -1,0 +1,13 @@
+"""Which topics a cluster has."""
+
+from collections.abc import Mapping
+
+from millstream.client.cluster import Cluster
+from millstream.client.metadata import metadata_request, read_metadata
+from millstream.client.security import ClientSecurity
+
+
+def topic_names(brokers: str, options: Mapping[str, str]) -> list[str]:
+    """The names of all topics, sorted."""
+    with Cluster(brokers, security=ClientSecurity.of(options)) as cluster:
+        return sorted(read_metadata(cluster.call(metadata_request(None))).topics)

@@ -1,0 +1,135 @@
+"""Joins on a real Spark, compared with what plain Python computes from the same events, while others write to the topics."""
+
+import json
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from millstream.errors import UsageError
+from millstream.spark.jobs.job_settings import JobOutput
+from millstream.spark.jobs.join import start_join
+from millstream.spark.jobs.join_job import JoinJob, JoinRule, JoinTable
+from millstream.spark.jobs.topic_input import TopicInput
+from tests.brokers import Broker
+from tests.pipeline.site_activity import CLICK_SCHEMA, MINUTE_MS, VIEW_SCHEMA, Click, View, make_views, results, send
+from tests.spark.topic_content import Message, write
+from tests.spark.traffic import Traffic
+from tests.topics import create_topic
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.slow
+
+VIEWS = make_views(300, step_ms=6_000)
+USERS = "user STRING, country STRING"
+COUNTRIES = {f"user-{number}": f"country-{number % 4}" for number in range(15)}
+"""Not of every user."""
+
+
+def make_clicks() -> list[Click]:
+    """Clicks up to six minutes after views, so some are too late for them, and some on pages that were not seen."""
+    draw = random.Random(3)
+    clicks = [
+        Click(view.user, view.page, f"button-{view.number}", view.at + draw.randrange(-30_000, 6 * MINUTE_MS))
+        for view in VIEWS
+        if draw.random() < 0.5
+    ]
+    return sorted([*clicks, Click("user-1", "/unseen", "x", VIEWS[0].at)], key=lambda click: click.at)
+
+
+CLICKS = make_clicks()
+
+
+def pairs(views: list[View], *, is_left: bool) -> list[tuple[int, str | None]]:
+    """The number of each view and the button of each click on it within five minutes; in a left join also views without any."""
+    found: list[tuple[int, str | None]] = []
+    for view in views:
+        buttons = [
+            click.button
+            for click in CLICKS
+            if (click.user, click.page) == (view.user, view.page) and view.at <= click.at <= view.at + 5 * MINUTE_MS
+        ]
+        found += [(view.number, button) for button in buttons] or ([(view.number, None)] if is_left else [])
+    return sorted(found, key=str)
+
+
+def join_job(broker: Broker, tmp_path: Path, rule: JoinRule, **other: Any) -> JoinJob:
+    views = create_topic(broker, partitions=3)
+    # A view is known by the number in its bytes, which every other column could repeat.
+    left = TopicInput(views, schema=VIEW_SCHEMA, time="at", watermark="1 minute", deduplicate=True, malformed="skip")
+    output = JobOutput(create_topic(broker))
+    given: dict[str, Any] = {"left": left, "join": rule, "output": output, "checkpoint": str(tmp_path / "checkpoint")}
+    return JoinJob(name="joined", brokers=broker.bootstrap_servers, **given, **other)
+
+
+def run(spark: "SparkSession", job: JoinJob, *, is_final: bool = False) -> None:
+    query = start_join(spark, job, once=True, is_final=is_final)
+    assert query.awaitTermination(300), "the job did not end"
+
+
+@pytest.mark.parametrize("kind", ["inner", "left"])
+def test_two_streams_meet_within_a_bound_of_time(spark: "SparkSession", broker: Broker, tmp_path: Path, kind: str) -> None:
+    clicks = create_topic(broker, partitions=2)
+    right = TopicInput(clicks, schema=CLICK_SCHEMA, time="at", watermark="1 minute")
+    job = join_job(broker, tmp_path, JoinRule(("user", "page"), type=kind, within="5 minutes"), right=right)  # type: ignore[arg-type]  # a word
+    by_place = {view.at: view.number for view in VIEWS}
+    assert len(by_place) == len(VIEWS), "views are known by their times"
+    send(broker, job.left.topic, VIEWS[:200])
+    send(broker, clicks, CLICKS[:90])
+    with Traffic(broker, job.left.topic, partition=2, per_second=20):
+        run(spark, job)
+        # Views that come again are known by their keys.
+        send(broker, job.left.topic, VIEWS[190:])
+        send(broker, clicks, CLICKS[90:])
+        run(spark, job, is_final=True)
+    found = results(broker, job.output.topic)
+    assert sorted(((by_place[row["at"]], row.get("button")) for row in found.values()), key=str) == pairs(VIEWS, is_left=kind == "left")
+    with_click = next(row for row in found.values() if "button" in row)
+    assert with_click["right_at"] - with_click["at"] <= 5 * MINUTE_MS
+    assert set(with_click) == {
+        "page", "user", "bytes", "price", "at", "button", "right_at", "left_time", "left_partition", "left_offset", "right_time",
+        "right_partition", "right_offset",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("source", ["files", "topic"])
+def test_a_stream_meets_a_table(spark: "SparkSession", broker: Broker, tmp_path: Path, source: str) -> None:
+    if source == "files":
+        path = str(tmp_path / "users")
+        spark.createDataFrame([*COUNTRIES.items()], USERS).write.parquet(path)
+        table = JoinTable(path=path)
+    else:
+        topic = create_topic(broker, configs={"cleanup.policy": "compact"})
+        rows = [Message(json.dumps({"user": user, "country": "old"}).encode(), user.encode()) for user in (*COUNTRIES, "user-16")]
+        rows += [Message(json.dumps({"user": user, "country": country}).encode(), user.encode()) for user, country in COUNTRIES.items()]
+        write(broker, topic, [*rows, Message(None, b"user-16")])
+        table = JoinTable(topic=topic, format="json", schema=USERS)
+    job = join_job(broker, tmp_path, JoinRule(("user",), type="left"), table=table)
+    # Without a key a message is not the same as others without a key.
+    write(broker, job.left.topic, [view.message()._replace(key=None) for view in VIEWS])
+    run(spark, job)
+    found = results(broker, job.output.topic).values()
+    assert sorted((row["at"], row.get("country")) for row in found if "country" in row) == sorted(
+        (view.at, COUNTRIES[view.user]) for view in VIEWS if view.user in COUNTRIES
+    )
+    assert len(found) == len(VIEWS)
+
+
+def test_what_a_table_or_stream_lacks_is_said_before_anything_runs(spark: "SparkSession", broker: Broker, tmp_path: Path) -> None:
+    path = str(tmp_path / "users")
+    spark.createDataFrame([("user-1", "a"), ("user-1", "b")], USERS).write.parquet(path)
+    job = join_job(broker, tmp_path, JoinRule(("user",)), table=JoinTable(path=path))
+    with pytest.raises(UsageError, match=r"has 2 rows for user = 'user-1'"):
+        start_join(spark, job)
+    with pytest.raises(UsageError, match=r"\[join\] on: the table at .* has no column 'page'"):
+        start_join(spark, replace(job, join=JoinRule(("page",))))
+    with pytest.raises(UsageError, match=r"\[left\] where: .*nonsense"):
+        start_join(spark, replace(job, left=replace(job.left, where="nonsense > 1")))
+    with pytest.raises(UsageError, match=r"\[left.columns\] size: "):
+        start_join(spark, replace(job, left=replace(job.left, columns={"size": "length("})))
+    with pytest.raises(UsageError, match=r"\[left\] time: the column 'page' is of type string"):
+        start_join(spark, replace(job, left=replace(job.left, time="page")))

@@ -1,0 +1,56 @@
+"""`millstream pipeline load` and `maintain` as people run them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from tests.brokers import Broker
+from tests.pipeline.events import write
+from tests.topics import create_topic
+
+pytestmark = pytest.mark.slow
+
+
+def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "millstream.cli.main", "pipeline", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=400, check=False)
+
+
+def test_a_lake_is_loaded_looked_at_and_maintained(broker: Broker, tmp_path: Path) -> None:
+    topics = [create_topic(broker), create_topic(broker)]
+    for topic in topics:
+        write(broker, topic, [b"one", b"two"])
+    lake, checkpoint = str(tmp_path / "lake"), str(tmp_path / "checkpoint")
+    place = ["--to", lake, "--checkpoint", checkpoint, "--brokers", broker.bootstrap_servers, "--once"]
+    done = run("load", "--topics", ",".join(topics), *place, "--value-format", "string")
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert "load: done after 1 batches, 4 rows" in done.stderr
+    assert sorted(DeltaTable(f"{lake}/{topics[1]}").to_pyarrow_table()["value"].to_pylist()) == ["one", "two"]
+    shown = run("status", "--checkpoint", checkpoint, "--output", "json")
+    status = json.loads(shown.stdout)
+    assert (shown.returncode, status["state"], status["rows"], status["group_lag"]["lag"]) == (0, "done", 4, 0)
+    kept = json.loads(run("maintain", "--to", lake, "--output", "json").stdout)
+    assert sorted(one["table"] for one in kept) == sorted(f"{lake}/{topic}" for topic in topics)
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (["--topics", "a,a"], "one is named twice"),
+        (["--topics", "a b"], "'a b' is not the name of a topic"),
+        (["--topics", "a", "--value-format", "avro"], "value-format avro needs a registry"),
+        (["--topics", "a", "--value-format", "jason"], "value-format 'jason' is none of binary, string, json, avro"),
+        (["--topics", "a", "--table", "iceberg"], "table 'iceberg' is none of delta, parquet"),
+        (["--topics", "a", "--table", "parquet", "--audit", "lake"], "only a Delta table keeps its counts"),
+        (["--topics", "a", "--dead-letters", "a"], "would feed itself"),
+    ],
+)
+def test_what_is_asked_wrongly_is_said_before_spark_starts(flags: list[str], sentence: str) -> None:
+    done = run("load", "--to", "lake", "--checkpoint", "checkpoint", *flags)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1

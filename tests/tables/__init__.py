@@ -1,0 +1,1 @@
+"""Topics as tables, without Spark: a real broker, a real registry, and the libraries that take Arrow."""

@@ -1,0 +1,161 @@
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from millstream.lake.bucket_counts import BucketCount
+from millstream.lake.columns import file_schema
+from millstream.lake.data_file import DataFile
+from millstream.lake.delta_table import DeltaWriter
+from millstream.lake.errors import LoadConflict, TableMismatch
+from millstream.lake.hour_files import HourFiles
+from millstream.lake.load_batch import LoadBatch, LoadedRange, joined
+from millstream.lake.place import open_place
+
+VALUE = pa.struct([("n", pa.int64()), ("inner", pa.struct([("a", pa.string())]))])
+COUNT = BucketCount(0, 600_000, 3, 30, 1, (0, 3))
+
+
+def write_files(address: str, first: int, count: int, value: pa.DataType = VALUE, **columns: Any) -> tuple[DataFile, ...]:
+    """Files with rows of offsets from `first` on, as a task writes them."""
+    schema = file_schema(value)
+    given: dict[str, Any] = {"n": list(range(first, first + count)), "kafka_offset": list(range(first, first + count)), **columns}
+    arrays = [pa.array(given.get(field.name, [None] * count), field.type) for field in schema]
+    files = HourFiles(open_place(address), schema)
+    files.write(pa.RecordBatch.from_arrays(arrays, schema=schema), np.full(count, 500_000))
+    return tuple(files.close())
+
+
+def batch(address: str, batch_id: int, start: int, end: int, **more: Any) -> LoadBatch:
+    given: dict[str, Any] = {"query_id": "q", "topic": "clicks", "topic_id": "one"} | more
+    files = more.get("files") or write_files(address, start, end - start)
+    return LoadBatch(**{**given, "batch_id": batch_id, "ranges": (LoadedRange(0, start, end),), "counts": (COUNT,), "files": files})
+
+
+def numbers(address: str) -> list[int]:
+    found: list[int] = DeltaTable(address).to_pyarrow_table()["n"].to_pylist()
+    return sorted(found)
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> str:
+    return str(tmp_path / "clicks")
+
+
+def test_a_micro_batch_that_comes_again_is_left_out(address: str) -> None:
+    writer = DeltaWriter(address)
+    assert writer.commit(batch(address, 0, 0, 3), file_schema(VALUE))
+    assert writer.commit(batch(address, 1, 3, 5), file_schema(VALUE))
+    assert not writer.commit(batch(address, 1, 3, 5), file_schema(VALUE))
+    assert not writer.commit(batch(address, 0, 0, 3), file_schema(VALUE))
+    assert numbers(address) == [0, 1, 2, 3, 4]
+
+
+def test_offsets_that_do_not_continue_the_table_are_refused(address: str) -> None:
+    writer = DeltaWriter(address)
+    writer.commit(batch(address, 0, 0, 3), file_schema(VALUE))
+    with pytest.raises(LoadConflict, match="has them already"):
+        writer.commit(batch(address, 0, 0, 3, query_id="another"), file_schema(VALUE))
+    with pytest.raises(LoadConflict, match="ends at offset 3, so those between would be missing"):
+        writer.commit(batch(address, 1, 4, 6), file_schema(VALUE))
+    assert numbers(address) == [0, 1, 2]
+    assert writer.positions("clicks", [0, 1]) == {0: 3}
+
+
+def test_another_query_goes_on_where_the_table_ends(address: str) -> None:
+    writer = DeltaWriter(address)
+    writer.commit(batch(address, 7, 0, 3), file_schema(VALUE))
+    assert writer.commit(batch(address, 0, 3, 4, query_id="another"), file_schema(VALUE))
+
+
+def test_two_loads_at_once_do_not_both_commit(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer, other = DeltaWriter(address), DeltaWriter(address)
+    writer.commit(batch(address, 0, 0, 3), file_schema(VALUE))
+    late = batch(address, 1, 3, 5)
+    prepared = writer._prepared(late, file_schema(VALUE))
+    other.commit(batch(address, 0, 3, 5, query_id="another"), file_schema(VALUE))
+    monkeypatch.setattr(writer, "_prepared", lambda *_: prepared)
+    with pytest.raises(LoadConflict, match="another load at the same moment"):
+        writer.commit(late, file_schema(VALUE))
+    assert numbers(address) == [0, 1, 2, 3, 4]
+
+
+def test_a_topic_that_was_made_anew_is_refused(address: str) -> None:
+    writer = DeltaWriter(address)
+    writer.commit(batch(address, 0, 0, 3), file_schema(VALUE))
+    with pytest.raises(LoadConflict, match="deleted and created again"):
+        writer.commit(batch(address, 1, 3, 5, topic_id="two"), file_schema(VALUE))
+    # Where brokers have no ids nothing can be said.
+    assert writer.commit(batch(address, 1, 3, 5, topic_id=None), file_schema(VALUE))
+
+
+def test_new_columns_are_added_inside_of_others_too(address: str) -> None:
+    writer = DeltaWriter(address)
+    writer.commit(batch(address, 0, 0, 1), file_schema(VALUE))
+    wider = pa.struct([("n", pa.int64()), ("inner", pa.struct([("a", pa.string()), ("b", pa.int64())])), ("late", pa.bool_())])
+    files = write_files(address, 1, 1, wider, inner=[{"a": "x", "b": 5}], late=[True])
+    writer.commit(batch(address, 1, 1, 2, files=files), file_schema(wider))
+    # One that was planned before the change.
+    writer.commit(batch(address, 2, 2, 3), file_schema(VALUE))
+    found = sorted(DeltaTable(address).to_pyarrow_table(columns=["n", "inner", "late"]).to_pylist(), key=lambda row: int(row["n"]))
+    assert found == [
+        {"n": 0, "inner": None, "late": None},
+        {"n": 1, "inner": {"a": "x", "b": 5}, "late": True},
+        {"n": 2, "inner": None, "late": None},
+    ]
+
+
+def test_a_column_of_another_type_is_refused_before_anything_is_committed(address: str) -> None:
+    writer = DeltaWriter(address)
+    writer.commit(batch(address, 0, 0, 1), file_schema(VALUE))
+    for kind in (pa.struct([("n", pa.float64())]), pa.struct([("n", pa.int64()), ("inner", pa.struct([("a", pa.int64())]))])):
+        with pytest.raises(TableMismatch, match=r"the column (n|inner\.a) of the table .* A table cannot change the type"):
+            writer.check(file_schema(kind))
+        with pytest.raises(TableMismatch):
+            writer.commit(batch(address, 1, 1, 2), file_schema(kind))
+    assert DeltaTable(address).version() == 1
+
+
+def test_what_is_no_table_of_loads_is_refused(tmp_path: Path) -> None:
+    write_deltalake(str(tmp_path / "other"), pa.table({"n": [1]}))
+    with pytest.raises(TableMismatch, match="is partitioned by nothing"):
+        DeltaWriter(str(tmp_path / "other")).check(file_schema(VALUE))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("hello")
+    with pytest.raises(TableMismatch, match="is no Delta table"):
+        DeltaWriter(str(tmp_path / "mine")).check(file_schema(VALUE))
+    (tmp_path / "file").write_text("hello")
+    with pytest.raises(TableMismatch, match="cannot be opened as a Delta table"):
+        DeltaWriter(str(tmp_path / "file")).check(file_schema(VALUE))
+
+
+def test_files_of_an_attempt_that_was_killed_before_the_table_was_made_are_in_nobodys_way(address: str) -> None:
+    write_files(address, 0, 3)
+    assert DeltaWriter(address).commit(batch(address, 0, 0, 3), file_schema(VALUE))
+    assert numbers(address) == [0, 1, 2]
+
+
+def test_counts_and_offsets_are_kept_with_the_commit(address: str) -> None:
+    writer = DeltaWriter(address)
+    for number in range(3):
+        writer.commit(batch(address, number, number, number + 1), file_schema(VALUE))
+    kept = writer.batches("q", after=0)
+    expected = [replace(batch(address, number, number, number + 1), files=(), topic_id=None) for number in (1, 2)]
+    assert kept == expected
+    assert writer.batches("another", after=-1) == []
+    assert DeltaWriter(address + "-none").batches("q", after=-1) == []
+
+
+def test_a_micro_batch_without_rows_is_a_commit_too(address: str) -> None:
+    empty = replace(batch(address, 0, 0, 3), files=())
+    assert DeltaWriter(address).commit(empty, file_schema(VALUE))
+    assert numbers(address) == []
+    assert DeltaWriter(address).positions("clicks", [0]) == {0: 3}
+
+
+def test_parts_of_a_partition_are_joined() -> None:
+    assert joined([LoadedRange(1, 5, 9), LoadedRange(0, 0, 2), LoadedRange(1, 2, 5)]) == (LoadedRange(0, 0, 2), LoadedRange(1, 2, 9))

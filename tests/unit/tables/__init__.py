@@ -1,0 +1,1 @@
+"""Topics as tables: what is decided without a broker."""
