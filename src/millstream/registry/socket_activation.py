@@ -71,7 +71,7 @@ class SocketActivation:
             await end_process(process)
             raise
         except Exception:
-            # A mistake of ours must not leave a child behind that nobody attends to.
+            # A mistake of ours must not leave a child behind without samples or an end.
             logger.exception("the %s is ended; the next request starts it again", self.name)
             await end_process(process)
         else:
