@@ -89,7 +89,7 @@ def test_what_a_killed_consumer_had_handled_counts_once_and_its_repeats_apart(
         wait_until(lambda: counted(broker, topic, Kind.CONSUMER) > before, "a report")  # noqa: B023 -- it is called within the round
         process.kill()
         process.wait(20)
-    start_process("consumer", broker.coordination, topic)
+    start_process("last-consumer", broker.coordination, topic)
 
     def handled() -> int:
         return sum(row.count for row in rows_of(broker, topic, Kind.CONSUMER))
