@@ -40,7 +40,7 @@ class Source(Protocol):
         """The reports of what was counted since the last call; the reporter fills in the cluster."""
 
     def restart(self) -> None:
-        """Forget everything and count as another reporter, with a lock that nobody holds: this process is the child of a fork."""
+        """Forget everything and count as another reporter, with locks of its own: this process is the child of a fork."""
 
 
 class Reporter:
@@ -81,6 +81,11 @@ class Reporter:
         with self._changed:
             self._changed.wait_for(lambda: self._rounds_published >= wanted or self._is_troubled, timeout_s)
             return self._rounds_published >= wanted
+
+    @property
+    def is_troubled(self) -> bool:
+        """Whether nothing could be published the last time."""
+        return self._is_troubled
 
     def end(self) -> None:
         """Publish what is left, and then nothing more; does not wait."""

@@ -76,6 +76,8 @@ class TopicQuery:
         with suppress(AttributeError):
             del self.reader
         self._connection.close()
+        for dataset in self._datasets.values():
+            dataset.close()
 
     def batches(self) -> "Iterator[pa.RecordBatch]":
         """The rows of the answer."""

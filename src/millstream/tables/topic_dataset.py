@@ -9,6 +9,7 @@ Where the topic ends is looked up once: a query that reads a topic twice reads t
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from threading import Event
 from typing import Any, Final
 
 import pyarrow as pa
@@ -29,6 +30,7 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]  # Arrow has no types
 
     def __init__(self, scan: TopicScan) -> None:
         self._scan = scan
+        self._reads: list[Event] = []
         self.failure: Exception | None = None
         """What ended a read: an engine hands on no more than its text."""
 
@@ -48,10 +50,17 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]  # Arrow has no types
         names = self.schema.names if columns is None else list(columns)
         return ds.Scanner.from_batches(reader, columns=names, filter=filter, batch_readahead=_READ_AHEAD)
 
+    def close(self) -> None:
+        """End the reads that an engine has begun and holds on to, as one does that has found its `limit`."""
+        for ended in self._reads:
+            ended.set()
+
     def _batches(self, scan: TopicScan, bounds: FilterBounds | None) -> Iterator[pa.RecordBatch]:
+        ended = Event()
+        self._reads.append(ended)
         try:
             spans = self._spans if bounds is None else self._narrowed(bounds)
-            yield from scan.batches(spans=spans)
+            yield from scan.batches(spans=spans, ended=ended)
         except Exception as error:
             self.failure = self.failure or error
             raise
