@@ -119,7 +119,7 @@ def stale_keys(entries: Mapping[str, bytes], name: str, *, before_ms: int) -> li
     stale = {
         key
         for key, document in _documents(entries)
-        if key.startswith(f"{_STATUS}/{name}/") and key.count("/") == _PROCESS_SLASHES and int(document.get("at_ms", 0)) < before_ms
+        if key.startswith(f"{_STATUS}/{name}/") and key.count("/") == _PROCESS_SLASHES and document["at_ms"] < before_ms
     }
     return [key for key in entries if key in stale or key.rpartition("/")[0] in stale]
 
@@ -134,7 +134,7 @@ def read_statuses(entries: Mapping[str, bytes], *, not_before_ms: int) -> list[M
             processes[parts[1]].append(ProcessStatus(**{field.name: document[field.name] for field in fields(ProcessStatus)}))
         elif len(parts) == 4 and isinstance(document.get("partitions"), list):
             found = [PartitionStatus.parse(entry) for entry in document["partitions"] if isinstance(entry, dict)]
-            partitions[parts[1], parts[2]] += [(int(document.get("at_ms", 0)), one) for one in found if one is not None]
+            partitions[parts[1], parts[2]] += [(document["at_ms"], one) for one in found if one is not None]
     return [_merge(name, members, partitions, not_before_ms) for name, members in sorted(processes.items())]
 
 
@@ -168,9 +168,9 @@ def _documents(entries: Mapping[str, bytes]) -> Iterator[tuple[str, dict[str, An
         if key.startswith(f"{_STATUS}/"):
             try:
                 document = json.loads(value)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
-            if isinstance(document, dict):
+            if isinstance(document, dict) and type(document.get("at_ms")) is int and isinstance(document.get("refused", {}), dict):
                 yield key, document
 
 

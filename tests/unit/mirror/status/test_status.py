@@ -1,3 +1,5 @@
+import pytest
+
 from millstream.mirror.copying.copied_batches import CopiedBatches
 from millstream.mirror.copying.partition_copy import PartitionCopy
 from millstream.mirror.status.mirror_topic import read_statuses, stale_keys, status_entries
@@ -51,6 +53,15 @@ def test_what_processes_wrote_is_put_together_and_the_newest_report_counts() -> 
     assert [(one.partition, one.lag_messages) for one in both.partitions] == [(0, 20), (1, 0)]
     document = both.document()
     assert (document["lag_messages"], document["lag_seconds"], document["errors"]) == (20, 6.0, ["clicks: is no mirror"])
+
+
+@pytest.mark.parametrize("value", [b'{"at_ms": "x"}', b'{"at_ms": null, "partitions": []}', b'{"at_ms": 1, "refused": 2}', b"[" * 100_000])
+def test_a_record_that_is_not_what_it_should_be_is_skipped(value: bytes) -> None:
+    own = status_entries(process("one", at_ms=100), [])
+    other = status_entries(process("two", at_ms=100), [])
+    entries = own | {key: value for key in other} | {"status/mirror/one/orders": value}
+    assert [[one.member for one in found.processes] for found in read_statuses(entries, not_before_ms=0)] == [["one"]]
+    assert stale_keys(entries, "mirror", before_ms=0) == []
 
 
 def test_a_process_that_fell_silent_is_shown_only_if_all_others_are_silent_too() -> None:
