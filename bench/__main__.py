@@ -106,6 +106,12 @@ def audit(*, quick: Quick = False, only: Only = None, rounds: Rounds = 0, option
 
 
 @app.command()
+def metrics(*, quick: Quick = False, only: Only = None, rounds: Rounds = 0, option: Option = None, directory: Scratch = None) -> None:
+    """Metrics: CPU of samples and scrapes, and what other clients feel of them. Without Apache Kafka."""
+    _run(["metrics"], quick=quick, only=only, rounds=rounds, peers=[Millstream(option or ())], directory=directory)
+
+
+@app.command()
 def registry(*, quick: Quick = False, kafka: WithKafka = False, millstream: WithMillstream = True, only: Only = None, rounds: Rounds = 0,
              option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
     """The schema registry: look-ups, registrations, start with 10 000 schemas, Avro beside confluent-kafka's."""
@@ -124,13 +130,6 @@ def spark(*, quick: Quick = False, kafka: WithKafka = False, millstream: WithMil
 
 
 @app.command()
-def tables(*, quick: Quick = False, kafka: WithKafka = False, millstream: WithMillstream = True, only: Only = None, rounds: Rounds = 0,
-           option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
-    """Topics as tables without Spark, beside a loop around confluent-kafka's poll; --kafka does the same on Apache Kafka."""
-    _run(["tables"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, millstream, options=option), directory=directory)
-
-
-@app.command()
 def pipeline(*, quick: Quick = False, only: Only = None, rounds: Rounds = 0, option: Option = None, directory: Scratch = None) -> None:
     """Loads into a lake: rows per second into Delta and Parquet, beside Spark's own connector with Spark's own sink."""
     try:
@@ -138,6 +137,13 @@ def pipeline(*, quick: Quick = False, only: Only = None, rounds: Rounds = 0, opt
     except BenchError as error:
         console.print(f"without Spark's own connector: {error}")
     _run(["pipeline"], quick=quick, only=only, rounds=rounds, peers=[Millstream(option or ())], directory=directory)
+
+
+@app.command()
+def tables(*, quick: Quick = False, kafka: WithKafka = False, millstream: WithMillstream = True, only: Only = None, rounds: Rounds = 0,
+           option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
+    """Topics as tables without Spark, beside a loop around confluent-kafka's poll; --kafka does the same on Apache Kafka."""
+    _run(["tables"], quick=quick, only=only, rounds=rounds, peers=_peers(kafka, millstream, options=option), directory=directory)
 
 
 @app.command()
@@ -151,7 +157,7 @@ def mirror(*, quick: Quick = False, kafka: WithKafka = True, millstream: WithMil
 def run_all(*, quick: Quick = False, kafka: WithKafka = True, millstream: WithMillstream = True, only: Only = None, rounds: Rounds = 0,
             option: Option = None, directory: Scratch = None) -> None:  # fmt: skip
     """Every suite of one broker that has a Kafka to compare with, one after the other."""
-    suites = [suite for suite in SUITES if suite not in {"audit", "client", "cluster", "pipeline"}]
+    suites = [suite for suite in SUITES if suite not in {"audit", "client", "cluster", "metrics", "pipeline"}]
     _run(suites, quick=quick, only=only, rounds=rounds, peers=_peers(kafka, millstream, options=option), directory=directory)
 
 

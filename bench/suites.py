@@ -21,12 +21,13 @@ from bench.latency import Latency
 from bench.leaders import ManyLeaders
 from bench.log_sizes import LogSize
 from bench.memory import Memory
+from bench.metrics import Metrics
 from bench.mirror import Mirroring
 from bench.neighbours import Neighbours
 from bench.partitions import Partitions
 from bench.peers.cluster import SESSION_TIMEOUT_MS
 from bench.peers.kafka import CLUSTER_HEAP
-from bench.pipeline import PipelineLoad
+from bench.pipeline import PipelineLoad, PipelineShares
 from bench.produce import Produce, Workload
 from bench.registry import AvroSerialisers, Registrations, RegistryLookups, RegistryStart
 from bench.restart import Restart
@@ -73,6 +74,7 @@ class Sizes:
     mirrored_megabytes: int = 2000
     audited_topics: int = 1000
     audited_buckets: int = 1000
+    sampled_partitions: tuple[int, ...] = (1000, 5000)
 
 
 FULL = Sizes(2_000_000, 1_000_000, 50_000, 10, 500_000, (1, 100, 1000), (100, 2000), 1000, (1, 100, 1000), 5.0)
@@ -82,7 +84,7 @@ QUICK = Sizes(200_000, 100_000, 10_000, 3, 100_000, (1, 100), (10, 100), 200, (1
               lookups=4_000, registrations=200, schemas=1_000, avro_messages=10_000, spark_rows=400_000, table_rows=400_000,
               neighbour_batches=20_000, neighbour_records=100_000, neighbour_topics=20,
               session_timeout_ms=3000, cluster_partitions=100, missed_megabytes=100, mirrored_megabytes=200,
-              audited_topics=100, audited_buckets=100)  # fmt: skip
+              audited_topics=100, audited_buckets=100, sampled_partitions=(100,))  # fmt: skip
 
 
 def single(sizes: Sizes) -> list[Case]:
@@ -177,14 +179,14 @@ def spark(sizes: Sizes) -> list[Case]:
     return [SparkCount(rows), SparkStream(rows), SparkAvro(rows), SparkMemory(rows), SparkWrite(rows), SparkWriteTyped(rows)]
 
 
+def pipeline(sizes: Sizes) -> list[Case]:
+    """Loads into a lake, beside Spark's own sink and connector. Millstream only."""
+    return [PipelineLoad(sizes.spark_rows), PipelineShares(sizes.spark_rows // 4)]
+
+
 def tables(sizes: Sizes) -> list[Case]:
     """Topics as tables, without Spark. Millstream only, unless Kafka is asked for."""
     return [TablesRaw(sizes.table_rows), TablesTyped(sizes.table_rows)]
-
-
-def pipeline(sizes: Sizes) -> list[Case]:
-    """Loads into a lake, beside Spark's own sink and connector. Millstream only."""
-    return [PipelineLoad(sizes.spark_rows)]
 
 
 def mirror(sizes: Sizes) -> list[Case]:
@@ -197,6 +199,11 @@ def audit(sizes: Sizes) -> list[Case]:
     return [AuditCounting(), AuditReport(sizes.audited_topics, sizes.audited_buckets)]
 
 
+def metrics(sizes: Sizes) -> list[Case]:
+    """What publishing metrics costs. Millstream only."""
+    return [Metrics(count, seconds=2 * sizes.latency_seconds) for count in sizes.sampled_partitions]
+
+
 SUITES: dict[str, Callable[[Sizes], list[Case]]] = {
     "single": single,
     "cluster": cluster,
@@ -207,8 +214,9 @@ SUITES: dict[str, Callable[[Sizes], list[Case]]] = {
     "client": client,
     "registry": registry,
     "spark": spark,
-    "tables": tables,
     "pipeline": pipeline,
+    "tables": tables,
     "mirror": mirror,
     "audit": audit,
+    "metrics": metrics,
 }

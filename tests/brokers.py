@@ -167,7 +167,7 @@ class MillstreamBroker(Broker):
         self.node_id = node_id
         self.keeps_znodes = not zookeeper
         self.coordination = zookeeper
-        self.flags = ["--no-registry"]
+        self.flags = ["--no-registry", "--metrics", "off"]
 
     @property
     def data_directories(self) -> Sequence[Path]:

@@ -6,6 +6,7 @@ The deadline is generous because it only costs time when a test fails.
 import asyncio
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -36,3 +37,12 @@ async def eventually(condition: Callable[[], object], what: str = "the condition
             raise AssertionError(f"not within {deadline_s:g} s: {what}")
         await asyncio.sleep(0 if turns < TURNS else 0.001)
         turns += 1
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended."""
+    try:
+        # A zombie whose parent has not asked for its code yet is gone too.
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True

@@ -28,14 +28,22 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 STAGES = ("files", "commit", "tables", "dead letters", "report", "checkpoint")
+KILLED_AT = ("files", "tables", "checkpoint")
+"""Where a test kills the whole of Spark, which takes long to start again; at the other stages it lets the query fail."""
 DEAD_LETTERS = "dying-dead-letters"
-_STAGE = "MILLSTREAM_TEST_STAGE"
+STAGE = "MILLSTREAM_TESTSTAGE"
 _GROUP = "MILLSTREAM_TEST_PROCESSES"
 
 
+class Died(Exception):
+    """Stands in for a kill."""
+
+
 def die_at(stage: str) -> None:
-    """The end of driver, JVM and workers, if this is the stage."""
-    if os.environ[_STAGE] == stage:
+    """The end of driver, JVM and workers, if this is the stage; in a test's own process, of the query."""
+    if os.environ.get(STAGE) == stage:
+        if _GROUP not in os.environ:
+            raise Died(stage)
         os.killpg(int(os.environ[_GROUP]), signal.SIGKILL)
 
 
@@ -89,7 +97,7 @@ def dying_settings(brokers: str, registry: str, to: str, checkpoint: str, *topic
 
 def main(stage: str, *places: str) -> None:
     """Load until the end comes."""
-    os.environ |= {_STAGE: stage, _GROUP: str(os.getpgrp())}
+    os.environ |= {STAGE: stage, _GROUP: str(os.getpgrp())}
     session = start_session("dying-load", master="local[2]", options=SPARK_OPTIONS)
     query = start_load(session, dying_settings(*places), source=DyingSource, committer=DyingCommitter)
     query.awaitTermination(300)

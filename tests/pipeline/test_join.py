@@ -6,7 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from millstream.errors import UsageError
 from millstream.spark.jobs.job_settings import JobOutput
@@ -96,12 +98,12 @@ def test_two_streams_meet_within_a_bound_of_time(spark: "SparkSession", broker: 
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("source", ["files", "topic"])
+@pytest.mark.parametrize("source", ["delta", "topic"])
 def test_a_stream_meets_a_table(spark: "SparkSession", broker: Broker, tmp_path: Path, source: str) -> None:
-    if source == "files":
+    if source == "delta":
         path = str(tmp_path / "users")
-        spark.createDataFrame([*COUNTRIES.items()], USERS).write.parquet(path)
-        table = JoinTable(path=path)
+        write_deltalake(path, pa.table({"user": list(COUNTRIES), "country": list(COUNTRIES.values())}))
+        table = JoinTable(path=path, format="delta")
     else:
         topic = create_topic(broker, configs={"cleanup.policy": "compact"})
         rows = [Message(json.dumps({"user": user, "country": "old"}).encode(), user.encode()) for user in (*COUNTRIES, "user-16")]
@@ -125,7 +127,7 @@ def test_what_a_table_or_stream_lacks_is_said_before_anything_runs(spark: "Spark
     job = join_job(broker, tmp_path, JoinRule(("user",)), table=JoinTable(path=path))
     with pytest.raises(UsageError, match=r"has 2 rows for user = 'user-1'"):
         start_join(spark, job)
-    with pytest.raises(UsageError, match=r"\[join\] on: the table at .* has no column 'page'"):
+    with pytest.raises(UsageError, match=r"\[join\] on: the table .* has no column 'page'"):
         start_join(spark, replace(job, join=JoinRule(("page",))))
     with pytest.raises(UsageError, match=r"\[left\] where: .*nonsense"):
         start_join(spark, replace(job, left=replace(job.left, where="nonsense > 1")))

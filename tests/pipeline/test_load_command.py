@@ -35,22 +35,3 @@ def test_a_lake_is_loaded_looked_at_and_maintained(broker: Broker, tmp_path: Pat
     assert (shown.returncode, status["state"], status["rows"], status["group_lag"]["lag"]) == (0, "done", 4, 0)
     kept = json.loads(run("maintain", "--to", lake, "--output", "json").stdout)
     assert sorted(one["table"] for one in kept) == sorted(f"{lake}/{topic}" for topic in topics)
-
-
-@pytest.mark.parametrize(
-    ("flags", "sentence"),
-    [
-        (["--topics", "a,a"], "one is named twice"),
-        (["--topics", "a b"], "'a b' is not the name of a topic"),
-        (["--topics", "a", "--value-format", "avro"], "value-format avro needs a registry"),
-        (["--topics", "a", "--value-format", "jason"], "value-format 'jason' is none of binary, string, json, avro"),
-        (["--topics", "a", "--table", "iceberg"], "table 'iceberg' is none of delta, parquet"),
-        (["--topics", "a", "--table", "parquet", "--audit", "lake"], "only a Delta table keeps its counts"),
-        (["--topics", "a", "--dead-letters", "a"], "would feed itself"),
-    ],
-)
-def test_what_is_asked_wrongly_is_said_before_spark_starts(flags: list[str], sentence: str) -> None:
-    done = run("load", "--to", "lake", "--checkpoint", "checkpoint", *flags)
-    assert done.returncode == 2
-    assert sentence in done.stderr
-    assert done.stderr.count("\n") == 1

@@ -1,15 +1,21 @@
 """Windows on a real Spark, compared with what plain Python computes from the same events, while somebody else writes to the topic."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from deltalake import DeltaTable
 
+from millstream.registry.avro_deserializer import AvroDeserializer
+from millstream.registry.client import RegistryClient
+from millstream.spark.jobs.events import Transform
 from millstream.spark.jobs.job_file import read_job
 from millstream.spark.jobs.progress import read_job_progress
 from millstream.spark.jobs.runner import run_job
@@ -24,18 +30,19 @@ from tests.pipeline.site_activity import (
     expected_windows,
     make_views,
     milliseconds,
-    results,
     send,
     window_results,
 )
 from tests.pipeline.windows_jobs import TEN_MINUTES, windows_file, windows_job
+from tests.spark.avro_messages import message, record, register
 from tests.spark.read_back import ends
+from tests.spark.topic_content import read, write
 from tests.spark.traffic import Traffic
 from tests.topics import create_topic
 from tests.waiting import wait_until
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = pytest.mark.slow
 
@@ -50,8 +57,8 @@ EXPECTED = {
 }
 
 
-def run(spark: "SparkSession", job: WindowsJob, *, is_final: bool = False) -> None:
-    query = start_windows(spark, job, once=True, is_final=is_final)
+def run(spark: "SparkSession", job: WindowsJob, *, is_final: bool = False, transform: Transform | None = None) -> None:
+    query = start_windows(spark, job, once=True, is_final=is_final, transform=transform)
     assert query.awaitTermination(300), "the job did not end"
 
 
@@ -100,22 +107,57 @@ def test_late_events_are_counted_and_left_out(
     assert "7 late" in capfd.readouterr().err
 
 
-def test_a_function_can_change_events_before_they_are_measured(spark: "SparkSession", broker: Broker, tmp_path: Path) -> None:
+def test_a_table_and_a_topic_get_the_results_of_a_function_once(spark: "SparkSession", broker: Broker, tmp_path: Path) -> None:
+    """The function changes events before they are measured. The run dies between the table's commit and Spark's, and goes on."""
     topic = create_topic(broker, partitions=2)
     job = replace(windows_job(broker, topic, tmp_path), measures={"views": "count"})
+    job = replace(job, output=replace(job.output, table=str(tmp_path / "table")))
+
+    def few(events: "DataFrame") -> "DataFrame":
+        return events.where("bytes < 5000").withColumn("page", events["user"])
+
     send(broker, topic, VIEWS)
-    query = start_windows(
-        spark, job, is_final=True, transform=lambda events: events.where("bytes < 5000").withColumn("page", events["user"])
+    run(spark, job, is_final=True, transform=few)
+    commits = tmp_path / "checkpoint" / "commits"
+    last = max(int(path.name) for path in commits.glob("[0-9]*"))
+    for name in (f"{last}", f".{last}.crc"):
+        (commits / name).unlink()
+    run(spark, job, transform=few)
+    expected = expected_windows([v._replace(page=v.user) for v in VIEWS if v.bytes < 5000], size_ms=10 * MINUTE_MS, step_ms=10 * MINUTE_MS)
+    wanted = {place: result["views"] for place, result in expected.items()}
+    rows = DeltaTable(job.output.table).to_pyarrow_table().to_pylist()
+    on_topic = [json.loads(row.value or b"") for row in read(broker, job.output.topic)]
+    for found in (rows, on_topic):
+        assert {(in_ms(row["window_start"]), in_ms(row["window_end"]), row["page"]): row["views"] for row in found} == wanted
+        assert len(found) == len(wanted)
+
+
+def in_ms(moment: str | datetime) -> int:
+    return milliseconds(moment if isinstance(moment, str) else moment.isoformat())
+
+
+def test_avro_is_read_and_written_by_the_registry(
+    spark: "SparkSession", broker: Broker, registry: RegistryClient, registry_url: str, tmp_path: Path
+) -> None:
+    topic = create_topic(broker, partitions=2)
+    job = windows_job(broker, topic, tmp_path)
+    when = {"type": "long", "logicalType": "timestamp-millis"}
+    schema = record(page="string", user="string", bytes="long", price="double", at=when)
+    schema_id = register(registry, f"{topic}-value", schema)
+    write(broker, topic, [view.message()._replace(value=message(schema_id, schema, view._asdict())) for view in VIEWS])
+    job = replace(
+        job,
+        registry=registry_url,
+        input=replace(job.input, format="avro", schema="", deduplicate=("at", "user")),
+        measures={"views": "count", "top": "top(3, user)"},
+        output=replace(job.output, format="avro"),
     )
-    assert query.awaitTermination(300)
-    few = [view._replace(page=view.user) for view in VIEWS if view.bytes < 5000]
-    expected = expected_windows(few, size_ms=10 * MINUTE_MS, step_ms=10 * MINUTE_MS)
-    assert counts(broker, job.output.topic) == {place: result["views"] for place, result in expected.items()}
-
-
-def counts(broker: Broker, topic: str) -> dict[tuple[int, int, str], int]:
-    values = results(broker, topic).values()
-    return {(milliseconds(value["window_start"]), milliseconds(value["window_end"]), value["page"]): value["views"] for value in values}
+    run(spark, job, is_final=True)
+    decode = AvroDeserializer(registry)
+    found = [decode(row.value) for row in read(broker, job.output.topic)]
+    assert {
+        (in_ms(row["window_start"]), in_ms(row["window_end"]), row["page"]): {"views": row["views"], "top": row["top"]} for row in found
+    } == {place: {name: result[name] for name in ("views", "top")} for place, result in EXPECTED[TEN_MINUTES].items()}
 
 
 def test_a_job_that_is_killed_and_run_again_gives_each_result_once_by_key(broker: Broker, tmp_path: Path) -> None:

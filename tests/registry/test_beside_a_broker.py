@@ -13,7 +13,7 @@ import pytest
 
 from millstream.registry.client import RegistryClient
 from millstream.testing import Broker
-from tests.waiting import wait_until
+from tests.waiting import is_gone, wait_until
 
 WITHOUT_STARLETTE = """
 import sys
@@ -65,14 +65,6 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
     for process in processes:
         process.kill()
         process.communicate()
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        # A zombie whose parent has not asked for its code yet is gone too.
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
 
 
 def test_it_starts_with_the_first_request_and_not_before(serve: Serve) -> None:

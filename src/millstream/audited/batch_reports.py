@@ -34,8 +34,8 @@ def reporter_of(*names: object) -> UUID:
 
 def publish_batch(
     settings: AuditSettings, brokers: str, kind: Kind, *, reporter: UUID, sequence: int, counts: Mapping[str, Sequence[Count]]
-) -> None:
-    """Publish what one batch counted of each topic; trouble is logged, and never stops the batch."""
+) -> bool:
+    """Publish what one batch counted of each topic; trouble is logged, and never stops the batch. Whether it was published."""
     now_ms = int(time() * 1000)
     reports = [
         Report(
@@ -62,6 +62,8 @@ def publish_batch(
     except MillstreamError as error:
         _kept[brokers] = waiting[-_MOST_KEPT:]
         _log.warning("audit: the counts of %r cannot be published; they are kept for the next batch. %s", settings.tier, error)
+        return False
+    return True
 
 
 def _publish(topic: AuditTopic, reports: Sequence[Report]) -> None:

@@ -34,12 +34,13 @@ class AuditActivation:
         broker: tuple[str, int],
         registry: str | None = None,
         log_level: str = "info",
+        log_format: str = "text",
         pause_s: float = FIRST_PAUSE_S,
     ) -> None:
         self._topic_exists = topic_exists
         self._broker = broker
         self._registry = registry
-        self._log_level = log_level
+        self._log_flags = ["--log-level", log_level, "--log-format", log_format]
         self._pause_s = pause_s
         self._task: asyncio.Task[None] | None = None
         self.process: Process | None = None
@@ -79,4 +80,4 @@ class AuditActivation:
     def _arguments(self) -> list[str]:
         host, port = self._broker
         registry = ["--registry", self._registry] if self._registry is not None else []
-        return ["--brokers", str(Address(WILDCARDS.get(host, host), port)), *registry, "--log-level", self._log_level]
+        return ["--brokers", str(Address(WILDCARDS.get(host, host), port)), *registry, *self._log_flags]

@@ -21,12 +21,12 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=end_with_parent, name="parent", daemon=True).start()
     flags = _flags()
-    log_to_stderr(flags.log_level)
+    log_to_stderr(flags.log_level, flags.log_format)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     settings = AuditorSettings(client_options={"bootstrap.servers": flags.brokers}, registry=flags.registry)
     try:
-        Auditor([settings], on_alarm=AlarmSinks()).run(stop)
+        Auditor([settings], alarms=AlarmSinks()).run(stop)
     except MillstreamError as error:
         print(f"millstream audit: {error}", file=sys.stderr)  # noqa: T201 -- the process ends with this sentence
         return 1
@@ -38,6 +38,7 @@ def _flags() -> argparse.Namespace:
     parser.add_argument("--brokers", required=True)
     parser.add_argument("--registry")
     parser.add_argument("--log-level", default="info")
+    parser.add_argument("--log-format", default="text")
     return parser.parse_args()
 
 

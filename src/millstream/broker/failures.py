@@ -2,10 +2,35 @@
 
 import logging
 
-from millstream.errors import KafkaError, RequestTimedOut, UnknownServerError
+from millstream.errors import (
+    CorruptMessage,
+    FencedLeaderEpoch,
+    KafkaError,
+    MessageTooLarge,
+    NotLeaderOrFollower,
+    OffsetOutOfRange,
+    RecordListTooLarge,
+    RequestTimedOut,
+    StorageError,
+    UnknownLeaderEpoch,
+    UnknownServerError,
+    UnknownTopicOrPartition,
+)
 from millstream.zookeeper.errors import ConnectionLost, SessionExpired
 
 logger = logging.getLogger(__name__)
+
+_EXPECTED = (
+    CorruptMessage,
+    FencedLeaderEpoch,
+    MessageTooLarge,
+    NotLeaderOrFollower,
+    OffsetOutOfRange,
+    RecordListTooLarge,
+    StorageError,
+    UnknownLeaderEpoch,
+    UnknownTopicOrPartition,
+)
 
 
 def as_kafka_error(error: Exception) -> KafkaError:
@@ -16,6 +41,11 @@ def as_kafka_error(error: Exception) -> KafkaError:
         return RequestTimedOut(f"the coordination is away for now, and it is not known whether this was done: {error}")
     logger.error("unexpected error", exc_info=error)
     return UnknownServerError("the broker failed on this; its log says why")
+
+
+def is_unexpected(error: KafkaError) -> bool:
+    """Whether Kafka counts it among the failed requests of a topic: not what clients cause or clear up by themselves."""
+    return not isinstance(error, _EXPECTED)
 
 
 def error_fields(error: KafkaError | None) -> dict[str, object]:

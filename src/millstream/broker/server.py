@@ -14,7 +14,7 @@ other.
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable
 from contextlib import AsyncExitStack
 from typing import Self
 
@@ -26,10 +26,10 @@ from millstream.broker.cluster.peers import Peers
 from millstream.broker.cluster.topics_on_demand import TopicsOnDemand
 from millstream.broker.coordinators.group_coordinator import GroupCoordinator, group_settings
 from millstream.broker.handlers.fetch_sessions import FetchSessions
-from millstream.broker.metrics import metrics_of
 from millstream.broker.network.connection import Connection
 from millstream.broker.network.descriptors import Descriptors, raise_descriptor_limit
 from millstream.broker.network.listener import ConnectionLimits, Listener
+from millstream.broker.network.request_times import RequestTimes
 from millstream.broker.network.router import CarriedOut, Router
 from millstream.broker.network.session import Session
 from millstream.broker.replication.replication import Replication
@@ -84,6 +84,13 @@ class BrokerServer:
             self._awaited_topics.append((name, appeared))
             await appeared
 
+    def sample(self) -> AsyncIterator[bytes]:
+        """All that is published about this broker, as it is now, in parts."""
+        from millstream.broker.metrics.sampler import Sampler  # many brokers are never asked
+
+        parts = self._storage, self._listener, self._groups, self._cluster, self._fetch_sessions
+        return Sampler(*parts, node_id=self._options.node_id, has_lease=self._has_lease).parts()
+
     async def _open_storage(self) -> None:
         self._descriptors = Descriptors(raise_descriptor_limit(), self._settings.current.integer("offsets.topic.num.partitions"))
         self._files.first_spare = self._descriptors.first_spare
@@ -96,7 +103,7 @@ class BrokerServer:
                 files=self._files,
                 broker_epoch=lambda: self._cluster.registration.last_epoch,
                 life=lambda: self._cluster.registration.epoch,
-                has_lease=lambda: self._tree.session.has_lease,
+                has_lease=self._has_lease,
                 in_sync_change_wanted=lambda partition: self._replication.in_sync_change_wanted(partition),  # noqa: PLW0108 -- made below
                 resign=lambda partition: self._replication.resign(partition),  # noqa: PLW0108 -- made below
                 on_follow=self._roles_changed,
@@ -151,7 +158,9 @@ class BrokerServer:
             executor=storage.read_threads,
             spawn=spawn,
         )
-        fetch_sessions = FetchSessions(max_sessions=settings.current.integer("max.incremental.fetch.session.cache.slots"))
+        self._fetch_sessions = fetch_sessions = FetchSessions(
+            max_sessions=settings.current.integer("max.incremental.fetch.session.cache.slots")
+        )
         handlers = make_handlers(
             storage,
             self._tree.session,
@@ -171,9 +180,9 @@ class BrokerServer:
             self._router,
             limits=ConnectionLimits.of(settings.current),
             clock=clock,
+            times=RequestTimes(slow_ms=self._options.slow_request_ms),
             max_connections=lambda: self._descriptors.max_connections(len(storage.logs)),
         )
-        self.metrics = metrics_of(storage, self._listener, fetch_sessions)
 
     async def _start(self) -> None:
         at_stop, spawn = self._exit, self._tasks.spawn
@@ -194,6 +203,9 @@ class BrokerServer:
         self._listener.start()
         at_stop.callback(self._listener.close)  # above it is for a start that fails
         at_stop.push_async_callback(self._cluster.hand_over)  # the first: clients are served meanwhile
+
+    def _has_lease(self) -> bool:
+        return self._tree.session.has_lease
 
     def _carry_out(self, connection: Connection, client: Session, frame: bytes) -> Awaitable[CarriedOut]:
         return self._router.carry_out(connection, client, frame)

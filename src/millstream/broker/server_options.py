@@ -29,6 +29,8 @@ class ServerOptions(NamedTuple):
     forget_directories: tuple[str, ...] = ()
     """Ids of data directories that are given up, with all their records."""
     node_id: int = 1
+    slow_request_ms: int = 1_000
+    """What takes longer is logged; 0 is never."""
     options: Mapping[str, str] = MappingProxyType({})
 
     def facts(self, *, listen: tuple[str, int], advertise: tuple[str, int]) -> dict[str, str]:

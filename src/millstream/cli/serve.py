@@ -23,17 +23,24 @@ from millstream.address import Address, check_advertised, parse_listen_address
 from millstream.cli.listeners import take_listeners
 from millstream.cli.properties import parse_assignments, read_properties
 from millstream.errors import UsageError
-from millstream.log_lines import LOG_LEVELS, log_to_stderr
+from millstream.log_lines import AREAS, LOG_FORMATS, LOG_LEVELS, LogLevels, log_to_stderr
 
 if TYPE_CHECKING:
     import socket
 
+    from millstream.broker.server import BrokerServer
     from millstream.broker.server_options import ServerOptions
+    from millstream.monitoring.activation import MetricsActivation
 
 SUMMARY = "Run a broker: the log, its coordination and its clients' port in one process, and a schema registry and an auditor beside it."
 DEFAULT_LISTEN = "127.0.0.1:9092"
 DEFAULT_COORDINATION = "127.0.0.1:2181"
 DEFAULT_REGISTRY = "127.0.0.1:8081"
+DEFAULT_METRICS = "127.0.0.1:9308"
+DEFAULT_METRICS_INTERVAL_S = 10.0
+SHORTEST_INTERVAL_S = 0.1
+LONGEST_INTERVAL_S = 3600.0
+DEFAULT_SLOW_REQUEST_MS = 1_000
 DEFAULT_DATA = "millstream-data"
 DEFAULT_NODE_ID = "1"
 
@@ -47,7 +54,7 @@ examples:
   millstream serve --config server.properties --data /disk1/millstream --data /disk2/millstream
 
 When clients are accepted, one line goes to stdout:
-  ready: broker HOST:PORT coordination HOST:PORT registry HOST:PORT
+  ready: broker HOST:PORT coordination HOST:PORT registry HOST:PORT metrics HOST:PORT
 """
 
 
@@ -58,16 +65,31 @@ class RegistryAddress(NamedTuple):
     is_required: bool
 
 
+class Beside(NamedTuple):
+    """What runs beside the broker, in processes of their own, and how all of them log."""
+
+    registry: RegistryAddress | None
+    metrics: Address | None
+    metrics_interval_s: float
+    audits: bool
+    log_level: str
+    log_format: str
+
+
 def serve(arguments: Sequence[str]) -> None:
     """Run a broker as the arguments say; returns after a clean stop."""
     flags = parse_flags(arguments)
     options = server_options(flags)
-    registry = registry_address(flags)
-    log_to_stderr(flags.log_level)
+    log_level = ",".join(flags.log_level) or "info"
+    LogLevels.parse(log_level)
+    beside = Beside(
+        registry_address(flags), metrics_address(flags), flags.metrics_interval, not flags.no_audit, log_level, flags.log_format
+    )
+    log_to_stderr(log_level, flags.log_format)
     from millstream.broker.network.event_loop import BrokerLoop
 
     with asyncio.Runner(loop_factory=BrokerLoop) as runner:
-        runner.run(_serve(options, registry, audits=not flags.no_audit, log_level=flags.log_level))
+        runner.run(_serve(options, beside))
 
 
 def server_options(flags: argparse.Namespace) -> "ServerOptions":
@@ -96,6 +118,7 @@ def server_options(flags: argparse.Namespace) -> "ServerOptions":
         data=_data_directories(flags.data, options),
         forget_directories=tuple(flags.forget_directories),
         node_id=_node_id(flags.node_id, options),
+        slow_request_ms=_slow_request_ms(flags.slow_request_ms),
         options=options,
     )
 
@@ -115,6 +138,14 @@ def registry_address(flags: argparse.Namespace) -> RegistryAddress | None:
         print(f"millstream: without a schema registry, because {' and '.join(missing)} are not installed: {INSTALL}", file=sys.stderr)
         return None
     return RegistryAddress(parse_listen_address(flags.registry or DEFAULT_REGISTRY, "--registry"), flags.registry is not None)
+
+
+def metrics_address(flags: argparse.Namespace) -> Address | None:
+    """Where the metrics shall be; None without them."""
+    if not SHORTEST_INTERVAL_S <= flags.metrics_interval <= LONGEST_INTERVAL_S:
+        bounds = f"from {SHORTEST_INTERVAL_S:g} to {LONGEST_INTERVAL_S:g}"
+        raise UsageError(f"--metrics-interval takes seconds {bounds}, and got {flags.metrics_interval:g}.")
+    return None if flags.metrics == "off" else parse_listen_address(flags.metrics, "--metrics")
 
 
 def _advertised_address(flag: str | None) -> Address | None:
@@ -170,6 +201,12 @@ def _node_id(flag: int | None, options: dict[str, str]) -> int:
     return int(text)
 
 
+def _slow_request_ms(flag: int) -> int:
+    if flag < 0:
+        raise UsageError(f"--slow-request-ms takes milliseconds, or 0 for no such lines, and got {flag}.")
+    return flag
+
+
 def _pass_over(options: dict[str, str]) -> None:
     """Drop, and say so, what Kafka 4 does not know either and passes over with a warning."""
     from millstream.options.foreign import is_passed_over
@@ -181,7 +218,7 @@ def _pass_over(options: dict[str, str]) -> None:
         print(f"millstream: passed over, as Kafka 4 does: {', '.join(unknown_to_kafka)}", file=sys.stderr)
 
 
-async def _serve(options: "ServerOptions", registry: RegistryAddress | None, *, audits: bool, log_level: str) -> None:
+async def _serve(options: "ServerOptions", beside: Beside) -> None:
     """Start, announce, wait for a signal or the server's own end, stop."""
     from millstream.broker.server import BrokerServer
 
@@ -197,20 +234,29 @@ async def _serve(options: "ServerOptions", registry: RegistryAddress | None, *, 
         loop.add_signal_handler(number, stop)
     async with AsyncExitStack() as stack:
         # First, because it is soon said that a port is taken.
-        listener = None if registry is None else _listen_for_registry(registry)
+        listener = None if beside.registry is None else _listen_for_registry(beside.registry)
+        metrics = None if beside.metrics is None else _listen_for_metrics(beside.metrics)
+        for bound in filter(None, (listener, metrics)):
+            stack.callback(bound.close)
         server = await stack.enter_async_context(BrokerServer(options))
         coordination = options.zookeeper or Address(*server.coordination_address)
         pairs: list[tuple[str, object]] = [("broker", Address(*server.address)), ("coordination", coordination)]
         if listener is not None:
             from millstream.registry.activation import RegistryActivation
 
-            activation = await stack.enter_async_context(RegistryActivation(listener, broker=server.address, log_level=log_level))
-            pairs.append(("registry", Address(*activation.address)))
-        if audits:
+            activation = RegistryActivation(listener, broker=server.address, log_level=beside.log_level, log_format=beside.log_format)
+            pairs.append(("registry", Address(*(await stack.enter_async_context(activation)).address)))
+        if beside.audits:
             from millstream.auditor.activation import AuditActivation
 
             url = None if listener is None else f"http://{pairs[-1][1]}"
-            await stack.enter_async_context(AuditActivation(server.topic_exists, broker=server.address, registry=url, log_level=log_level))
+            audit = AuditActivation(
+                server.topic_exists, broker=server.address, registry=url, log_level=beside.log_level, log_format=beside.log_format
+            )
+            await stack.enter_async_context(audit)
+        if metrics is not None:
+            published = await stack.enter_async_context(_publish(server, metrics, beside))
+            pairs.append(("metrics", Address(*published.address)))
         _collect_garbage_seldom()
         print("ready:", *(f"{name} {address}" for name, address in pairs), flush=True)
         asked = asyncio.create_task(asked_to_stop.wait())
@@ -224,6 +270,25 @@ def _listen_for_registry(registry: RegistryAddress) -> "socket.socket":
     from millstream.registry.activation import bind
 
     return bind(*registry.address, is_required=registry.is_required)
+
+
+def _listen_for_metrics(address: Address) -> "socket.socket":
+    from millstream.monitoring.activation import bind
+
+    return bind(*address)
+
+
+def _publish(server: "BrokerServer", listener: "socket.socket", beside: Beside) -> "MetricsActivation":
+    from millstream.monitoring.activation import MetricsActivation
+
+    return MetricsActivation(
+        listener,
+        server.sample,
+        broker=server.address,
+        interval_s=beside.metrics_interval_s,
+        log_level=beside.log_level,
+        log_format=beside.log_format,
+    )
 
 
 def _collect_garbage_seldom() -> None:
@@ -298,5 +363,15 @@ def _flag_parser() -> argparse.ArgumentParser:
     option_help = "set any broker option by Kafka's own name; may be repeated"
     add("-X", metavar="NAME=VALUE", dest="options", action="append", default=[], help=option_help)
     add("--config", metavar="FILE", type=Path, help="read options from a file of NAME=VALUE lines, as Kafka's server.properties")
-    add("--log-level", choices=LOG_LEVELS, default="info", help="how much to log on stderr (default info)")
+    taken = "or a free port if that one is taken"
+    metrics_help = f"where /metrics, /health and /ready are (default {DEFAULT_METRICS}, {taken}); `off` for nowhere"
+    add("--metrics", metavar="HOST:PORT", default=DEFAULT_METRICS, help=metrics_help)
+    interval_help = f"how often the figures there are taken anew (default {DEFAULT_METRICS_INTERVAL_S:g})"
+    add("--metrics-interval", metavar="SECONDS", type=float, default=DEFAULT_METRICS_INTERVAL_S, help=interval_help)
+    slow_help = f"requests that take longer are logged; 0 is none (default {DEFAULT_SLOW_REQUEST_MS})"
+    add("--slow-request-ms", metavar="MS", type=int, default=DEFAULT_SLOW_REQUEST_MS, help=slow_help)
+    areas = ", ".join(AREAS)
+    level_help = f"how much to log on stderr: {', '.join(LOG_LEVELS)} (default info); AREA=LEVEL for one of {areas}; may be repeated"
+    add("--log-level", metavar="[AREA=]LEVEL", action="append", default=[], help=level_help)
+    add("--log-format", choices=LOG_FORMATS, default="text", help="lines of text, or of JSON (default text)")
     return parser

@@ -6,6 +6,7 @@ brokers follow the znodes.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID, uuid4
@@ -30,6 +31,8 @@ from millstream.errors import (
     UnknownTopicOrPartition,
 )
 from millstream.zookeeper.errors import BadVersion, NodeExists, NoNode
+
+logger = logging.getLogger(__name__)
 
 MAX_TRIES = 5
 MAX_CONFIGS_BYTES = 100_000
@@ -85,6 +88,14 @@ class Controller:
             await self._writer.create_topic(topic)
         except NodeExists:
             raise TopicAlreadyExists(f"topic {topic.name!r} already exists") from None
+        options = "".join(f", {name}={value}" for name, value in sorted(topic.configs.items()))
+        logger.info(
+            "topic %s created: %d partition(s), %d replica(s)%s",
+            topic.name,
+            len(topic.partitions),
+            len(topic.partitions[0].replicas),
+            options,
+        )
         was_known = False
 
         def is_settled(view: ClusterView) -> bool:
@@ -105,6 +116,7 @@ class Controller:
             await self._writer.delete_topic(topic.name, header, version=version)
 
         await self._retry_on_conflict(write)
+        logger.info("topic %s deleted, with %d partition(s)", topic.name, len(topic.partitions))
         await self._settle(lambda _view: topic.topic_id not in self.view.topics_by_id, timeout_ms, f"topic {topic.name!r} was deleted")
 
     def plan_partitions(self, name: str, *, count: int, assignments: Sequence[Sequence[int]] | None) -> TopicState:
@@ -129,6 +141,7 @@ class Controller:
         except (BadVersion, NoNode):
             raise InvalidPartitions(f"topic {topic.name!r} was changed by another request at the same time; try again") from None
         count = len(topic.partitions)
+        logger.info("topic %s altered: it has %d partitions now", topic.name, count)
         await self._settle(lambda view: _partition_count(view, topic.name) >= count, timeout_ms, f"partitions of {topic.name!r} were added")
 
     async def alter_topic_configs(self, name: str, change: Callable[[Mapping[str, str]], Mapping[str, str]], *, timeout_ms: int) -> None:
@@ -138,6 +151,7 @@ class Controller:
             header, version = await self._read_header(name)
             configs = _check_size(change(header.configs))
             await self._writer.set_header(name, header._replace(configs=configs), version=version)
+            logger.info("topic %s altered: %s", name, _difference(header.configs, configs))
 
         await self._alter(paths.topic(name), write)
         await self._catch_up(CHANGES, timeout_ms, f"configs of topic {name!r} were changed")
@@ -242,6 +256,13 @@ def _check_size(configs: Mapping[str, str]) -> dict[str, str]:
         longest = max(configs, key=lambda name: len(configs[name]))
         raise InvalidConfig(f"these options take {size} bytes, most of them {longest}; at most {MAX_CONFIGS_BYTES} are allowed")
     return dict(configs)
+
+
+def _difference(before: Mapping[str, str], after: Mapping[str, str]) -> str:
+    """What an alteration of options comes to."""
+    parts = [f"{name}={value}" for name, value in sorted(after.items()) if before.get(name) != value]
+    parts += [f"{name} as by default" for name in sorted(before.keys() - after.keys())]
+    return ", ".join(parts) or "nothing"
 
 
 def _partition_count(view: ClusterView, name: str) -> int:

@@ -39,7 +39,7 @@ READ_COMMITTED: Final = 1
 class Leader:
     """This broker leads a partition in one epoch."""
 
-    __slots__ = ("_known_end", "_partition", "leader_epoch", "log", "low_watermark", "replica_set")
+    __slots__ = ("_first_bytes", "_known_end", "_partition", "leader_epoch", "log", "low_watermark", "replica_set")
 
     def __init__(self, partition: "Partition", state: PartitionState) -> None:
         """Begin to lead; the log says StorageError if it cannot be used. `commit` has to follow."""
@@ -48,6 +48,7 @@ class Leader:
         self._partition = partition
         self.log = log
         self.leader_epoch = state.leader_epoch
+        self._first_bytes = log.bytes_written
         self._known_end = log.log_end_offset
         """The log end that followers were last called for."""
         self.replica_set = ReplicaSet(
@@ -63,6 +64,16 @@ class Leader:
 
     def __repr__(self) -> str:
         return f"Leader({self._partition.topic}-{self._partition.index}, epoch {self.leader_epoch})"
+
+    @property
+    def messages_in(self) -> int:
+        """How many records were appended in this epoch, as Kafka counts them: offsets."""
+        return max(self.log.log_end_offset - self.replica_set.epoch_start_offset, 0)
+
+    @property
+    def bytes_in(self) -> int:
+        """How many bytes were appended in this epoch."""
+        return self.log.bytes_written - self._first_bytes
 
     # --- producers
 
@@ -86,7 +97,7 @@ class Leader:
         """Append several batches, each as `append` would; per batch its place, or what is wrong with it."""
         self._check_can_append(acks)
         results = self.log.append_run_as_leader(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
-        if results and isinstance(results[-1], StorageError):
+        if results and type(results[-1]) is not AppendResult and isinstance(results[-1], StorageError):
             self._cannot_write()
         self._appended()
         return results

@@ -15,7 +15,7 @@ It does not wait: who wants to wait gives `high_watermark` or `durable` a callba
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from millstream.clock import Clock
 from millstream.cluster.leader import Leader
@@ -52,10 +52,34 @@ class LocalBroker:
     """These began or ceased to follow, or follow another leader, or in another epoch."""
 
 
+class Appended(NamedTuple):
+    """How much was appended."""
+
+    messages: int
+    size_bytes: int
+
+
 class Partition:
     """A replica of a partition."""
 
-    __slots__ = ("broker", "durable", "following", "high_watermark", "index", "leading", "log", "state", "topic", "watchers")
+    __slots__ = (
+        "_before",
+        "broker",
+        "bytes_out",
+        "durable",
+        "failed_fetches",
+        "failed_produces",
+        "fetch_requests",
+        "following",
+        "high_watermark",
+        "index",
+        "leading",
+        "log",
+        "produce_requests",
+        "state",
+        "topic",
+        "watchers",
+    )
 
     def __init__(
         self, topic: str, index: int, log: Log, *, broker: LocalBroker, state: PartitionState, high_watermark: int | None = None
@@ -72,6 +96,10 @@ class Partition:
         """Readers that wait for more."""
         self.durable = Watermark(log.durable_end)
         self.high_watermark = Watermark(min(max(high_watermark or 0, log.log_start_offset), log.log_end_offset))
+        # What clients did here since the broker started, counted as Kafka counts it (`broker.metrics`).
+        self.produce_requests = self.failed_produces = self.fetch_requests = self.failed_fetches = self.bytes_out = 0
+        self._before = Appended(0, 0)
+        """What was appended in former leader epochs."""
 
     def __repr__(self) -> str:
         return f"Partition({self.topic}-{self.index})"
@@ -85,6 +113,14 @@ class Partition:
     def is_leader(self) -> bool:
         """Whether this broker leads the partition."""
         return self.leading is not None
+
+    @property
+    def appended(self) -> Appended:
+        """What was appended since the broker started, as the leader; an append counts nothing, the ends of the log say it."""
+        leading, before = self.leading, self._before
+        if leading is None:
+            return before
+        return Appended(before.messages + leading.messages_in, before.size_bytes + leading.bytes_in)
 
     @property
     def last_stable_offset(self) -> int:
@@ -122,6 +158,7 @@ class Partition:
             if leading is not None:
                 leading.low_watermark.fail(NotLeaderOrFollower(f"{self.topic}-{self.index} is in leader epoch {state.leader_epoch} now"))
             self.following = None
+            self._before = self.appended
             self.leading = Leader(self, state)
             self.leading.commit()
             if self.log.is_flush_required:
@@ -142,6 +179,7 @@ class Partition:
     def _leave_role(self) -> None:
         if self.leading is not None:
             self.fail_waiters(NotLeaderOrFollower(f"broker {self.broker.node_id} no longer leads {self.topic}-{self.index}"))
+        self._before = self.appended
         self.leading = self.following = None
 
     # --- the log under it

@@ -17,7 +17,7 @@ because the one that holds it failed while the logs were opened.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -42,6 +42,7 @@ PARTITIONS_PER_TURN = 256
 DELETED_PER_TURN = 64
 """How many are deleted before others have a turn: the directory of each is renamed."""
 TRUNCATION_CHECK_S = 0.005
+NAMED_IN_LOG = 5
 
 T = TypeVar("T")
 TopicKey = str | bytes
@@ -234,6 +235,8 @@ class Replicas:
     async def _move(self, states: Iterable[TopicState]) -> None:
         """Hand their states and configs to the partitions that are here."""
         follows: list[Partition] = []
+        began: list[Partition] = []
+        ceased: list[Partition] = []
         count = 0
         for state in states:
             topic = self._topics.get(state.name)
@@ -242,7 +245,10 @@ class Replicas:
             config = self._log_config(state)
             for present in list(topic.partitions.values()):  # logs are opened meanwhile
                 if present.index < len(state.partitions):
+                    was_leader = present.is_leader
                     self._update(present, state, config, follows)
+                    if present.is_leader is not was_leader:
+                        (ceased if was_leader else began).append(present)
                 else:
                     logger.error(
                         "topic %s claims to have %d partitions; partition %d stays", state.name, len(state.partitions), present.index
@@ -250,6 +256,8 @@ class Replicas:
                 count += 1
                 if count % PARTITIONS_PER_TURN == 0:
                     await asyncio.sleep(0)
+        if began or ceased:
+            logger.info("this broker leads %s, and no longer %s", _named(began), _named(ceased))
         if follows:
             self._broker.on_follow(follows)
 
@@ -389,3 +397,10 @@ async def _in_thread(work: Callable[[], T]) -> T:
 def _is_same(topic: HostedTopic, state: TopicState | None) -> bool:
     """Whether the view still has the topic: another one of its name has another id."""
     return state is not None and state.topic_id == topic.topic_id
+
+
+def _named(partitions: Sequence[Partition]) -> str:
+    """How many there are, and the first of them by name."""
+    names = ", ".join(f"{partition.topic}-{partition.index}" for partition in partitions[:NAMED_IN_LOG])
+    more = ", ..." if len(partitions) > NAMED_IN_LOG else ""
+    return f"{len(partitions)} partition(s)" + (f" ({names}{more})" if names else "")

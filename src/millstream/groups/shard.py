@@ -257,6 +257,18 @@ class GroupCoordinatorShard:
 
     # --- reads --------------------------------------------------------------------------------------------------------------------------
 
+    def group_ids(self) -> list[str]:
+        """All groups."""
+        return [group.group_id for group in self._groups]
+
+    def progress(self, group_id: str) -> tuple[str, int, list[tuple[str, int, int]]] | None:
+        """How many members a group has, and what it has committed: topic, partition and offset. None if there is no such group."""
+        group = self._groups.get(group_id)
+        if group is None:
+            return None
+        offsets = [(topic, partition, committed.offset) for topic, partition, committed in self._offsets.items(group_id)]
+        return group_id, group.member_count, offsets
+
     def fetch_offsets(
         self,
         group_id: str,

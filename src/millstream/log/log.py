@@ -73,6 +73,7 @@ class Log:
         self.local = loaded.local
         self._active = self.segments.active
         self._staged: list[Buffer] = []
+        self.bytes_written = 0  # since it was opened
         self._append_from = (0, 0)
         """Log end offset and position in the active segment before what is being appended."""
         self.update_config(order.config)
@@ -233,6 +234,7 @@ class Log:
         try:
             self._active.write(self._staged, self._append_from[1])
             self._staged.clear()
+            self.bytes_written += self._active.size_bytes - self._append_from[1]
         except BaseException as error:
             raise self._give_up(error) from error
 
@@ -400,8 +402,7 @@ class Log:
 
     def close(self) -> None:
         """Make everything durable and let go of the files; a log that did not change is left as it is."""
-        flush = self.begin_close()
-        if flush is not None:
+        if (flush := self.begin_close()) is not None:
             with self.directory.guarded("closing a log"):
                 flush.run()
         self.abandon(is_durable=self.directory.offline is None)
@@ -487,11 +488,10 @@ class Log:
             is_full = self._active.should_roll(size, last_offset=last_offset, timestamp=timestamp, now_ms=now_ms)
         except OSError as error:
             raise self.directory.fail("reading a log", error) from error
+        if is_full or len(self._staged) >= MAX_STAGED:
+            self._write_staged()
         if is_full:
-            self._write_staged()
             self.roll(now_ms=now_ms)
-        elif len(self._staged) >= MAX_STAGED:
-            self._write_staged()
 
     def _forget_before_truncation(self, offset: int) -> None:
         """Before anything is cut: no checkpoint and no compaction may speak of what was there any more."""

@@ -4,13 +4,14 @@ It holds the handle, so the file stays open for the send even when retention or 
 bytes: they go from the page cache to the socket.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, final
 
 from millstream.files import FileHandle
 from millstream.log.segment import Segment
 from millstream.log.segments import Segments
 
 
+@final
 class FileRegion(NamedTuple):
     """`length` bytes of an open file from `position` on."""
 

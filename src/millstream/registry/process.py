@@ -23,7 +23,7 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=end_with_parent, name="parent", daemon=True).start()
     flags = _flags()
-    log_to_stderr(flags.log_level)
+    log_to_stderr(flags.log_level, flags.log_format)
     options = RegistryOptions(client_options={"bootstrap.servers": flags.brokers}, url=flags.url)
     try:
         with socket.socket(fileno=flags.socket) as listener:
@@ -41,6 +41,7 @@ def _flags() -> argparse.Namespace:
     parser.add_argument("--socket", type=int, required=True)
     parser.add_argument("--url", required=True)
     parser.add_argument("--log-level", default="info")
+    parser.add_argument("--log-format", default="text")
     return parser.parse_args()
 
 

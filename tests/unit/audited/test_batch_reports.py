@@ -32,7 +32,8 @@ def test_a_batch_that_cannot_be_reported_is_reported_with_the_next(
         for sequence in range(3):
             is_away[0] = sequence < 2
             counts = {"orders": [Count(0, sequence + 1)]}
-            publish_batch(SETTINGS, "127.0.0.1:1", Kind.LOAD, reporter=reporter, sequence=sequence, counts=counts)
+            done = publish_batch(SETTINGS, "127.0.0.1:1", Kind.LOAD, reporter=reporter, sequence=sequence, counts=counts)
+            assert done == (sequence == 2)
     assert [(report.sequence, report.counts[0].count, report.is_last) for report in published] == [(0, 1, True), (1, 2, True), (2, 3, True)]
     assert {report.origin.cluster for report in published} == {"cluster-1"}
     assert len(caplog.messages) == 2

@@ -7,12 +7,13 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from millstream.broker.metrics import read
+from millstream.broker.metrics.sample import Sample, read_sample
 from millstream.broker.network.descriptors import Descriptors
 from millstream.broker.server import BrokerServer
 from millstream.broker.server_options import ServerOptions
@@ -20,6 +21,7 @@ from millstream.broker.storage.storage import Storage
 from millstream.coordination.cluster_view import ClusterView
 from millstream.errors import StartupError, StorageError, UsageError
 from millstream.files import FileHandle, Files
+from millstream.monitoring.families import FAMILIES, strimzi_name
 from tests.batches import encode_batch
 from tests.connection import CREATE_TOPICS, DELETE_RECORDS, LIST_OFFSETS, PRODUCE, decode_response, encode_request
 
@@ -115,16 +117,30 @@ async def test_a_broker_is_not_registered_before_its_logs_are_open(tmp_path: Pat
         assert await create(server) == 0
 
 
+async def sampled(server: BrokerServer) -> Sample:
+    sample = read_sample(BytesIO(b"".join([part async for part in server.sample()])))
+    assert sample is not None
+    return sample
+
+
 async def test_what_the_parts_count_is_read_on_demand(tmp_path: Path) -> None:
     async with running(tmp_path) as server:
-        before = read(server.metrics)
+        before = await sampled(server)
         await create(server, partitions=3)
         await produce(server)
-        after = read(server.metrics)
-    changed = {name.partition("name=")[2]: value - before[name] for name, value in after.items() if value != before[name]}
-    assert changed.pop("incoming-byte-total") > 100
-    assert changed.pop("connection-count", 0) >= 0
-    assert changed == {"PartitionCount": 3, "LeaderCount": 3}
+        after = await sampled(server)
+    received = "kafka.server:type=socket-server-metrics,name=incoming-byte-total"
+    assert after.broker.values[received] > before.broker.values[received] + 100
+    assert (before.partitions, before.broker.requests.keys() & {"CreateTopics", "Produce"}) == ([], set())
+    assert [(row.partition, row.leader, row.messages_in, row.produce_requests) for row in after.partitions] == [
+        (0, 1, 1, 1),
+        (1, 1, 0, 0),
+        (2, 1, 0, 0),
+    ]
+    assert after.partitions[0].bytes_in == after.partitions[0].size_bytes > 0
+    assert {name: sum(after.broker.requests[name][:-1]) for name in ("CreateTopics", "Produce")} == {"CreateTopics": 1, "Produce": 1}
+    assert {strimzi_name(name) for name in after.broker.values} <= FAMILIES.keys()
+    assert (after.broker.not_ready, after.broker.is_controller, sum(after.broker.topics.values())) == ("", True, 3)
 
 
 async def test_what_was_written_is_there_after_a_restart(tmp_path: Path) -> None:

@@ -201,3 +201,15 @@ def test_a_new_leader_has_flushed_what_it_may_only_show_from_disk(logs: LogManag
     assert not asked
     partition.apply(LED_BY_1._replace(leader_epoch=4, partition_epoch=1))
     assert asked == [partition]
+
+
+def test_what_was_appended_is_counted_over_all_leader_epochs_and_only_as_the_leader(logs: LogManager) -> None:
+    partition = host(logs)
+    append(partition, b"a", b"b")
+    first = partition.appended
+    assert (first.messages, first.size_bytes) == (2, partition.log.size_bytes)
+    assert partition.apply(LED_BY_2._replace(leader_epoch=partition.state.leader_epoch + 1, partition_epoch=1))
+    assert partition.appended == first
+    partition.apply(LED_BY_1._replace(leader_epoch=partition.state.leader_epoch + 1, partition_epoch=2))
+    append(partition, b"c")
+    assert (partition.appended.messages, partition.appended.size_bytes) == (3, partition.log.size_bytes)

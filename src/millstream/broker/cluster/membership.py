@@ -33,6 +33,7 @@ from millstream.log.directories.manager import LogManager
 
 logger = logging.getLogger(__name__)
 
+NO_CONTROLLER: Final = -1
 WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 -- to recognise them, not to listen on them
 WELCOME_MS: Final = 5_000
 """How long a broker that starts waits for the controller to deal with it before it serves clients all the same."""
@@ -62,6 +63,7 @@ class ClusterMembership:
         self._tree = tree
         self._settings = settings
         self._on_change = on_change
+        self._controller_id = NO_CONTROLLER
         self.watcher = ClusterWatcher(session, on_change=self._view_changed, on_shown=on_shown, unopened=unopened)
         self.writer = MetadataWriter(session, self.watcher, claim=lambda: self._election.claim)
         self.controller = Controller(session, self.watcher, self.writer)
@@ -154,7 +156,14 @@ class ClusterMembership:
     async def _view_changed(self, view: ClusterView) -> None:
         # The controller first: it does not wait until logs are open.
         self.active.view_changed(view)
+        self._note_controller(view.controller_id)
         await self._on_change(view)
+
+    def _note_controller(self, controller_id: int) -> None:
+        """A line when the controller is another one; the broker that is elected says so itself."""
+        former, self._controller_id = self._controller_id, controller_id
+        if controller_id not in (former, self._options.node_id):
+            logger.info("%s the controller", "no broker is" if controller_id == NO_CONTROLLER else f"broker {controller_id} is")
 
     def _session_changed(self, state: SessionState) -> None:
         if state is SessionState.CONNECTED:

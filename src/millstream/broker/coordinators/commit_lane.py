@@ -16,6 +16,7 @@ from millstream.broker.coordinators.group_coordinator import GroupCoordinator
 from millstream.broker.network.api import Request
 from millstream.broker.network.connection import Connection
 from millstream.broker.network.outbox import Chunk
+from millstream.broker.network.request_times import OFFSET_COMMIT
 from millstream.errors import KafkaError
 from millstream.groups.commands import CommitOffsets
 from millstream.groups.offsets.repeated_commit import RepeatedCommit
@@ -64,7 +65,7 @@ class CommitLane:
             return False
         if not is_done:
             return False
-        self._connection.reply((self._shape.answer(correlation_id),))
+        self._connection.reply((self._shape.answer(correlation_id),), OFFSET_COMMIT)
         return True
 
     def finish(self) -> None:

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from millstream.broker.deadlines import Deadlines
-from millstream.broker.failures import as_kafka_error
+from millstream.broker.failures import as_kafka_error, is_unexpected
 from millstream.broker.handlers.fetch_attempt import PARTITIONS_PER_TURN, FetchAttempt, FetchRound
 from millstream.broker.handlers.fetch_sessions import FINAL_EPOCH, FetchSession, FetchSessions, Wanted, topic_key
 from millstream.broker.handlers.leader_hints import LeaderHints
@@ -31,6 +31,7 @@ from millstream.broker.network.api import Request, api
 from millstream.broker.network.connection import PendingReply
 from millstream.broker.network.outbox import Chunk
 from millstream.broker.network.region_loader import RegionLoader
+from millstream.broker.network.request_times import FETCH, FOLLOWER_FETCH
 from millstream.broker.network.session import Session
 from millstream.broker.storage.loop_turns import LoopTurns
 from millstream.clock import Clock
@@ -76,6 +77,8 @@ class FetchFamily:
             session = self._sessions.begin(fetch, version=request.api_version, now_ms=now_ms)
         except KafkaError as error:
             return encode_response(request.api_version, request.correlation_id, topics=[], error_code=error.code)
+        if fetch.replica_id >= 0:
+            request.timed_as = FOLLOWER_FETCH
         if self._is_registered(fetch):
             session.fetched_ms = now_ms
         elif fetch.replica_id >= 0:
@@ -138,7 +141,7 @@ class FetchFamily:
         session.update_offset(wanted, offset)
         # First it waits, then it is counted: what is committed thereby may lead to an append, which has to find it waiting.
         attempt = FetchAttempt(self, client, fetch, session, version=version, correlation_id=correlation_id)
-        attempt.wait_at_end(wanted, partition, connection.defer())
+        attempt.wait_at_end(wanted, partition, connection.defer(FOLLOWER_FETCH if is_replica else FETCH))
         if is_replica and wanted.current_leader_epoch >= 0:
             leader.replica_fetched(replica_id, fetch.replica_epoch, offset, wanted.log_start_offset, position=wanted)
         wanted.is_quiet = not is_replica or leader.expects_nothing_of(replica_id)
@@ -162,7 +165,10 @@ class FetchFamily:
                     partition, leader, wanted, fetch, budget=budget - size_bytes, is_first=size_bytes == 0, is_counted=is_first_look
                 )
             except Exception as error:
-                answer = _refused(wanted.index, as_kafka_error(error))
+                refusal = as_kafka_error(error)
+                if partition is not None and is_unexpected(refusal):
+                    partition.failed_fetches += 1
+                answer = _refused(wanted.index, refusal)
             found.take(wanted, answer, partition)
 
     def is_enough(self, client: Session, fetch: FetchRequest, found: FetchRound) -> bool:

@@ -127,6 +127,7 @@ class FetchAttempt:
     def compose(self) -> list[Chunk]:
         """The encoded answer: what an incremental session already knows is left out."""
         is_incremental = self._session.is_incremental
+        is_consumer = self._fetch.replica_id < 0
         topics: list[TopicFetched[FileRegion]] = []
         with_data: list[Wanted] = []
         answers: list[Answer] = []
@@ -134,6 +135,10 @@ class FetchAttempt:
         leaders: list[int] = []
         for wanted, (answer, partition) in self.found.in_order():
             is_news = wanted.is_news(answer)
+            if partition is not None:
+                partition.fetch_requests += 1
+                if is_consumer and answer.records is not None:
+                    partition.bytes_out += answer.records.length
             if wanted.is_quiet and partition is not None:
                 self._session.settle(wanted, partition)
             if is_incremental and not (is_news and wanted.is_wanted):

@@ -23,6 +23,7 @@ from millstream.cluster.replicas import Replicas
 from millstream.cluster.topic_access import Operation
 from millstream.log.log import AppendResult
 from millstream.log.records.record_check import CheckedBatch, RecordCheck
+from millstream.wire.api import ApiKey
 from millstream.wire.produce import PartitionProduced
 
 logger = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ class LateAppends:
         """Append what is late, and answer; the connection handles nothing else until then."""
         kept_bytes = sum(len(late.batch) for late in answering.late)
         connection.hold(kept_bytes)
-        self._spawn(self._append(connection, connection.defer(), asked, answering, kept_bytes=kept_bytes))
+        self._spawn(self._append(connection, connection.defer(ApiKey.PRODUCE), asked, answering, kept_bytes=kept_bytes))
 
     async def _append(self, connection: Connection, pending: PendingReply, asked: Asked, answering: Answering, *, kept_bytes: int) -> None:
         try:
@@ -65,7 +66,7 @@ class LateAppends:
                 answers = answering.topics[late.topic].partitions
                 assert isinstance(answers, list)
                 answers[late.partition] = await self._append_one(late, asked, answering)
-            chunks = finished(connection, asked, answering, lambda: pending)
+            chunks = finished(connection, asked, answering, pending)
             if chunks is not None or asked.acks == NO_ACKS:
                 pending.complete(chunks or ())
         except Exception:

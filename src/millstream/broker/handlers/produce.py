@@ -26,6 +26,7 @@ from millstream.broker.handlers.run_answers import RunAnswers
 from millstream.broker.network.api import Request, api
 from millstream.broker.network.connection import Connection
 from millstream.broker.network.outbox import Chunk
+from millstream.broker.network.request_times import PRODUCE
 from millstream.broker.network.session import Session
 from millstream.broker.storage.record_turns import RecordTurns
 from millstream.broker.tasks import Spawn
@@ -78,7 +79,7 @@ class ProduceFamily:
         if answering.late:
             self._late.append_later(connection, asked, answering)
             return None
-        return finished(connection, asked, answering, connection.defer)
+        return finished(connection, asked, answering)
 
     def _refuse_all(self, produce: ProduceRequest, error: KafkaError, client: Session) -> list[TopicProduced]:
         """Refuse the whole request; partitions that are not there, and what is no batch, have their own error, as in Kafka."""
@@ -103,14 +104,14 @@ class ProduceFamily:
         now_ms = self._clock.now_ms()
         if len(batches) == 1:
             [(index, batch)] = batches
-            return self._append(asked, key, index, [batch or b""], now_ms=now_ms)
+            return self._append(asked, key, index, [batch or b""], 1, now_ms=now_ms)
         by_partition: dict[int, list[Buffer]] = {}
         for index, batch in batches:
             by_partition.setdefault(index, []).append(batch or b"")
-        appended = {index: iter(self._append(asked, key, index, own, now_ms=now_ms)) for index, own in by_partition.items()}
+        appended = {index: iter(self._append(asked, key, index, own, len(own), now_ms=now_ms)) for index, own in by_partition.items()}
         return [next(appended[index]) for index, _ in batches]
 
-    def _append(self, asked: Asked, key: TopicKey | None, index: int, batches: list[Buffer], *, now_ms: int) -> list[Appended]:
+    def _append(self, asked: Asked, key: TopicKey | None, index: int, batches: list[Buffer], count: int, *, now_ms: int) -> list[Appended]:
         partition = None
         try:
             partition = self._replicas.partition_for(asked.client, Operation.WRITE, key, index)
@@ -120,6 +121,7 @@ class ProduceFamily:
             else:
                 results = leader.append_run(batches, acks=asked.acks, now_ms=now_ms)
             watermark = leader.watermark_for(asked.acks)
+            partition.produce_requests += count
         except Exception as error:
             return [(as_kafka_error(error), partition, None)] * len(batches)
         return [(result, partition, watermark) for result in results]
@@ -184,7 +186,7 @@ class ProduceFamily:
             if connection.is_closed:
                 return
             if chunks is not None:
-                connection.reply(chunks)
+                connection.reply(chunks, PRODUCE)
         answers.send(connection)
 
 

@@ -4,16 +4,17 @@ It may have to wait for batches whose records take longer to look into (`late_ap
 the disk where a flush is due (`pending_commit`).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
-from millstream.broker.failures import as_kafka_error
+from millstream.broker.failures import as_kafka_error, is_unexpected
 from millstream.broker.handlers.leader_hints import LeaderHints
 from millstream.broker.handlers.pending_commit import PendingCommit, Wait
 from millstream.broker.network.connection import Connection, PendingReply
 from millstream.broker.network.outbox import Chunk
+from millstream.broker.network.request_times import PRODUCE
 from millstream.broker.network.session import Session
 from millstream.broker.storage.record_turns import TakesLonger
 from millstream.cluster.partition import Partition
@@ -111,6 +112,8 @@ class Answering:
 
     def refused(self, index: int, error: KafkaError, partition: Partition | None = None) -> PartitionProduced:
         """The answer for one of many batches: a request of a few bytes may have many millions of bad records, which are not all named."""
+        if partition is not None and is_unexpected(error):
+            partition.failed_produces += 1
         answer = refused(index, error, partition)
         self._named += len(answer.record_errors)
         return answer if self._named <= MAX_NAMED else answer._replace(record_errors=())
@@ -137,13 +140,14 @@ def refused(index: int, error: KafkaError, partition: Partition | None = None) -
     return PartitionProduced(index, error.code, log_start_offset=start, record_errors=error.record_errors, error_message=str(error))
 
 
-def finished(connection: Connection, asked: Asked, answering: Answering, place: Callable[[], PendingReply]) -> Sequence[Chunk] | None:
+def finished(connection: Connection, asked: Asked, answering: Answering, pending: PendingReply | None = None) -> Sequence[Chunk] | None:
     """The answer when nothing is late any more, if there is one and it need not wait; if it has to, in the place that is kept for it."""
     if asked.acks == NO_ACKS:
         _close_on_error(connection, answering.topics)
     elif answering.waits:
         encode = partial(encode_answer, asked, answering.topics, answering.hints)
-        PendingCommit(place(), answering.waits, answering.not_committed, encode, acks=asked.acks).start(asked.timeout_ms)
+        pending = pending or connection.defer(PRODUCE)
+        PendingCommit(pending, answering.waits, answering.not_committed, encode, acks=asked.acks).start(asked.timeout_ms)
     else:
         return (encode_answer(asked, answering.topics, answering.hints),)
     return None

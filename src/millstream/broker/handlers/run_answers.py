@@ -12,6 +12,7 @@ from millstream.broker.handlers.leader_hints import LeaderHints
 from millstream.broker.handlers.pending_commit import timed_out, why_not_acknowledged
 from millstream.broker.handlers.produce_answer import Asked, encode_answer, refused
 from millstream.broker.network.connection import Connection, PendingReply
+from millstream.broker.network.request_times import PRODUCE
 from millstream.cluster.partition import Partition
 from millstream.cluster.watermark import Watermark
 from millstream.errors import KafkaError
@@ -55,9 +56,9 @@ class RunAnswers:
         if not self.encoded:
             return
         if not self._waits:
-            connection.reply((b"".join(self.encoded),))
+            connection.reply((b"".join(self.encoded),), PRODUCE, len(self.encoded))
             return
-        self._pending = connection.defer()
+        self._pending = connection.defer(PRODUCE, len(self.encoded))
         self._pending.on_abandon = self._stop_waiting
         self._deadline = self._deadlines.add(max(self._asked.timeout_ms, 0) / 1000, self._time_is_up)
         for watermark, waits in list(self._waits.items()):

@@ -54,7 +54,18 @@ class Api(NamedTuple):
 class Request:
     """A request that was admitted: its header, its bytes (only until the handler returns), its connection and whose it is."""
 
-    __slots__ = ("api_key", "api_version", "body_start", "client_id", "connection", "correlation_id", "frame", "is_forwarded", "session")
+    __slots__ = (
+        "api_key",
+        "api_version",
+        "body_start",
+        "client_id",
+        "connection",
+        "correlation_id",
+        "frame",
+        "is_forwarded",
+        "session",
+        "timed_as",
+    )
 
     def __init__(self, connection: Connection, header: RequestHeader, frame: memoryview, *, forwarded_for: Session | None = None) -> None:
         """`forwarded_for`: the client of the broker that passed the request on; the connection is then not the client's."""
@@ -63,6 +74,8 @@ class Request:
         self.is_forwarded = forwarded_for is not None
         self.frame = frame
         self.api_key, self.api_version, self.correlation_id, self.client_id, self.body_start = header
+        self.timed_as = self.api_key
+        """Under which key its time is counted (`request_times`)."""
 
     def decode(self) -> Any:
         """The request (`wire.requests`); fields that the version does not have are Kafka's defaults."""
@@ -78,7 +91,7 @@ class Request:
 
     def defer(self) -> PendingReply:
         """Keep a place for the answer."""
-        return self.connection.defer()
+        return self.connection.defer(self.timed_as)
 
 
 def api(

@@ -18,11 +18,13 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
+from time import monotonic_ns
 from typing import Final, Protocol
 
 from millstream.broker.network.event_loop import end_of_turn
 from millstream.broker.network.frame_reader import FrameReader, Frames, ReceiveBuffers
 from millstream.broker.network.outbox import Chunk, Outbox
+from millstream.broker.network.request_times import RequestTimes
 from millstream.broker.network.session import PLAINTEXT, Session
 from millstream.errors import MalformedFrame
 
@@ -53,10 +55,14 @@ class Lane(Protocol):
 class PendingReply:
     """The place of an answer that is not ready yet."""
 
-    __slots__ = ("_connection", "chunks", "on_abandon")
+    __slots__ = ("_connection", "_count", "_key", "_started_ns", "chunks", "on_abandon")
 
-    def __init__(self, connection: "Connection", chunks: Sequence[Chunk] | None = None) -> None:
+    def __init__(self, connection: "Connection", key: int, count: int = 1, chunks: Sequence[Chunk] | None = None) -> None:
+        """For the answers to so many requests of the API `key`."""
         self._connection = connection
+        self._key = key
+        self._count = count
+        self._started_ns = connection.started_ns
         self.chunks = chunks
         self.on_abandon: Callable[[], None] | None = None
         """Called when the peer goes before the answer was ready, so that nothing waits in vain."""
@@ -64,7 +70,9 @@ class PendingReply:
     def complete(self, chunks: Sequence[Chunk]) -> None:
         """Here it is; it leaves as soon as the answers before it have left. An empty one leaves nothing."""
         self.chunks = chunks
-        self._connection.send_completed()
+        connection = self._connection
+        connection.times.note(self._key, monotonic_ns() - self._started_ns, self._count, connection, has_waited=True)
+        connection.send_completed()
 
     def call_at_end_of_turn(self, callback: Callable[[], None]) -> None:
         """Call back when the other requests that came together with the present one have been handled."""
@@ -74,7 +82,7 @@ class PendingReply:
 class Connection:
     """A connected client."""
 
-    # Per server: _loop, _handler, _buffers. Per connection: the rest.
+    # Per server: _loop, _handler, _buffers, times. Per connection: the rest.
     def __init__(
         self,
         connected: socket.socket,
@@ -83,6 +91,7 @@ class Connection:
         handler: FrameHandler,
         buffers: ReceiveBuffers,
         max_frame_size: int,
+        times: RequestTimes,
         on_close: Callable[["Connection"], None],
         listener: str = PLAINTEXT,
     ) -> None:
@@ -106,6 +115,12 @@ class Connection:
         self.is_closed = False
         self._lane: Lane | None = None
         self.bytes_received = 0
+        self.times = times
+        self.started_ns = 0
+        """When the bytes of the requests being handled were received."""
+        self._answered_key = 0
+        self._answered = 0
+        """How many requests of that API were answered since then and are not in `times` yet."""
         self._seen: tuple[int, int] = (0, 0)
         self._resume_reading()
 
@@ -139,16 +154,20 @@ class Connection:
         self.session = session
         return session
 
-    def reply(self, chunks: Sequence[Chunk]) -> None:
-        """Answer the request being handled."""
+    def reply(self, chunks: Sequence[Chunk], key: int, count: int = 1) -> None:
+        """Answer the request of the API `key` that is being handled, or several of them."""
+        if key != self._answered_key:
+            self._note_answered()
+            self._answered_key = key
+        self._answered += count
         if self._unanswered:
-            self._unanswered.append(PendingReply(self, chunks))
+            self._unanswered.append(PendingReply(self, key, count, chunks))
         else:
             self._outbox.extend(chunks)
 
-    def defer(self) -> PendingReply:
-        """Keep a place for the answer of the request being handled."""
-        pending = PendingReply(self)
+    def defer(self, key: int, count: int = 1) -> PendingReply:
+        """Keep a place for the answer to the request of the API `key` that is being handled, or to several of them."""
+        pending = PendingReply(self, key, count)
         self._unanswered.append(pending)
         return pending
 
@@ -220,8 +239,12 @@ class Connection:
         if count == 0:
             self.close()
             return
+        self.started_ns = monotonic_ns()
         self.bytes_received += count
         self._handle(count)
+        if self._answered:
+            answered, self._answered = self._answered, 0
+            self.times.note(self._answered_key, monotonic_ns() - self.started_ns, answered, self)
 
     def _handle(self, count: int) -> None:
         """Handle the frames that are complete with `count` more bytes, until there is too much to answer: the rest is kept."""
@@ -247,8 +270,8 @@ class Connection:
         except MalformedFrame as error:
             malformed = str(error)
         finally:
-            if not isinstance(frames, tuple):
-                frames.close()
+            if type(frames) is not tuple:
+                frames.close()  # type: ignore[union-attr]  # mypy does not narrow by `type`
             self._is_handling = False
         if self._lane is not None:
             self._lane.finish()
@@ -256,6 +279,11 @@ class Connection:
             self._drain()
         if malformed is not None:
             self.close(malformed)
+
+    def _note_answered(self) -> None:
+        count, self._answered = self._answered, 0
+        if count:
+            self.times.note(self._answered_key, monotonic_ns() - self.started_ns, count, self)
 
     def _drain(self) -> None:
         try:
@@ -305,4 +333,6 @@ class Connection:
         if self._has_kept_frames and not self.is_closed and not self._is_full():
             self._has_kept_frames = False
             self._reader.target()
+            self.started_ns = monotonic_ns()
             self._handle(0)
+            self._note_answered()

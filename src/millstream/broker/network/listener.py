@@ -12,6 +12,7 @@ from typing import Final, Self
 
 from millstream.broker.network.connection import Connection, FrameHandler
 from millstream.broker.network.frame_reader import ReceiveBuffers
+from millstream.broker.network.request_times import RequestTimes, Seldom
 from millstream.broker.network.session import PLAINTEXT
 from millstream.clock import Clock
 from millstream.errors import StartupError
@@ -57,12 +58,21 @@ class Listener:
     name: Final = PLAINTEXT
 
     def __init__(
-        self, handler: FrameHandler, *, limits: ConnectionLimits, clock: Clock, max_connections: Callable[[], int] = lambda: sys.maxsize
+        self,
+        handler: FrameHandler,
+        *,
+        limits: ConnectionLimits,
+        clock: Clock,
+        times: RequestTimes,
+        max_connections: Callable[[], int] = lambda: sys.maxsize,
     ) -> None:
         self.limits = limits
+        self.times = times
+        """Of the requests of all connections, those that are gone too."""
         self._max_connections = max_connections
         """How many there are descriptors for, besides those that files need."""
         self._has_warned_of_descriptors = False
+        self._refusals = Seldom()
         self.connections: dict[Connection, int] = {}
         self.bytes_of_closed = 0
         self._handler = handler
@@ -129,7 +139,9 @@ class Listener:
             return
         refusal = self._refusal(host)
         if refusal is not None:
-            logger.warning("refused a connection from %s: %s", host, refusal)
+            ending = self._refusals.ending()
+            if ending is not None:
+                logger.warning("refused a connection from %s: %s%s", host, refusal, ending)
             connected.close()
             return
         connected.setblocking(False)
@@ -140,6 +152,7 @@ class Listener:
             handler=self._handler,
             buffers=self._buffers,
             max_frame_size=self.limits.max_frame_size,
+            times=self.times,
             on_close=self._closed,
             listener=self.name,
         )

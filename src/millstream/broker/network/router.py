@@ -80,15 +80,15 @@ class Router:
             if reply is None:
                 return
             if type(reply) is tuple:
-                connection.reply(reply)
+                connection.reply(reply, request.timed_as)
             elif iscoroutine(reply):
                 # It has been decoded; the bytes need not be kept, nor are they good any longer.
                 request.frame = memoryview(b"")
                 self._spawn(self._finish(request, reply, request.defer()))
             elif isinstance(reply, Mapping):
-                connection.reply((request.encode(reply),))
+                connection.reply((request.encode(reply),), request.timed_as)
             else:
-                connection.reply(reply)  # type: ignore[arg-type]  # iscoroutine does not narrow
+                connection.reply(reply, request.timed_as)  # type: ignore[arg-type]  # iscoroutine does not narrow
         except MalformedFrame:
             raise
         except Exception:

@@ -29,7 +29,7 @@ def run(job: "WindowsJob | JoinJob", *, once: bool, final: bool, master: str | N
     `beginning` is where a replay begins, which decides what its checkpoint is about.
     """
     need_extra("spark", "pyspark", "pyarrow")
-    if job.output.table:
+    if _uses_delta(job):
         need_extra("lake", "deltalake")
     from millstream.spark.jobs.checkpoint_job import check_checkpoint
     from millstream.spark.jobs.job_topics import JobTopics
@@ -57,3 +57,8 @@ def run(job: "WindowsJob | JoinJob", *, once: bool, final: bool, master: str | N
         group=job.group,
     )
     raise typer.Exit(code)
+
+
+def _uses_delta(job: "WindowsJob | JoinJob") -> bool:
+    table = getattr(job, "table", None)
+    return bool(job.output.table) or (table is not None and table.format == "delta")

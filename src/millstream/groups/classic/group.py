@@ -258,6 +258,11 @@ class ClassicGroup:
     # --- what every group offers --------------------------------------------------------------------------------------------------------
 
     @property
+    def member_count(self) -> int:
+        """How many members there are."""
+        return len(self.roster)
+
+    @property
     def is_empty(self) -> bool:
         """Whether there are no members."""
         return self.state == EMPTY

@@ -16,12 +16,16 @@ barrier: the rebalance timeout, after which who has not sent SyncGroup is remove
 Every waiter is answered exactly once: also that of a member that leaves, is replaced, or asks a second time.
 """
 
+import logging
+
 from millstream.coordinator_shard import CoordinatorRecord, Outcome
 from millstream.errors import RebalanceInProgress, UnknownMemberId, UnknownServerError
 from millstream.groups.classic.answers import join_error, sync_answer
 from millstream.groups.classic.generation import COMPLETING_REBALANCE, EMPTY, PREPARING_REBALANCE, STABLE, ClassicGeneration
 from millstream.groups.classic.member import NO_ASSIGNMENT, ClassicMember
 from millstream.groups.settings import GroupSettings
+
+logger = logging.getLogger(__name__)
 
 NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60_000
 """A new member cannot send heartbeats before its first answer; it is given up after this time."""
@@ -122,6 +126,7 @@ class ClassicRebalance:
         generation, roster = self._generation, self._generation.roster
         self._join_deadline_ms = None
         for member in [member for member in roster if not member.is_awaiting_join and member.instance_id is None]:
+            logger.info("group %s: %s did not join again in time, and is removed", generation.group_id, member.member_id)
             self.drop(member, outcome)
         if not roster.elect_joined_leader() and len(roster):
             # Only static members, none of which came: wait until they do or their sessions are over.
@@ -131,6 +136,7 @@ class ClassicRebalance:
         self._pending_sync.clear()
         if not len(roster):
             generation.enter(EMPTY, now_ms)
+            logger.info("group %s has no members any more", generation.group_id)
             outcome.write(generation.record())
             return
         generation.enter(COMPLETING_REBALANCE, now_ms)
@@ -156,6 +162,8 @@ class ClassicRebalance:
             return
         outcome.write(record)
         generation.enter(STABLE, now_ms)
+        members = len(generation.roster)
+        logger.info("group %s rebalanced: generation %d, %d member(s)", generation.group_id, generation.generation_id, members)
         for member in generation.roster:
             if member.sync_waiter is not None:
                 member.answer_sync(generation.assigned_answer(member), outcome)
@@ -234,6 +242,7 @@ class ClassicRebalance:
         missing = [member for member in self._generation.roster if member.member_id in self._pending_sync]
         if missing:
             for member in missing:
+                logger.info("group %s: %s did not ask for its assignment, and is removed", self._generation.group_id, member.member_id)
                 self.drop(member, outcome)
             self.prepare(outcome, now_ms=now_ms)
 
@@ -248,6 +257,8 @@ class ClassicRebalance:
             if member.is_excused:
                 member.deadline_ms = None
                 return
+            silent_ms = member.session_timeout_ms
+            logger.info("group %s: %s expired, without a sign of life for %d ms", self._generation.group_id, member_id, silent_ms)
             self.drop(member, outcome)
             if self._generation.state in (STABLE, COMPLETING_REBALANCE):
                 self.prepare(outcome, now_ms=now_ms)

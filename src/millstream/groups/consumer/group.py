@@ -248,6 +248,11 @@ class ConsumerGroup:
         return "Stable" if all(member.is_reconciled_to(state.target_epoch) for member in state.members.values()) else "Reconciling"
 
     @property
+    def member_count(self) -> int:
+        """How many members there are."""
+        return len(self._state.members)
+
+    @property
     def is_empty(self) -> bool:
         """Whether there are no members."""
         return not self._state.members

@@ -8,6 +8,7 @@ JoinGroup. If only classic members are left then, the group turns into a classic
 (`group_migration`): `successor` is what it has become, and the coordinator puts that in its place.
 """
 
+import logging
 from base64 import urlsafe_b64encode
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -39,6 +40,8 @@ from millstream.groups.consumer.topic_patterns import MatchingBudget
 from millstream.groups.group_migration import downgraded
 from millstream.groups.settings import GroupSettings
 from millstream.groups.topic_image import TopicImage
+
+logger = logging.getLogger(__name__)
 
 _SCAN_INTERVAL_MS = 5
 _SUBSCRIPTION_RECORDS = frozenset((ConsumerRecordType.MEMBER_METADATA, ConsumerRecordType.REGULAR_EXPRESSION))
@@ -246,6 +249,7 @@ class ConsumerRebalance:
             if partitions != state.target.get(member_id):
                 self.write(outcome, ConsumerRecordType.TARGET_ASSIGNMENT_MEMBER, TargetAssignment(partitions), name=member_id)
         self.write(outcome, ConsumerRecordType.TARGET_ASSIGNMENT, TargetAssignmentEpoch(state.epoch))
+        logger.info("group %s rebalanced: epoch %d, %d member(s)", state.group_id, state.epoch, len(state.members))
 
     @property
     def assignor_name(self) -> str:
@@ -317,6 +321,8 @@ class ConsumerRebalance:
             due = [
                 self.state.members[member_id] for member_id, deadline in deadlines.items() if deadline is not None and deadline <= now_ms
             ]
+            for member in due:
+                logger.info("group %s: %s expired, without a sign of life or progress in time", self.state.group_id, member.member_id)
             if due:
                 self.fence(due, outcome, now_ms=now_ms)
             self._deadline_ms = min(

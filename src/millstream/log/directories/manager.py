@@ -267,9 +267,17 @@ class LogManager:
         for log in logs:
             if log.directory.offline is None and not log.is_truncating and not log.is_closed:
                 try:
+                    size_bytes = log.size_bytes
                     paths = apply_retention(log, now_ms, high_watermark=high_watermark_of(log))
                     if paths:
                         dropped.append((log, paths))
+                        freed = size_bytes - log.size_bytes
+                        _logger.info(
+                            "retention of %s-%d: %d bytes went, it begins at offset %d now",
+                            *log.topic_partition,
+                            freed,
+                            log.log_start_offset,
+                        )
                 except StorageError as error:
                     _logger.warning("retention of %s stopped: %s", log.path, error)
         return dropped

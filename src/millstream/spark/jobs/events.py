@@ -82,13 +82,14 @@ def flatten(rows: "DataFrame", own: dict[str, str]) -> "DataFrame":
 
 
 def with_event_time(events: "DataFrame", wanted: TopicInput, section: str) -> "DataFrame":
-    """The events with the column that windows go by."""
+    """The events with the column that windows go by; one without a time is in no window."""
     if EVENT_TIME in {name.lower() for name in events.columns} and wanted.time.lower() != EVENT_TIME:
         raise UsageError(
             f'[{section}] time: the messages have a field {EVENT_TIME!r}, so it has to be the time of the event: time = "{EVENT_TIME}"'
         )
     column = events.select(wanted.time)
-    return events.withColumn(EVENT_TIME, _as_timestamp(wanted, column.schema[0].dataType, section))
+    timed = events.withColumn(EVENT_TIME, _as_timestamp(wanted, column.schema[0].dataType, section))
+    return timed.where(f"{EVENT_TIME} IS NOT NULL")
 
 
 def without_repeated(events: "DataFrame", wanted: TopicInput) -> "DataFrame":

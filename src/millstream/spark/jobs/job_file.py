@@ -37,7 +37,7 @@ from millstream.spark.jobs.suggestion import did_you_mean
 from millstream.spark.jobs.windows_job import WindowsJob
 
 AnyJob = TypeVar("AnyJob", bound=Job)
-_NOT_IN_A_FILE: Final = frozenset({"complete_from_ms"})
+_NOT_IN_A_FILE: Final = frozenset({"complete_from_ms", "added"})
 _WORDS: Final = {str: "a text in quotes", int: "a whole number", bool: "true or false", tuple: "a list of texts", dict: "a table of texts"}
 
 

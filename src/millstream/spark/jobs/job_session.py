@@ -34,16 +34,17 @@ _ON_ONE_MACHINE: Final = {
 
 
 def start_job_session(name: str, *, master: str | None = None, options: Mapping[str, str] | None = None) -> "SparkSession":
-    """A session for jobs, or the running one; `master` is Spark's, and this machine without it."""
-    wanted = master or DEFAULT_MASTER
+    """A session for jobs, or the running one; `master` is Spark's. Without it, what spark-submit was given, or this machine."""
+    # Set by spark-submit, whose master a session must not overrule.
+    wanted = master or (None if "PYSPARK_GATEWAY_PORT" in os.environ else DEFAULT_MASTER)
     session = start_session(f"millstream-{name}", master=wanted, options={**job_options(wanted), **(options or {})})
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
-def job_options(master: str) -> dict[str, str]:
-    """Spark's options for jobs on this master."""
-    cores = local_cores(master)
+def job_options(master: str | None) -> dict[str, str]:
+    """Spark's options for jobs on this master; None: one that is not known here."""
+    cores = None if master is None else local_cores(master)
     if cores is None:
         return dict(_ALWAYS)
     return {**_ALWAYS, **_ON_ONE_MACHINE, "spark.sql.shuffle.partitions": str(cores)}

@@ -11,6 +11,7 @@ from millstream.spark.jobs.topic_input import TopicInput, check_topic, check_wor
 
 ResultFormat = Literal["json", "avro"]
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
+_PATTERN: Final = re.compile(r"[\[\]{}*?\\]")
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,9 @@ class JobOutput:
     format: ResultFormat = "json"
     partitions: int = 1
     """Of the topic, if the job has to create it; it is created compacted, because results have keys of their own."""
+    skip_replayed_batches: bool = True
+    """Whether a micro-batch that is on the topic is not written again. It stops the job if the micro-batch has other results now, because
+    the job or a schema was changed just then: false writes them all the same, under the same keys."""
 
     def __post_init__(self) -> None:
         if not self.topic and not self.table:
@@ -57,6 +61,10 @@ class Job:
         for name in ("brokers", "checkpoint"):
             if not getattr(self, name).strip():
                 raise UsageError(f"{name}: it is empty")
+        if pattern := _PATTERN.search(self.checkpoint):
+            raise UsageError(
+                f"checkpoint: {self.checkpoint!r} has a {pattern[0]!r} in it, which Spark takes for a pattern: choose another name"
+            )
         self.trigger_ms  # noqa: B018 -- raises if it is none
         inputs = self.inputs
         if not self.registry and "avro" in {self.output.format, *(one.format for one in inputs.values())}:
@@ -74,6 +82,11 @@ class Job:
     def span_ms(self) -> int:
         """How long after an event, in event time, its result may still change: what a topic has to keep."""
         raise NotImplementedError
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether the same messages give the same results at any time."""
+        return True
 
     @property
     def trigger_ms(self) -> int:

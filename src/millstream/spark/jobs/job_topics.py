@@ -20,6 +20,7 @@ from millstream.offset import EARLIEST, LATEST
 from millstream.registry.client import RegistryClient
 from millstream.spark.jobs.durations import duration_text
 from millstream.spark.jobs.job_settings import Job
+from millstream.spark.jobs.join_job import JoinJob
 from millstream.spark.positions import format_offsets
 from millstream.topic_partition import TopicPartition
 from millstream.wire.api import ApiKey
@@ -46,6 +47,8 @@ class JobTopics:
     def prepare(self) -> list[str]:
         """Check what is read and create what is written; returns warnings."""
         warnings = [warning for section in self._job.inputs for warning in self._check_input(section)]
+        if isinstance(self._job, JoinJob) and self._job.table is not None and self._job.table.topic:
+            self._find("table", self._job.table.topic)
         self._job.check_columns(
             {section: self._avro_fields(one.topic) for section, one in self._job.inputs.items() if one.format == "avro"}
         )
@@ -67,7 +70,9 @@ class JobTopics:
         return found
 
     def _existing(self, section: str) -> TopicMetadata:
-        topic = self._job.inputs[section].topic
+        return self._find(section, self._job.inputs[section].topic)
+
+    def _find(self, section: str, topic: str) -> TopicMetadata:
         try:
             return self._cluster.topic(topic)
         except UnknownTopicOrPartition:

@@ -62,21 +62,30 @@ def start_join(
 
 def read_table_once(session: "SparkSession", job: JoinJob, table: JoinTable) -> "DataFrame":
     """The rows of a table, one per key; of a topic, what it says last about each message key."""
-    if table.topic:
-        return _latest_of_topic(session, job, table)
+    rows = _latest_of_topic(session, job, table) if table.topic else _files(session, table)
+    name = table.topic or table.path
+    missing = [column for column in job.join.on if column not in rows.columns]
+    if missing:
+        raise UsageError(f"[join] on: the table {name} has no column {missing[0]!r}. It has: {', '.join(rows.columns)}")
+    repeated = rows.groupBy(*job.join.on).count().where("count > 1").first()
+    if repeated is not None:
+        key = ", ".join(f"{column} = {repeated[column]!r}" for column in job.join.on)
+        raise UsageError(f"[table]: {name} has {repeated['count']} rows for {key}: one row per key can be joined")
+    return rows
+
+
+def _files(session: "SparkSession", table: JoinTable) -> "DataFrame":
+    if table.format == "delta":
+        from deltalake import DeltaTable
+
+        # Spark reads the files of a Delta table; for its log it would need a jar.
+        return session.read.option("basePath", table.path).parquet(*DeltaTable(table.path).file_uris())
     reader: Any = session.read
     if table.schema:
         reader = reader.schema(table.schema)
     if table.format == "csv":
         reader = reader.option("header", value=True).option("mode", "FAILFAST")
     rows: DataFrame = reader.format(table.format).load(table.path)
-    missing = [name for name in job.join.on if name not in rows.columns]
-    if missing:
-        raise UsageError(f"[join] on: the table at {table.path} has no column {missing[0]!r}. It has: {', '.join(rows.columns)}")
-    repeated = rows.groupBy(*job.join.on).count().where("count > 1").first()
-    if repeated is not None:
-        key = ", ".join(f"{name} = {repeated[name]!r}" for name in job.join.on)
-        raise UsageError(f"[table]: {table.path} has {repeated['count']} rows for {key}: one row per key can be joined")
     return rows
 
 
@@ -84,9 +93,10 @@ def _latest_of_topic(session: "SparkSession", job: JoinJob, table: JoinTable) ->
     from pyspark.sql import functions as f
 
     options = {**source_options(job), **value_options(job, table.format, table.schema), "subscribe": table.topic}
-    rows = session.read.format("millstream").options(**options, columns="key,value,partition,offset").load()
-    # A key is in one partition, so the highest offset is the last word; a tombstone as the last word takes the key away.
-    newest = rows.where("key IS NOT NULL").groupBy("key").agg(f.max_by(f.struct("value"), "offset").alias("last"))
+    rows = session.read.format("millstream").options(**options, columns="key,value,offset,timestamp").load()
+    # A key is in one partition, unless the topic got more of them: then the newest is the last word. A tombstone takes the key away.
+    order = f.struct("timestamp", "offset")
+    newest = rows.where("key IS NOT NULL").groupBy("key").agg(f.max_by(f.struct("value"), order).alias("last"))
     return flatten(newest.select(f.col("last.value").alias("value")), {})
 
 

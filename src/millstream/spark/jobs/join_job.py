@@ -104,6 +104,11 @@ class JoinJob(Job):
         watermark_ms = max(one.watermark_ms for one in self.inputs.values())
         return watermark_ms + (self.join.within_ms + self.join.before_ms if self.right is not None else 0)
 
+    @property
+    def is_repeatable(self) -> bool:
+        # A table may be another one when the job is started again.
+        return self.table is None
+
     def begun_at(self, starts: Mapping[str, str]) -> Self:
         right = None if self.right is None else replace(self.right, start=starts["right"])
         return replace(self, left=replace(self.left, start=starts["left"]), right=right)

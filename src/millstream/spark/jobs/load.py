@@ -11,6 +11,7 @@ from millstream.lake.delta_table import DeltaWriter
 from millstream.spark.jobs.batch_progress import BatchCounts
 from millstream.spark.jobs.dead_letters import remove_leftovers
 from millstream.spark.jobs.files_as_rows import JSON_TYPE, SETTINGS, TASKS, LoadSource
+from millstream.spark.jobs.load_audit import report_unpublished
 from millstream.spark.jobs.load_commit import LoadCommitter
 from millstream.spark.jobs.load_identity import check_checkpoint, is_local
 from millstream.spark.jobs.load_settings import LoadSettings
@@ -36,11 +37,13 @@ def start_load(
         return start_parquet_load(session, settings)
     json_type = _json_type(settings)
     with TablePlanner(settings, json_type) as planner:
-        for plan in planner.plans():
-            DeltaWriter(table_address(settings.to, plan.table)).check(plan.files)
+        plans = planner.plans()
+    for plan in plans:
+        DeltaWriter(table_address(settings.to, plan.table)).check(plan.files)
     if is_local(settings.checkpoint):
         check_checkpoint(settings)
         remove_leftovers(settings.checkpoint)
+        report_unpublished(settings, {plan.topic: table_address(settings.to, plan.table) for plan in plans})
     files = build_load(session, settings, json_type=json_type, source=source)
     writer = files.writeStream.foreachBatch(committer(settings, progress or BatchCounts()))
     return triggered(writer, settings).start()

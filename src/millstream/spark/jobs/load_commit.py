@@ -11,15 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from millstream.audit.report import ANY_BUCKET, Kind
-from millstream.audited.batch_reports import publish_batch, reporter_of
-from millstream.audited.settings import AuditSettings
-from millstream.lake.bucket_counts import BucketCount, audit_counts
+from millstream.audit.report import ANY_BUCKET
+from millstream.lake.bucket_counts import BucketCount
 from millstream.lake.delta_table import DeltaWriter
 from millstream.lake.load_batch import LoadBatch, joined
 from millstream.lake.place import open_place
 from millstream.spark.jobs.batch_progress import BatchCounts
 from millstream.spark.jobs.dead_letters import produce_dead_letters
+from millstream.spark.jobs.load_audit import report_batch
 from millstream.spark.jobs.load_settings import LoadSettings
 from millstream.spark.jobs.load_tables import table_address
 from millstream.spark.jobs.task_result import TaskResult, tables_of
@@ -43,11 +42,10 @@ class LoadCommitter:
         results = [TaskResult.of(row[0]) for row in rows.collect()]
         query_id = rows.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
         assert query_id is not None, "Spark says which query this is"
-        if results:
-            self.finish(results, query_id, batch_id)
+        self.finish(results, query_id, batch_id)
 
     def finish(self, results: Sequence[TaskResult], query_id: str, batch_id: int) -> None:
-        """Everything that is to be done with the work of the tasks."""
+        """Everything that is to be done with the work of the tasks; there are none where all topics are empty."""
         batches = batches_of(results, query_id, batch_id)
         self.commit(results, batches)
         self.send_dead_letters(results)
@@ -80,18 +78,8 @@ class LoadCommitter:
             produce_dead_letters(self._settings, topic, files)
 
     def report(self, query_id: str, batch_id: int, batches: Mapping[str, LoadBatch]) -> None:
-        """Tell the audit; a topic that the micro-batch has nothing of is reported too, because reports are numbered without a gap."""
-        if self._settings.audit is None:
-            return
-        counts = {topic: audit_counts(batches[topic].counts) if topic in batches else [] for topic in self._settings.topics}
-        publish_batch(
-            AuditSettings(self._settings.audit, application=self._settings.name, options=self._settings.options),
-            self._settings.brokers,
-            Kind.LOAD,
-            reporter=reporter_of(self._settings.audit, query_id),
-            sequence=batch_id,
-            counts=counts,
-        )
+        """Report the counts."""
+        report_batch(self._settings, query_id, batch_id, batches)
 
 
 def batches_of(results: Sequence[TaskResult], query_id: str, batch_id: int) -> dict[str, LoadBatch]:

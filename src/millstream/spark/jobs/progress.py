@@ -67,9 +67,14 @@ def write_progress(checkpoint: str, progress: JobProgress) -> None:
     if directory is None:
         return
     directory.mkdir(parents=True, exist_ok=True)
-    unfinished = directory / f".{FILE_NAME}.{os.getpid()}"
-    unfinished.write_text(json.dumps(asdict(progress), indent=1), encoding="utf-8")
-    unfinished.replace(directory / FILE_NAME)
+    write_whole(directory / FILE_NAME, json.dumps(asdict(progress), indent=1))
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace a small file, so that a reader sees the old one or the new one."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(path)
 
 
 def read_job_progress(checkpoint: str) -> JobProgress:

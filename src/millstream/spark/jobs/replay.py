@@ -27,7 +27,7 @@ def replayed(
     checkpoint: str | None = None,
     from_ms: int | None = None,
 ) -> WindowsJob | JoinJob:
-    """The job as a replay that begins at `starts`, by section, and writes to a topic or table; `from_ms` is the time if it begins at one."""
+    """The job as a replay that begins at `starts`, by section, and writes elsewhere; `from_ms` is the time if it begins at one."""
     name = topic or PurePosixPath(table).name
     place = checkpoint or f"{job.checkpoint.rstrip('/')}-replay-{name}"
     _refuse_shared(job, topic, table, place)

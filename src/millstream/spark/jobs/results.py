@@ -65,4 +65,9 @@ class _TableWriter:
 
 
 def _sink_options(job: Job) -> dict[str, str]:
-    return {**source_options(job), **value_options(job, job.output.format, ""), "topic": job.output.topic}
+    return {
+        **source_options(job),
+        **value_options(job, job.output.format, ""),
+        "topic": job.output.topic,
+        "skipReplayedBatches": str(job.output.skip_replayed_batches and job.is_repeatable).lower(),
+    }

@@ -67,7 +67,12 @@ class TablePlanner:
 
     def plans(self) -> tuple[TablePlan, ...]:
         """The tables of all topics, as of now."""
-        return tuple(plan for topic in self._settings.topics for plan in self._of_topic(topic))
+        plans = tuple(plan for topic in self._settings.topics for plan in self._of_topic(topic))
+        tables = [plan.table for plan in plans]
+        twice = sorted({table for table in tables if tables.count(table) > 1})
+        if twice:
+            raise UsageError(f"two topics would have the table {twice[0]}: load them to different places.")
+        return plans
 
     def _of_topic(self, topic: str) -> list[TablePlan]:
         key = _KEY_TYPES[self._settings.key_format]

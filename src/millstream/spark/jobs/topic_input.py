@@ -28,6 +28,7 @@ EVENT_TIME: Final = "event_time"
 """The column that watermarks and windows go by; it is made from the one that `time` names."""
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _START: Final = re.compile(r"earliest|latest|@[0-9]{1,18}|\{.*\}")
+_NAME: Final = re.compile(r"\s*(?:`([^`]+)`|([^\s:]+))")
 _OPENING, _CLOSING = "<(", ">)"
 
 
@@ -46,6 +47,8 @@ class TopicInput:
     """How much later than the newest event another one may come and still count."""
     columns: Mapping[str, str] = field(default_factory=dict)
     """Columns that are computed: names, and expressions of Spark's SQL."""
+    added: tuple[str, ...] = ()
+    """Columns that the function adds which a job in Python is given, so that others may name them; a file has none."""
     where: str = ""
     """A condition of Spark's SQL: other messages are left out."""
     deduplicate: bool | tuple[str, ...] = False
@@ -95,7 +98,7 @@ class TopicInput:
             if self.format == "avro":
                 return None
             fields = top_level_names(self.schema) if self.format == "json" else ("value",)
-        return frozenset({*fields, *self.columns, *MESSAGE_COLUMNS})
+        return frozenset({*fields, *self.columns, *self.added, *MESSAGE_COLUMNS})
 
     def check_columns(self, used: Mapping[str, Iterable[str]], fields: Iterable[str] | None = None) -> None:
         """Raise if a setting uses a column that does not exist; `used` has the columns of each setting of the job about this input."""
@@ -133,4 +136,5 @@ def top_level_names(schema: str) -> list[str]:
             parts.append(schema[start:position])
             start = position + 1
     parts.append(schema[start:])
-    return [re.split(r"[\s:]", part.strip(), maxsplit=1)[0].strip("`") for part in parts if part.strip()]
+    found = [_NAME.match(part) for part in parts]
+    return [name[1] or name[2] for name in found if name is not None]

@@ -7,6 +7,7 @@ from millstream.broker.coordinators.reply import CoordinatorReply, GatheredReply
 from millstream.broker.network.api import Fields, Request
 from millstream.broker.network.connection import Connection
 from millstream.broker.network.frame_reader import ReceiveBuffers
+from millstream.broker.network.request_times import RequestTimes
 from millstream.errors import KafkaError, NotCoordinator
 from millstream.wire.api import ApiKey
 from millstream.wire.frames import RequestHeader
@@ -25,6 +26,7 @@ def heartbeat(connected: socket.socket) -> Request:
         handler=NoHandler(),
         buffers=ReceiveBuffers(max_held_bytes=1 << 20),
         max_frame_size=1000,
+        times=RequestTimes(),
         on_close=lambda _: None,
     )
     return Request(connection, RequestHeader(ApiKey.HEARTBEAT, 0, 7, "client", 0), memoryview(b""))

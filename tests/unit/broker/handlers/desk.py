@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from millstream.broker.network.api import Request
 from millstream.broker.network.connection import Connection, Lane, PendingReply
+from millstream.broker.network.request_times import RequestTimes
 from millstream.broker.network.session import Session
 from millstream.files import Files
 from millstream.log.region import FileRegion
@@ -24,6 +25,8 @@ class Desk:
         self.pending: list[PendingReply] = []
         self.answered = asyncio.Event()
         self.lane: Lane | None = None
+        self.times = RequestTimes()
+        self.started_ns = 0
 
     @property
     def has_unanswered(self) -> bool:
@@ -34,9 +37,9 @@ class Desk:
         """There is only one request at a time."""
         asyncio.get_running_loop().call_soon(callback)
 
-    def defer(self) -> PendingReply:
+    def defer(self, key: int, count: int = 1) -> PendingReply:
         """Keep a place, as a connection does."""
-        self.pending.append(PendingReply(cast(Connection, self)))
+        self.pending.append(PendingReply(cast(Connection, self), key, count))
         return self.pending[-1]
 
     def open_lane(self, lane: Lane, *, admitted: Session) -> None:

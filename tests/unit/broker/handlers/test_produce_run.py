@@ -9,6 +9,7 @@ import pytest
 
 from millstream.broker.network.connection import Connection
 from millstream.broker.network.frame_reader import ReceiveBuffers
+from millstream.broker.network.request_times import RequestTimes
 from millstream.broker.network.router import Router
 from millstream.clock import Clock, SystemClock
 from millstream.cluster.replicas import Replicas
@@ -74,7 +75,9 @@ async def served(
     family = produce_family(replicas, clock or SystemClock())
     router = Router([family.produce], spawn=lambda _work: None)
     buffers = buffers or ReceiveBuffers(max_held_bytes=1 << 26)
-    connection = Connection(ends.broker, peer="x:1", handler=router, buffers=buffers, max_frame_size=1 << 20, on_close=lambda _: None)
+    connection = Connection(
+        ends.broker, peer="x:1", handler=router, buffers=buffers, max_frame_size=1 << 20, times=RequestTimes(), on_close=lambda _: None
+    )
     try:
         yield connection, replicas
     finally:

@@ -6,6 +6,7 @@ import pytest
 
 from millstream.broker.network.connection import MAX_QUEUED_BYTES, MAX_UNANSWERED, Connection, PendingReply
 from millstream.broker.network.frame_reader import ReceiveBuffers
+from millstream.broker.network.request_times import RequestTimes
 from millstream.errors import MalformedFrame
 from tests.unit.broker.conftest import Ends
 from tests.unit.broker.network.test_frame_reader import framed
@@ -18,14 +19,21 @@ class Peer:
     """A connection whose requests are handled by whatever a test says, and the client's end of it."""
 
     def __init__(self, ends: Ends) -> None:
-        self.behaviour: Behaviour = lambda connection, frame: connection.reply((b"<" + frame + b">",))
+        self.behaviour: Behaviour = lambda connection, frame: connection.reply((b"<" + frame + b">",), 0)
         self.handled: list[bytes] = []
         self.closed: list[Connection] = []
         self.buffers = ReceiveBuffers(max_held_bytes=1 << 24)
+        self.times = RequestTimes()
         self.client = ends.client
         self.client.setblocking(False)
         self.connection = Connection(
-            ends.broker, peer="peer:1", handler=self, buffers=self.buffers, max_frame_size=1 << 20, on_close=self.closed.append
+            ends.broker,
+            peer="peer:1",
+            handler=self,
+            buffers=self.buffers,
+            max_frame_size=1 << 20,
+            times=self.times,
+            on_close=self.closed.append,
         )
 
     def handle(self, connection: Connection, frame: memoryview) -> None:
@@ -54,7 +62,7 @@ async def peer(ends: Ends) -> AsyncIterator[Peer]:
 
 
 def deferring(places: list[PendingReply]) -> Behaviour:
-    return lambda connection, _frame: places.append(connection.defer())
+    return lambda connection, _frame: places.append(connection.defer(0))
 
 
 async def test_requests_are_answered_in_order(peer: Peer) -> None:
@@ -67,9 +75,9 @@ async def test_an_answer_that_waits_holds_back_those_behind_it_but_not_their_wor
 
     def wait_for_the_first(connection: Connection, frame: bytes) -> None:
         if frame == b"wait":
-            places.append(connection.defer())
+            places.append(connection.defer(0))
         else:
-            connection.reply((frame,))
+            connection.reply((frame,), 0)
 
     peer.behaviour = wait_for_the_first
     await peer.send(b"wait", b"now!", b"wait")
@@ -87,9 +95,9 @@ async def test_an_answer_may_be_completed_while_its_own_connection_is_handling(p
     def complete_the_one_before(connection: Connection, frame: bytes) -> None:
         if places:
             places.pop().complete((b"before",))
-            connection.reply((frame,))
+            connection.reply((frame,), 0)
         else:
-            places.append(connection.defer())
+            places.append(connection.defer(0))
 
     peer.behaviour = complete_the_one_before
     await peer.send(b"1111", b"2222")
@@ -120,13 +128,13 @@ async def test_too_many_unanswered_requests_stop_the_reading_until_some_are_answ
 
 
 async def test_a_peer_that_does_not_read_is_not_read_from(peer: Peer) -> None:
-    peer.behaviour = lambda connection, _frame: connection.reply((bytes(MAX_QUEUED_BYTES + (8 << 20)),))
+    peer.behaviour = lambda connection, _frame: connection.reply((bytes(MAX_QUEUED_BYTES + (8 << 20)),), 0)
     await peer.send(b"1111")
     await eventually(lambda: bool(peer.handled))
     await peer.send(b"2222")
     assert not peer.connection._is_reading
     assert peer.handled == [b"1111"]
-    peer.behaviour = lambda connection, _frame: connection.reply((b"end",))
+    peer.behaviour = lambda connection, _frame: connection.reply((b"end",), 0)
     await peer.receive(MAX_QUEUED_BYTES + (8 << 20))
     assert await peer.receive(3) == b"end"
 
@@ -168,7 +176,7 @@ async def test_a_request_that_closes_its_connection_is_the_last(peer: Peer) -> N
 
 
 async def test_a_large_request_in_pieces_is_one_frame_and_its_buffer_comes_back(peer: Peer) -> None:
-    peer.behaviour = lambda connection, frame: connection.reply((str(len(frame)).encode(),))
+    peer.behaviour = lambda connection, frame: connection.reply((str(len(frame)).encode(),), 0)
     await peer.send(b"x" * 700_000)
     assert await peer.receive(6) == b"700000"
     assert peer.buffers.held_bytes == 0
@@ -214,7 +222,7 @@ async def test_answers_before_a_malformed_request_are_sent_before_the_connection
     def refuse_the_second(connection: Connection, frame: bytes) -> None:
         if frame == b"2222":
             raise MalformedFrame("no")
-        connection.reply((frame,))
+        connection.reply((frame,), 0)
 
     peer.behaviour = refuse_the_second
     await peer.send(b"1111", b"2222", b"3333")
@@ -223,7 +231,7 @@ async def test_answers_before_a_malformed_request_are_sent_before_the_connection
 
 
 async def test_reader_of_a_long_answer_counts_as_moving(peer: Peer) -> None:
-    peer.behaviour = lambda connection, _frame: connection.reply((bytes(1 << 22),))
+    peer.behaviour = lambda connection, _frame: connection.reply((bytes(1 << 22),), 0)
     await peer.send(b"1111")
     await eventually(lambda: peer.handled)
     peer.connection.has_moved()
@@ -239,9 +247,9 @@ async def test_requests_behind_one_that_is_held_begin_when_it_is_done(peer: Peer
     def hold_the_first(connection: Connection, frame: bytes) -> None:
         if frame == b"hold":
             connection.hold()
-            places.append(connection.defer())
+            places.append(connection.defer(0))
         else:
-            connection.reply((frame,))
+            connection.reply((frame,), 0)
 
     peer.behaviour = hold_the_first
     if in_one_piece:

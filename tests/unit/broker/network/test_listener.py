@@ -7,6 +7,7 @@ import pytest
 
 from millstream.broker.network.connection import Connection, PendingReply
 from millstream.broker.network.listener import ConnectionLimits, Listener
+from millstream.broker.network.request_times import RequestTimes
 from millstream.errors import StartupError
 from tests.manual_clock import ManualClock
 from tests.unit.broker.network.test_frame_reader import framed
@@ -30,9 +31,9 @@ class Waiting:
 
     def handle(self, connection: Connection, frame: memoryview) -> None:
         if bytes(frame) == b"wait":
-            self.places.append(connection.defer())
+            self.places.append(connection.defer(0))
         else:
-            connection.reply((bytes(frame),))
+            connection.reply((bytes(frame),), 0)
 
 
 class Entrance:
@@ -41,7 +42,7 @@ class Entrance:
     def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
         self.handler = Waiting()
-        self.listener = Listener(self.handler, limits=LIMITS, clock=clock)
+        self.listener = Listener(self.handler, limits=LIMITS, clock=clock, times=RequestTimes())
         self.address = self.listener.bind("127.0.0.1", 0)
         self.clients: list[socket.socket] = []
 
@@ -181,7 +182,7 @@ async def test_closing_ends_every_connection_and_may_come_twice(entrance: Entran
 
 
 async def test_a_taken_port_is_one_clear_sentence(entrance: Entrance, clock: ManualClock) -> None:
-    other = Listener(entrance.handler, limits=LIMITS, clock=clock)
+    other = Listener(entrance.handler, limits=LIMITS, clock=clock, times=RequestTimes())
     with pytest.raises(StartupError, match="another program uses this port"):
         other.bind(*entrance.address)
     with pytest.raises(StartupError, match="cannot listen on no such host"):
@@ -194,7 +195,7 @@ async def test_connections_that_take_the_descriptors_of_files_are_refused_and_th
     entrance: Entrance, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     room = 2
-    other = Listener(entrance.handler, limits=LIMITS, clock=clock, max_connections=lambda: room)
+    other = Listener(entrance.handler, limits=LIMITS, clock=clock, times=RequestTimes(), max_connections=lambda: room)
     entrance.address = other.bind("127.0.0.1", 0)
     other.start()
     clients = [await entrance.connect() for _ in range(2)]

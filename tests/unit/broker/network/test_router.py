@@ -9,6 +9,7 @@ import pytest
 from millstream.broker.network.api import Fields, Forwarding, Handler, Request, api
 from millstream.broker.network.connection import Connection
 from millstream.broker.network.frame_reader import ReceiveBuffers
+from millstream.broker.network.request_times import RequestTimes
 from millstream.broker.network.router import Router
 from millstream.broker.network.session import Session
 from millstream.errors import InvalidRequest, MalformedFrame, NotController
@@ -43,6 +44,7 @@ class Exchange:
             handler=self.router,
             buffers=ReceiveBuffers(max_held_bytes=1 << 24),
             max_frame_size=1 << 20,
+            times=RequestTimes(),
             on_close=lambda _connection: None,
         )
 

@@ -9,6 +9,7 @@ import pytest
 from millstream.broker.handlers.api_versions import ApiVersionsFamily
 from millstream.broker.network.api import Request
 from millstream.broker.network.listener import Listener
+from millstream.broker.network.request_times import RequestTimes
 from millstream.broker.network.router import Router
 from millstream.broker.network.session import Session
 from millstream.broker.routes import apis
@@ -31,7 +32,7 @@ class Lane:
     def take(self, frame: memoryview) -> bool:
         if frame != self.frame:
             return False
-        self.connection.reply((struct.pack(">i", 4), b"lane"))
+        self.connection.reply((struct.pack(">i", 4), b"lane"), 0)
         return True
 
     def finish(self) -> None:
@@ -45,7 +46,7 @@ class Gate:
         self.on_request: Callable[[Request], None] = lambda request: request.open_lane(Lane(request))
         versions = ApiVersionsFamily(apis)
         self.router = Router([handler_of(ApiKey.FETCH, 4, 18, self._fetch), versions.api_versions], spawn=lambda work: work.close())
-        self.listener = Listener(self.router, limits=LIMITS, clock=ManualClock())
+        self.listener = Listener(self.router, limits=LIMITS, clock=ManualClock(), times=RequestTimes())
 
     def _fetch(self, request: Request) -> object:
         self.on_request(request)

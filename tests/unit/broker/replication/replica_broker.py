@@ -17,6 +17,7 @@ from millstream.broker.handlers.offsets import OffsetsFamily
 from millstream.broker.network.api import Handler, api_of
 from millstream.broker.network.listener import ConnectionLimits, Listener
 from millstream.broker.network.region_loader import RegionLoader
+from millstream.broker.network.request_times import RequestTimes
 from millstream.broker.network.router import Router
 from millstream.broker.replication.fetchers import Fetchers
 from millstream.broker.storage.flusher import Flusher
@@ -73,7 +74,10 @@ class ReplicaBroker:
             remove_later=lambda _path, _delay_ms: None,
         )
         self.listener = Listener(
-            Router(self._handlers(), spawn=self.tasks.spawn), limits=ConnectionLimits.of(self._settings.current), clock=self._clock
+            Router(self._handlers(), spawn=self.tasks.spawn),
+            limits=ConnectionLimits.of(self._settings.current),
+            clock=self._clock,
+            times=RequestTimes(),
         )
         self.address = self.listener.bind("127.0.0.1", 0)
 

@@ -144,6 +144,7 @@ def test_a_command_takes_only_its_own_kind_of_job(file: Path) -> None:
         ('brokers = "127.0.0.1:9092"', "", "brokers: it is missing"),
         ('brokers = "127.0.0.1:9092"', 'brokers = " "', "brokers: it is empty"),
         ('checkpoint = "checkpoints/views"', 'checkpoint = "c"\ntrigger = "often"', "trigger: 'often' is not a duration"),
+        ('checkpoint = "checkpoints/views"', 'checkpoint = "checkpoints/{views}"', "which Spark takes for a pattern"),
         ('name = "views"', 'name = "my views"', "cannot be a job's"),
         ("[output]", "[output", "is no TOML"),
         ('[output]\ntopic = "views-per-page"', "", r"the section \[output\] is missing"),
@@ -191,3 +192,9 @@ def test_columns_of_avro_are_checked_with_the_fields_of_the_registry(file: Path)
     job.check_columns({"left": ["user", "page"], "right": ["user", "page"]})
     with pytest.raises(UsageError, match="the messages of clicks have no column 'page'"):
         job.check_columns({"left": ["user", "page"], "right": ["user", "pages"]})
+
+
+def test_the_examples_are_jobs() -> None:
+    examples = Path(__file__).parents[4] / "examples" / "pipeline"
+    jobs = {file.stem: read_job(file) for file in examples.glob("*.toml")}
+    assert {name: type(job) for name, job in jobs.items()} == {"views_per_page": WindowsJob, "clicked_views": JoinJob}

@@ -1,0 +1,48 @@
+"""The process that publishes a broker's metrics: `python -m millstream.monitoring.process`, started by `activation` with its socket.
+
+The broker writes samples to its standard input; when that ends, so does this process, however the broker ended. Ctrl-C in a terminal goes
+to both; the broker decides when this one ends.
+"""
+
+import argparse
+import signal
+import socket
+import sys
+import threading
+from importlib.metadata import version
+
+from millstream.broker.metrics.sample import read_sample
+from millstream.log_lines import log_to_stderr
+from millstream.monitoring.cluster_reader import ClusterReader
+from millstream.monitoring.lag import Lags
+from millstream.monitoring.publisher import Publisher
+from millstream.monitoring.web import MetricsServer
+
+
+def main() -> int:
+    """Publish samples until there are no more; returns the exit code."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    flags = _flags()
+    log_to_stderr(flags.log_level, flags.log_format)
+    publisher = Publisher(Lags(ClusterReader(flags.brokers)), interval_s=flags.interval, version=version("millstream"))
+    listener = socket.socket(fileno=flags.socket)
+    listener.setblocking(True)
+    server = MetricsServer(listener, publisher)
+    threading.Thread(target=server.serve_forever, name="http", daemon=True).start()
+    while (sample := read_sample(sys.stdin.buffer)) is not None:
+        publisher.take(sample)
+    return 0
+
+
+def _flags() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--brokers", required=True)
+    parser.add_argument("--socket", type=int, required=True)
+    parser.add_argument("--interval", type=float, required=True)
+    parser.add_argument("--log-level", default="info")
+    parser.add_argument("--log-format", default="text")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""The tier of a load: what its tables have, reported to the audit from what stands in their commits.
+
+A report is published after the commit of its micro-batch, and known by the query and the number of the micro-batch, so that it counts once
+however often it comes. Which was published last stands beside the checkpoint: what a load had committed and could not publish (killed, or
+without a broker) is published from the log of the table when the load starts again.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from millstream.audit.report import Kind
+from millstream.audited.batch_reports import publish_batch, reporter_of
+from millstream.audited.settings import AuditSettings
+from millstream.lake.bucket_counts import audit_counts
+from millstream.lake.delta_table import DeltaWriter
+from millstream.lake.load_batch import LoadBatch
+from millstream.spark.jobs.load_settings import LoadSettings
+from millstream.spark.jobs.progress import local_directory, write_whole
+
+FILE_NAME: Final = "millstream-audit.json"
+
+
+def report_batch(settings: LoadSettings, query_id: str, batch_id: int, batches: Mapping[str, LoadBatch]) -> None:
+    """Report one micro-batch; a topic that it has nothing of is reported too, because reports are numbered without a gap."""
+    if settings.audit is None:
+        return
+    counts = {topic: audit_counts(batches[topic].counts) if topic in batches else [] for topic in settings.topics}
+    is_published = publish_batch(
+        AuditSettings(settings.audit, application=settings.name, options=settings.options),
+        settings.brokers,
+        Kind.LOAD,
+        reporter=reporter_of(settings.audit, query_id),
+        sequence=batch_id,
+        counts=counts,
+    )
+    directory = local_directory(settings.checkpoint)
+    if is_published and directory is not None:
+        write_whole(directory / FILE_NAME, json.dumps({"published": batch_id}))
+
+
+def report_unpublished(settings: LoadSettings, tables: Mapping[str, str]) -> None:
+    """Report what a former run of the load has committed and perhaps not published; `tables` has the address of one table per topic."""
+    directory = local_directory(settings.checkpoint)
+    if settings.audit is None or directory is None or not (directory / "metadata").exists():
+        return
+    query_id = json.loads((directory / "metadata").read_text())["id"]
+    published = directory / FILE_NAME
+    after = json.loads(published.read_text())["published"] if published.exists() else -1
+    found: dict[int, dict[str, LoadBatch]] = {}
+    for topic, address in tables.items():
+        for batch in DeltaWriter(address).batches(query_id, after=after):
+            found.setdefault(batch.batch_id, {})[topic] = batch
+    for batch_id, batches in sorted(found.items()):
+        report_batch(settings, query_id, batch_id, batches)

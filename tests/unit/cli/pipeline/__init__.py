@@ -1,0 +1,1 @@
+"""The commands of `millstream pipeline`, up to where Spark would start."""
