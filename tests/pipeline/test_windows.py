@@ -1,4 +1,4 @@
-"""Windows on a real Spark, compared with what plain Python computes from the same events, while somebody else writes to the topic."""
+"""Windows on a real Spark, compared with what plain Python computes from the same events, while another producer writes to the topic."""
 
 import json
 import os
