@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable
 from random import Random
 from tempfile import TemporaryDirectory
-from time import time
+from time import thread_time, time
 from typing import Any, Final
 from uuid import UUID
 
@@ -21,10 +21,20 @@ from bench.peers.broker import Broker
 from bench.spark_read import PARTITIONS, RECORDS_PER_BATCH, WARM_UP_QUERIES, rate
 from bench.spark_session import connector_jars, session
 from bench.topics import create_topic
+from millstream.arrow.kernels.record_kernel import WITH_KEY, WITH_VALUE
+from millstream.arrow.partition_reader import PartitionReader
 from millstream.client.cluster import Cluster
 from millstream.client.produce import BatchFor
+from millstream.lake.hour_files import HourFiles, hours_of
+from millstream.lake.place import open_place
 from millstream.spark.jobs.load import start_load
 from millstream.spark.jobs.load_settings import LoadSettings, TableKind
+from millstream.spark.jobs.table_plan import TablePlanner
+from millstream.spark.jobs.table_rows import TopicDecoder
+from millstream.spark.source.offset_ranges import OffsetRange
+from millstream.spark.source.read_options import parse_read_options
+from millstream.spark.worker_connections import cluster_for
+from millstream.topic_partition import TopicPartition
 from millstream.wire.records import Record, encode_batch
 
 HOURS: Final = 6
@@ -45,16 +55,11 @@ VIEW: Final = {
 }
 
 
-class PipelineLoad(Case):
-    """Load Avro messages into a lake, everything that is there."""
+class _Filled(Case):
+    """What the cases share: a topic of Avro messages, and a registry that knows their schema."""
 
     def __init__(self, count: int) -> None:
         self.count = count // (PARTITIONS * RECORDS_PER_BATCH) * PARTITIONS * RECORDS_PER_BATCH
-        self.name = "pipeline-load"
-        self.title = "load of Avro messages into a lake"
-        own = (Metric("delta", "rows/s", Bar(900_000, "at least", "value"), summary="max"), Metric("parquet", "rows/s", summary="max"))
-        theirs = (Metric("Spark's own", "rows/s", summary="max"), Metric("ratio", "x", Bar(3, "at least", "value")))
-        self.metrics = (*own, *theirs) if connector_jars() else own
         self._registry: Any = None
 
     def prepare(self, context: Context) -> None:
@@ -66,6 +71,34 @@ class PipelineLoad(Case):
         with RegistryClient(self._registry.registry_url) as registry:
             schema_id = registry.register(f"{self.name}-value", json.dumps(VIEW)).schema_id
         _fill(context.broker, self.name, self.count, schema_id)
+
+    def settings(self, broker: Broker, directory: str, table: TableKind = "delta") -> LoadSettings:
+        """A load of the topic into a directory."""
+        return LoadSettings(
+            brokers=broker.bootstrap_servers,
+            topics=(self.name,),
+            to=f"{directory}/lake",
+            checkpoint=f"{directory}/checkpoint",
+            table=table,
+            value_format="avro",
+            registry=self._registry.registry_url,
+            once=True,
+        )
+
+
+class PipelineLoad(_Filled):
+    """Load Avro messages into a lake, everything that is there."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.name = "pipeline-load"
+        self.title = "load of Avro messages into a lake"
+        own = (Metric("delta", "rows/s", Bar(900_000, "at least", "value"), summary="max"), Metric("parquet", "rows/s", summary="max"))
+        theirs = (Metric("Spark's own", "rows/s", summary="max"), Metric("ratio", "x", Bar(3, "at least", "value")))
+        self.metrics = (*own, *theirs) if connector_jars() else own
+
+    def prepare(self, context: Context) -> None:
+        super().prepare(context)
         for _ in range(WARM_UP_QUERIES):
             for work in self._ways(context.broker).values():
                 work()
@@ -83,17 +116,7 @@ class PipelineLoad(Case):
 
     def _load(self, broker: Broker, table: TableKind) -> None:
         with TemporaryDirectory(prefix="millstream-bench-") as directory:
-            settings = LoadSettings(
-                brokers=broker.bootstrap_servers,
-                topics=(self.name,),
-                to=f"{directory}/lake",
-                checkpoint=f"{directory}/checkpoint",
-                table=table,
-                value_format="avro",
-                registry=self._registry.registry_url,
-                once=True,
-            )
-            start_load(session(), settings).awaitTermination()
+            start_load(session(), self.settings(broker, directory, table)).awaitTermination()
             if table == "delta":
                 from deltalake import DeltaTable
 
@@ -111,6 +134,48 @@ class PipelineLoad(Case):
     def _check(self, found: int) -> None:
         if found != self.count:
             raise BenchError(f"{found} rows were loaded instead of {self.count}")
+
+
+class PipelineShares(_Filled):
+    """Where the time of a task goes: fetching and cutting into records, decoding Avro, writing files. One thread, without Spark."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.name = "pipeline-shares"
+        self.title = "CPU of a load's task, seconds per million rows"
+        self.metrics = tuple(Metric(name, "s/M") for name in ("fetch", "decode", "write"))
+
+    def prepare(self, context: Context) -> None:
+        super().prepare(context)
+        self.run(context)  # what is compiled is compiled
+
+    def run(self, context: Context) -> Values:
+        with TemporaryDirectory(prefix="millstream-bench-") as directory:
+            settings = self.settings(context.broker, directory)
+            with TablePlanner(settings) as planner:
+                [plan] = planner.plans()
+            options = parse_read_options(settings.read_options())
+            decoder, files = TopicDecoder(settings, [plan]), HourFiles(open_place(f"{directory}/lake"), plan.files)
+            spent = dict.fromkeys(("fetch", "decode", "write"), 0.0)
+            for partition in range(PARTITIONS):
+                place = TopicPartition(self.name, partition)
+                reader = PartitionReader(
+                    cluster_for(options), options, OffsetRange(place, 0, self.count // PARTITIONS), wanted=WITH_KEY + WITH_VALUE
+                ).read()
+                before = thread_time()
+                for records in reader:
+                    fetched = thread_time()
+                    [rows] = decoder.decode(records, place)
+                    decoded = thread_time()
+                    files.write(rows.rows, hours_of(rows.timestamps_us))
+                    written = thread_time()
+                    for name, start, end in (("fetch", before, fetched), ("decode", fetched, decoded), ("write", decoded, written)):
+                        spent[name] += end - start
+                    before = thread_time()
+            before = thread_time()
+            files.close()
+            spent["write"] += thread_time() - before
+            return {name: seconds / self.count * 1e6 for name, seconds in spent.items()}
 
 
 def _fill(broker: Broker, topic: str, count: int, schema_id: int) -> None:
@@ -136,8 +201,8 @@ def _message(random: Random, schema: Any, schema_id: int, number: int) -> bytes:
     value = {
         "view_id": str(UUID(int=random.getrandbits(128))), "session_id": str(UUID(int=random.getrandbits(128))),
         "user": random.getrandbits(40), "page": f"/products/{int(random.paretovariate(1)) % 10_000}", "referrer": "https://example.com/",
-        "country": "DE",
-        "agent": "Mozilla/5.0 (X11; Linux x86_64)", "seconds": random.random(), "status": 200, "at": 1_700_000_000_000 + number,
+        "country": "DE", "status": 200,
+        "agent": "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36", "seconds": random.random(), "at": 1_700_000_000_000 + number,
     }  # fmt: skip
     fastavro.schemaless_writer(output, schema, value)
     return b"\x00" + schema_id.to_bytes(4) + output.getvalue()

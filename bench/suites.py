@@ -27,7 +27,7 @@ from bench.neighbours import Neighbours
 from bench.partitions import Partitions
 from bench.peers.cluster import SESSION_TIMEOUT_MS
 from bench.peers.kafka import CLUSTER_HEAP
-from bench.pipeline import PipelineLoad
+from bench.pipeline import PipelineLoad, PipelineShares
 from bench.produce import Produce, Workload
 from bench.registry import AvroSerialisers, Registrations, RegistryLookups, RegistryStart
 from bench.restart import Restart
@@ -181,7 +181,7 @@ def spark(sizes: Sizes) -> list[Case]:
 
 def pipeline(sizes: Sizes) -> list[Case]:
     """Loads into a lake, beside Spark's own sink and connector. Millstream only."""
-    return [PipelineLoad(sizes.spark_rows)]
+    return [PipelineLoad(sizes.spark_rows), PipelineShares(sizes.spark_rows // 4)]
 
 
 def tables(sizes: Sizes) -> list[Case]:

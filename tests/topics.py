@@ -8,7 +8,7 @@ import pytest
 
 from tests.batches import Record, decode_records, encode_batch
 from tests.brokers import Broker
-from tests.connection import CREATE_TOPICS, DELETE_TOPICS, FETCH, LIST_OFFSETS, METADATA, PRODUCE, Connection
+from tests.connection import CREATE_TOPICS, DELETE_TOPICS, FETCH, INCREMENTAL_ALTER_CONFIGS, LIST_OFFSETS, METADATA, PRODUCE, Connection
 from tests.waiting import wait_until
 
 EARLIEST, LATEST, MAX_TIMESTAMP = -2, -1, -3
@@ -54,6 +54,15 @@ def create_assigned_topic(connection: Connection, *assignment: Sequence[int], na
     created = connection.ask(CREATE_TOPICS, 7, {"topics": [entry], "timeout_ms": 30_000}).topics[0]
     assert created.error_code == 0, created
     return name
+
+
+def set_option(broker: Broker, topic: str, name: str, value: str | None) -> None:
+    """Set an option of a topic, or reset it with None."""
+    change = {"name": name, "config_operation": 1 if value is None else 0, "value": value}
+    resource = {"resource_type": 2, "resource_name": topic, "configs": [change]}
+    with broker.connect() as connection:
+        answer = connection.ask(INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [resource], "validate_only": False})
+    assert answer.responses[0].error_code == 0, answer
 
 
 def delete_topic(broker: Broker, name: str) -> None:

@@ -278,6 +278,10 @@ async def test_only_one_of_wrapper_and_client_commits(broker: Broker, topic: str
         assert "enable_auto_commit=False" in caplog.messages.pop()
     made.close()
     await asynchronous.stop()
+    alone = kafka.KafkaConsumer(topic, bootstrap_servers=brokers, group_id=None)
+    with pytest.raises(UsageError, match="for consumers with a group"):
+        kafka_python.AuditedConsumer(alone, audit="reader", brokers=brokers, auto_commit_interval_s=5)
+    alone.close()
     with pytest.raises(UsageError, match="auto_commit_interval_s=0"):
         audited_confluent.AuditedConsumer(None, audit="reader", brokers=brokers, auto_commit_interval_s=0)
 

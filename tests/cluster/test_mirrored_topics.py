@@ -12,8 +12,8 @@ from tests.brokers import IS_KAFKA, Broker, MillstreamBroker
 from tests.cluster.brokers_on_tree import BrokersOnTree, brokers_on_tree
 from tests.connection import METADATA
 from tests.mirror.appending import SOURCE, mirror_append, mirrored_batch, own_connection
-from tests.mirror.mirror_process import MirrorProcess, await_same
-from tests.topics import create_assigned_topic, create_topic, produce_values, topic_id
+from tests.mirror.mirror_process import MirrorProcess, await_same, batches_of, end_of
+from tests.topics import create_assigned_topic, create_topic, produce_values, set_option, topic_id
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(IS_KAFKA, reason="starts several brokers of its own")
@@ -81,6 +81,39 @@ def test_a_mirror_goes_on_when_another_broker_leads_its_target(cluster: BrokersO
         wait_until(lambda: len(set(replicas(cluster, topic))) == 1, "all replicas are alike")
     finally:
         live.kill()
+
+
+def test_a_running_mirror_stops_where_an_unclean_leader_of_the_source_has_another_history(cluster: BrokersOnTree, tmp_path: Path) -> None:
+    offline = MillstreamBroker(tmp_path, {})
+    offline.start()
+    controller = cluster.controller()
+    victim, other = (node_id for node_id in cluster.nodes if node_id != controller)
+    topic, safe = cluster.create([victim, other]), cluster.create([controller])
+    arguments = ("--topics", f"{topic}|{safe}", "--alone", "--name", topic)
+    try:
+        with MirrorProcess(tmp_path, cluster.bootstrap_servers, offline.bootstrap_servers, *arguments) as mirror:
+            produce_values(cluster.nodes[victim], topic, [b"%d" % number for number in range(10)], batch_size=2)
+            wait_until(lambda: end_of(offline, topic) == 10, "it is copied")
+            cluster.kill(other)
+            wait_until(lambda: cluster.state(topic)["in_sync_replicas"] == [victim], "one is in sync")
+            produce_values(cluster.nodes[victim], topic, [b"lost %d" % number for number in range(10)], batch_size=2)
+            wait_until(lambda: end_of(offline, topic) == 20, "it is copied, too")
+            kept = batches_of(offline, topic)
+            cluster.kill(victim)
+            cluster.start(other)
+            set_option(cluster.nodes[controller], topic, "unclean.leader.election.enable", "true")
+            wait_until(lambda: cluster.leader(topic) == other, "the one leads that was not in sync")
+            wait_until(lambda: end_of(cluster.nodes[other], topic) == 10, "with less")
+            produce_values(cluster.nodes[other], topic, [b"another history"] * 15, batch_size=3)
+            wait_until(lambda: f"{topic}-0 is not mirrored" in mirror.output, mirror.output)
+            reasons = ("the source has lost offsets from 10 on", "the target ends at 20 and the source at 10")
+            assert any(reason in mirror.output for reason in reasons), mirror.output
+            produce_values(cluster.nodes[controller], safe, [b"goes on"])
+            wait_until(lambda: end_of(offline, safe) == 1, "others go on")
+            assert batches_of(offline, topic) == kept, "nothing is overwritten"
+    finally:
+        offline.kill()
+        cluster.start(*(cluster.nodes.keys() - set(cluster.running_ids)))
 
 
 def copy_some(live: Broker, cluster: BrokersOnTree, topic: str) -> None:

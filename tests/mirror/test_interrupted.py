@@ -10,10 +10,9 @@ from confluent_kafka import Producer
 
 from tests.brokers import Broker, MillstreamBroker, StartBroker
 from tests.cluster.faults.network import CLIENTS, SILENT, Condition, Link, Network
-from tests.connection import INCREMENTAL_ALTER_CONFIGS
 from tests.mirror.mirror_process import MirrorProcess, await_same, batches_of, end_of, mirror_status
 from tests.ports import free_port
-from tests.topics import EARLIEST, create_topic, list_offset, produce_values
+from tests.topics import EARLIEST, create_topic, list_offset, produce_values, set_option
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.timeout(400)  # Apache Kafka takes its time to start again
@@ -161,12 +160,6 @@ def test_a_source_that_lost_records_stops_the_partition_and_nothing_is_overwritt
             assert batches_of(offline, "orders") == kept
     finally:
         offline.kill()
-
-
-def set_option(broker: Broker, topic: str, name: str, value: str) -> None:
-    resource = {"resource_type": 2, "resource_name": topic, "configs": [{"name": name, "config_operation": 0, "value": value}]}
-    with broker.connect() as connection:
-        connection.ask(INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [resource], "validate_only": False})
 
 
 def test_what_retention_took_before_it_was_copied_is_left_out_and_said(start_broker: StartBroker, tmp_path: Path) -> None:

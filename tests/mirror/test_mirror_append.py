@@ -14,9 +14,9 @@ from millstream.wire.frames import encode_request_header
 from millstream.wire.primitives import INT32
 from tests.batches import encode_batch, split_batches
 from tests.brokers import IS_KAFKA, Broker, StartBroker
-from tests.connection import API_VERSIONS, DELETE_RECORDS, INCREMENTAL_ALTER_CONFIGS, INIT_PRODUCER_ID, ConnectionEnded
+from tests.connection import API_VERSIONS, DELETE_RECORDS, INIT_PRODUCER_ID, ConnectionEnded
 from tests.mirror.appending import SOURCE, mirror_append, mirrored_batch, own_connection
-from tests.topics import EARLIEST, LATEST, create_topic, fetch, list_offset, produce, read_all, topic_id
+from tests.topics import EARLIEST, LATEST, create_topic, fetch, list_offset, produce, read_all, set_option, topic_id
 
 pytestmark = pytest.mark.skipif(IS_KAFKA, reason="Kafka does not have this request")
 
@@ -83,11 +83,8 @@ def test_a_topic_is_promoted_by_its_last_request_and_the_removal_of_the_option(b
     open_one = mirrored_batch(b"a", at=5, attributes=TRANSACTIONAL, producer_id=12_345, producer_epoch=0, base_sequence=0)
     last = mirror_append(mirror, own_id, open_one, expected_end=0, is_last=True)
     assert last == (0, 0, 8, 5, 12_345, None), "an abort marker and the end of all mirrored producers follow"
+    set_option(broker, mirrored, "mirror.source", None)
     with broker.connect() as connection:
-        change = {"name": "mirror.source", "config_operation": 1, "value": None}
-        resource = {"resource_type": 2, "resource_name": mirrored, "configs": [change]}
-        altered = connection.ask(INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [resource], "validate_only": False})
-        assert altered.responses[0].error_code == 0
         produced = produce(connection, mirrored, encode_batch([b"b"]))
         taken = connection.ask(INIT_PRODUCER_ID, 4, {"transactional_id": None, "transaction_timeout_ms": 1000})
     assert (produced.error_code, produced.base_offset) == (0, 8)
@@ -149,10 +146,7 @@ def test_a_record_of_a_producer_whose_id_a_mirrored_one_had_is_written_after_the
     same = {"producer_id": header.producer_id, "producer_epoch": header.producer_epoch, "base_sequence": 0}
     with own_connection(broker) as mirror:
         mirror_append(mirror, topic_id(broker, mirrored), mirrored_batch(b"mirrored", at=0, **same), expected_end=0, is_last=True)
-    with broker.connect() as connection:
-        change = {"name": "mirror.source", "config_operation": 1, "value": None}
-        resource = {"resource_type": 2, "resource_name": mirrored, "configs": [change]}
-        connection.ask(INCREMENTAL_ALTER_CONFIGS, 1, {"resources": [resource], "validate_only": False})
+    set_option(broker, mirrored, "mirror.source", None)
     local.produce(mirrored, b"own")
     assert local.flush(30) == 0
     assert [record.value for record in read_all(broker, mirrored, offset=2)] == [b"own"]

@@ -13,6 +13,8 @@ from kio.schema.errors import ErrorCode
 
 from millstream.audit.report import ANY_BUCKET, Kind
 from millstream.audit.report_json import decode_report
+from millstream.mirror.clusters.side import Side
+from millstream.mirror.clusters.topic_admin import set_options
 from tests.batches import Record, encode_batch, encode_block, encode_record
 from tests.brokers import IS_KAFKA, Broker, MillstreamBroker
 from tests.connection import CREATE_PARTITIONS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, METADATA
@@ -117,6 +119,18 @@ def test_what_cannot_be_mirrored_is_said_and_left_alone_while_the_rest_goes_on(
     other = mirrored_topic(broker)
     produce_values(broker, other, [b"goes on"])
     await_same(broker, offline, other)
+
+
+async def test_an_option_that_the_target_refuses_keeps_no_other_from_being_set(offline: Broker) -> None:
+    topic = create_topic(offline, name=fresh_name("picky"))
+    side = Side(offline.bootstrap_servers)
+    try:
+        refused = await set_options(side, topic, {"retention.ms": "60000", "colour": "red", "segment.ms": "0", "flush.ms": "9"})
+    finally:
+        side.close()
+    assert refused.keys() == {"colour", "segment.ms"}
+    assert all(refused.values()), "each with a reason"
+    assert options(offline, topic) == {"retention.ms": "60000", "flush.ms": "9"}
 
 
 def _is_gone(broker: Broker, topic: str) -> bool:

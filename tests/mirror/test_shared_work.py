@@ -1,4 +1,4 @@
-"""Several processes of one mirror, what they are told, and what they copy beside records; all real processes."""
+"""Several processes of one mirror, commands to them, and what they copy beside records; all real processes."""
 
 import json
 import subprocess
@@ -110,9 +110,12 @@ def test_a_mirror_pauses_goes_on_and_lets_go_of_a_promoted_topic(broker: Broker,
         assert f"paused: {topic} of the mirror {name}" in mirror_command(offline, "pause", "--name", name, "--topics", topic)
         wait_until(lambda: state_of(offline, name) == "paused", "the mirror pauses")
         produce_values(broker, topic, [b"later"])
+        wait_until(lambda: lag_of(offline, name) == 1, "the lag is reported although nothing is fetched")
         mirror.kill()
         [partition] = mirror_status(offline, "--name", name, "--from", broker.bootstrap_servers)["partitions"]
-        assert (partition["source_end"], partition["target_end"], partition["lag_messages"]) == (2, 1, 1), "nobody reports it any more"
+        assert (partition["source_end"], partition["target_end"], partition["lag_messages"]) == (2, 1, 1), (
+            "although no process reports it any more"
+        )
         assert partition["lag_seconds"] < 60 < partition["lag_bytes"]
         mirror.start()  # a pause outlives the process
         wait_until(lambda: state_of(offline, name) == "paused" and "copied from offset 1 on" in mirror.output, "it still does")
@@ -131,6 +134,11 @@ def test_a_mirror_pauses_goes_on_and_lets_go_of_a_promoted_topic(broker: Broker,
 def state_of(offline: Broker, name: str) -> str | None:
     found = reported(offline, name)
     return found.partitions[-1].state if found is not None and found.partitions else None
+
+
+def lag_of(offline: Broker, name: str) -> int | None:
+    found = reported(offline, name)
+    return found.partitions[-1].lag_messages if found is not None and found.partitions else None
 
 
 def test_a_topic_that_is_no_mirror_is_not_promoted(offline: Broker) -> None:

@@ -1,4 +1,4 @@
-"""A broker that publishes metrics, and its pages."""
+"""Brokers that publish metrics, and their pages."""
 
 import json
 import urllib.error
@@ -9,21 +9,21 @@ from typing import Any
 from tests.brokers import MillstreamBroker, Options
 
 INTERVAL_S = 0.3
+FLAGS = ("--no-registry", "--metrics", "127.0.0.1:0", "--metrics-interval", str(INTERVAL_S))
+"""On a free port, taken several times a second."""
 
 
 class PublishingBroker(MillstreamBroker):
-    """`millstream serve` with metrics on a free port, taken several times a second."""
+    """`millstream serve` with metrics."""
 
-    def __init__(self, directory: Path, options: Options, *, node_id: int = 1, zookeeper: str = "") -> None:
-        super().__init__(directory, options, node_id=node_id, zookeeper=zookeeper)
-        self.flags = ["--no-registry", "--metrics", "127.0.0.1:0", "--metrics-interval", str(INTERVAL_S)]
+    def __init__(self, directory: Path, options: Options) -> None:
+        super().__init__(directory, options)
+        self.flags = list(FLAGS)
 
     @property
     def metrics_address(self) -> str:
         """Where the ready line says that the metrics are."""
-        ready = next(line for line in self.stdout.read_text().splitlines() if line.startswith("ready:"))
-        words = ready.removeprefix("ready:").split()
-        return dict(zip(words[::2], words[1::2], strict=True))["metrics"]
+        return metrics_address(self)
 
     @property
     def publishers(self) -> list[int]:
@@ -33,19 +33,36 @@ class PublishingBroker(MillstreamBroker):
 
     def page(self, path: str) -> tuple[int, str]:
         """Status and text."""
-        try:
-            with urllib.request.urlopen(f"http://{self.metrics_address}{path}", timeout=60) as answer:
-                return int(answer.status), answer.read().decode()
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read().decode()
+        return page(self, path)
 
     def series(self) -> dict[str, float]:
         """The values by name and labels."""
-        status, text = self.page("/metrics")
-        assert status == 200, text
-        lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
-        return {name: float(value) for name, _, value in lines}
+        return series(self)
+
+
+def metrics_address(broker: MillstreamBroker) -> str:
+    """Where the ready line says that the metrics are."""
+    ready = next(line for line in broker.stdout.read_text().splitlines() if line.startswith("ready:"))
+    words = ready.removeprefix("ready:").split()
+    return dict(zip(words[::2], words[1::2], strict=True))["metrics"]
+
+
+def page(broker: MillstreamBroker, path: str) -> tuple[int, str]:
+    """Status and text."""
+    try:
+        with urllib.request.urlopen(f"http://{metrics_address(broker)}{path}", timeout=60) as answer:
+            return int(answer.status), answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def series(broker: MillstreamBroker) -> dict[str, float]:
+    """The values by name and labels."""
+    status, text = page(broker, "/metrics")
+    assert status == 200, text
+    lines = [line.rpartition(" ") for line in text.splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, _, value in lines}
 
 
 def ask_json(url: str) -> Any:

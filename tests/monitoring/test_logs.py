@@ -112,7 +112,7 @@ def test_slow_requests_and_levels_of_areas(tmp_path: Path) -> None:
     try:
         own.start()
         group = fresh_name("group")
-        create_topic(own, partitions=20)  # which nobody does in a millisecond
+        create_topic(own, partitions=20)  # more than a millisecond of work anywhere
         with own.connect() as connection:
             wait_until(lambda: find(connection, group)[0].error_code == 0, "the coordinator")
             join(connection, group, session_timeout_ms=200)

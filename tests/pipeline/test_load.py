@@ -196,6 +196,10 @@ def test_the_lake_is_read_by_duckdb_polars_and_pandas(spark: "SparkSession", bro
     assert connection.execute("SELECT sum(value::INT) FROM dataset WHERE event_hour = 13").fetchall() == [(3 * sum(range(120, 240)),)]
     by_polars = pl.scan_delta(f"{settings.to}/{topic}").group_by("event_hour").len().collect()
     assert dict(by_polars.rows()) == expected
+    late = pl.scan_delta(f"{settings.to}/{topic}").filter(pl.col("kafka_timestamp") >= NOON + timedelta(minutes=240))
+    assert late.select(pl.len()).collect().item() == 3 * 20
+    by_spark = spark.read.option("basePath", f"{settings.to}/{topic}").parquet(*files.file_uris())
+    assert dict(by_spark.groupBy("event_hour").count().collect()) == expected
     frame = files.to_pandas()
     assert frame.groupby("event_hour").size().to_dict() == expected
     assert not frame.duplicated(["kafka_partition", "kafka_offset"]).any()

@@ -3,10 +3,12 @@
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 from millstream.spark.session import NoJava, check_java
 from tests.brokers import Broker
@@ -66,3 +68,15 @@ def test_the_example_copies_a_topic_on_the_cluster(master: str, broker: Broker, 
     printed = submit(master, example, broker.bootstrap_servers, source, target, str(tmp_path / "checkpoint"), py_files=zipped)
     assert f"copied 1000 records from {source} to {target}" in printed
     assert {message.value for message in read_with_confluent(broker, target)} == {b"%d" % number for number in range(1000)}
+
+
+def test_the_example_loads_a_topic_into_a_lake_on_the_cluster(master: str, broker: Broker, zipped: Path, tmp_path: Path) -> None:
+    """Enough messages for a task on each worker; the tables are in a directory that both see."""
+    topic = create_topic(broker, partitions=2)
+    for partition in range(2):
+        produce_values(broker, topic, [b"%d" % number for number in range(ROWS)], partition=partition)
+    example = ROOT / "examples" / "pipeline" / "load.py"
+    submit(master, example, broker.bootstrap_servers, topic, str(tmp_path / "lake"), str(tmp_path / "checkpoint"), py_files=zipped)
+    table = DeltaTable(f"{tmp_path}/lake/{topic}")
+    assert len(table.file_uris()) >= 2
+    assert Counter(table.to_pyarrow_table()["value"].to_pylist()) == dict.fromkeys(map(str, range(ROWS)), 2)

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from time import time
 from typing import Any
@@ -53,9 +54,9 @@ def fetched(monkeypatch: pytest.MonkeyPatch) -> Fetched:
     seen: Fetched = []
     batches = TopicScan.batches
 
-    def spy(self: TopicScan, *, spans: Any = None) -> Any:
+    def spy(self: TopicScan, *, spans: Any = None, ended: Any = None) -> Any:
         seen.append((self.options.columns or (), list(spans)))
-        return batches(self, spans=spans)
+        return batches(self, spans=spans, ended=ended)
 
     monkeypatch.setattr(TopicScan, "batches", spy)
     return seen
@@ -136,6 +137,15 @@ def test_topics_of_json_and_text_need_no_registry(millstream: Millstream, broker
 )
 def test_topics_are_found_wherever_a_query_names_them(millstream: Millstream, views: str, flags: list[str], sql: str, count: int) -> None:
     assert len(ask(millstream, sql.replace("VIEWS", views), flags)) == count
+
+
+def test_a_query_that_has_enough_leaves_nothing_running(
+    millstream: Millstream, broker: Broker, wait_for_threads: Callable[[], None]
+) -> None:
+    topic = create_topic(broker, partitions=4)
+    write(broker, topic, [Message(b"x" * 20_000, partition=number % 4) for number in range(4_000)])
+    assert len(ask(millstream, f"select value from '{topic}' limit 1", ["-b", broker.bootstrap_servers])) == 1
+    wait_for_threads()
 
 
 def test_tables_and_csv_are_for_people_and_spreadsheets(millstream: Millstream, views: str, flags: list[str]) -> None:

@@ -108,8 +108,8 @@ class AuditedConsumer(AuditedClient):
         """With `auto_commit_interval_s` the wrapper commits what was handled; the client must have `enable_auto_commit=False`."""
         super().__init__(consumer, Kind.CONSUMER, audit=audit, brokers=brokers)
         self._in_hand = InHand(self._tier, handled_record, auto_commit_interval_s=auto_commit_interval_s)
-        commits = consumer._enable_auto_commit and consumer._group_id is not None
-        self._in_hand.check(client_commits=commits, option="enable_auto_commit=False")
+        commits, group = consumer._enable_auto_commit, consumer._group_id
+        self._in_hand.check(group=group, client_commits=commits, option="enable_auto_commit=False")
 
     async def __aenter__(self) -> Self:
         await self._client.start()
@@ -149,13 +149,13 @@ class AuditedConsumer(AuditedClient):
 
     async def stop(self) -> None:
         """Publish the last counts and stop the consumer; what was handed out has been handled."""
-        await self._auto_commit(is_last=True)
+        await self._auto_commit(at_once=True)
         await asyncio.to_thread(self._tier.close)
         await self._client.stop()
 
-    async def _auto_commit(self, *, is_last: bool = False) -> None:
-        if self._in_hand.is_commit_due(at_once=is_last):
+    async def _auto_commit(self, *, at_once: bool = False) -> None:
+        if self._in_hand.is_commit_due(at_once=at_once) and await asyncio.to_thread(self._in_hand.publish):
             try:
-                await self.commit()
+                await self._client.commit()
             except KafkaError as error:
                 say_not_committed(error)

@@ -106,7 +106,7 @@ class AuditedConsumer(AuditedClient):
         if self._in_hand.is_committing:
 
             def revoke(consumer: Any, partitions: Any) -> None:
-                self._auto_commit(is_last=True)
+                self._auto_commit(at_once=True)
                 if on_revoke is not None:
                     on_revoke(consumer, partitions)
 
@@ -131,9 +131,8 @@ class AuditedConsumer(AuditedClient):
         return messages
 
     def commit(self, *args: Any, **kwargs: Any) -> Any:
-        """Commit offsets; what was handed out has been handled, and is published first if the wrapper commits, or the commit waits for the
-        broker (`asynchronous=False`)."""
-        if kwargs.get("asynchronous", True) and not self._in_hand.is_committing:
+        """Commit offsets; what was handed out has been handled, and is published first if the commit waits (`asynchronous=False`)."""
+        if kwargs.get("asynchronous", True):
             self._in_hand.settle()
         else:
             self._in_hand.publish()
@@ -141,14 +140,18 @@ class AuditedConsumer(AuditedClient):
 
     def close(self) -> None:
         """Publish the last counts and close the consumer; what was handed out has been handled."""
-        self._auto_commit(is_last=True)
+        self._auto_commit(at_once=True)
         self._tier.close()
         self._client.close()
 
-    def _auto_commit(self, *, is_last: bool = False) -> None:
-        if self._in_hand.is_commit_due(at_once=is_last):
+    def _auto_commit(self, *, at_once: bool = False) -> None:
+        if not (self._in_hand.is_commit_due(at_once=at_once) and self._in_hand.publish()):
+            return
+        # Said with the offsets of this moment: without them the client commits what it has handed out by the time it gets to it.
+        positions = [place for place in self._client.position(self._client.assignment()) if place.offset >= 0]
+        if positions:
             # The client waits for the answer before it gives up partitions, or ends; it has a callback for failures, `on_commit`.
-            self.commit(asynchronous=True)
+            self._client.commit(offsets=positions, asynchronous=True)
 
 
 def _handled(message: Any) -> Handled:

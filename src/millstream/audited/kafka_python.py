@@ -84,8 +84,8 @@ class AuditedConsumer(AuditedClient):
         """With `auto_commit_interval_s` the wrapper commits what was handled; the client must have `enable_auto_commit=False`."""
         super().__init__(consumer, Kind.CONSUMER, audit=audit, brokers=brokers)
         self._in_hand = InHand(self._tier, handled_record, auto_commit_interval_s=auto_commit_interval_s)
-        commits = consumer.config["enable_auto_commit"] and consumer.config["group_id"] is not None
-        self._in_hand.check(client_commits=commits, option="enable_auto_commit=False")
+        config = consumer.config
+        self._in_hand.check(group=config["group_id"], client_commits=config["enable_auto_commit"], option="enable_auto_commit=False")
         if self._in_hand.is_committing and consumer.subscription():
             self.subscribe(topics=sorted(consumer.subscription()))
 
@@ -125,15 +125,14 @@ class AuditedConsumer(AuditedClient):
 
     def close(self, *args: Any, **kwargs: Any) -> None:
         """Publish the last counts and close the consumer; what was handed out has been handled."""
-        self._auto_commit(is_last=True)
+        self._auto_commit(at_once=True)
         self._tier.close()
         self._client.close(*args, **kwargs)
 
-    def _auto_commit(self, *, is_last: bool = False) -> None:
-        if self._in_hand.is_commit_due(at_once=is_last):
-            self._in_hand.publish()
+    def _auto_commit(self, *, at_once: bool = False) -> None:
+        if self._in_hand.is_commit_due(at_once=at_once) and self._in_hand.publish():
             try:
-                if is_last:
+                if at_once:
                     self._client.commit(timeout_ms=_COMMIT_TIMEOUT_MS)
                 else:
                     self._client.commit_async(callback=_note_commit)
@@ -149,7 +148,7 @@ class _CommitFirst(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-py
         self._own = own
 
     def on_partitions_revoked(self, revoked: Any) -> None:
-        self._commit(is_last=True)
+        self._commit(at_once=True)
         if self._own is not None:
             self._own.on_partitions_revoked(revoked)
 

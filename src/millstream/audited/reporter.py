@@ -40,7 +40,7 @@ class Source(Protocol):
         """The reports of what was counted since the last call; the reporter fills in the cluster."""
 
     def restart(self) -> None:
-        """Forget everything and count as another reporter, with a lock that nobody holds: this process is the child of a fork."""
+        """Forget everything and count as another reporter, with locks of its own: this process is the child of a fork."""
 
 
 class Reporter:
@@ -82,6 +82,11 @@ class Reporter:
             self._changed.wait_for(lambda: self._rounds_published >= wanted or self._is_troubled, timeout_s)
             return self._rounds_published >= wanted
 
+    @property
+    def is_troubled(self) -> bool:
+        """Whether nothing could be published the last time."""
+        return self._is_troubled
+
     def end(self) -> None:
         """Publish what is left, and then nothing more; does not wait."""
         with self._changed:
@@ -103,13 +108,14 @@ class Reporter:
 
     def _start(self) -> None:
         thread = threading.Thread(target=self._run, name=f"audit-{self._settings.tier}", daemon=True)
+        _running.add(self)
         try:
             thread.start()
         except RuntimeError as error:  # no more threads, or the interpreter is ending; the application goes on
+            _running.discard(self)
             self._complain(error)
             return
         self._thread = thread
-        _running.add(self)
 
     # --- in the reporter's thread
 

@@ -113,14 +113,13 @@ class SentCounts:
     def add_unstamped(self, lane: Lane, count: int, size: int) -> None:
         """Messages were sent that librdkafka stamped, in the bucket of the lane unless it has ended meanwhile."""
         has_ended = time() >= lane[3]
-        # Half the time of a `with`, and this is the hot path; nothing between the two calls can fail.
-        self._lock.acquire()
-        cell = lane[5] if lane[4] is self._sent else self._cell(lane[0])
-        cell.count += count
-        cell.bytes += size
-        if has_ended:
-            cell.is_doubtful = True
-        self._lock.release()
+        # Not `acquire` and `release`, which take half the time: an interrupt between them would leave it locked.
+        with self._lock:
+            cell = lane[5] if lane[4] is self._sent else self._cell(lane[0])
+            cell.count += count
+            cell.bytes += size
+            if has_ended:
+                cell.is_doubtful = True
 
     def add_placed(self, lane: Lane, partitions: Sequence[int], size: int) -> None:
         """The same of messages with keys, to these partitions; all bytes of them count in one."""

@@ -52,9 +52,12 @@ class InHand:
         """Whether the wrapper commits."""
         return self._interval_s is not None
 
-    def check(self, *, client_commits: bool, option: str) -> None:
-        """Whether only one of wrapper and client commits by itself."""
-        if client_commits and self.is_committing:
+    def check(self, *, group: object, client_commits: bool, option: str) -> None:
+        """Whether there is a group, and only one of wrapper and client commits by itself."""
+        if self.is_committing and group is None:
+            raise UsageError("auto_commit_interval_s is for consumers with a group: make the client with a group_id, or give no interval")
+        client_commits = client_commits and group is not None
+        if self.is_committing and client_commits:
             raise UsageError(
                 f"either the client commits or its wrapper: make the client with {option}, or leave out auto_commit_interval_s"
             )
@@ -68,11 +71,13 @@ class InHand:
         """These go to the application."""
         self._messages.setdefault(topic, []).extend(messages)
 
-    def publish(self) -> None:
-        """They have been handled, and that is published, if the brokers let us, before it is committed."""
+    def publish(self) -> bool:
+        """They have been handled, and that is published before it is committed. False if it is better to wait: it takes long. Where nothing
+        can be published commits go on; trouble with the audit stops no application."""
         self.settle()
-        self._tier.reporter.publish(PUBLISH_TIMEOUT_S)
-        self._is_uncommitted = False
+        may_commit = self._tier.reporter.publish(PUBLISH_TIMEOUT_S) or self._tier.reporter.is_troubled
+        self._is_uncommitted = self._is_uncommitted and not may_commit
+        return may_commit
 
     def is_commit_due(self, *, at_once: bool = False) -> bool:
         """They have been handled. Whether the wrapper is to commit now: what was handled since it last did, when it is time."""

@@ -24,7 +24,7 @@ def pause(
     async def run() -> list[str]:
         from millstream.clock import SystemClock
         from millstream.mirror.status.mirror_topic import MirrorTopic
-        from millstream.mirror.status.paused_topics import pause_words
+        from millstream.mirror.status.paused_topics import pause_entries
 
         side = open_side(target, target_config)
         try:
@@ -32,7 +32,7 @@ def pause(
             topic = MirrorTopic(side)
             names = [EVERY_TOPIC] if topics is None else await _copied(side, topic, name, topics)
             now_ms = SystemClock().now_ms()
-            await topic.write(pause_words(name, names, now_ms=now_ms), now_ms=now_ms)
+            await topic.write(pause_entries(name, names, now_ms=now_ms), now_ms=now_ms)
             return names
         finally:
             side.close()
@@ -69,7 +69,7 @@ def resume(
     async def run() -> list[str]:
         from millstream.clock import SystemClock
         from millstream.mirror.status.mirror_topic import MirrorTopic
-        from millstream.mirror.status.paused_topics import PausedTopics, resume_words
+        from millstream.mirror.status.paused_topics import PausedTopics, resume_entries
 
         side = open_side(target, target_config)
         try:
@@ -77,7 +77,7 @@ def resume(
             paused = PausedTopics(name, await topic.read()).names
             names = sorted(each for each in paused if pattern is None or pattern.fullmatch(each))
             if names:
-                await topic.write(resume_words(name, names), now_ms=SystemClock().now_ms())
+                await topic.write(resume_entries(name, names), now_ms=SystemClock().now_ms())
             return names
         finally:
             side.close()

@@ -39,6 +39,7 @@ DEFAULT_REGISTRY = "127.0.0.1:8081"
 DEFAULT_METRICS = "127.0.0.1:9308"
 DEFAULT_METRICS_INTERVAL_S = 10.0
 SHORTEST_INTERVAL_S = 0.1
+LONGEST_INTERVAL_S = 3600.0
 DEFAULT_SLOW_REQUEST_MS = 1_000
 DEFAULT_DATA = "millstream-data"
 DEFAULT_NODE_ID = "1"
@@ -117,7 +118,7 @@ def server_options(flags: argparse.Namespace) -> "ServerOptions":
         data=_data_directories(flags.data, options),
         forget_directories=tuple(flags.forget_directories),
         node_id=_node_id(flags.node_id, options),
-        slow_request_ms=flags.slow_request_ms,
+        slow_request_ms=_slow_request_ms(flags.slow_request_ms),
         options=options,
     )
 
@@ -141,8 +142,9 @@ def registry_address(flags: argparse.Namespace) -> RegistryAddress | None:
 
 def metrics_address(flags: argparse.Namespace) -> Address | None:
     """Where the metrics shall be; None without them."""
-    if flags.metrics_interval < SHORTEST_INTERVAL_S:
-        raise UsageError(f"--metrics-interval is {flags.metrics_interval:g} s: at least {SHORTEST_INTERVAL_S:g}.")
+    if not SHORTEST_INTERVAL_S <= flags.metrics_interval <= LONGEST_INTERVAL_S:
+        bounds = f"from {SHORTEST_INTERVAL_S:g} to {LONGEST_INTERVAL_S:g}"
+        raise UsageError(f"--metrics-interval takes seconds {bounds}, and got {flags.metrics_interval:g}.")
     return None if flags.metrics == "off" else parse_listen_address(flags.metrics, "--metrics")
 
 
@@ -197,6 +199,12 @@ def _node_id(flag: int | None, options: dict[str, str]) -> int:
     if not (text.isascii() and text.isdigit()) or int(text) >= 2**31:
         raise UsageError(f"The node id must be a number from 0 to {2**31 - 1}, and is {text!r}.")
     return int(text)
+
+
+def _slow_request_ms(flag: int) -> int:
+    if flag < 0:
+        raise UsageError(f"--slow-request-ms takes milliseconds, or 0 for no such lines, and got {flag}.")
+    return flag
 
 
 def _pass_over(options: dict[str, str]) -> None:

@@ -96,7 +96,7 @@ def _check_names(names: Sequence[str], *, taken: Sequence[str], place: str = "")
     for name in names:
         if name.lower() in seen:
             raise BadColumns(
-                f"there would be two columns {place}{name}: tables do not tell upper case from lower case, and have the columns "
+                f"there would be two columns {place}{name}: names of columns are compared without case, and there are already "
                 f"{', '.join(taken) or 'of the record'} already. Rename the field"
             )
         seen.add(name.lower())

@@ -4,7 +4,7 @@ import asyncio
 
 
 class Bell:
-    """Rung by whoever has work; one that rings while nobody waits is heard by the next wait."""
+    """Rung by whoever has work; a ring without a waiter is heard by the next wait."""
 
     def __init__(self) -> None:
         self._rung = asyncio.Event()

@@ -6,13 +6,14 @@
     target_writer   one for each broker of the target that leads something
     progress        commits how far it has come                                          every few seconds
 
-Whatever may pass is tried again, for as long as it takes; what cannot be mirrored is said and left alone. Only a mistake in what it was
-told ends it (`UsageError`).
+Whatever may pass is tried again, for as long as it takes; what cannot be mirrored is reported and left alone. Only a mistake in its
+settings ends it (`UsageError`).
 """
 
 import asyncio
 import logging
 from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from millstream.client.metadata import NO_LEADER
@@ -36,6 +37,8 @@ logger = logging.getLogger(__name__)
 _SOONEST_LOOK_S: Final = 0.3
 """Time between two looks when something failed."""
 _BEGUN_AT_ONCE: Final = 32
+_ENDS_S: Final = 1.0
+"""How long a report waits for the ends of what is not fetched."""
 
 
 class Mirror:
@@ -81,7 +84,13 @@ class Mirror:
         return self.keeper.refused
 
     async def partitions(self) -> list[PartitionCopy]:
-        """The partitions that this process copies."""
+        """The partitions that this process copies; where the source ends is asked for those that are not fetched."""
+        unread = [copy for copy in self.copies if copy.is_paused or copy.phase is Phase.STOPPED]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_ENDS_S):
+                ends = await self.source.ends([copy.name for copy in unread])
+                for copy in unread:
+                    copy.source_end = ends.get(copy.name, copy.source_end)
         return list(self.copies)
 
     def look_again(self) -> None:

@@ -3,7 +3,7 @@
     <cluster id>/<topic id>/<topic>            while it is mirrored
     promoting:<cluster id>/<topic id>/<topic>  while it is being promoted: takes neither mirrored nor produced records
 
-The id tells a topic from one of the same name that was made anew later. Neither a cluster id nor a topic name has a slash in it.
+The id distinguishes a topic from one of the same name that was made anew later. Neither a cluster id nor a topic name has a slash in it.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a mirror is told: from the command line, or from a TOML file with the same names.
+"""The settings of a mirror: from the command line, or from a TOML file with the same names.
 
 name = "analytics"
 from = "live-1:9092,live-2:9092"

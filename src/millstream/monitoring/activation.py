@@ -34,7 +34,7 @@ def bind(host: str, port: int) -> socket.socket:
             raise StartupError(f"the metrics cannot be at {host}:{port}: {error.strerror or error}; choose another address") from None
     listener = listen(host, 0)
     found = Address(host, listener.getsockname()[1])
-    logger.warning("port %d is taken, so the metrics of this broker are at %s: tell Prometheus, or choose with --metrics", port, found)
+    logger.warning("port %d is taken, so the metrics are at %s: scrape it there, or choose a port with --metrics", port, found)
     return listener
 
 

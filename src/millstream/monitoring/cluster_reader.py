@@ -6,11 +6,13 @@ with the next sample.
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from time import monotonic
 from typing import Final
 
 from millstream.client.cluster import Cluster
 from millstream.client.fetch import READ_UNCOMMITTED, FetchFrom
 from millstream.client.list_offsets import list_offsets_request, read_list_offsets
+from millstream.client.metadata import NO_LEADER
 from millstream.errors import MillstreamError
 from millstream.offset import LATEST
 from millstream.topic_partition import TopicPartition
@@ -32,8 +34,11 @@ class ClusterReader:
         """Where partitions end, as far as their leaders answer."""
         ends: dict[TopicPartition, int] = {}
         failed: set[str] = set()
-        for leader, wanted in self._by_leader(partitions, failed).items():
+        until = monotonic() + TIMEOUT_S
+        for leader, wanted in self._by_leader(list(partitions), failed).items():
             for some in _portions(wanted):
+                if monotonic() > until:
+                    break
                 request = list_offsets_request(dict.fromkeys(some, LATEST), isolation_level=READ_UNCOMMITTED)
                 try:
                     answers = list(read_list_offsets(self._cluster.connection(leader).call(request)))
@@ -48,7 +53,10 @@ class ClusterReader:
     def timestamps(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
         """When the batch with the record at an offset was written, in seconds since 1970; one fetch each."""
         found: dict[TopicPartition, float] = {}
+        until = monotonic() + TIMEOUT_S
         for partition, offset in wanted.items():
+            if monotonic() > until:
+                break
             try:
                 fetched = self._cluster.fetch(FetchFrom(*partition, offset, max_bytes=1), max_wait_ms=0)
             except MillstreamError:
@@ -60,18 +68,21 @@ class ClusterReader:
                     found[partition] = timestamp / 1000
         return found
 
-    def _by_leader(self, partitions: Iterable[TopicPartition], failed: set[str]) -> dict[int, list[TopicPartition]]:
+    def _by_leader(self, partitions: list[TopicPartition], failed: set[str]) -> dict[int, list[TopicPartition]]:
+        """Which broker to ask for what, with at most one request for all that is not known."""
+        self._look_again({partition.topic for partition in partitions} - self._cluster.metadata.topics.keys())
+        topics = self._cluster.metadata.topics
         by_leader: dict[int, list[TopicPartition]] = {}
         for partition in partitions:
-            if partition.topic not in failed:
-                try:
-                    by_leader.setdefault(self._cluster.leader(*partition), []).append(partition)
-                except MillstreamError:
-                    failed.add(partition.topic)
+            known = topics[partition.topic].partitions.get(partition.partition) if partition.topic in topics else None
+            if known is None or known.leader == NO_LEADER:
+                failed.add(partition.topic)
+            else:
+                by_leader.setdefault(known.leader, []).append(partition)
         return by_leader
 
     def _look_again(self, topics: set[str]) -> None:
-        """Who leads has probably changed: the next sample is to ask the right ones."""
+        """Ask who leads the partitions of these topics; those that were answered with an error are asked rightly with the next sample."""
         if topics:
             try:
                 self._cluster.refresh(topics)

@@ -61,17 +61,18 @@ class Publisher:
         self._has_sample = threading.Event()
         self._lock = threading.Lock()
         self._snapshot: Snapshot | None = None
-        self._taken = 0.0
+        self._came = self._taken = 0.0
+        """When the last sample came, and when the one came that is shown: other brokers may be asked in between."""
         self._written: tuple[Snapshot, _Text] | None = None
         """What was last written, and of which snapshot."""
 
     def take(self, sample: Sample) -> None:
         """Show this from now on."""
-        came = self._monotonic()
+        self._came = self._monotonic()
         lags = self._lags.of(sample, now=self._clock())
         with self._lock:
-            self._times.note(came, sample.broker.requests)
-            self._snapshot, self._taken = Snapshot(sample, lags, self._times), came
+            self._times.note(self._came, sample.broker.requests)
+            self._snapshot, self._taken = Snapshot(sample, lags, self._times), self._came
         self._has_sample.set()
 
     def metrics(self, *, compressed: bool) -> Page:
@@ -102,7 +103,7 @@ class Publisher:
     def _why_unwell(self) -> str:
         if self._snapshot is None:
             return "the broker has not given a sample yet"
-        age_s = self._monotonic() - self._taken
+        age_s = self._monotonic() - self._came
         if age_s > LATE_SAMPLES * self._interval_s:
             return f"the last sample of the broker is {age_s:.0f} s old, and one is due every {self._interval_s:g} s"
         return ""

@@ -1,12 +1,16 @@
 """The pages by HTTP: `/metrics`, `/health`, `/ready`, and what there is at `/`. A thread per connection, so many and no more."""
 
+import logging
 import socket
+import sys
 import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Final
 
 from millstream.monitoring.publisher import Page, Publisher
+
+logger = logging.getLogger(__name__)
 
 MAX_CONNECTIONS: Final = 64
 IDLE_S: Final = 120
@@ -43,7 +47,9 @@ class MetricsServer(ThreadingHTTPServer):
             self._places.release()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that went in the middle of an answer is nothing to report."""
+        """A client that went in the middle of an answer is nothing to report; a page that cannot be written is."""
+        if not isinstance(sys.exception(), OSError):
+            logger.exception("a page could not be shown to %s", client_address)
 
     def page(self, path: str, *, compressed: bool) -> Page:
         """What is at a path."""
@@ -62,6 +68,8 @@ class MetricsServer(ThreadingHTTPServer):
 
 class _PageRequest(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    server_version = "Millstream"
+    sys_version = ""
     timeout = IDLE_S
     server: MetricsServer
 

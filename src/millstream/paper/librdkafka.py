@@ -22,6 +22,8 @@ from millstream.paper.settings import Setting
 _log = logging.getLogger(__name__)
 
 Settings = Mapping[str, Setting]
+RefusedAtOnce = KafkaException
+"""What a producer raises for a message that it does not even queue."""
 
 _UNKNOWN_TOPIC_CODES: Final = frozenset({LibrdkafkaError.UNKNOWN_TOPIC_OR_PART, LibrdkafkaError._UNKNOWN_TOPIC})
 _UNUSABLE_SETTING_CODES: Final = frozenset({LibrdkafkaError._INVALID_ARG, LibrdkafkaError._UNKNOWN_PROTOCOL})
@@ -88,6 +90,11 @@ def partition_leaders(client: Producer, topic: str, *, timeout_s: float) -> dict
     except KafkaException:
         return {}
     return {} if found is None else {partition: about.leader for partition, about in found.partitions.items()}
+
+
+def is_unknown_partition(error: KafkaException) -> bool:
+    """Whether a message was for a partition that its topic does not have."""
+    return bool(error.args[0].code() == LibrdkafkaError._UNKNOWN_PARTITION)
 
 
 def key_hasher() -> Callable[[bytes, int], int]:

@@ -19,10 +19,11 @@ from time import monotonic, time
 from typing import Any, Final, Self
 
 from millstream.address import parse_bootstrap_servers
+from millstream.audit.report import ANY_PARTITION
 from millstream.audited.sent_counts import Lane
 from millstream.audited.settings import Audit
 from millstream.client.errors import DeliveryFailed
-from millstream.paper.librdkafka import Settings, await_answer, delivery_failure, open_producer
+from millstream.paper.librdkafka import RefusedAtOnce, Settings, await_answer, delivery_failure, is_unknown_partition, open_producer
 from millstream.paper.message import Message, Payload, Sendable, as_messages
 from millstream.paper.producer_audit import ProducerAudit
 
@@ -121,7 +122,7 @@ class Producer:
         if type(messages) is bytes and lane is not None:
             try:
                 self._client.produce(topic, messages, None, lane[0][2])
-            except BufferError:
+            except (BufferError, RefusedAtOnce):
                 self._send_counted(audit, topic, [messages])
             else:
                 audit.add_unstamped(lane, 1, len(messages))
@@ -150,7 +151,7 @@ class Producer:
                 produce(topic, payload, None, partition)
             else:
                 is_whole = True
-        except BufferError:
+        except (BufferError, RefusedAtOnce):
             pass
         finally:
             # The one that was taken last was not sent.
@@ -179,7 +180,7 @@ class Producer:
                 place(partition)
                 if payload is not None:
                     size += len(payload)
-        except BufferError:
+        except (BufferError, RefusedAtOnce):
             pass
         finally:
             audit.counts.add_placed(lane, placed, size)
@@ -188,20 +189,31 @@ class Producer:
     def _send_counted(self, audit: ProducerAudit, topic: str, messages: Iterable[Message | Payload]) -> None:
         """Stamp, place, send and count messages one by one."""
         for message in messages:
-            audit.counts.begin(topic)
+            audit.begin(topic)
             one = message if isinstance(message, Message) else Message(message)
             # 0 is the time of sending for librdkafka as well.
             timestamp_ms = one.timestamp_ms or int(time() * 1000)
             partition = audit.partitions.for_message(topic, one.key)
-            one = Message(one.payload, one.key, headers=one.headers or None, timestamp=timestamp_ms)
-            assert one.extras is not None
-            one.extras["on_delivery"] = partial(self._note_failure, timestamp_ms=timestamp_ms, partition=partition)
-            one.extras["partition"] = partition
             try:
-                self._produce(topic, one)
-            except BufferError:
-                self._wait_for_room(topic, one)
+                self._send_placed(topic, one, timestamp_ms, partition)
+            except RefusedAtOnce as error:
+                if partition == ANY_PARTITION or not is_unknown_partition(error):
+                    raise
+                audit.partitions.forget(topic)
+                partition = ANY_PARTITION
+                self._send_placed(topic, one, timestamp_ms, partition)
             audit.add(topic, one, timestamp_ms=timestamp_ms, partition=partition)
+
+    def _send_placed(self, topic: str, message: Message, timestamp_ms: int, partition: int) -> None:
+        """Send a message with its time to its partition; waits for room."""
+        placed = Message(message.payload, message.key, headers=message.headers or None, timestamp=timestamp_ms)
+        assert placed.extras is not None
+        placed.extras["on_delivery"] = partial(self._note_failure, timestamp_ms=timestamp_ms, partition=partition)
+        placed.extras["partition"] = partition
+        try:
+            self._produce(topic, placed)
+        except BufferError:
+            self._wait_for_room(topic, placed)
 
     def _wait_for_room(self, topic: str, message: Message | Payload) -> None:
         while True:

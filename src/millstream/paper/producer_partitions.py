@@ -86,6 +86,12 @@ class ProducerPartitions:
             if topic in self._keys:
                 self._learn(topic, {int(name): one["leader"] for name, one in about["partitions"].items() if not one["unknown"]})
 
+    def forget(self, topic: str) -> None:
+        """It has fewer partitions than it had: it was created anew."""
+        self._keys.pop(topic, None)
+        self._available.pop(topic, None)
+        self._chosen.pop(topic, None)
+
     def _ask(self, topic: str) -> bool:
         now = monotonic()
         if now < self._ask_at.get(topic, 0.0):

@@ -63,6 +63,20 @@ class SocketActivation:
     async def attend(self, process: Process) -> None:
         """What the broker does for the child while it runs; by default nothing."""
 
+    async def _accompany(self, process: Process) -> None:
+        try:
+            await self.attend(process)
+            code = await process.wait()
+        except asyncio.CancelledError:
+            await end_process(process)
+            raise
+        except Exception:
+            # A mistake of ours must not leave a child behind without samples or an end.
+            logger.exception("the %s is ended; the next request starts it again", self.name)
+            await end_process(process)
+        else:
+            logger.warning("the %s ended with %d; the next request starts it again", self.name, code)
+
     def _wait(self) -> None:
         asyncio.get_running_loop().add_reader(self._listener, self._wake)
 
@@ -81,13 +95,7 @@ class SocketActivation:
         except OSError as error:
             logger.error("the %s cannot be started: %s", self.name, error)
         else:
-            try:
-                await self.attend(self.process)
-                code = await self.process.wait()
-            except asyncio.CancelledError:
-                await end_process(self.process)
-                raise
-            logger.warning("the %s ended with %d; the next request starts it again", self.name, code)
+            await self._accompany(self.process)
         if loop.time() - started < SHORT_LIFE_SECONDS:
             await asyncio.sleep(self._pause_s)
         self._wait()

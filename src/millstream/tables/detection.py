@@ -66,7 +66,7 @@ def infer_struct(sample: Sequence[bytes], *, name: Field) -> pa.DataType:
         parsing = pyarrow.json.ParseOptions(newlines_in_values=True)
         table = pyarrow.json.read_json(io.BytesIO(lines), pyarrow.json.ReadOptions(block_size=max(len(lines), 1)), parsing)
     except pa.ArrowInvalid as error:
-        raise UsageError(f"the columns of the first {len(sample)} {name}s cannot be told: {error}; {advice}") from None
+        raise UsageError(f"the columns of the first {len(sample)} {name}s cannot be inferred: {error}; {advice}") from None
     return pa.struct([(field.name, _readable(field.type)) for field in table.schema])
 
 

@@ -2,8 +2,8 @@
 the interpreter free, so threads share the cores.
 
 No more batches wait than there are threads, so memory stays bounded however slowly they are taken. An error of a thread is raised where
-the batches are taken, and ends the others; so does whoever stops taking. The rows of a partition stay in order; between partitions there
-is none.
+the batches are taken, and ends the others; so does whoever closes the iterator, or sets `ended` where an engine holds on to it. The rows of
+a partition stay in order; between partitions there is none.
 """
 
 import threading
@@ -19,6 +19,8 @@ from millstream.tables.offset_spans import Span
 T = TypeVar("T")
 
 _LONGEST_END_S: Final = 1.0
+_LOOK_S: Final = 0.2
+"""How often a thread that waits for room looks whether all has ended."""
 
 
 class Worker(Protocol):
@@ -33,11 +35,13 @@ NumberedBatch = tuple[int, pa.RecordBatch]
 """The number of its span, and some of its rows."""
 
 
-def read_spans(spans: Sequence[Span], open_worker: OpenWorker, *, threads: int) -> Iterator[NumberedBatch]:
-    """All rows of the spans."""
+def read_spans(
+    spans: Sequence[Span], open_worker: OpenWorker, *, threads: int, ended: threading.Event | None = None
+) -> Iterator[NumberedBatch]:
+    """All rows of the spans, unless that is ended."""
     waiting = deque(enumerate(spans))
     if min(threads, len(spans)) > 1:
-        yield from _read_in_threads(waiting, open_worker, threads=min(threads, len(spans)))
+        yield from _read_in_threads(waiting, open_worker, threads=min(threads, len(spans)), ended=ended or threading.Event())
         return
     with open_worker() as worker:
         for number, span in waiting:
@@ -45,8 +49,10 @@ def read_spans(spans: Sequence[Span], open_worker: OpenWorker, *, threads: int) 
                 yield number, batch
 
 
-def _read_in_threads(waiting: "deque[tuple[int, Span]]", open_worker: OpenWorker, *, threads: int) -> Iterator[NumberedBatch]:
-    hand_over: _HandOver[NumberedBatch] = _HandOver(givers=threads, most=threads)
+def _read_in_threads(
+    waiting: "deque[tuple[int, Span]]", open_worker: OpenWorker, *, threads: int, ended: threading.Event
+) -> Iterator[NumberedBatch]:
+    hand_over: _HandOver[NumberedBatch] = _HandOver(givers=threads, most=threads, ended=ended)
     started = [
         threading.Thread(target=_work, args=(waiting, open_worker, hand_over), name=f"millstream-scan-{number}", daemon=True)
         for number in range(threads)
@@ -65,7 +71,7 @@ def _read_in_threads(waiting: "deque[tuple[int, Span]]", open_worker: OpenWorker
 def _work(waiting: "deque[tuple[int, Span]]", open_worker: OpenWorker, hand_over: "_HandOver[NumberedBatch]") -> None:
     try:
         with open_worker() as worker:
-            while not hand_over.has_ended:
+            while not hand_over.ended.is_set():
                 try:
                     number, span = waiting.popleft()
                 except IndexError:
@@ -81,22 +87,24 @@ def _work(waiting: "deque[tuple[int, Span]]", open_worker: OpenWorker, hand_over
 class _HandOver(Generic[T]):
     """A queue that is short, ends when all givers have finished or one has failed, and can be ended by the taker."""
 
-    def __init__(self, *, givers: int, most: int) -> None:
+    def __init__(self, *, givers: int, most: int, ended: threading.Event) -> None:
         self._changed = threading.Condition()
         self._things: deque[T] = deque()
         self._givers = givers
         self._most = most
         self._error: BaseException | None = None
-        self.has_ended = False
+        self.ended = ended
 
     def give(self, thing: T) -> bool:
-        """Wait for room; False if nobody takes any more."""
+        """Wait for room; False if nothing is taken any more."""
         with self._changed:
-            self._changed.wait_for(lambda: len(self._things) < self._most or self.has_ended)
-            if not self.has_ended:
-                self._things.append(thing)
-                self._changed.notify_all()
-            return not self.has_ended
+            while len(self._things) >= self._most and not self.ended.is_set():
+                self._changed.wait(_LOOK_S)
+            if self.ended.is_set():
+                return False
+            self._things.append(thing)
+            self._changed.notify_all()
+            return True
 
     def take(self) -> T | None:
         """The next one; None at the end. Raises what ended a giver."""
@@ -120,12 +128,12 @@ class _HandOver(Generic[T]):
         """One giver ended with an error."""
         with self._changed:
             self._error = self._error or error
-            self.has_ended = True
+            self.ended.set()
             self._changed.notify_all()
 
     def end(self) -> None:
         """Nothing more is taken."""
         with self._changed:
-            self.has_ended = True
+            self.ended.set()
             self._things.clear()
             self._changed.notify_all()

@@ -1,4 +1,4 @@
-"""The first keys and values of a topic, for a guess at what they are. Read once, and only if somebody asks."""
+"""The first keys and values of a topic, for a guess at what they are. Read once, and only if it is asked for."""
 
 from collections.abc import Iterator, Sequence
 from functools import cache

@@ -1,4 +1,4 @@
-"""Which topics a cluster has."""
+"""Which topics a cluster has: what the tables of a query may be called."""
 
 from collections.abc import Mapping
 

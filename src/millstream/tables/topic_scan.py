@@ -24,6 +24,8 @@ from millstream.tables.position import Position
 from millstream.tables.scan_options import DEFAULT_BROKERS, FieldFormat, FieldOptions, ScanOptions, make_options
 
 if TYPE_CHECKING:
+    from threading import Event
+
     import pyarrow as pa
 
     from millstream.tables.offset_spans import Span
@@ -151,14 +153,15 @@ class TopicScan:
         numbered = sorted(self._numbered_batches(self.find_spans()), key=lambda pair: pair[0])  # a stable sort: offsets stay in order
         return pa.Table.from_batches([batch for _, batch in numbered], schema=self.schema)
 
-    def batches(self, *, spans: "Sequence[Span] | None" = None) -> "Iterator[pa.RecordBatch]":
-        """The rows as they come. Where they begin and end is looked up now, unless the spans are known already."""
+    def batches(self, *, spans: "Sequence[Span] | None" = None, ended: "Event | None" = None) -> "Iterator[pa.RecordBatch]":
+        """The rows as they come. Where they begin and end is looked up now, unless the spans are known already. `ended` stops the threads
+        of a read that is left alone without being closed."""
         found = self.find_spans() if spans is None else spans
         if self.options.follow:
             from millstream.tables.follower import follow
 
             return follow(self.options, self.chosen_columns, {span.place: span.start for span in found})
-        return (batch for _, batch in self._numbered_batches(found))
+        return (batch for _, batch in self._numbered_batches(found, ended))
 
     def find_spans(self) -> "list[Span]":
         """The offsets that a read would read now."""
@@ -167,14 +170,14 @@ class TopicScan:
         with self.options.open_cluster() as cluster:
             return find_spans(cluster, self.options)
 
-    def _numbered_batches(self, spans: "Sequence[Span]") -> "Iterator[tuple[int, pa.RecordBatch]]":
+    def _numbered_batches(self, spans: "Sequence[Span]", ended: "Event | None" = None) -> "Iterator[tuple[int, pa.RecordBatch]]":
         from millstream.tables.parallel_read import read_spans
         from millstream.tables.span_worker import SpanWorker
 
         columns = self.chosen_columns
         filled = [span for span in spans if span.start < span.end]
         threads = self.options.threads or len(os.sched_getaffinity(0))
-        return read_spans(filled, lambda: SpanWorker(self.options, columns), threads=threads)
+        return read_spans(filled, lambda: SpanWorker(self.options, columns), threads=threads, ended=ended)
 
 
 def require_arrow() -> None:

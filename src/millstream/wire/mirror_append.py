@@ -7,9 +7,9 @@
                                 int32 partitions:  int32 index | int16 error | int64 log end offset | int64 log start offset
                                                    int64 highest producer id | string message or null
 
-Its key is far from Kafka's, and only clients that call themselves `millstream` (KIP-511) are told of it. The log end is given with errors,
-too: by it a mirror that begins learns where to go on. The highest producer id is given when the mirroring ends, else it is -1. The batches
-stay a view into the request. What is in them, and who may append, is not looked at here.
+Its key is far from Kafka's, and only clients that call themselves `millstream` (KIP-511) see it in ApiVersions. The log end comes with
+errors, too: by it a mirror that begins learns where to go on. The highest producer id is given when the mirroring ends, else it is -1.
+The batches stay a view into the request. What is in them, and who may append, is not looked at here.
 """
 
 import struct

@@ -1,4 +1,4 @@
-"""An address where nobody listens."""
+"""An address where nothing listens."""
 
 import socket
 

@@ -39,7 +39,7 @@ class Source:
 
 
 class Topic(AuditTopic):
-    """Keeps what is published, and fails while it is told to."""
+    """Keeps what is published, and fails while `is_away`."""
 
     def __init__(self) -> None:
         super().__init__("127.0.0.1:1")

@@ -1,4 +1,4 @@
-"""What a tier can be given, and what it is told that gives nonsense."""
+"""What a tier can be given, and the errors for what makes no sense."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def test_who_counts_is_found_out_where_it_is_not_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ({"tier": ""}, "no name of a tier"),
         ({"tier": "a b"}, "no name of a tier"),
@@ -38,8 +38,8 @@ def test_who_counts_is_found_out_where_it_is_not_said() -> None:
         ({"datacentre": "x" * 201}, "datacentre is a text"),
     ],
 )
-def test_what_cannot_be_is_refused_with_a_sentence(wrong: dict[str, Any], told: str) -> None:
-    with pytest.raises(UsageError, match=told):
+def test_what_cannot_be_is_refused_with_a_sentence(wrong: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
         AuditSettings(**({"tier": "shop"} | wrong))
 
 

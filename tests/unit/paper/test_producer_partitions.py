@@ -58,6 +58,17 @@ def test_new_partitions_are_seen_in_the_statistics() -> None:
     assert partitions.for_message("orders", b"17") == key_partition(b"17", 5)
 
 
+def test_a_topic_that_was_created_anew_is_asked_for_again() -> None:
+    leaders = dict.fromkeys(range(5), 1)
+    partitions = with_leaders(leaders)
+    assert {partitions.for_message("orders", key) for key in KEYS} == set(range(5))
+    for number in range(1, 5):
+        del leaders[number]
+    partitions.forget("orders")
+    partitions._ask_at.clear()
+    assert {partitions.for_message("orders", key) for key in (None, *KEYS)} == {0}
+
+
 def test_a_topic_that_is_not_there_is_asked_for_once_in_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
 

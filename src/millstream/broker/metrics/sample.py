@@ -6,7 +6,7 @@ Groups come before partitions: a commit is never ahead of the end that it is com
     int32 size | marshal of (kind, rows)
 
 Both ends are the same interpreter on the same machine, started one by the other: `marshal` is the fastest way for plain rows (30 000
-numbers in half a millisecond), and nobody else writes to the pipe.
+numbers in half a millisecond), and the pipe has no other writer.
 """
 
 import marshal

@@ -98,10 +98,14 @@ class Side:
         raise BrokerUnavailable("; ".join(reasons))
 
     async def ask_every_broker(self, request: Request[T]) -> list[T]:
-        """Ask each broker the same."""
-        if not self.metadata.brokers:
-            await self.refresh()
-        return [await self.ask_at(address, request) for address in self.metadata.brokers.values()]
+        """Ask each broker the same; those that do not answer are left out."""
+        answers = []
+        for address in self.metadata.brokers.values():
+            try:
+                answers.append(await self.ask_at(address, request))
+            except BrokerUnavailable as error:
+                logger.debug("one broker of %s is left out: %s", self, error)
+        return answers
 
     async def ask_leader(self, partition: TopicPartition, request: Request[T]) -> T:
         """Ask the leader of a partition."""

@@ -7,7 +7,7 @@
    is read in a moment. Of a compacted topic the last records are compared that both sides still have (`comparison`); where there are none
    only the leader epoch of the last commit says something.
 4. What the source no longer has (retention) is left out, and said.
-5. The audit is told what the target has and no report may have said: a process that was killed takes its last counts with it.
+5. The audit counts what the target has and no report may have named: a process that was killed takes its last counts with it.
 """
 
 import asyncio

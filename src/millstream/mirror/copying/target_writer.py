@@ -125,7 +125,7 @@ class TargetWriter:
             self._copies.failed(copy, str(error), now=self._loop.time())
 
     def _fail(self, taken: Taken, reason: str) -> None:
-        """It is not known what was appended: asking where the logs end tells."""
+        """It is not known what was appended: the next start asks where the logs end."""
         for copy, append in taken:
             if copy.is_current(append):
                 self._copies.failed(copy, reason, now=self._loop.time())

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from millstream.address import Address
-from millstream.client.errors import kafka_error
+from millstream.client.errors import BrokerUnavailable, kafka_error
 from millstream.client.request import MessageRequest
-from millstream.errors import NonEmptyGroup, UnknownMemberId
+from millstream.errors import MillstreamError, NonEmptyGroup, UnknownMemberId
 from millstream.mirror.clusters.side import Side
 from millstream.mirror.groups.group_offsets import Offsets, groups_to_copy, offsets_to_copy
 from millstream.topic_partition import TopicPartition
@@ -66,8 +66,11 @@ class GroupCopier:
         return found
 
     def _forget_others(self, names: Sequence[str]) -> None:
-        self._dealt_with = {name: self._dealt_with[name] for name in names if name in self._dealt_with}
-        self._retry_at = {name: self._retry_at[name] for name in names if name in self._retry_at}
+        for gone in (self._dealt_with.keys() | self._retry_at.keys()).difference(names):
+            self._dealt_with.pop(gone, None)
+            self._retry_at.pop(gone, None)
+            self._source.forget_coordinator(gone)
+            self._target.forget_coordinator(gone)
 
     def _moved(self, group: str, committed: Offsets, ends: Offsets) -> Offsets:
         """What is to be copied of a group; nothing if that is what it was the last time."""
@@ -82,23 +85,38 @@ class GroupCopier:
             by_coordinator.setdefault(address, []).append(group)
         found: dict[str, dict[TopicPartition, int]] = {}
         for address, names in by_coordinator.items():
-            fields = {"groups": [{"group_id": name, "topics": None} for name in names], "require_stable": False}
-            request: MessageRequest[Any] = MessageRequest(ApiKey.OFFSET_FETCH, fields, lowest=_FIRST_OF_SEVERAL, highest=_LAST_BY_NAME)
-            for group in (await side.ask_at(address, request)).groups:
-                if group.error_code:
-                    side.forget_coordinator(group.group_id)
-                    continue
-                found[group.group_id] = {
-                    TopicPartition(topic.name, each.partition_index): each.committed_offset
-                    for topic in group.topics
-                    for each in topic.partitions
-                    if not each.error_code
-                }
+            try:
+                found |= await self._committed_at(side, address, names)
+            except BrokerUnavailable as error:
+                logger.debug("the offsets of %d group(s) are copied later: %s", len(names), error)
+                for name in names:
+                    side.forget_coordinator(name)
+        return found
+
+    async def _committed_at(self, side: Side, address: Address, names: list[str]) -> dict[str, dict[TopicPartition, int]]:
+        found: dict[str, dict[TopicPartition, int]] = {}
+        fields = {"groups": [{"group_id": name, "topics": None} for name in names], "require_stable": False}
+        request: MessageRequest[Any] = MessageRequest(ApiKey.OFFSET_FETCH, fields, lowest=_FIRST_OF_SEVERAL, highest=_LAST_BY_NAME)
+        for group in (await side.ask_at(address, request)).groups:
+            if group.error_code:
+                side.forget_coordinator(group.group_id)
+                continue
+            found[group.group_id] = {
+                TopicPartition(topic.name, each.partition_index): each.committed_offset
+                for topic in group.topics
+                for each in topic.partitions
+                if not each.error_code
+            }
         return found
 
     async def _commit(self, group: str, wanted: Offsets, offsets: Mapping[TopicPartition, int]) -> int:
         """Commit these offsets at the target; how many it took."""
-        errors = await self._write(group, offsets) if offsets else []
+        try:
+            errors = await self._write(group, offsets) if offsets else []
+        except MillstreamError as error:
+            self._target.forget_coordinator(group)
+            logger.debug("the offsets of the group %s are copied later: %s", group, error)
+            return 0
         failed = {error_code for error_code in errors if error_code}
         if not failed:
             self._dealt_with[group] = wanted

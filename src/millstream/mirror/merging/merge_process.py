@@ -7,6 +7,7 @@ pauses         obeys what that topic says is paused
 import asyncio
 import logging
 from collections.abc import Mapping
+from typing import Final
 
 from millstream.client.security import NO_SECURITY, ClientSecurity
 from millstream.errors import MillstreamError
@@ -20,6 +21,9 @@ from millstream.mirror.status.pause_watch import PauseWatch
 from millstream.mirror.status.reporter import OnReport, Reporter
 
 logger = logging.getLogger(__name__)
+
+_ENDS_S: Final = 1.0
+"""How long a report waits for the source."""
 
 
 class MergeProcess:
@@ -84,10 +88,10 @@ class MergeProcess:
     async def partitions(self) -> list[MergedPartition]:
         """The partitions that this process merges, with where the source ends now."""
         try:
-            await self.source.refresh()
-            self._partitions.found_ends(await self.source.ends([one.name for one in self._partitions.now()]))
-            if not self.target.cluster_id:
-                await self.target.refresh()
-        except MillstreamError as error:
+            async with asyncio.timeout(_ENDS_S):
+                await self.target.refresh()  # who leads `_mirror`
+                await self.source.refresh()
+                self._partitions.found_ends(await self.source.ends([one.name for one in self._partitions.now()]))
+        except (MillstreamError, TimeoutError) as error:
             logger.debug("where the source ends is asked later: %s", error)
         return self._partitions.now()

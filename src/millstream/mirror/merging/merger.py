@@ -2,11 +2,11 @@
 
     consume from the source ── header `__mirror` added ── produce to <prefix><topic>, same partition, key and timestamp ── commit
 
-Offsets are the target's own then. The progress is committed after the target has acknowledged: at least once, and what came twice can be
-told by its header. Several processes of one name share the partitions, as any consumers of a group do.
+Offsets are the target's own then. The progress is committed after the target has acknowledged: at least once, and duplicates can be
+recognised by their header. Several processes of one name share the partitions, as any consumers of a group do.
 
 With `exactly_once` records and progress are written in one transaction of the target: the progress is kept there, for the topics of the
-target, in the same group. Transactions do not reach over two clusters, so nothing but the transactional id tells an old process from its
+target, in the same group. Transactions do not reach over two clusters, so nothing but the transactional id distinguishes a process from its
 successor: there is one for each name, and whoever comes later takes over from the one before.
 
 Only what is committed at the source is copied. A record that was in the target's cluster before is left out: two clusters may merge each
@@ -43,7 +43,7 @@ class Merger:
     """One merging process: `run()` until `stop()` is called."""
 
     def __init__(self, settings: MergeSettings, partitions: MergedPartitions, *, is_paused: Callable[[str], bool]) -> None:
-        """`partitions` is told what the target has."""
+        """`partitions` is updated with what the target has."""
         self._settings = settings
         self._partitions = partitions
         self._partitions.begin({}, is_all=True)
@@ -189,10 +189,13 @@ class Merger:
         self._on_lost(consumer, partitions)
 
     def _on_lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        """Others have them already: there is nothing to commit."""
+        """Others have them already, and would be set back by a commit."""
         if self._is_closing:
             return  # The status keeps what it was at the end.
         places = {_place(each) for each in partitions}
+        for place in places:
+            self._merged.pop(place, None)
+            self._ends.pop(place, None)
         self._assigned -= places
         self._paused -= places
         self._partitions.end(places)

@@ -24,7 +24,7 @@ class Merging:
     """The work of one merging process."""
 
     def __init__(self, settings: MergeSettings, partitions: MergedPartitions | None = None) -> None:
-        """`partitions` is told what the target has."""
+        """`partitions` is updated with what the target has."""
         self._settings = settings
         self._partitions = partitions or MergedPartitions()
         self._paused = PausedTopics("")

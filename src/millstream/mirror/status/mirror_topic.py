@@ -1,4 +1,4 @@
-"""The topic `_mirror` at the target: what mirrors say of themselves, by key, the last word of each kept (it is compacted).
+"""The topic `_mirror` at the target: what mirrors report of themselves, by key, the last value of each kept (it is compacted).
 
     status/<mirror>/<process>            JSON of a `ProcessStatus`
     status/<mirror>/<process>/<topic>    JSON: {"at_ms": ..., "partitions": [`PartitionStatus`, ...]}
@@ -37,7 +37,7 @@ _PROCESS_SLASHES: Final = 2
 _PIECE_BYTES: Final = 4 << 20
 _TIMEOUT_MS: Final = 10_000
 
-Words = Mapping[str, bytes | None]
+Entries = Mapping[str, bytes | None]
 """Values by key; None deletes a key."""
 
 
@@ -46,22 +46,22 @@ class MirrorTopic:
 
     def __init__(self, target: Side) -> None:
         self._target = target
-        self._words: dict[str, bytes] = {}
+        self._entries: dict[str, bytes] = {}
         self._position = -1
         """Up to where the topic was read; -1 if it was not."""
 
-    async def write(self, words: Words, *, now_ms: int) -> None:
-        """Append the words, as one batch; the topic is created if there is none."""
+    async def write(self, entries: Entries, *, now_ms: int) -> None:
+        """Append the entries, as one batch; the topic is created if there is none."""
         if TOPIC not in self._target.metadata.topics:
             await self._create()
-        batch = encode_key_values([(key.encode(), value) for key, value in words.items()], timestamp=now_ms)
+        batch = encode_key_values([(key.encode(), value) for key, value in entries.items()], timestamp=now_ms)
         answer = await self._target.ask_leader(PARTITION, ProduceRequest([BatchFor(*PARTITION, batch)], timeout_ms=_TIMEOUT_MS))
         for produced in answer.partitions:
             if produced.error_code:
                 raise kafka_error(produced.error_code, produced.error_message or f"{TOPIC} cannot be written to")
 
     async def read(self) -> Mapping[str, bytes]:
-        """The last word of each key; none at all if there is no such topic. Later calls read what is new."""
+        """The last value of each key; none at all if there is no such topic. Later calls read what is new."""
         if not self._target.cluster_id:
             await self._target.refresh()
         if TOPIC not in self._target.metadata.topics:
@@ -69,7 +69,7 @@ class MirrorTopic:
         end = (await self._target.offsets({PARTITION: LATEST}))[PARTITION].offset
         if not 0 <= self._position <= end:  # It is read for the first time, or was made anew.
             self._position = (await self._target.offsets({PARTITION: EARLIEST}))[PARTITION].offset
-            self._words = {}
+            self._entries = {}
         while self._position < end:
             wanted = FetchFrom(*PARTITION, self._position, max_bytes=_PIECE_BYTES)
             answer = await self._target.ask_leader(PARTITION, FetchRequest([wanted], max_wait_ms=0))
@@ -83,14 +83,14 @@ class MirrorTopic:
             for header, batch in batches:
                 self._position = header.next_offset
                 for record in decode_records(batch) if header.record_count and not header.is_control else ():
-                    self._hear((record.key or b"").decode(errors="replace"), record.value)
-        return self._words
+                    self._apply((record.key or b"").decode(errors="replace"), record.value)
+        return self._entries
 
-    def _hear(self, key: str, value: bytes | None) -> None:
+    def _apply(self, key: str, value: bytes | None) -> None:
         if value is None:
-            self._words.pop(key, None)
+            self._entries.pop(key, None)
         else:
-            self._words[key] = value
+            self._entries[key] = value
 
     async def _create(self) -> None:
         replicas = own_replicas(len(self._target.metadata.brokers))
@@ -99,14 +99,14 @@ class MirrorTopic:
         await self._target.refresh()
 
 
-def status_words(process: ProcessStatus, partitions: list[PartitionStatus]) -> dict[str, bytes]:
+def status_entries(process: ProcessStatus, partitions: list[PartitionStatus]) -> dict[str, bytes]:
     """What a process writes about itself."""
     key = f"{_STATUS}/{process.name}/{process.member}"
     by_topic: dict[str, list[object]] = defaultdict(list)
     for one in partitions:
         by_topic[one.topic].append(asdict(one))
-    words = {topic_key(process, topic): _json({"at_ms": process.at_ms, "partitions": entries}) for topic, entries in by_topic.items()}
-    return words | {key: _json(asdict(process))}
+    entries = {topic_key(process, topic): _json({"at_ms": process.at_ms, "partitions": entries}) for topic, entries in by_topic.items()}
+    return entries | {key: _json(asdict(process))}
 
 
 def topic_key(process: ProcessStatus, topic: str) -> str:
@@ -114,21 +114,21 @@ def topic_key(process: ProcessStatus, topic: str) -> str:
     return f"{_STATUS}/{process.name}/{process.member}/{topic}"
 
 
-def stale_keys(words: Mapping[str, bytes], name: str, *, before_ms: int) -> list[str]:
+def stale_keys(entries: Mapping[str, bytes], name: str, *, before_ms: int) -> list[str]:
     """What processes of the mirror wrote that have said nothing since then: it may be deleted."""
     stale = {
         key
-        for key, document in _documents(words)
+        for key, document in _documents(entries)
         if key.startswith(f"{_STATUS}/{name}/") and key.count("/") == _PROCESS_SLASHES and int(document.get("at_ms", 0)) < before_ms
     }
-    return [key for key in words if key in stale or key.rpartition("/")[0] in stale]
+    return [key for key in entries if key in stale or key.rpartition("/")[0] in stale]
 
 
-def read_statuses(words: Mapping[str, bytes], *, not_before_ms: int) -> list[MirrorStatus]:
+def read_statuses(entries: Mapping[str, bytes], *, not_before_ms: int) -> list[MirrorStatus]:
     """All mirrors, with the processes that have reported since then; if there are none with the last ones, as silent."""
     processes: dict[str, list[ProcessStatus]] = defaultdict(list)
     partitions: dict[tuple[str, str], list[tuple[int, PartitionStatus]]] = defaultdict(list)
-    for key, document in _documents(words):
+    for key, document in _documents(entries):
         parts = key.split("/")
         if len(parts) == 3 and {field.name for field in fields(ProcessStatus)} <= document.keys():
             processes[parts[1]].append(ProcessStatus(**{field.name: document[field.name] for field in fields(ProcessStatus)}))
@@ -163,8 +163,8 @@ def _merge(
     return MirrorStatus(name, shown, ordered)
 
 
-def _documents(words: Mapping[str, bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for key, value in words.items():
+def _documents(entries: Mapping[str, bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for key, value in entries.items():
         if key.startswith(f"{_STATUS}/"):
             try:
                 document = json.loads(value)

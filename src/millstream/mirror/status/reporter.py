@@ -13,7 +13,7 @@ from millstream.errors import MillstreamError
 from millstream.mirror.clusters.side import Side
 from millstream.mirror.repeating import repeat
 from millstream.mirror.settings import MirrorSettings
-from millstream.mirror.status.mirror_topic import MirrorTopic, stale_keys, status_words, topic_key
+from millstream.mirror.status.mirror_topic import MirrorTopic, stale_keys, status_entries, topic_key
 from millstream.mirror.status.status import ENDED, RUNNING, Measured, Meter, PartitionStatus, ProcessStatus
 
 logger = logging.getLogger(__name__)
@@ -95,8 +95,8 @@ class Reporter:
         for one in partitions:
             by_topic.setdefault(one.topic, []).append(one)
         changed = [one for topic, own in by_topic.items() if self._written.get(topic) != own for one in own]
-        words: dict[str, bytes | None] = dict.fromkeys(topic_key(process, topic) for topic in self._written.keys() - by_topic.keys())
+        entries: dict[str, bytes | None] = dict.fromkeys(topic_key(process, topic) for topic in self._written.keys() - by_topic.keys())
         if self._written is _NOTHING:
-            words |= dict.fromkeys(stale_keys(await self._topic.read(), process.name, before_ms=process.at_ms - STALE_MS))
-        await self._topic.write(words | status_words(process, changed), now_ms=process.at_ms)
+            entries |= dict.fromkeys(stale_keys(await self._topic.read(), process.name, before_ms=process.at_ms - STALE_MS))
+        await self._topic.write(entries | status_entries(process, changed), now_ms=process.at_ms)
         self._written = by_topic

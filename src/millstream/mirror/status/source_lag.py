@@ -31,9 +31,11 @@ class SourceLag:
         self._asked_at_once = asyncio.Semaphore(_ASKED_AT_ONCE)
 
     async def measure(self, status: MirrorStatus) -> MirrorStatus:
-        """The status with the lag of this moment; partitions that the source does not speak of stay as they were reported."""
+        """The status with the lag of this moment; what is not of this source, or not known to it, stays as it was reported."""
         await self._source.refresh()
         committed = await Progress(self._source, group_of(status.name)).all_committed()
+        if not committed and all(process.source != str(self._source) for process in status.processes):
+            return status
         ends = await self._source.ends([TopicPartition(one.topic, one.partition) for one in status.partitions])
         measured = await asyncio.gather(*(self._measure(one, committed, ends) for one in status.partitions))
         return replace(status, partitions=list(measured))

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from millstream.address import Address
+from millstream.client.errors import BrokerUnavailable
 from millstream.client.request import MessageRequest
 from millstream.errors import UnknownMemberId
 from millstream.mirror.clusters.side import Side
@@ -23,10 +24,15 @@ class FakeSide:
         self.committed = committed
         self.in_use: set[str] = set()
         self.requests: Counter[int] = Counter()
+        self.forgotten: list[str] = []
+        self.is_away = False
 
     async def ask_every_broker(self, request: MessageRequest[Any]) -> list[Any]:
         self.requests[request.api_key] += 1
         return [SimpleNamespace(error_code=0, groups=[SimpleNamespace(group_id=group) for group in self.committed])]
+
+    def forget_coordinator(self, group: str) -> None:
+        self.forgotten.append(group)
 
     async def coordinators(self, groups: list[str]) -> dict[str, Address]:
         return dict.fromkeys(groups, Address("localhost", 1))
@@ -43,6 +49,8 @@ class FakeSide:
 
     async def ask_coordinator(self, group: str, request: MessageRequest[Any]) -> Any:
         self.requests[request.api_key] += 1
+        if self.is_away:
+            raise BrokerUnavailable("the coordinator is away")
         error_code = UnknownMemberId.code if group in self.in_use else 0
         if not error_code:
             self.committed[group] = cast(Any, request.fields["topics"])[0]["partitions"][0]["committed_offset"]
@@ -78,3 +86,12 @@ async def test_a_group_in_use_at_the_target_is_not_tried_with_every_round() -> N
     copier = GroupCopier(cast(Side, source), cast(Side, target))
     assert [await copier.copy(ENDS) for _ in range(3)] == [1, 0, 0]
     assert target.requests[ApiKey.OFFSET_COMMIT] == 2
+
+
+async def test_another_coordinator_is_looked_for_after_one_did_not_answer() -> None:
+    source, target = FakeSide({"g": 10}), FakeSide({})
+    copier = GroupCopier(cast(Side, source), cast(Side, target))
+    target.is_away = True
+    assert (await copier.copy(ENDS), target.forgotten) == (0, ["g"])
+    target.is_away = False
+    assert (await copier.copy(ENDS), target.committed) == (1, {"g": 10})

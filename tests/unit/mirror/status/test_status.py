@@ -1,6 +1,6 @@
 from millstream.mirror.copying.copied_batches import CopiedBatches
 from millstream.mirror.copying.partition_copy import PartitionCopy
-from millstream.mirror.status.mirror_topic import read_statuses, stale_keys, status_words
+from millstream.mirror.status.mirror_topic import read_statuses, stale_keys, status_entries
 from millstream.mirror.status.status import Meter, PartitionStatus, ProcessStatus, one_line
 from millstream.topic_partition import TopicPartition
 
@@ -41,10 +41,10 @@ def test_speed_is_what_was_copied_since_the_last_time() -> None:
     assert (first.messages_per_second, second.messages_per_second, second.bytes_per_second) == (0, 50, 1000)
 
 
-def test_what_processes_wrote_is_put_together_and_the_newest_word_counts() -> None:
-    old = status_words(process("one", at_ms=100), measured(copying(0), copying(1)))
-    new = status_words(process("two", at_ms=200, clicks="is no mirror"), measured(copying(1, source_end=10)))
-    other = status_words(process("three", at_ms=50, name="east"), [])
+def test_what_processes_wrote_is_put_together_and_the_newest_report_counts() -> None:
+    old = status_entries(process("one", at_ms=100), measured(copying(0), copying(1)))
+    new = status_entries(process("two", at_ms=200, clicks="is no mirror"), measured(copying(1, source_end=10)))
+    other = status_entries(process("three", at_ms=50, name="east"), [])
     noise = {"pause/mirror/orders": b"{}", "status/mirror/four": b"no JSON", "status/mirror/five": b"[]", "status/mirror/six": b'{"a": 1}'}
     east, both = read_statuses(old | new | other | noise, not_before_ms=100)
     assert (east.name, east.partitions, [one.member for one in both.processes]) == ("east", [], ["one", "two"])
@@ -54,8 +54,8 @@ def test_what_processes_wrote_is_put_together_and_the_newest_word_counts() -> No
 
 
 def test_a_process_that_fell_silent_is_shown_only_if_all_others_are_silent_too() -> None:
-    old = status_words(process("one", at_ms=100), measured(copying(0)))
-    last = status_words(process("two", at_ms=90_000), measured(copying(1))) | status_words(
+    old = status_entries(process("one", at_ms=100), measured(copying(0)))
+    last = status_entries(process("two", at_ms=90_000), measured(copying(1))) | status_entries(
         process("three", at_ms=80_000), measured(copying(2))
     )
     [status] = read_statuses(old | last, not_before_ms=200_000)
@@ -75,6 +75,8 @@ def test_one_line_says_how_it_goes() -> None:
 
 
 def test_what_processes_left_that_are_long_gone_may_be_deleted() -> None:
-    gone = status_words(process("one", at_ms=100), measured(copying()))
-    words = gone | status_words(process("two", at_ms=900), measured(copying())) | status_words(process("three", at_ms=1, name="east"), [])
-    assert sorted(stale_keys(words | {"pause/mirror/orders": b"{}"}, "mirror", before_ms=500)) == sorted(gone)
+    gone = status_entries(process("one", at_ms=100), measured(copying()))
+    entries = (
+        gone | status_entries(process("two", at_ms=900), measured(copying())) | status_entries(process("three", at_ms=1, name="east"), [])
+    )
+    assert sorted(stale_keys(entries | {"pause/mirror/orders": b"{}"}, "mirror", before_ms=500)) == sorted(gone)
