@@ -93,6 +93,14 @@ def test_records_keep_key_time_and_headers_and_say_where_they_come_from(broker: 
     assert (second.key(), second.value()) == (b"deleted", None)
 
 
+def test_a_record_that_is_larger_than_librdkafka_sends_by_default_is_merged(broker: Broker, kafka: Broker) -> None:
+    topic = create_topic(broker)
+    large = bytes(1_020_000)
+    produce_values(broker, topic, [large, b"next"], batch_size=1)
+    with merging(settings_for(broker, kafka, re.escape(topic))), reading(kafka, f"live.{topic}") as reader:
+        wait_until(lambda: reader.values() == [large, b"next"], "both records")
+
+
 def test_a_merge_goes_on_where_it_was_and_follows_new_partitions(broker: Broker, kafka: Broker) -> None:
     topic = create_topic(broker)
     settings = settings_for(broker, kafka, re.escape(topic))

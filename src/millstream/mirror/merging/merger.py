@@ -35,6 +35,8 @@ MAX_RECORDS: Final = 1000
 _WAIT_S: Final = 0.2
 _FLUSH_S: Final = 60.0
 _TRANSACTION_MS: Final = 60_000
+_MAX_BYTES: Final = 1_000_000_000
+"""Of a record: the target decides how large one may be, and not librdkafka, which takes less than brokers do."""
 _EXPLANATIONS: Final = 5
 """So many waits for what was fatal, after a call that only says that something was."""
 
@@ -105,7 +107,7 @@ class Merger:
         )
 
     def _open_producer(self) -> Producer:
-        own: dict[str, Any] = {"enable.idempotence": True, "linger.ms": 20, "compression.type": "lz4"}
+        own: dict[str, Any] = {"enable.idempotence": True, "linger.ms": 20, "compression.type": "lz4", "message.max.bytes": _MAX_BYTES}
         if self._settings.exactly_once:
             own |= {"transactional.id": self._settings.group, "transaction.timeout.ms": _TRANSACTION_MS}
         producer = open_producer(self._settings.target, self._settings.target_security, own)
