@@ -1,7 +1,7 @@
 """The Parquet files that one task writes for one table: one per event hour that it meets.
 
 Rows are gathered until there are enough for a row group (a group per call of the writer would be tiny), the largest hour first. A file has
-a name that no other attempt has, so what a killed or failed attempt leaves behind is in nobody's way until `maintain` removes it.
+a name that no other attempt has, so what a killed attempt leaves behind does no harm until `maintain` removes it.
 
     event_date=2026-05-04/event_hour=12/part-<32 hex digits>.zstd.parquet
 """

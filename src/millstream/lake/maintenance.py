@@ -1,4 +1,4 @@
-"""Keeping a table quick and small: many small files become few large ones, and what nobody reads any more goes.
+"""Keeping a table quick and small: many small files become few large ones, and files that no version needs are deleted.
 
 Loads may go on meanwhile: compaction changes no row, and keeps the application transactions that make loads exact. Files that a killed task
 left behind are found only by looking at all files (`full`), and a file that a load is writing at this moment looks the same: so nothing

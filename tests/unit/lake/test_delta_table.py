@@ -133,7 +133,7 @@ def test_what_is_no_table_of_loads_is_refused(tmp_path: Path) -> None:
         DeltaWriter(str(tmp_path / "file")).check(file_schema(VALUE))
 
 
-def test_files_of_an_attempt_that_was_killed_before_the_table_was_made_are_in_nobodys_way(address: str) -> None:
+def test_files_of_an_attempt_that_was_killed_before_the_table_was_made_do_no_harm(address: str) -> None:
     write_files(address, 0, 3)
     assert DeltaWriter(address).commit(batch(address, 0, 0, 3), file_schema(VALUE))
     assert numbers(address) == [0, 1, 2]

@@ -1,4 +1,4 @@
-"""`millstream pipeline maintain`: few large files instead of many small ones, and nothing that nobody reads."""
+"""`millstream pipeline maintain`: few large files instead of many small ones, and no files that no version needs."""
 
 from dataclasses import asdict
 from typing import Annotated

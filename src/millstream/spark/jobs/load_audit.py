@@ -1,8 +1,9 @@
 """The tier of a load: what its tables have, reported to the audit from what stands in their commits.
 
 A report is published after the commit of its micro-batch, and known by the query and the number of the micro-batch, so that it counts once
-however often it comes. Which was published last stands beside the checkpoint: what a load had committed and could not publish (killed, or
-without a broker) is published from the log of the table when the load starts again.
+however often it comes. Which was published last stands beside the checkpoint: what a load had done and could not publish (without a
+broker) is published from the logs of the tables when the load starts again. A micro-batch that Spark's checkpoint does not have as done is
+left out: perhaps not all tables have it, and it comes again.
 """
 
 import json
@@ -40,16 +41,20 @@ def report_batch(settings: LoadSettings, query_id: str, batch_id: int, batches: 
 
 
 def report_unpublished(settings: LoadSettings, tables: Mapping[str, str]) -> None:
-    """Report what a former run of the load has committed and perhaps not published; `tables` has the address of one table per topic."""
+    """Report what a former run of the load has done and perhaps not published; `tables` has the address of one table per topic."""
     directory = local_directory(settings.checkpoint)
     if settings.audit is None or directory is None or not (directory / "metadata").exists():
         return
     query_id = json.loads((directory / "metadata").read_text())["id"]
     published = directory / FILE_NAME
     after = json.loads(published.read_text())["published"] if published.exists() else -1
+    done = {int(path.name) for path in (directory / "commits").glob("[0-9]*") if path.name.isdecimal()}
+    if max(done, default=-1) <= after:
+        return
     found: dict[int, dict[str, LoadBatch]] = {}
     for topic, address in tables.items():
         for batch in DeltaWriter(address).batches(query_id, after=after):
-            found.setdefault(batch.batch_id, {})[topic] = batch
+            if batch.batch_id <= max(done):
+                found.setdefault(batch.batch_id, {})[topic] = batch
     for batch_id, batches in sorted(found.items()):
         report_batch(settings, query_id, batch_id, batches)

@@ -62,7 +62,7 @@ def test_what_processes_wrote_is_put_together_and_the_newest_report_counts() -> 
 def test_a_record_that_is_not_what_it_should_be_is_skipped(value: bytes) -> None:
     own = status_entries(process("one", at_ms=100), [])
     other = status_entries(process("two", at_ms=100), [])
-    entries = own | {key: value for key in other} | {"status/mirror/one/orders": value}
+    entries = own | dict.fromkeys(other, value) | {"status/mirror/one/orders": value}
     assert [[one.member for one in found.processes] for found in read_statuses(entries, not_before_ms=0)] == [["one"]]
     assert stale_keys(entries, "mirror", before_ms=0) == []
 
