@@ -86,8 +86,9 @@ class GroupShare:
                 subscribed = set(self._topics)
                 consumer.subscribe(sorted(subscribed), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
             message = consumer.poll(_POLL_S)
-            if message is not None and message.error() is not None and message.error().str() != said:
-                said = message.error().str()
+            error = message.error() if message is not None else None
+            if error is not None and error.str() != said:
+                said = error.str()
                 logger.warning("the group that shares the work, %s: %s; it is tried again", self._group, said)
 
     def _assigned(self, consumer: Consumer, partitions: list[AssignedPartition]) -> None:
