@@ -31,9 +31,8 @@ class Authority:
     def issue(self, name: str, *, password: str | None = None, days: int = 1) -> Path:
         """A certificate for a host or client of this name: one PEM file with the key first, encrypted if there is a password."""
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(_name(name), self._name, key, days=days).add_extension(
-            x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False
-        )
+        names = x509.SubjectAlternativeName([x509.DNSName(name)])
+        builder = _builder(_name(name), self._name, key, days=days).add_extension(names, critical=False)
         certificate = builder.sign(self._key, hashes.SHA256())
         encryption = serialization.BestAvailableEncryption(password.encode()) if password else serialization.NoEncryption()
         path = self.directory / f"{name}.pem"
