@@ -18,14 +18,13 @@ from millstream.audit.verdict import Place, Row, Verdict
 from millstream.auditor.log_counter import LogCounter
 from millstream.auditor.settings import AuditorSettings
 from millstream.auditor.snapshot import take_snapshot
-from millstream.auditor.state_log import Entry
 from millstream.cli.audit_page import audit_page
 from millstream.client.cluster import Cluster
 from millstream.client.produce import BatchFor
 from millstream.client.topic_creation import find_or_create
 from millstream.topic_partition import TopicPartition
 from millstream.wire.compression import Codec
-from millstream.wire.records import Record, encode_batch, encode_key_values
+from millstream.wire.records import KeyValue, Record, encode_batch, encode_key_values
 
 TURNS = 20
 BATCHES = 20_000
@@ -118,7 +117,7 @@ def _fill(bootstrap_servers: str, topics: int, buckets: int) -> None:
         find_or_create(cluster, AUDIT_TOPIC, partitions=1, configs={})
         find_or_create(cluster, AUDIT_STATE_TOPIC, partitions=1, configs={"cleanup.policy": "compact"})
         for number in range(topics):
-            pairs: list[Entry] = [(f"a/topic-{number:04}/{day}/bench".encode(), archive) for day, archive in days.items()]
+            pairs: list[KeyValue] = [(f"a/topic-{number:04}/{day}/bench".encode(), archive) for day, archive in days.items()]
             cluster.produce(BatchFor(AUDIT_STATE_TOPIC, 0, encode_key_values(pairs, timestamp=FIRST_DAY * DAY_MS, codec=Codec.LZ4)))
 
 

@@ -61,6 +61,15 @@ def fill(broker: Broker, topic: str, count: int, make_value: Callable[[int], byt
                 cluster.produce(BatchFor(topic, partition, batch), acks=1)
 
 
+def fill_with_views(broker: Broker, registry_url: str, topic: str, count: int) -> None:
+    """Write `count` Avro messages of the schema `USER`, which is registered for them."""
+    from millstream.registry.client import RegistryClient  # only cases with Avro need it
+
+    with RegistryClient(registry_url) as registry:
+        schema_id = registry.register(f"{topic}-value", json.dumps(USER)).schema_id
+    fill(broker, topic, count, lambda number: _page_view(schema_id, number))
+
+
 def read(broker: Broker, topic: str, format_name: str, **options: str) -> "DataFrame":
     """A batch read of a topic by one of the connectors."""
     reader = session().read.format(format_name).option("kafka.bootstrap.servers", broker.bootstrap_servers)
@@ -171,11 +180,7 @@ class SparkAvro(Case):
 
         if self._registry is None:
             self._registry = InProcessBroker(registry=True).start()
-        from millstream.registry.client import RegistryClient
-
-        with RegistryClient(self._registry.registry_url) as registry:
-            schema_id = registry.register(f"{self.name}-value", json.dumps(USER)).schema_id
-        fill(context.broker, self.name, self.count, lambda number: page_view(schema_id, number))
+        fill_with_views(context.broker, self._registry.registry_url, self.name, self.count)
         for _ in range(WARM_UP_QUERIES):
             self._query(context.broker)
 
@@ -232,8 +237,7 @@ def _largest_worker_bytes() -> int:
     return max(peaks)
 
 
-def page_view(schema_id: int, number: int) -> bytes:
-    """An Avro message of the schema `USER`."""
+def _page_view(schema_id: int, number: int) -> bytes:
     output = io.BytesIO()
     value = {"id": number, "user": f"user-{number % 1000}", "seconds": number / 7, "referrer": None if number % 3 else "/index.html",
              "at": 1_700_000_000_000 + number}  # fmt: skip

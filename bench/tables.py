@@ -5,7 +5,6 @@ measured. What the loop gives is what people write: a tuple per message, for Avr
 """
 
 import io
-import json
 from time import monotonic
 from typing import Any, Final
 
@@ -16,8 +15,7 @@ import millstream
 from bench.case import Bar, BenchError, Case, Context, Metric, Values
 from bench.consume import CONSUME_TIMEOUT_SECONDS, make_consumer
 from bench.peers.service import Service
-from bench.spark_read import PARTITIONS, RECORDS_PER_BATCH, USER, VALUE_BYTES, fill, page_view
-from millstream.registry.client import RegistryClient
+from bench.spark_read import PARTITIONS, RECORDS_PER_BATCH, USER, VALUE_BYTES, fill, fill_with_views
 from millstream.tables.query import TopicQuery
 from millstream.testing import Broker as InProcessBroker
 
@@ -87,9 +85,7 @@ class TablesTyped(_TableCase):
     def prepare(self, context: Context) -> None:
         if self._registry is None:
             self._registry = InProcessBroker(registry=True).start()
-        with RegistryClient(self._registry.registry_url) as registry:
-            schema_id = registry.register(f"{self.name}-value", json.dumps(USER)).schema_id
-        fill(context.broker, self.name, self.count, lambda number: page_view(schema_id, number))
+        fill_with_views(context.broker, self._registry.registry_url, self.name, self.count)
         for _ in range(_WARM_UP_READS):
             self.table_rate(context, **self._typed())
             self._query_rate(context)

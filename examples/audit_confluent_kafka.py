@@ -23,8 +23,9 @@ def main() -> None:
         for number in range(COUNT):
             producer.produce(topic, f"order {number}", key="customer")
             producer.poll(0)
-    config = {"bootstrap.servers": brokers, "group.id": f"billing-{uuid4()}", "auto.offset.reset": "earliest"}
-    with AuditedConsumer(Consumer(config), audit="billing", brokers=brokers) as consumer:
+    # The wrapper commits, not the client: what is committed has been reported, also after a kill.
+    config = {"bootstrap.servers": brokers, "group.id": f"billing-{uuid4()}", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    with AuditedConsumer(Consumer(config), audit="billing", brokers=brokers, auto_commit_interval_s=5) as consumer:
         consumer.subscribe([topic])
         billed = 0
         while billed < COUNT:

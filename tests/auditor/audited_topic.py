@@ -6,6 +6,7 @@ from typing import Self
 from millstream.audit.counter import Counter
 from millstream.audit.report import AUDIT_TOPIC, DEFAULT_BUCKET_MS, Kind, Origin, Report
 from millstream.audit.report_json import encode_report
+from millstream.audited.audit_topic import AuditTopic
 from millstream.client.cluster import Cluster
 from millstream.client.key_partition import key_partition
 from millstream.client.produce import BatchFor
@@ -28,6 +29,7 @@ class AuditedTopic:
     def __init__(self, bootstrap_servers: str, name: str, *, is_audited: bool = True) -> None:
         self.name = name
         self.bucket = old_bucket()
+        self._audit_partitions = AUDIT_PARTITIONS
         self._cluster = Cluster(bootstrap_servers)
         self.cluster_id = self._cluster.refresh([]).cluster_id or ""
         if is_audited:
@@ -41,6 +43,11 @@ class AuditedTopic:
     def __exit__(self, *_: object) -> None:
         self._cluster.close()
 
+    def audit_has(self, partitions: int) -> None:
+        """Reports go to one of so many partitions of `_audit` from now on."""
+        self._audit_partitions = partitions
+        self._cluster.refresh([AUDIT_TOPIC])
+
     def write(self, count: int, partition: int = 0, *, codec: Codec = Codec.NONE) -> None:
         """Messages of the bucket, in one batch."""
         records = [Record(number, self.bucket + number, b"k", b"value") for number in range(count)]
@@ -51,11 +58,11 @@ class AuditedTopic:
         """A reporter."""
         return Counter(Origin(name, kind, "test", "here", "dc1", self.cluster_id))
 
-    def sent(self, count: int, partition: int = 0, *, name: str = "web") -> None:
+    def sent(self, count: int, partition: int = 0, *, name: str = "web", by: AuditTopic | None = None) -> None:
         """A producer that reports so many messages, and ends."""
         counter = self.tier(name, Kind.PRODUCER)
         counter.add_batch(self.name, self.bucket, count, count * 6, partition=partition)
-        self.publish(counter.take(int(time.time() * 1000), is_last=True))
+        (by or self).publish(counter.take(int(time.time() * 1000), is_last=True))
 
     def handled(self, *ranges: tuple[int, int], partition: int = 0, name: str = "billing") -> None:
         """A consumer that reports so many offsets, and ends."""
@@ -78,4 +85,4 @@ class AuditedTopic:
         """Write anything to `_audit`, where the reports of this topic go."""
         key = self.name.encode()
         encoded = encode_key_values([(key, message) for message in messages], timestamp=int(time.time() * 1000))
-        self._cluster.produce(BatchFor(AUDIT_TOPIC, key_partition(key, AUDIT_PARTITIONS), encoded))
+        self._cluster.produce(BatchFor(AUDIT_TOPIC, key_partition(key, self._audit_partitions), encoded))

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from millstream.audit.report import bucket_text
 from tests.auditor.audited_topic import AuditedTopic
 from tests.auditor.auditor_process import AuditorProcess, rows_of
 from tests.brokers import Broker, StartBroker
@@ -53,25 +54,30 @@ def test_several_auditors_share_the_work_and_one_takes_over(
     wait_until(lambda: counts(broker, topic, "--no-logs").get("broker") == (150, "complete"), "the other one goes on", deadline_s=60)
 
 
-def test_an_alarm_names_what_is_missing_and_a_side_that_is_away_holds_nothing_up(
+def test_an_alarm_names_what_is_missing_and_sides_that_are_away_or_refuse_us_hold_nothing_up(
     broker: Broker, topic: AuditedTopic, auditors: list[AuditorProcess], tmp_path: Path
 ) -> None:
-    metrics = tmp_path / "audit.prom"
-    away = ["--brokers", "127.0.0.1:1"]
-    auditors.append(
-        AuditorProcess(tmp_path / "one", *away, "--brokers", broker.bootstrap_servers, "--grace", "1s", "--metrics-file", str(metrics))
-    )
+    metrics, refused = tmp_path / "audit.prom", tmp_path / "refused.properties"
+    refused.write_text("security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.username=me\nsasl.password=secret-7\n")
+    sides = ["--brokers", broker.bootstrap_servers, "--config", str(refused), "--brokers", "127.0.0.1:1", "--brokers"]
+    auditors.append(AuditorProcess(tmp_path / "one", *sides, broker.bootstrap_servers, "--grace", "1s", "--metrics-file", str(metrics)))
     topic.publish_raw([b"no report"])
     topic.write(100)
     topic.sent(100)
     topic.handled((0, 90))
-    # After the broker, with offsets; or after the producers, if it is said before the log was counted.
-    said = "the tier 'billing' has 90.000% of 100, missing 10: 10 after"
+    said = f"{topic.name} of the bucket at {bucket_text(topic.bucket)}: the tier 'billing' has 90.000% of 100, missing 10: 10 after "
     wait_until(lambda: said in auditors[0].log, "the alarm", deadline_s=60)
-    gauge = f'millstream_audit_alarms{{kind="incomplete",topic="{topic.name}",tier="billing"}} 1'
-    wait_until(lambda: gauge in metrics.read_text(), "the metric")
+    assert f"audit: {said}broker in partition 0 at offsets 90-99" in auditors[0].log
+    gauge = f'millstream_audit_alarms{{kind="incomplete",topic="{topic.name}",tier="billing"}}'
+    wait_until(lambda: f"{gauge} 1" in metrics.read_text(), "the metric")
+    topic.handled((90, 100))
+    wait_until(lambda: f"{gauge} 0" in metrics.read_text(), "it is resolved", deadline_s=60)
+    assert auditors[0].log.count(said) == 1, "said once"
+    assert f"audit: resolved: {topic.name}" in auditors[0].log
     assert "is no report" in auditors[0].log
     assert "the audit of 127.0.0.1:1 is held up" in auditors[0].log
+    assert f"the audit of {broker.bootstrap_servers} is held up" in auditors[0].log
+    assert "secret-7" not in auditors[0].log
 
 
 def test_an_auditor_of_two_clusters_counts_the_target_of_a_mirror_that_reports_at_the_source(

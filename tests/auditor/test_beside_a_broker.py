@@ -1,4 +1,4 @@
-"""The auditor of `millstream serve`: started when somebody reports, ended with its broker, back after a crash."""
+"""The auditor of `millstream serve`: started by the first report, ended with its broker, back after a crash."""
 
 import os
 import signal

@@ -122,6 +122,22 @@ def test_times_and_tiers_are_chosen(broker: Broker, topic: AuditedTopic) -> None
     assert len(rows_of(broker.bootstrap_servers, topic.name, "--since", "1d", "--until", "1m")) == 2
 
 
+def test_wrong_credentials_are_said_without_the_password(broker: Broker, topic: AuditedTopic) -> None:
+    options = ("security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN", "sasl.username=me", "sasl.password=secret-7")
+    said = audit_report(broker.bootstrap_servers, *(word for option in options for word in ("-X", option)), expected_code=1)
+    assert broker.bootstrap_servers in said
+    assert "secret-7" not in said
+
+
+def test_reports_that_are_odd_are_said(broker: Broker, topic: AuditedTopic) -> None:
+    topic.sent(10)
+    counter = topic.tier("phone", Kind.PRODUCER)
+    counter.touch(topic.name)
+    topic.publish(counter.take(5, is_last=True))
+    said = audit_report(broker.bootstrap_servers, "--topic", topic.name)
+    assert re.search("'phone' on here .* has a clock that is more than a day off", said)
+
+
 def test_a_side_that_does_not_answer_is_named(broker: Broker, topic: AuditedTopic) -> None:
     audit_report(broker.bootstrap_servers, "--brokers", "127.0.0.1:1", expected_code=1)
 

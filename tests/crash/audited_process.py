@@ -1,7 +1,7 @@
 """A producer or consumer that takes part in the audit, in a process of its own, to be killed; it prints a line when it is at work.
 
 python -m tests.crash.audited_process producer BROKERS TOPIC
-python -m tests.crash.audited_process consumer COORDINATION TOPIC
+python -m tests.crash.audited_process consumer|last-consumer COORDINATION TOPIC
 python -m tests.crash.audited_process confluent_kafka|kafka_python|aiokafka BROKERS TOPIC       a consumer in its wrapper
 python -m tests.crash.audited_process forking BROKERS TOPIC         a tier that is used on both sides of a fork; ends without a close
 """
@@ -17,9 +17,12 @@ from millstream import Consumer, Producer
 from millstream.audit.report import Kind
 from millstream.audited.settings import AuditSettings
 from millstream.audited.tier import Handled, Tier
+from millstream.paper.errors import ZooKeeperUnavailable
+from millstream.paper.stream import MessageStream
 
 AT_WORK = 20
 """The line comes after so many messages, or batches of them."""
+SOME = 500
 SELDOM = AuditSettings("consumer", interval_s=3600)
 COMMIT_S = 0.05
 
@@ -42,15 +45,35 @@ def produce(brokers: str, topic: str) -> None:
         time.sleep(0.002)
 
 
-def consume(coordination: str, topic: str) -> None:
-    """Read for ever."""
-    settings = AuditSettings("consumer", interval_s=0.3)
-    consumer = Consumer(coordination, "group", audit=settings, auto_commit_interval_s=0.2, session_timeout_s=2.0)
-    [stream] = consumer.create_message_streams(topic)
+def consume_some(coordination: str, topic: str) -> None:
+    """Handle some messages, and then only wait: how fast this process is decides nothing about what is left for the next one."""
+    stream = join(coordination, topic)
     for number, _ in enumerate(stream):
         if number == AT_WORK:
             say_at_work()
-        time.sleep(0.001)
+        if number == SOME:
+            time.sleep(3600)
+
+
+def consume_rest(coordination: str, topic: str) -> None:
+    """Read for ever."""
+    stream = join(coordination, topic)
+    say_at_work()
+    for _ in stream:
+        pass
+
+
+def join(coordination: str, topic: str) -> MessageStream:
+    """The stream of a consumer whose session ends soon after it is killed; on a busy machine it may end before."""
+    consumer = Consumer(
+        coordination, "group", audit=AuditSettings("consumer", interval_s=0.3), auto_commit_interval_s=0.2, session_timeout_s=2.0
+    )
+    for _ in range(20):
+        try:
+            return consumer.create_message_streams(topic)[0]
+        except ZooKeeperUnavailable as error:
+            print(error, file=sys.stderr)
+    raise SystemExit("the ZooKeeper was away for too long")
 
 
 def consume_with_confluent_kafka(brokers: str, topic: str) -> None:
@@ -114,7 +137,8 @@ def fork(brokers: str, topic: str) -> None:
 
 ROLES: dict[str, Callable[[str, str], None]] = {
     "producer": produce,
-    "consumer": consume,
+    "consumer": consume_some,
+    "last-consumer": consume_rest,
     "confluent_kafka": consume_with_confluent_kafka,
     "kafka_python": consume_with_kafka_python,
     "aiokafka": consume_with_aiokafka,

@@ -84,12 +84,12 @@ def test_what_a_killed_consumer_had_handled_counts_once_and_its_repeats_apart(
         for number in range(total // 100):
             producer.send(topic, [b"%d" % number] * 100)
     for _ in range(2):
-        process = start_process("consumer", broker.coordination, topic)
         before = counted(broker, topic, Kind.CONSUMER)
+        process = start_process("consumer", broker.coordination, topic)
         wait_until(lambda: counted(broker, topic, Kind.CONSUMER) > before, "a report")  # noqa: B023 -- it is called within the round
         process.kill()
         process.wait(20)
-    start_process("consumer", broker.coordination, topic)
+    start_process("last-consumer", broker.coordination, topic)
 
     def handled() -> int:
         return sum(row.count for row in rows_of(broker, topic, Kind.CONSUMER))

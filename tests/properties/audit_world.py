@@ -96,10 +96,12 @@ class World:
         self.copied = {message for message in self.log if self.random.random() < 0.9}
         self.arrived = {message for message in self.copied if self.random.random() < 0.9}
         # What the mirror had copied when it was killed it never reported.
-        told = [message for message in self.log if message in self.copied and (message not in self.arrived or self.random.random() < 0.9)]
+        reported = [
+            message for message in self.log if message in self.copied and (message not in self.arrived or self.random.random() < 0.9)
+        ]
         counter = self._counter(MIRROR)
         stream: list[Report] = []
-        for part in self._in_parts(told):
+        for part in self._in_parts(reported):
             for partition, offset, _ in part:
                 counter.add_range("t", partition, offset, offset + 1, size=1)
             stream += counter.take(NOW_MS)

@@ -162,7 +162,7 @@ def test_a_lost_report_of_a_producer_is_neither_loss_nor_duplicates(seed: int) -
     rest = [report for report in reports if (report.reporter, report.sequence) != (lost.reporter, lost.sequence)]
     others = [report for report in rest if report.reporter == lost.reporter]
     buckets = {count.bucket for report in others for count in report.counts}
-    # After a report that says it is the last one nobody looks out for more; and the times of its messages are guessed by the others.
+    # After a report that says it is the last one no other is expected; and the times of its messages are guessed by the others.
     is_noticed = any(report.sequence > lost.sequence or (report.sequence == lost.sequence - 1 and not report.is_last) for report in others)
     if not is_noticed or not {count.bucket for count in lost.counts} <= buckets:
         return

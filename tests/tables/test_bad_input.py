@@ -1,4 +1,4 @@
-"""What is wrong is said in one sentence: what, where, what to do. Nothing hangs, and nothing is silently left out."""
+"""What is wrong is said in one sentence: what, where, what to do. Nothing blocks, and nothing is silently left out."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -5,19 +5,33 @@ A tier that passes on offsets without a look at times is given the bucket by the
 target of a mirror, with the same offset, has passed the mirror, even if the mirror was killed before it said so.
 """
 
+from typing import Final, NamedTuple
+
 from millstream.audit.chain import Chain
 from millstream.audit.ledger import Bucket, Ledger
 from millstream.audit.offset_set import EMPTY, OffsetSet
 from millstream.audit.report import ANY_PARTITION, Kind
 from millstream.audit.reporter import MAX_CLOCK_SKEW_MS, Doubt
 from millstream.audit.tier_count import TierCount
-from millstream.audit.topic_head import Tier, TierHead
+from millstream.audit.topic_head import NEVER, Tier, TierHead
+
+
+class Logs(NamedTuple):
+    """Clusters whose logs of a topic are being counted, by their ids."""
+
+    awaited: frozenset[str] = frozenset()
+    """No bucket is over before these have been counted."""
+    given_up: frozenset[str] = frozenset()
+    """These cannot be counted at the moment: nothing waits for them."""
+
+
+NO_LOGS: Final = Logs()
 
 
 class TopicView:
     """One topic at one moment."""
 
-    def __init__(self, ledger: Ledger, *, now_ms: int, grace_ms: int) -> None:
+    def __init__(self, ledger: Ledger, *, now_ms: int, grace_ms: int, logs: Logs = NO_LOGS) -> None:
         self.topic = ledger.topic
         self.chain = Chain(ledger.head.tiers)
         self.now_ms = now_ms
@@ -26,13 +40,16 @@ class TopicView:
         self._ledger = ledger
         self._doubts: dict[Tier, list[Doubt]] = {}
         self._is_live: dict[Tier, bool] = {}
-        self._progress: dict[Tier, int] = {}
+        self._heard_ms: dict[Tier, int] = {}
+        """When the reporter of a tier that was not heard for longest, of those that are alive, was heard."""
+        self._log_progress_ms = dict.fromkeys(logs.awaited, 0)
         for tier in ledger.head.tiers:
             reporters = ledger.head.reporters_of(tier)
             self._doubts[tier] = [doubt for one in reporters for doubt in one.doubts(now_ms)]
             self._is_live[tier] = any(one.is_live(now_ms) for one in reporters)
-            if tier.kind is Kind.BROKER:
-                self._progress[tier] = max((one.progress_ms for one in reporters), default=0)
+            self._heard_ms[tier] = min((one.arrived_ms for one in reporters if one.is_live(now_ms)), default=NEVER)
+            if tier.kind is Kind.BROKER and tier.cluster not in logs.given_up:
+                self._log_progress_ms[tier.cluster] = max((one.progress_ms for one in reporters), default=0)
         live = [one for one in ledger.head.reporters.values() if one.kind is Kind.PRODUCER and one.is_live(now_ms)]
         self.watermark_ms = min((one.progress_ms for one in live), default=now_ms)
         """No producer that is alive expects messages from before this time."""
@@ -51,12 +68,13 @@ class TopicView:
 
     def is_over(self, bucket: Bucket) -> bool:
         """Whether all messages of the bucket have been counted by producers and brokers, for all one can know."""
-        end_ms = bucket.start + self.bucket_ms
-        if bucket.start < 0 or end_ms > self.now_ms + MAX_CLOCK_SKEW_MS:
-            # Without a time, or of a clock that is years ahead: over when nothing comes any more.
-            end_ms = bucket.arrived_ms
+        end_ms = self._end_ms(bucket)
         due_ms = max(end_ms, bucket.arrived_ms)
-        return end_ms + self.grace_ms <= self.watermark_ms and all(progress >= due_ms for progress in self._progress.values())
+        return end_ms + self.grace_ms <= self.watermark_ms and all(progress >= due_ms for progress in self._log_progress_ms.values())
+
+    def may_hold_back(self, tier: Tier, bucket: Bucket) -> bool:
+        """Whether a reporter of the tier that is alive has said nothing since the bucket was over: it may have more of it."""
+        return self._heard_ms[tier] < max(self._end_ms(bucket) + self.grace_ms, bucket.arrived_ms)
 
     def is_ahead(self, tier: Tier, losses: list[tuple[int | None, int | None]]) -> bool:
         """Whether the tier is alive and has not yet got to any of these partitions and offsets."""
@@ -65,6 +83,11 @@ class TopicView:
             return False
         head = self.head(tier)
         return all(partition is not None and offset is not None and offset >= head.position(partition) for partition, offset in losses)
+
+    def _end_ms(self, bucket: Bucket) -> int:
+        end_ms = bucket.start + self.bucket_ms
+        # Without a time, or of a clock that is years ahead: over when nothing comes any more.
+        return bucket.arrived_ms if bucket.start < 0 or end_ms > self.now_ms + MAX_CLOCK_SKEW_MS else end_ms
 
 
 class BucketView:
@@ -76,6 +99,10 @@ class BucketView:
         self._counts: dict[Tier, TierCount] = {}
         self.start = bucket.start
         self.is_open = not view.is_over(bucket)
+
+    def is_held_back(self, tier: Tier) -> bool:
+        """Whether the tier may have more of the bucket than it has said."""
+        return self._view.may_hold_back(tier, self._bucket)
 
     def of(self, tier: Tier) -> TierCount:
         """What a tier has of the bucket."""

@@ -34,11 +34,14 @@ class Bucket:
     """Reports of `_audit` before this offset are in it."""
     arrived_ms: int = 0
     """When a producer last said something of it."""
+    touched_ms: int = 0
+    """When any tier last did."""
     tiers: dict[Tier, TierCount] = field(default_factory=dict)
 
     def merge(self, other: "Bucket") -> None:
         """What another part of the same bucket has."""
         self.arrived_ms = max(self.arrived_ms, other.arrived_ms)
+        self.touched_ms = max(self.touched_ms, other.touched_ms)
         for tier, count in other.tiers.items():
             self.tiers.setdefault(tier, TierCount()).merge(count)
 
@@ -62,6 +65,8 @@ class Ledger:
         if report.bucket_ms > self.bucket_ms or self.bucket_ms % report.bucket_ms:
             self.head.refused += 1
             return
+        if self.head.begins_anew(report):
+            self._begin_anew(report)
         if not self.head.accept(report, arrived_ms=arrived_ms):
             return
         tier = Tier.of(report.origin)
@@ -87,11 +92,27 @@ class Ledger:
         del self.buckets[start]
         self.changed.discard(start)
 
+    def begin_again(self) -> None:
+        """Offsets in `_audit` begin with 0 again."""
+        self.head.position = 0
+        for bucket in self.buckets.values():
+            bucket.position = 0
+        self.changed.update(self.buckets)
+
     def merge(self, other: "Ledger") -> None:
         """What another cluster's audit has of the same topic; nothing is shared with it."""
         self.head.merge(other.head)
         for start, part in other.buckets.items():
             self.buckets.setdefault(start, Bucket(start, part.part, part.position)).merge(part)
+
+    def _begin_anew(self, report: Report) -> None:
+        """The topic was deleted and created again: its offsets stand for other messages, so of what was counted only numbers remain."""
+        self.head.begin_anew(report)
+        for start, bucket in self.buckets.items():
+            for tier, count in bucket.tiers.items():
+                if tier.cluster == report.origin.cluster and count.offsets:
+                    count.forget_offsets()
+                    self.changed.add(start)
 
     def _by_bucket(self, report: Report) -> dict[int, list[Count]]:
         buckets: dict[int, list[Count]] = {}
@@ -102,6 +123,7 @@ class Ledger:
         return buckets
 
     def _count(self, bucket: Bucket, tier: Tier, counts: list[Count], arrived_ms: int) -> None:
+        bucket.touched_ms = max(bucket.touched_ms, arrived_ms)
         if tier.kind is Kind.PRODUCER:
             bucket.arrived_ms = max(bucket.arrived_ms, arrived_ms)
         sums = bucket.tiers.setdefault(tier, TierCount())

@@ -32,7 +32,8 @@ def encode_bucket(bucket: Bucket) -> bytes:
         for count in bucket.tiers.values():
             count.offsets = {partition: offsets.coarsened(COARSE_INTERVALS) for partition, offsets in count.offsets.items()}
     tiers = [{**tier_fields(tier), **_count_fields(count)} for tier, count in bucket.tiers.items()]
-    return _dump({"start": bucket.start, "part": bucket.part, "position": bucket.position, "arrived_ms": bucket.arrived_ms, "tiers": tiers})
+    numbers = {name: getattr(bucket, name) for name in ("start", "part", "position", "arrived_ms", "touched_ms")}
+    return _dump({**numbers, "tiers": tiers})
 
 
 def decode_bucket(data: bytes) -> Bucket:
@@ -43,6 +44,7 @@ def decode_bucket(data: bytes) -> Bucket:
         part=_long(fields, "part"),
         position=_long(fields, "position"),
         arrived_ms=_long(fields, "arrived_ms"),
+        touched_ms=_long(fields, "touched_ms"),
     )
     bucket.tiers = {tier_of(one): _count(one) for one in fields.objects("tiers")}
     return bucket
@@ -129,6 +131,7 @@ def _tier_head_fields(head: TierHead) -> Fields:
         "read": [[partition, *span] for partition, span in head.read.items()],
         "without_bucket": _count_fields(head.without_bucket),
         "refused": head.refused,
+        "topic_ids": head.topic_ids,
     }
 
 
@@ -140,6 +143,7 @@ def _tier_head(fields: JsonObject) -> TierHead:
         read=_spans(fields, "read"),
         without_bucket=_count(passed) if passed is not None else TierCount(),
         refused=_long(fields, "refused"),
+        topic_ids=[str(one) for one in fields.items("topic_ids")],
     )
 
 

@@ -13,6 +13,7 @@ takes it only if `start` is where it has got to, so two readers at once, or one 
 """
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -111,8 +112,21 @@ class Report:
     """The tier does not expect messages from before this time any more."""
     counts: tuple[Count, ...] = ()
     read: tuple[ReadRange, ...] = ()
+    topic_id: str | None = None
+    """Of who reads a log: the id of its topic, where the cluster has such."""
 
 
 def bucket_of(timestamp_ms: int, bucket_ms: int) -> int:
     """Start of the bucket in which the time is; `NO_TIME` for a message that has none."""
     return timestamp_ms - timestamp_ms % bucket_ms if timestamp_ms >= 0 else NO_TIME
+
+
+def bucket_text(start: int) -> str | None:
+    """The start of a bucket as an ISO time, or the number if it is beyond all calendars; None for messages without a time."""
+    if start < 0:
+        return None
+    try:
+        moment = datetime.fromtimestamp(start / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return str(start)
+    return moment.isoformat(timespec="milliseconds" if start % 1000 else "seconds").replace("+00:00", "Z")

@@ -39,6 +39,7 @@ def report_fields(report: Report) -> Fields:
         "progress_ms": report.progress_ms,
         "counts": [_count_fields(count) for count in report.counts],
         "read": [covered._asdict() for covered in report.read],
+        "topic_id": report.topic_id,
     }
 
 
@@ -60,6 +61,8 @@ def report_of(fields: JsonObject) -> Report:
         progress_ms=fields.optional_integer("progress_ms", highest=MAX_LONG),
         counts=tuple(_count(count, bucket_ms) for count in counts),
         read=tuple(_read_range(covered) for covered in fields.objects("read")),
+        # Reports of former releases do not have it.
+        topic_id=fields.optional_text("topic_id") if "topic_id" in fields else None,
     )
 
 

@@ -45,6 +45,7 @@ REPORT_SCHEMA: Final = json.dumps(
             {"name": "progress_ms", "type": ["null", "long"]},
             {"name": "counts", "type": {"type": "array", "items": _COUNT}},
             {"name": "read", "type": {"type": "array", "items": _READ}},
+            {"name": "topic_id", "type": ["null", "string"], "default": None, "doc": "of who reads a log"},
         ],
     }
 )

@@ -1,13 +1,14 @@
 """One reporter of a topic, as its reports show it: which of them came, when it was last heard, and what it may have counted without saying.
 
-A report that was lost, and the death of a reporter that did not say its last word, leave a doubt: messages that it counted and nobody knows
-of. A doubt is a window of time, in which their buckets are: between the reports around it, and as much earlier or later as the messages of
-this reporter ever were. It closes when the lost report comes after all.
+A report that was lost, and the death of a reporter that did not say its last word, leave a doubt: messages that it counted and that are in
+no report. A doubt is a window of time, in which their buckets are: between the reports around it, and as much earlier or later as the
+messages of this reporter ever were. It closes when the lost report comes after all.
 """
 
 from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
+from zlib import crc32
 
 from millstream.audit.offset_set import EMPTY, OffsetSet
 from millstream.audit.report import Kind, Report
@@ -67,7 +68,7 @@ class Reporter:
 
     def accept(self, report: Report, *, arrived_ms: int) -> bool:
         """Note the report; False if it came before."""
-        digest = hash((report.counts, report.read, report.sent_ms)) & 0xFFFFFFFF
+        digest = _digest(report)
         if report.sequence in self.seen:
             self.conflicts += self.digests.get(report.sequence, digest) != digest
             return False
@@ -135,6 +136,12 @@ class Reporter:
             first.start, first.end = min(first.start, second.start), max(first.end, second.end)
             first.widen(second.low_ms, second.high_ms)
             del self.gaps[1]
+
+
+def _digest(report: Report) -> int:
+    """The same in every process, which Python's hash is not: the state outlives them."""
+    counts = [(count.bucket, count.partition, count.count, count.bytes) for count in report.counts]
+    return crc32(repr((counts, report.read, report.sent_ms)).encode())
 
 
 def _bounded(seen: OffsetSet) -> OffsetSet:

@@ -1,4 +1,4 @@
-"""What is known of a topic, put together for people: rows where somebody asks for them, and sums over columns where they ask for all.
+"""What is known of a topic, put together for people: rows where these are asked for, and sums over columns where all of it is.
 
 A bucket may be in several places: in the archives of several clusters, in several parts of one, and in the ledger. Then it is put together
 by its numbers and judged again, and so is one that was open when it was archived; most are in one archive and are taken as they stand.
@@ -8,10 +8,12 @@ import re
 from collections import Counter as Multiset
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from millstream.audit.archive import ABSENT, SEVERITY, Archive
 from millstream.audit.bucket_view import TopicView
 from millstream.audit.ledger import Ledger
+from millstream.audit.remarks import Remark, remarks_on
 from millstream.audit.topic_head import Tier, TierHead
 from millstream.audit.verdict import DEFAULT_GRACE_MS, Row, Verdict, judge_bucket
 
@@ -114,6 +116,10 @@ class TopicAudit:
             found = archive.rows_at(position) if archive is not None else judge_bucket(view, start)
             yield from (row for row in found if selection.has_tier(row.tier))
 
+    def remarks(self) -> Iterator[Remark]:
+        """What is odd about its reports."""
+        return remarks_on(self._ledger)
+
     def summary(self, selection: Selection) -> TopicSummary:
         """Sums, and what is wrong."""
         summary = TopicSummary(self._ledger.topic)
@@ -138,8 +144,7 @@ class TopicAudit:
         """Buckets that are in several places, or were not judged to the end, become buckets of the ledger."""
         ledger = self._ledger
         unjudged: set[int] = set().union(*(archive.open_starts() for archive in archives))
-        starts = set(ledger.buckets).union(*(archive.starts for archive in archives))
-        if not unjudged and sum(map(len, archives)) + len(ledger.buckets) == len(starts):
+        if not unjudged and _are_apart(archives, ledger):
             self._whole = [(archive, frozenset()) for archive in archives]
             return
         times = Multiset(start for archive in archives for start in archive.starts)
@@ -151,6 +156,15 @@ class TopicAudit:
                 if start in several:
                     ledger.add_part(archive.bucket_at(position))
             self._whole.append((archive, several))
+
+
+def _are_apart(archives: list[Archive], ledger: Ledger) -> bool:
+    """Whether no bucket is in two of them."""
+    runs = sorted((archive.starts for archive in archives if isinstance(archive.starts, range)), key=lambda starts: starts.start)
+    # Nearly always each day's follow those of the day before.
+    if not ledger.buckets and len(runs) == len(archives) and all(before.stop <= after.start for before, after in pairwise(runs)):
+        return True
+    return sum(map(len, archives)) + len(ledger.buckets) == len(set(ledger.buckets).union(*(archive.starts for archive in archives)))
 
 
 def _add_rows(summary: TopicSummary, rows: Iterable[Row]) -> None:
@@ -166,17 +180,15 @@ def _add_columns(summary: TopicSummary, archive: Archive) -> None:
     worst = bytes(len(archive))
     for tier, columns in archive.tiers.items():
         total = summary.tiers.setdefault(tier, TierTotal())
-        count = sum(columns.counts)
-        total.count += count
-        total.expected += count
-        total.bytes += sum(columns.bytes)
+        total.count += columns.total_count
+        total.expected += columns.total_count
+        total.bytes += columns.total_bytes
         if columns.seldom:
             total.expected += columns.difference_to_expected()
             for name in ("missing", "surplus", "repeated"):
                 setattr(total, name, getattr(total, name) + columns.total(name))
-        complete = columns.verdicts.count(0)
-        total.verdicts[Verdict.COMPLETE] += complete
-        if complete < len(archive):
+        total.verdicts[Verdict.COMPLETE] += columns.complete
+        if columns.complete < len(archive):
             worst = bytes(map(max, worst, columns.verdicts.replace(bytes([ABSENT]), b"\0")))
             _add_incomplete(summary, archive, tier)
     summary.columns.append((archive.starts, worst))

@@ -81,6 +81,12 @@ class TierCount:
         self.aborted += other.aborted
         self._add_delay(other.delay, other.delayed)
 
+    def forget_offsets(self) -> None:
+        """Keep the numbers only."""
+        for partition, offsets in self.offsets.items():
+            self.unplaced[partition] = self.unplaced.get(partition, 0) + len(offsets)
+        self.offsets = {}
+
     def within(self, offsets: Mapping[int, OffsetSet]) -> "TierCount":
         """What of it lies in these offsets; bytes in proportion. Only for what is exact."""
         found = TierCount()

@@ -19,6 +19,7 @@ MANY_REPORTERS: Final = 200
 """With more than these, those that have ended are forgotten after an hour."""
 FORGET_REPORTER_MS: Final = 3_600_000
 NEVER: Final = 1 << 62
+MAX_TOPIC_IDS: Final = 20
 
 
 class Tier(NamedTuple):
@@ -56,6 +57,8 @@ class TierHead:
     """What it passed on without a look at times."""
     refused: int = 0
     """Reports of a reader that did not begin where the last one ended: another reader was faster."""
+    topic_ids: list[str] = field(default_factory=list)
+    """Of a broker: the ids that the topic had, the present one last. It has another one when it is deleted and created anew."""
 
     def note(self, report: Report) -> None:
         """Follow a report that is counted."""
@@ -68,10 +71,25 @@ class TierHead:
                 self.without_bucket.add(count)
         for partition, start, end in report.read:
             self._reach(self.read, partition, start, end)
+        if report.topic_id is not None and not self.topic_ids:
+            self.topic_ids = [report.topic_id]
 
     def follows(self, report: Report) -> bool:
-        """Whether the ranges of the report begin where those before ended."""
+        """Whether the ranges of the report begin where those before ended, in the same topic."""
+        if report.topic_id is not None and self.topic_ids and report.topic_id != self.topic_ids[-1]:
+            return False
         return all(covered.partition not in self.read or self.read[covered.partition].end == covered.start for covered in report.read)
+
+    @property
+    def topic_id(self) -> str | None:
+        """The id of the topic whose log was counted last, if it is known."""
+        return self.topic_ids[-1] if self.topic_ids else None
+
+    def forget_offsets(self) -> None:
+        """The topic was created anew: offsets begin again."""
+        self.spans.clear()
+        self.read.clear()
+        self.without_bucket = TierCount()
 
     def answers_for(self, partition: int, offsets: OffsetSet, bucket: int) -> OffsetSet:
         """Those of the offsets in a bucket that the tier should have."""
@@ -93,6 +111,7 @@ class TierHead:
                 self._reach(mine, partition, start, end)
         self.without_bucket.merge(other.without_bucket)
         self.refused += other.refused
+        self.topic_ids += [one for one in other.topic_ids if one not in self.topic_ids]
 
     @staticmethod
     def _reach(spans: dict[int, Span], partition: int, start: int, end: int) -> None:
@@ -127,6 +146,21 @@ class TopicHead:
             return False
         head.note(report)
         return True
+
+    def begins_anew(self, report: Report) -> bool:
+        """Whether the report is of the log of a topic that was created anew since the last one."""
+        if report.origin.kind is not Kind.BROKER or report.topic_id is None:
+            return False
+        known = self.tiers.get(Tier.of(report.origin))
+        return known is not None and bool(known.topic_ids) and report.topic_id not in known.topic_ids
+
+    def begin_anew(self, report: Report) -> None:
+        """Forget the offsets of all tiers of the cluster whose topic it is."""
+        for tier, head in self.tiers.items():
+            if tier.cluster == report.origin.cluster:
+                head.forget_offsets()
+        of_log = self.tiers[Tier.of(report.origin)]
+        of_log.topic_ids = [*of_log.topic_ids, report.topic_id or ""][-MAX_TOPIC_IDS:]
 
     def reporters_of(self, tier: Tier) -> list[Reporter]:
         """All of one tier."""

@@ -1,6 +1,7 @@
 """What the reports of a topic say about each bucket and tier: did everything arrive, and if not, what is lost between which two tiers?
 
-    open       messages of this time may still come: a producer that is alive has not got past it, or the log has not been read so far
+    open       messages of this time may still come: a producer that is alive has not got past it, or the log has not been read so far;
+               or a tier that knows no offsets lacks some, is alive, and has not reported since
     complete   as many as came from the tiers before, and the same offsets where they are known
     missing    some are lost; `losses` says how many, of which partition and, where tiers know offsets, which ones
     late       some are not there yet, and all of them lie ahead of where the tier is, which is alive
@@ -17,7 +18,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Final
 
-from millstream.audit.bucket_view import BucketView, TopicView
+from millstream.audit.bucket_view import NO_LOGS, BucketView, Logs, TopicView
 from millstream.audit.ledger import Ledger
 from millstream.audit.offset_set import OffsetSet
 from millstream.audit.report import ANY_PARTITION, Delay, Kind
@@ -51,6 +52,11 @@ class Place:
     ranges: tuple[tuple[int, int], ...]
     """Offsets from, up to but not including; the first 20. Empty where offsets are not known."""
 
+    def document(self) -> dict[str, object]:
+        """The place as JSON; offsets are from and to, both included."""
+        offsets = [{"from": start, "to": end - 1} for start, end in self.ranges]
+        return {"before": self.before, "partition": self.partition, "count": self.count, "offsets": offsets}
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -81,9 +87,9 @@ class Row:
         return (self.expected - self.missing) / self.expected if self.expected else 1.0
 
 
-def judge(ledger: Ledger, *, now_ms: int, grace_ms: int = DEFAULT_GRACE_MS) -> Iterator[Row]:
+def judge(ledger: Ledger, *, now_ms: int, grace_ms: int = DEFAULT_GRACE_MS, logs: Logs = NO_LOGS) -> Iterator[Row]:
     """The rows of a topic, by bucket and in the order of tiers."""
-    view = TopicView(ledger, now_ms=now_ms, grace_ms=grace_ms)
+    view = TopicView(ledger, now_ms=now_ms, grace_ms=grace_ms, logs=logs)
     for start in sorted(ledger.buckets):
         yield from judge_bucket(view, start)
 
@@ -136,7 +142,10 @@ def _verdict(view: TopicView, bucket: BucketView, tier: Tier, losses: list[Place
     if not view.chain.feeding(tier):
         return Verdict.COMPLETE if tier.kind is Kind.BROKER else Verdict.UNKNOWN
     if losses:
-        return Verdict.LATE if view.is_ahead(tier, losses_of(losses)) else Verdict.MISSING
+        if view.is_ahead(tier, losses_of(losses)):
+            return Verdict.LATE
+        is_located = all(place.ranges for place in losses)
+        return Verdict.OPEN if not is_located and tier.kind is not Kind.BROKER and bucket.is_held_back(tier) else Verdict.MISSING
     if surplus:
         return Verdict.UNKNOWN if any(map(bucket.is_in_doubt, view.chain.feeding(tier))) else Verdict.SURPLUS
     return Verdict.COMPLETE

@@ -108,13 +108,14 @@ class Reporter:
 
     def _start(self) -> None:
         thread = threading.Thread(target=self._run, name=f"audit-{self._settings.tier}", daemon=True)
+        _running.add(self)
         try:
             thread.start()
         except RuntimeError as error:  # no more threads, or the interpreter is ending; the application goes on
+            _running.discard(self)
             self._complain(error)
             return
         self._thread = thread
-        _running.add(self)
 
     # --- in the reporter's thread
 

@@ -1,65 +1,59 @@
 """Where alarms go: a line in the log, a POST to a webhook, and a file of metrics that Prometheus' node exporter picks up."""
 
-import json
 import logging
-import threading
-import urllib.error
-import urllib.request
 from collections import Counter as Multiset
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
-from urllib.parse import urlsplit
 
-from millstream.audit.alarm import Alarm
-from millstream.errors import UsageError
+from millstream.audit.alarm import MAX_RAISED, Alarm, AlarmState
+from millstream.audit.report import bucket_text
+from millstream.auditor.webhook import Webhook
 
 logger = logging.getLogger(__name__)
-
-WEBHOOK_S: Final = 10.0
 
 
 def alarm_document(alarm: Alarm) -> dict[str, object]:
     """An alarm as JSON."""
     return {
         "kind": alarm.kind,
+        "state": alarm.state.value,
         "topic": alarm.topic,
-        "bucket": alarm.bucket,
+        "bucket": None if alarm.bucket is None else bucket_text(alarm.bucket),
         "tier": alarm.tier.name,
         "cluster": alarm.tier.cluster,
+        "verdict": None if alarm.verdict is None else alarm.verdict.value,
+        "expected": alarm.expected,
+        "missing": alarm.missing,
+        "losses": [place.document() for place in alarm.losses],
         "message": alarm.message,
-        "over": alarm.is_over,
     }
-
-
-def check_webhook(url: str) -> str:
-    """The address of a webhook, if it is one."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise UsageError(f"--webhook {url}: expected http://HOST/... or https://HOST/...")
-    return url
 
 
 @dataclass
 class AlarmSinks:
     """Passes each alarm on to all that is asked for; what fails is said, and holds nothing up."""
 
-    webhook: str | None = None
+    webhook: Webhook | None = None
     metrics_file: Path | None = None
-    raised: "Multiset[tuple[str, str, str]]" = field(default_factory=Multiset)
-    """Alarms that are raised, by kind, topic and tier."""
     total: int = 0
+    """Alarms that were raised since the start."""
+    _raised: "Multiset[tuple[str, str, str]]" = field(default_factory=Multiset)
 
     def __call__(self, alarm: Alarm) -> None:
         """Pass on one alarm."""
-        if alarm.is_over:
-            logger.warning("audit: over: %s", alarm.message)
+        if alarm.state is AlarmState.RESOLVED:
+            logger.warning("audit: resolved: %s", alarm.message)
         else:
-            logger.error("audit: %s", alarm.message)
-            self.total += 1
-        self.raised[alarm.kind, alarm.topic, alarm.tier.name] += -1 if alarm.is_over else 1
+            logger.error("audit: %s%s", "changed: " if alarm.state is AlarmState.CHANGED else "", alarm.message)
+        self.total += alarm.state is AlarmState.RAISED
         if self.webhook is not None:
-            threading.Thread(target=_post, args=(self.webhook, alarm_document(alarm)), name="webhook", daemon=True).start()
+            self.webhook.post(alarm_document(alarm))
+
+    def note_raised(self, raised: "Multiset[tuple[str, str, str]]") -> None:
+        """How many alarms are raised now, by kind, topic and tier; of those that were, a zero remains."""
+        known = Multiset(dict.fromkeys(self._raised, 0))
+        known.update(raised)
+        self._raised = known if len(known) <= MAX_RAISED else +known
         self.write_metrics()
 
     def write_metrics(self) -> None:
@@ -69,24 +63,25 @@ class AlarmSinks:
         lines = ["# TYPE millstream_audit_alarms gauge"]
         lines += [
             f'millstream_audit_alarms{{kind="{kind}",topic="{_quoted(topic)}",tier="{_quoted(tier)}"}} {number}'
-            for (kind, topic, tier), number in sorted(self.raised.items())
+            for (kind, topic, tier), number in sorted(self._raised.items())
         ]
-        lines += ["# TYPE millstream_audit_alarms_total counter", f"millstream_audit_alarms_total {self.total}", ""]
+        lines += ["# TYPE millstream_audit_alarms_total counter", f"millstream_audit_alarms_total {self.total}"]
+        if self.webhook is not None:
+            lines += ["# TYPE millstream_audit_webhook_failures_total counter"]
+            lines += [f"millstream_audit_webhook_failures_total {self.webhook.failed}"]
         new = self.metrics_file.with_name(self.metrics_file.name + ".new")
         try:
-            new.write_text("\n".join(lines))
+            new.write_text("\n".join([*lines, ""]))
             new.replace(self.metrics_file)
         except OSError as error:
             logger.error("the metrics of the audit cannot be written to %s: %s", self.metrics_file, error)
 
+    def close(self) -> None:
+        """Send what is left."""
+        if self.webhook is not None:
+            self.webhook.close()
+        self.write_metrics()
+
 
 def _quoted(label: str) -> str:
     return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _post(url: str, document: dict[str, object]) -> None:
-    request = urllib.request.Request(url, json.dumps(document).encode(), {"Content-Type": "application/json"}, method="POST")  # noqa: S310 -- checked by check_webhook
-    try:
-        urllib.request.urlopen(request, timeout=WEBHOOK_S).close()  # noqa: S310
-    except (OSError, urllib.error.URLError, ValueError) as error:
-        logger.error("the webhook %s did not take an alarm: %s", url, error)

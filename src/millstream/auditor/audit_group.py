@@ -14,6 +14,7 @@ from millstream.client.errors import BrokerUnavailable
 from millstream.errors import UsageError
 
 MESSAGES_PER_POLL: Final = 500
+FORWARDED_HEADER: Final = "forwarded"
 
 
 class AuditMessage(NamedTuple):
@@ -23,6 +24,8 @@ class AuditMessage(NamedTuple):
     offset: int
     arrived_ms: int
     value: bytes | None
+    is_forwarded: bool = False
+    """Whether an auditor put it there, because it had been written to another partition than the topic's."""
 
 
 class AuditGroup:
@@ -42,6 +45,8 @@ class AuditGroup:
             "log_level": 0,
             "session.timeout.ms": 10_000,
             "partition.assignment.strategy": "range",
+            # That `_audit` has more partitions is noticed by asking.
+            "topic.metadata.refresh.interval.ms": 30_000,
             **client_options,
             "group.id": group,
             "enable.auto.commit": False,
@@ -74,6 +79,22 @@ class AuditGroup:
                 self.problem = str(message.error())
         return found
 
+    def hold(self, partition: int) -> None:
+        """Fetch nothing more of a partition for now."""
+        try:
+            self._consumer.pause([TopicPartition(AUDIT_TOPIC, partition)])
+        except KafkaException as error:
+            raise _cannot_go_on(partition, error) from error
+
+    def go_on(self, partition: int, offset: int) -> None:
+        """Fetch from this offset on what was held."""
+        place = TopicPartition(AUDIT_TOPIC, partition, offset)
+        try:
+            self._consumer.seek(place)
+            self._consumer.resume([place])
+        except KafkaException as error:
+            raise _cannot_go_on(partition, error) from error
+
     def commit(self, positions: Mapping[int, int]) -> None:
         """Let tools see how far the partitions are read."""
         if positions:
@@ -87,6 +108,8 @@ class AuditGroup:
 
     def _assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         consumer.assign([TopicPartition(AUDIT_TOPIC, one.partition, self._on_assigned(one.partition)) for one in partitions])
+        # One that was held when it was taken away is not held any more.
+        consumer.resume([TopicPartition(AUDIT_TOPIC, one.partition) for one in partitions])
 
     def _revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._on_revoked([one.partition for one in partitions])
@@ -98,9 +121,14 @@ class AuditGroup:
         self.problem = str(error)
 
 
+def _cannot_go_on(partition: int, error: KafkaException) -> BrokerUnavailable:
+    return BrokerUnavailable(f"partition {partition} of {AUDIT_TOPIC} cannot be read on: {error.args[0] if error.args else error}")
+
+
 def _message(message: Message) -> AuditMessage:
     _, timestamp = message.timestamp()
     partition, offset = message.partition(), message.offset()
     assert partition is not None
     assert offset is not None
-    return AuditMessage(partition, offset, timestamp, message.value())
+    is_forwarded = any(header[0] == FORWARDED_HEADER for header in message.headers() or ())
+    return AuditMessage(partition, offset, timestamp, message.value(), is_forwarded)

@@ -5,14 +5,17 @@ A cluster that cannot be reached is said once and tried again after a pause, whi
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from time import monotonic, time
 from typing import Final
 
-from millstream.audit.alarm import Alarm, AlarmBook
+from millstream.audit.alarm import AlarmBook
+from millstream.audit.bucket_view import Logs
 from millstream.audit.ledger import Ledger
+from millstream.audit.remarks import remarks_on
 from millstream.audit.verdict import Row, judge
+from millstream.auditor.alarm_sinks import AlarmSinks
 from millstream.auditor.cluster_auditor import ClusterAuditor
 from millstream.auditor.settings import AuditorSettings
 from millstream.auditor.snapshot import take_snapshot
@@ -25,19 +28,20 @@ IDLE_S: Final = 1.0
 JUDGE_S: Final = 5.0
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 60.0
-
-OnAlarm = Callable[[Alarm], None]
+MAX_REMARKS: Final = 1_000
 
 
 class Auditor:
     """Runs until it is stopped."""
 
-    def __init__(self, clusters: Sequence[AuditorSettings], *, on_alarm: OnAlarm) -> None:
+    def __init__(self, clusters: Sequence[AuditorSettings], *, alarms: AlarmSinks) -> None:
         self._turns = [_Turns(ClusterAuditor(settings)) for settings in clusters]
         self._judge_s = JUDGE_S
         self._book = AlarmBook(threshold=clusters[0].threshold)
-        self._on_alarm = on_alarm
+        self._alarms = alarms
         self._judged = monotonic()
+        self._compares = True
+        self._remarked: set[tuple[str, ...]] = set()
 
     @property
     def raised(self) -> int:
@@ -67,35 +71,61 @@ class Auditor:
         now_ms = int(time() * 1000)
         for one in self._turns:
             for ledger in list(one.auditor.ledgers()):
+                self._remark_on(ledger)
                 rows = one.auditor.judge(ledger, now_ms=now_ms)
                 if len(self._turns) == 1:
                     self._raise_alarms(ledger, rows, now_ms)
                 one.auditor.finish(ledger.topic, rows, now_ms=now_ms)
+        has_judged_all = not any(one.has_failed or one.auditor.is_behind for one in self._turns)
         if len(self._turns) > 1:
             began = monotonic()
-            self._judge_across()
+            has_judged_all &= self._judge_across()
             # A state of months takes a while to read: that is done less often then.
-            self._judge_s = max(2 * JUDGE_S, 20 * (monotonic() - began))
+            self._judge_s = max(JUDGE_S, 20 * (monotonic() - began))
+        if has_judged_all:
+            self._book.forget_unseen()
+        self._alarms.note_raised(self._book.counts())
         self._judged = monotonic()
 
-    def _judge_across(self) -> None:
-        """Alarms about what happens between clusters. Other auditors may have some of their topics: what all of them have kept is read."""
+    def _judge_across(self) -> bool:
+        """Alarms about what happens between clusters. Other auditors may have some of their topics: what all of them have kept is read.
+        False if that is not possible at the moment."""
         reachable = [one.auditor for one in self._turns if not one.has_failed]
+        if not reachable:
+            return False
         try:
             snapshot = take_snapshot([replace(one.settings, reads_logs=False) for one in reachable])
+            for one in reachable:
+                one.want(snapshot.ledgers)
         except MillstreamError as error:
-            logger.warning("the clusters cannot be compared at the moment: %s", error)
-            return
-        for one in reachable:
-            one.want(snapshot.ledgers)
+            if self._compares:
+                logger.warning("the clusters cannot be compared at the moment: %s", error)
+            self._compares = False
+            return False
+        self._compares = True
         snapshot.join_archives()
         now_ms = int(time() * 1000)
-        for ledger in snapshot.ledgers.values():
-            self._raise_alarms(ledger, list(judge(ledger, now_ms=now_ms, grace_ms=reachable[0].settings.grace_ms)), now_ms)
+        for topic, ledger in snapshot.ledgers.items():
+            logs = _logs_of(reachable, topic, now_ms)
+            self._raise_alarms(ledger, list(judge(ledger, now_ms=now_ms, grace_ms=reachable[0].settings.grace_ms, logs=logs)), now_ms)
+        return True
+
+    def _remark_on(self, ledger: Ledger) -> None:
+        """Say what is odd about reporters, each thing once."""
+        for remark in remarks_on(ledger):
+            if remark.key not in self._remarked and len(self._remarked) < MAX_REMARKS:
+                self._remarked.add(remark.key)
+                logger.warning("audit: %s", remark.text)
 
     def _raise_alarms(self, ledger: Ledger, rows: list[Row], now_ms: int) -> None:
-        for alarm in (*self._book.note_rows(rows), *self._book.note_silence(ledger, now_ms)):
-            self._on_alarm(alarm)
+        for alarm in (*self._book.note_rows(rows, now_ms), *self._book.note_silence(ledger, now_ms)):
+            self._alarms(alarm)
+
+
+def _logs_of(clusters: Sequence[ClusterAuditor], topic: str, now_ms: int) -> Logs:
+    """What is counted of a topic's logs in all of these clusters."""
+    found = [one.logs_of(topic, now_ms) for one in clusters]
+    return Logs(frozenset().union(*(logs.awaited for logs in found)), frozenset().union(*(logs.given_up for logs in found)))
 
 
 class _Turns:

@@ -56,7 +56,7 @@ class LogCounter:
             if header.next_offset > self.next_offset and header.base_offset < self._end
         ]
         visible = self._set_apart(batches, aborted)
-        if all(_is_told_by_header(header) for header, _ in visible):
+        if all(_is_in_header(header) for header, _ in visible):
             for header, _ in visible:
                 self._count_header(header)
         else:
@@ -158,6 +158,6 @@ class LogCounter:
         return tally
 
 
-def _is_told_by_header(header: BatchHeader) -> bool:
+def _is_in_header(header: BatchHeader) -> bool:
     """Whether times and offsets of all records stand in the header: the broker set the time, and no record was compacted away."""
     return header.is_log_append_time and header.record_count == header.last_offset_delta + 1

@@ -3,7 +3,7 @@
 The position is that of the ledger, which takes a report only if it begins where the last one ended. So there is nothing to remember here: a
 reader that was killed, or that another one was faster than, goes on where the ledger is. Of each topic one report is under way at a time,
 and each is the last one for now: nothing is held back. Without anything new it is only said, where a bucket waits for it, that the log was
-read to its end.
+read to its end. A topic that was deleted and created anew, which shows by its id, is read from its beginning.
 """
 
 import logging
@@ -32,6 +32,8 @@ MOST_BEHIND_MS: Final = 23 * 3_600_000
 """A progress that is older is taken for a wrong clock."""
 ANSWER_MS: Final = 30_000
 """A report that has not come back by then was lost."""
+PATIENCE_MS: Final = 60_000
+"""A log that cannot be read for so long is not waited for."""
 
 
 @dataclass(slots=True)
@@ -41,6 +43,10 @@ class _TopicReading:
     at_end_ms: int = 0
     """When all of the topic had been read."""
     is_waiting: bool = False
+    stuck_since_ms: int | None = None
+    """Since when nothing could be read, though the log has more, or has not been found."""
+    is_gone: bool = False
+    """Whether there is no such topic."""
 
 
 class LogEnd(NamedTuple):
@@ -51,7 +57,16 @@ class LogEnd(NamedTuple):
     """Whether that is the end of the log, and no transaction is open before it."""
 
 
-Ends: TypeAlias = Mapping[str, Mapping[TopicPartition, LogEnd]]
+class TopicEnds(NamedTuple):
+    """A topic as the cluster has it."""
+
+    topic_id: str | None
+    partitions: dict[TopicPartition, LogEnd]
+    is_whole: bool
+    """Whether all partitions have a leader."""
+
+
+Ends: TypeAlias = Mapping[str, TopicEnds]
 
 
 class LogReader:
@@ -74,8 +89,29 @@ class LogReader:
         """What is new in the logs of these topics, one report at most for each; up to where they end now, or up to `ends`."""
         ready = [topic for topic in ledgers if self._is_ready(topic, now_ms)]
         ends = self.ends(ready) if ends is None else ends
-        found = [self._read_topic(ledgers[topic], ends[topic], now_ms) for topic in ready if topic in ends]
-        return [report for report in found if report is not None]
+        reports = []
+        for topic in ready:
+            reading = self._topics[topic]
+            reading.is_gone = topic not in ends
+            if reading.is_gone:
+                reading.stuck_since_ms = reading.stuck_since_ms or now_ms
+            elif (report := self._read_topic(ledgers[topic], ends[topic], now_ms)) is not None:
+                reports.append(report)
+        return reports
+
+    def has_given_up(self, topic: str, now_ms: int) -> bool:
+        """Whether the log of a topic could not be read for so long that nothing should wait for it."""
+        reading = self._topics.get(topic)
+        return reading is not None and reading.stuck_since_ms is not None and now_ms >= reading.stuck_since_ms + PATIENCE_MS
+
+    def is_gone(self, topic: str, now_ms: int) -> bool:
+        """Whether there has been no such topic for a while."""
+        return self.has_given_up(topic, now_ms) and self._topics[topic].is_gone
+
+    def forget(self, topic: str) -> None:
+        """The topic is not read any more."""
+        self._topics.pop(topic, None)
+        self._forget_complaints(topic)
 
     def announcement(self, topic: str, *, now_ms: int) -> Report:
         """A report that says nothing but that the log of a topic is to be read."""
@@ -97,29 +133,35 @@ class LogReader:
         if not topics:
             return {}
         known = self._cluster.refresh(topics).topics
-        places = [
-            TopicPartition(topic, partition)
-            for topic in topics
-            if topic in known and not known[topic].error_code
-            for partition, found in known[topic].partitions.items()
-            if found.leader >= 0
-        ]
+        found = {topic: known[topic] for topic in topics if topic in known and not known[topic].error_code}
+        led = {
+            topic: [TopicPartition(topic, number) for number, one in metadata.partitions.items() if one.leader >= 0]
+            for topic, metadata in found.items()
+        }
+        places = [place for some in led.values() for place in some]
         # In this order: what is written between the two questions does not look like a transaction.
         written = self._cluster.offsets(dict.fromkeys(places, LATEST))
         decided = self._cluster.offsets(dict.fromkeys(places, LATEST), isolation_level=READ_COMMITTED)
-        ends: dict[str, dict[TopicPartition, LogEnd]] = {}
-        for place in places:
-            end = LogEnd(decided[place].offset, decided[place].offset >= written[place].offset)
-            ends.setdefault(place.topic, {})[place] = end
-        return ends
+        ends = {place: LogEnd(decided[place].offset, decided[place].offset >= written[place].offset) for place in places}
+        return {
+            topic: TopicEnds(
+                str(metadata.topic_id) if metadata.topic_id is not None and metadata.topic_id.int else None,
+                {place: ends[place] for place in led[topic]},
+                is_whole=len(led[topic]) == len(metadata.partitions),
+            )
+            for topic, metadata in found.items()
+        }
 
-    def _read_topic(self, ledger: Ledger, ends: Mapping[TopicPartition, LogEnd], now_ms: int) -> Report | None:
+    def _read_topic(self, ledger: Ledger, log: TopicEnds, now_ms: int) -> Report | None:
         head = ledger.head.tiers.get(self.tier)
+        if head is not None and None not in (head.topic_id, log.topic_id) and head.topic_id != log.topic_id:
+            self._forget_complaints(ledger.topic)
+            head = None
         counts: list[Count] = []
         read: list[ReadRange] = []
-        is_at_end = True
+        is_at_end = log.is_whole
         size = 0
-        for place, (end, is_decided) in ends.items():
+        for place, (end, is_decided) in log.partitions.items():
             is_at_end &= is_decided
             start = head.position(place.partition) if head is not None else 0
             if start >= end:
@@ -135,14 +177,17 @@ class LogReader:
             if size > MAX_REPORT_BYTES:
                 is_at_end = False
                 break
+        reading = self._topics[ledger.topic]
+        # Behind a transaction that is open there is nothing to read: whoever waits for it waits for the transaction.
+        is_held_up = not is_at_end and not read and not any(not end.is_decided for end in log.partitions.values())
+        reading.stuck_since_ms = reading.stuck_since_ms or now_ms if is_held_up else None
         # Once it is said that there is a log, for which buckets wait; then only what is new of it.
         if not read and not ((is_at_end or head is None) and self._is_due(ledger, now_ms)):
             return None
-        reading = self._topics[ledger.topic]
         if is_at_end:
             reading.at_end_ms = now_ms
         progress_ms = max(reading.at_end_ms, now_ms - MOST_BEHIND_MS)
-        return self._report(ledger.topic, tuple(counts), tuple(read), now_ms, progress_ms=progress_ms)
+        return self._report(ledger.topic, tuple(counts), tuple(read), now_ms, progress_ms=progress_ms, topic_id=log.topic_id)
 
     def _is_due(self, ledger: Ledger, now_ms: int) -> bool:
         """Whether a bucket that is over waits for the log to be read to its end."""
@@ -174,17 +219,22 @@ class LogReader:
                 logger.error("the log of %s cannot be read for the audit: %s", place, error)
         return counter
 
+    def _forget_complaints(self, topic: str) -> None:
+        self._complained = {place for place in self._complained if place.topic != topic}
+
     def _complain_if_shorter(self, place: TopicPartition, start: int, end: int) -> None:
         if start > end and place not in self._complained:
             self._complained.add(place)
             logger.error(
-                "%s ends at offset %d and was counted up to %d: it lost records or was created anew, and is counted on from there",
+                "%s ends at offset %d and was counted up to %d: it lost records, and is counted on from there",
                 place,
                 end,
                 start,
             )
 
-    def _report(self, topic: str, counts: tuple[Count, ...], read: tuple[ReadRange, ...], now_ms: int, *, progress_ms: int) -> Report:
+    def _report(
+        self, topic: str, counts: tuple[Count, ...], read: tuple[ReadRange, ...], now_ms: int, *, progress_ms: int, topic_id: str | None
+    ) -> Report:
         reading = self._topics[topic]
         report = Report(
             reporter=self._reporter,
@@ -198,6 +248,7 @@ class LogReader:
             progress_ms=progress_ms,
             counts=counts,
             read=read,
+            topic_id=topic_id,
         )
         reading.sequence += 1
         reading.sent_ms, reading.is_waiting = now_ms, True

@@ -26,7 +26,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     settings = AuditorSettings(client_options={"bootstrap.servers": flags.brokers}, registry=flags.registry)
     try:
-        Auditor([settings], on_alarm=AlarmSinks()).run(stop)
+        Auditor([settings], alarms=AlarmSinks()).run(stop)
     except MillstreamError as error:
         print(f"millstream audit: {error}", file=sys.stderr)  # noqa: T201 -- the process ends with this sentence
         return 1

@@ -75,19 +75,23 @@ def run(
     """
     if log_level not in LOG_LEVELS:
         raise UsageError(f"--log-level is one of {', '.join(LOG_LEVELS)}, and not {log_level!r}.")
-    from millstream.auditor.alarm_sinks import AlarmSinks, check_webhook
+    from millstream.auditor.alarm_sinks import AlarmSinks
     from millstream.auditor.auditor import Auditor
+    from millstream.auditor.webhook import Webhook
 
     clusters = _clusters(brokers, config, client_options, bucket=bucket, grace=grace, registry=registry, no_logs=no_logs)
     found = [_with(settings, topics=_pattern(topics, "--topics"), threshold=threshold) for settings in clusters]
-    sinks = AlarmSinks(webhook=check_webhook(webhook) if webhook is not None else None, metrics_file=metrics_file)
+    sinks = AlarmSinks(webhook=Webhook(webhook) if webhook is not None else None, metrics_file=metrics_file)
     log_to_stderr(log_level)
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     sinks.write_metrics()
     print("ready: audit", *(settings.brokers for settings in found), flush=True)
-    Auditor(found, on_alarm=sinks).run(stop)
+    try:
+        Auditor(found, alarms=sinks).run(stop)
+    finally:
+        sinks.close()
 
 
 @app.command("report")
@@ -124,7 +128,8 @@ def report(
     selection = Selection(_moment(since, "--since", now_ms), _moment(until, "--until", now_ms), _pattern(topic, "--topic"), tier)
     clusters = _clusters(brokers, config, client_options, bucket=bucket, grace=grace, registry=registry, no_logs=no_logs)
     log_to_stderr("error")
-    lowest = _show(take_snapshot(clusters), selection, as_json=as_json, html=html, grace_ms=clusters[0].grace_ms)
+    snapshot = take_snapshot(clusters, wants=selection.has_topic)
+    lowest = _show(snapshot, selection, as_json=as_json, html=html, grace_ms=clusters[0].grace_ms)
     if fail_under is not None and lowest < fail_under:
         raise typer.Exit(EXIT_INCOMPLETE)
 
@@ -132,25 +137,31 @@ def report(
 def _show(snapshot: "Snapshot", selection: "Selection", *, as_json: bool, html: Path | None, grace_ms: int) -> float:
     """Print what is asked for; returns the completeness of the worst bucket that is over."""
     from millstream.audit.summary import TopicAudit
-    from millstream.audit.topic_head import MAX_TIERS
     from millstream.audit.verdict import Verdict
-    from millstream.cli.audit_output import MOST_TOPICS_BY_BUCKET, print_buckets, print_problems, print_rows, print_summaries
+    from millstream.cli.audit_output import (
+        MOST_TOPICS_BY_BUCKET,
+        print_buckets,
+        print_problems,
+        print_remarks,
+        print_rows,
+        print_summaries,
+    )
     from millstream.cli.audit_page import audit_page
 
     now_ms = int(time.time() * 1000)
     audits = {
         name: TopicAudit(snapshot.ledger(name), snapshot.archives.get(name, []), now_ms=now_ms, grace_ms=grace_ms)
         for name in snapshot.topics()
-        if selection.has_topic(name)
     }
     if as_json:
         for audit in audits.values():
             print_rows(audit.rows(selection))
     summaries = [audit.summary(selection) for audit in audits.values()]
     summaries = [summary for summary in summaries if summary.tiers]
-    if not summaries and snapshot.topics():
+    known = sorted({*snapshot.topics(), *snapshot.unwanted})
+    if not summaries and known:
         # To stderr: what is asked for in vain may be a typing error, and an empty report looks as if all were well.
-        typer.echo(f"nothing that was asked for; the audit knows the topics {', '.join(snapshot.topics()[:20])}", err=True)
+        typer.echo(f"nothing that was asked for; the audit knows the topics {', '.join(known[:20])}", err=True)
     if html is not None:
         _write_page(html, audit_page(summaries, made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")))
     problems = [row for summary in summaries for row in summary.problems]
@@ -159,14 +170,9 @@ def _show(snapshot: "Snapshot", selection: "Selection", *, as_json: bool, html: 
         for summary in summaries if len(summaries) <= MOST_TOPICS_BY_BUCKET else []:
             print_buckets(summary.topic, list(audits[summary.topic].rows(selection)))
         print_problems(problems)
+        print_remarks([remark.text for audit in audits.values() for remark in audit.remarks()])
         if snapshot.malformed:
             print(f"{snapshot.malformed} messages of _audit are no reports and were left out.")
-        if refused := sum(snapshot.ledger(name).head.refused for name in audits):
-            length = f"{snapshot.bucket_ms / 1000:g} s"
-            print(
-                f"{refused} reports have buckets of a length that cannot be compared with {length}, or are of more than {MAX_TIERS} tiers "
-                "of one topic, and were left out."
-            )
     incomplete = [row.completeness for row in problems if row.verdict in (Verdict.MISSING, Verdict.LATE)]
     return min(incomplete, default=1.0)
 

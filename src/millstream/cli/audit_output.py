@@ -4,20 +4,16 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from millstream.audit.report import NO_TIME
+from millstream.audit.report import bucket_text
 from millstream.audit.summary import TopicSummary
 from millstream.audit.topic_head import Tier
 from millstream.audit.verdict import Place, Row, Verdict
-from millstream.cli.output import format_timestamp, print_table
+from millstream.cli.output import print_table
 
 MOST_PROBLEMS: Final = 50
 MOST_BUCKETS: Final = 30
+MOST_REMARKS: Final = 20
 MOST_TOPICS_BY_BUCKET: Final = 5
-
-
-def bucket_text(start: int) -> str | None:
-    """The start of a bucket as an ISO time; None for messages without one."""
-    return None if start == NO_TIME else format_timestamp(start).replace(".000Z", "Z")
 
 
 def row_document(row: Row) -> dict[str, object]:
@@ -40,8 +36,8 @@ def row_document(row: Row) -> dict[str, object]:
         "delay_ms": None if row.delay is None else row.delay._asdict(),
         "completeness": round(row.completeness, 9),
         "verdict": row.verdict.value,
-        "losses": [_place_document(place) for place in row.losses],
-        "surpluses": [_place_document(place) for place in row.surpluses],
+        "losses": [place.document() for place in row.losses],
+        "surpluses": [place.document() for place in row.surpluses],
     }
 
 
@@ -93,6 +89,14 @@ def print_problems(problems: Sequence[Row]) -> None:
         print(f"... and {len(problems) - MOST_PROBLEMS} more: --json has all, --topic, --since and --until fewer.")
 
 
+def print_remarks(texts: Sequence[str]) -> None:
+    """What is odd about reports."""
+    for text in texts[:MOST_REMARKS]:
+        print(text)
+    if len(texts) > MOST_REMARKS:
+        print(f"... and {len(texts) - MOST_REMARKS} more of this kind.")
+
+
 def sentence(row: Row) -> str:
     """What is wrong at a tier, and between which two."""
     if row.verdict is Verdict.UNKNOWN and not row.losses and not row.surpluses:
@@ -125,12 +129,3 @@ def _where(place: Place) -> str:
         return f", partition {place.partition}"
     ranges = ", ".join(f"{start}-{end - 1}" if end > start + 1 else str(start) for start, end in place.ranges)
     return f", partition {place.partition}, offsets {ranges}"
-
-
-def _place_document(place: Place) -> dict[str, object]:
-    return {
-        "before": place.before,
-        "partition": place.partition,
-        "count": place.count,
-        "offsets": [{"from": start, "to": end - 1} for start, end in place.ranges],
-    }

@@ -10,8 +10,9 @@ from html import escape
 from typing import Final
 
 from millstream.audit.archive import SEVERITY
+from millstream.audit.report import bucket_text
 from millstream.audit.summary import TopicSummary
-from millstream.cli.audit_output import bucket_text, sentence, tier_text
+from millstream.cli.audit_output import sentence, tier_text
 
 MOST_PROBLEMS: Final = 500
 COLOURS: Final = ("#2e9e5b", "#9ecae9", "#8e7cc3", "#f2b134", "#e07b39", "#d62f2f")
@@ -54,7 +55,7 @@ def audit_page(summaries: Sequence[TopicSummary], *, made: str) -> str:
     """The page."""
     columns = [summary.cells() for summary in summaries]
     # Most topics have the same buckets: each such run is looked at once.
-    runs = {tuple(some) for cells in columns for some, _ in cells}
+    runs = {_run(some) for cells in columns for some, _ in cells}
     starts = sorted(set().union(*runs))
     place = {start: position for position, start in enumerate(starts)}
     positions = {run: _as_range([place[start] for start in run]) for run in runs}
@@ -79,18 +80,23 @@ def audit_page(summaries: Sequence[TopicSummary], *, made: str) -> str:
     )
 
 
-def _cells(columns: Sequence[tuple[Sequence[int], bytes]], positions: Mapping[tuple[int, ...], Sequence[int]], count: int) -> str:
+def _cells(columns: Sequence[tuple[Sequence[int], bytes]], positions: Mapping[Sequence[int], Sequence[int]], count: int) -> str:
     """A letter for each bucket, a dot where there is none."""
     cells = bytearray(b"." * count)
     for starts, codes in columns:
         letters = codes.translate(_LETTERS)
-        places = positions[tuple(starts)]
+        places = positions[_run(starts)]
         if isinstance(places, range):
             cells[places.start : places.stop] = letters
         else:
             for position, letter in zip(places, letters, strict=True):
                 cells[position] = letter
     return cells.decode()
+
+
+def _run(starts: Sequence[int]) -> Sequence[int]:
+    """Starts of buckets as something that can be looked up."""
+    return starts if isinstance(starts, range) else tuple(starts)
 
 
 def _as_range(positions: list[int]) -> Sequence[int]:

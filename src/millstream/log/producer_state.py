@@ -140,11 +140,12 @@ class ProducerState:
     def learn(self, header: BatchHeader, batch: Buffer, *, base_offset: int) -> None:
         """Take note of a batch of a producer, data or marker, that stands in the log at `base_offset`."""
         in_transaction = header.attributes & _IN_TRANSACTION
-        if in_transaction == CONTROL and header.producer_id == END_OF_PRODUCERS:
-            self._entries.clear()
-            return
-        if in_transaction and not header.record_count and header.is_control:
-            return  # A marker that compaction emptied: its transaction is gone from the log.
+        if in_transaction & CONTROL:
+            if header.producer_id == END_OF_PRODUCERS and in_transaction == CONTROL:
+                self._entries.clear()
+                return
+            if not header.record_count:
+                return  # A marker that compaction emptied: its transaction is gone from the log.
         entry = self._entries.get(header.producer_id)
         if entry is None:
             if len(self._entries) >= MAX_PRODUCERS:

@@ -9,8 +9,9 @@ from time import time
 from typing import TYPE_CHECKING, Final
 
 from millstream.audit.report import Kind, bucket_of
+from millstream.audit.summary import Selection, TopicAudit
 from millstream.audit.topic_head import Tier as TierName
-from millstream.audit.verdict import DEFAULT_GRACE_MS, Row, Verdict, judge
+from millstream.audit.verdict import DEFAULT_GRACE_MS, Row, Verdict
 from millstream.audited.settings import Audit
 from millstream.audited.tier import Handled, Tier
 from millstream.client.errors import BrokerUnavailable
@@ -39,12 +40,11 @@ class ConsumerAudit:
 
         self.publish()
         settings = self._auditor_settings()
-        snapshot = take_snapshot([settings])
+        snapshot = take_snapshot([settings], topic=topic)
         start, now_ms = bucket_of(milliseconds_of(bucket), settings.bucket_ms), int(time() * 1000)
-        rows = list(judge(snapshot.ledgers[topic], now_ms=now_ms)) if topic in snapshot.ledgers else []
-        rows += [row for archive in snapshot.archives.get(topic, []) for row in archive.rows()]
-        for row in rows:
-            if (row.bucket, row.tier.name, row.tier.kind) == (start, self._tier.settings.tier, Kind.CONSUMER):
+        audit = TopicAudit(snapshot.ledger(topic), snapshot.archives.get(topic, []), now_ms=now_ms)
+        for row in audit.rows(Selection(since_ms=start, until_ms=start + settings.bucket_ms, tier=self._tier.settings.tier)):
+            if (row.bucket, row.tier.kind) == (start, Kind.CONSUMER):
                 return row
         is_open = start + settings.bucket_ms + DEFAULT_GRACE_MS > now_ms
         return _nothing(topic, start, self._tier.settings.tier, Verdict.OPEN if is_open else Verdict.COMPLETE)

@@ -96,7 +96,7 @@ class _HandOver(Generic[T]):
         self.ended = ended
 
     def give(self, thing: T) -> bool:
-        """Wait for room; False if nobody takes any more."""
+        """Wait for room; False if nothing is taken any more."""
         with self._changed:
             while len(self._things) >= self._most and not self.ended.is_set():
                 self._changed.wait(_LOOK_S)

@@ -98,7 +98,7 @@ class TopicQuery:
 
         for name in sorted(set(names).intersection(self._topics)):
             if name.lower() in {other.lower() for other in self._datasets}:
-                raise UsageError(f"the query reads topics whose names differ only in case, like {name!r}: SQL cannot tell them apart")
+                raise UsageError(f"the query reads topics whose names differ only in case, like {name!r}: SQL does not distinguish them")
             self._datasets[name] = TopicDataset(self._open_scan(name))
             self._connection.register(name, self._datasets[name])
 

@@ -4,10 +4,10 @@
          page  user  seconds ...                                             with mode = PERMISSIVE
 
 Kafka's columns keep their names: a field of a record that is called like one of them, whatever its case, gets `value_` in front. What
-becomes of a tombstone, a null value, cannot be told from a record of nulls; `flatten=False` keeps the record as one column.
+becomes of a tombstone, a null value, looks like a record of nulls; `flatten=False` keeps the record as one column.
 
 `headers` are there for whoever names them. Nothing is built for a column that is not chosen, unless malformed messages are to be dropped,
-which only a look at them tells.
+which takes a look at them.
 """
 
 from collections.abc import Sequence

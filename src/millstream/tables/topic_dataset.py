@@ -8,8 +8,7 @@ Where the topic ends is looked up once: a query that reads a topic twice reads t
 """
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
-from threading import Event
+from threading import Event, Lock
 from typing import Any, Final
 
 import pyarrow as pa
@@ -31,6 +30,8 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]  # Arrow has no types
     def __init__(self, scan: TopicScan) -> None:
         self._scan = scan
         self._reads: list[Event] = []
+        self._finding = Lock()
+        self._spans: list[Span] | None = None
         self.failure: Exception | None = None
         """What ended a read: an engine hands on no more than its text."""
 
@@ -59,20 +60,24 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]  # Arrow has no types
         ended = Event()
         self._reads.append(ended)
         try:
-            spans = self._spans if bounds is None else self._narrowed(bounds)
+            spans = self._find_spans() if bounds is None else self._narrowed(bounds)
             yield from scan.batches(spans=spans, ended=ended)
         except Exception as error:
             self.failure = self.failure or error
             raise
 
-    @cached_property
-    def _spans(self) -> list[Span]:
-        return self._scan.find_spans()
+    def _find_spans(self) -> list[Span]:
+        """The same for all reads of a query, which begin in threads of the engine's."""
+        with self._finding:
+            if self._spans is None:
+                self._spans = self._scan.find_spans()
+            return self._spans
 
     def _narrowed(self, bounds: FilterBounds) -> list[Span]:
         """The spans that may have rows that match."""
-        partitions = bounds.partitions(span.place.partition for span in self._spans)
-        spans = [span for span in self._spans if span.place.partition in partitions and span.start < span.end]
+        found = self._find_spans()
+        partitions = bounds.partitions(span.place.partition for span in found)
+        spans = [span for span in found if span.place.partition in partitions and span.start < span.end]
         if not spans:
             return []
         low, high = bounds.offsets(min(span.start for span in spans), max(span.end for span in spans))

@@ -15,8 +15,8 @@ def reporter() -> Reporter:
 
 
 def accept(ours: Reporter, sequence: int, at: int, *counts: Count, is_last: bool = False, progress: int | None = None) -> bool:
-    told = report(*counts, reporter=REPORTER, sequence=sequence, sent_ms=at, is_last=is_last, progress_ms=progress)
-    return ours.accept(told, arrived_ms=at)
+    made = report(*counts, reporter=REPORTER, sequence=sequence, sent_ms=at, is_last=is_last, progress_ms=progress)
+    return ours.accept(made, arrived_ms=at)
 
 
 def test_one_that_owes_reports_is_silent_and_one_that_has_said_its_last_word_is_not() -> None:
@@ -56,8 +56,8 @@ def test_first_reports_that_were_lost_are_noticed() -> None:
 @pytest.mark.parametrize("off", [-10 * 365 * DAY, 10 * 365 * DAY])
 def test_a_clock_that_is_years_off_is_not_believed_and_said(off: int) -> None:
     ours = reporter()
-    told = report(reporter=REPORTER, sent_ms=20 * 365 * DAY + off)
-    ours.accept(told, arrived_ms=20 * 365 * DAY)
+    made = report(reporter=REPORTER, sent_ms=20 * 365 * DAY + off)
+    ours.accept(made, arrived_ms=20 * 365 * DAY)
     assert (ours.progress_ms, ours.has_wrong_clock) == (20 * 365 * DAY, True)
 
 

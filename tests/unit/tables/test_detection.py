@@ -28,5 +28,5 @@ def test_members_get_the_types_that_were_seen() -> None:
 
 @pytest.mark.parametrize("sample", [[b'{"a": 1}', b'{"a": "x"}'], [b"[1]"], [b'{"a": '], [b"x"]])
 def test_what_has_no_columns_is_said_with_what_to_do(sample: list[bytes]) -> None:
-    with pytest.raises(UsageError, match=r"cannot be told: .*; name the columns with value_schema"):
+    with pytest.raises(UsageError, match=r"cannot be inferred: .*; name the columns with value_schema"):
         infer_struct(sample, name="value")
