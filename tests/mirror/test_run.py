@@ -17,7 +17,7 @@ from millstream.mirror.clusters.side import Side
 from millstream.mirror.clusters.topic_admin import set_options
 from tests.batches import Record, encode_batch, encode_block, encode_record
 from tests.brokers import IS_KAFKA, Broker, MillstreamBroker
-from tests.connection import CREATE_PARTITIONS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, METADATA
+from tests.connection import CREATE_PARTITIONS, DELETE_RECORDS, DESCRIBE_CONFIGS, INCREMENTAL_ALTER_CONFIGS, METADATA
 from tests.mirror.appending import mirror_append, mirrored_batch, own_connection
 from tests.mirror.mirror_process import MirrorProcess, await_same, batches_of, end_of, mirror_status
 from tests.topics import create_topic, delete_topic, fresh_name, produce, produce_values, topic_id
@@ -220,6 +220,16 @@ def test_a_target_that_cannot_keep_offsets_is_refused_and_nothing_is_created_the
         assert mirror.wait() == 2
         assert "cannot keep offsets, because it is not Millstream; --merge copies" in mirror.output
     assert _is_gone(broker, topic)
+
+
+def test_a_source_whose_records_were_deleted_up_to_the_middle_of_a_batch_is_copied(broker: Broker, offline: Broker, tmp_path: Path) -> None:
+    topic = create_topic(broker, name=fresh_name("deleted"))
+    produce_values(broker, topic, [b"%d" % number for number in range(20)], batch_size=10)
+    with broker.connect() as connection:
+        deleted = {"name": topic, "partitions": [{"partition_index": 0, "offset": 15}]}
+        connection.ask(DELETE_RECORDS, 2, {"topics": [deleted], "timeout_ms": 9000})
+    with MirrorProcess(tmp_path, broker.bootstrap_servers, offline.bootstrap_servers, "--topics", topic, "--alone"):
+        assert await_same(broker, offline, topic) == 1
 
 
 def test_a_limit_holds_the_mirror_back(broker: Broker, offline: Broker, tmp_path: Path) -> None:

@@ -59,7 +59,13 @@ def make_views(count: int, *, seed: int = 7, step_ms: int = 2_000) -> list[View]
 
 
 def send(broker: Broker, topic: str, events: Iterable[View] | Iterable[Click]) -> None:
+    """Write the events to two partitions; for jobs that see all of them at once."""
     write(broker, topic, [event.message() for event in events])
+
+
+def send_in_order(broker: Broker, topic: str, events: Iterable[View]) -> None:
+    """Write the events to one partition. A job that runs meanwhile may see more of one partition than of another; some are late then."""
+    write(broker, topic, [event.message()._replace(partition=0) for event in events])
 
 
 def windows_of(view: View, *, size_ms: int, step_ms: int) -> Iterator[int]:

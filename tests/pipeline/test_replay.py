@@ -10,7 +10,7 @@ from millstream.spark.jobs.replay import replayed
 from millstream.spark.jobs.windows import start_windows
 from millstream.spark.jobs.windows_job import WindowsJob
 from tests.brokers import Broker
-from tests.pipeline.site_activity import MINUTE_MS, START_MS, expected_windows, make_views, send, window_results
+from tests.pipeline.site_activity import MINUTE_MS, START_MS, expected_windows, make_views, send_in_order, window_results
 from tests.pipeline.windows_jobs import windows_job
 from tests.topics import create_topic, fresh_name
 from tests.waiting import wait_until
@@ -28,22 +28,20 @@ SECOND_WINDOW_MS = START_MS + 10 * MINUTE_MS
 def test_a_replay_gives_the_same_results_while_the_live_job_runs(spark: "SparkSession", broker: Broker, tmp_path: Path) -> None:
     topic = create_topic(broker, partitions=2)
     live = windows_job(broker, topic, tmp_path)
-    send(broker, topic, VIEWS[:500])
+    send_in_order(broker, topic, VIEWS[:500])
     query = start_windows(spark, live)
     try:
         wait_until(lambda: window_results(broker, live.output.topic), "the first results of the live job", deadline_s=200)
         # The view before the window belongs to one that the replay has not seen whole.
         from_ms = SECOND_WINDOW_MS - 5_000
         by_time = replayed(live, {"input": f"@{from_ms}"}, topic=create_topic(broker, name=fresh_name("by-time")), from_ms=from_ms)
+        send_in_order(broker, topic, VIEWS[500:])
         run(spark, by_time)
         assert query.isActive
-        assert window_results(broker, by_time.output.topic) == {}
-        send(broker, topic, VIEWS[500:])
-        run(spark, by_time, is_final=True)
         with JobTopics(live) as topics:
             starts = topics.starts_at(0)
         by_offset = replayed(live, starts, topic=create_topic(broker, name=fresh_name("by-offset")))
-        run(spark, by_offset, is_final=True)
+        run(spark, by_offset)
         closed = {place: result for place, result in EXPECTED.items() if place[0] <= SECOND_WINDOW_MS}
         wait_until(lambda: len(window_results(broker, live.output.topic)) == len(closed), "the live job's results", deadline_s=200)
     finally:
@@ -55,7 +53,7 @@ def test_a_replay_gives_the_same_results_while_the_live_job_runs(spark: "SparkSe
     }
 
 
-def run(spark: "SparkSession", job: object, *, is_final: bool = False) -> None:
+def run(spark: "SparkSession", job: object) -> None:
     assert isinstance(job, WindowsJob)
-    query = start_windows(spark, job, once=True, is_final=is_final)
+    query = start_windows(spark, job, is_final=True)
     assert query.awaitTermination(300), "the replay did not end"

@@ -172,7 +172,7 @@ def test_malformed_messages_are_an_error_a_column_or_left_out(
 ) -> None:
     good = views(registry, topic, 3)
     write(broker, topic, [Message(good[0]), Message(b"broken"), Message(good[2])])
-    arguments = {"brokers": broker.bootstrap_servers, "value_format": "avro", "registry": registry_url}
+    arguments: dict[str, Any] = {"brokers": broker.bootstrap_servers, "value_format": "avro", "registry": registry_url}
     with pytest.raises(MalformedMessage, match=rf"the value at offset 1 of {topic}-0 cannot be read as avro: it does not begin with"):
         millstream.read_table(topic, **arguments)
     columns = ["page", "offset", "corrupt_value"]

@@ -2,7 +2,7 @@
 
 The dialect is DuckDB's. A table is a topic, in single or double quotes where its name needs them; its columns are `key`, the fields of its
 values (or `value`), `topic`, `partition`, `"offset"`, `timestamp`, `timestampType`, `headers`. Formats are looked up in the registry or
-guessed from the first messages, unless they are named.
+guessed from some messages, unless they are named.
 """
 
 import csv

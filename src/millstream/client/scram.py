@@ -10,7 +10,6 @@ time, is remembered: a login again, or on another connection, takes microseconds
 """
 
 import base64
-import binascii
 import hmac
 import secrets
 from collections.abc import Generator
@@ -81,5 +80,5 @@ def _iterations(text: str) -> int:
 def _decoded(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
-    except binascii.Error:
+    except ValueError:  # also of letters that are not ASCII
         raise ScramError("the broker's answer has a field that is not base64") from None

@@ -95,8 +95,6 @@ def _check_names(names: Sequence[str], *, taken: Sequence[str], place: str = "")
     seen = {name.lower() for name in taken}
     for name in names:
         if name.lower() in seen:
-            raise BadColumns(
-                f"there would be two columns {place}{name}: names of columns are compared without case, and there are already "
-                f"{', '.join(taken) or 'of the record'} already. Rename the field"
-            )
+            added = f", and a load adds {', '.join(taken)}" if taken else ""
+            raise BadColumns(f"there would be two columns {place}{name}: names are compared without case{added}. Rename the field")
         seen.add(name.lower())

@@ -72,6 +72,9 @@ class MirrorSettings:
             raise UsageError(f"the name of a mirror has letters, digits, '.', '_' and '-', and is not {self.name!r}")
         if self.limit_bytes < 0:
             raise UsageError(f"limit-bytes is a number of bytes per second, or 0 for no limit, and not {self.limit_bytes}")
+        for name in ("refresh_s", "commit_s", "max_held_bytes"):
+            if not getattr(self, name) > 0:  # neither is a NaN
+                raise UsageError(f"{name.replace('_', '-')} is more than 0, and not {getattr(self, name)}")
         if self.audit:
             audit_settings(self.audit)  # raises if it is no name of a tier
         for name in _MERGING_ONLY:

@@ -1,4 +1,4 @@
-"""What keys and values look like, for who does not say it: a look at the first messages of a topic.
+"""What keys and values look like, for who does not say it: a look at the oldest and the newest messages of a topic.
 
     all begin with a zero and the id of a schema that the registry knows       avro, by the subject's latest schema, or that of the id
     all values are JSON objects whose members have a type in common            json, with the columns that were seen
@@ -66,7 +66,7 @@ def infer_struct(sample: Sequence[bytes], *, name: Field) -> pa.DataType:
         parsing = pyarrow.json.ParseOptions(newlines_in_values=True)
         table = pyarrow.json.read_json(io.BytesIO(lines), pyarrow.json.ReadOptions(block_size=max(len(lines), 1)), parsing)
     except pa.ArrowInvalid as error:
-        raise UsageError(f"the columns of the first {len(sample)} {name}s cannot be inferred: {error}; {advice}") from None
+        raise UsageError(f"the columns of {len(sample)} {name}s cannot be inferred: {error}; {advice}") from None
     return pa.struct([(field.name, _readable(field.type)) for field in table.schema])
 
 

@@ -1,6 +1,6 @@
 """How keys or values are read: their format, the Arrow type that it gives them, and, for Avro, the schema that all messages are brought to.
 
-Decided once per scan, by asking the registry or, where the format is `auto` or the columns of JSON are not given, by looking at the first
+Decided once per scan, by asking the registry or, where the format is `auto` or the columns of JSON are not given, by looking at some
 messages (`detection`). Columns that are not wanted are not decoded: `narrowed` leaves fields of a record out of the reader's schema.
 """
 
@@ -22,7 +22,7 @@ from millstream.tables.detection import detect_format, infer_struct
 from millstream.tables.scan_options import FieldOptions, ScanOptions
 
 Sample = Callable[[Field], Sequence[bytes]]
-"""The first keys or values of the topic, without nulls."""
+"""Some keys or values of the topic, without nulls, the newest last."""
 
 
 @dataclass(frozen=True, slots=True)

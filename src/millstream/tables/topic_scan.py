@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypedDict, Unpack
 
 from millstream.arrow.columns import Mode
 from millstream.errors import UsageError
@@ -86,7 +86,30 @@ def scan(
     )
 
 
-def read_table(topic: str, **arguments: Any) -> "pa.Table":
+class ScanArguments(TypedDict, total=False):
+    """The arguments of `scan` but for the topic, for whoever hands them on."""
+
+    brokers: str | Iterable[str]
+    start: Position
+    end: Position
+    partitions: Iterable[int] | None
+    columns: Sequence[str] | None
+    key_format: FieldFormat
+    value_format: FieldFormat
+    key_schema: "str | Mapping[str, str] | pa.Schema | None"
+    value_schema: "str | Mapping[str, str] | pa.Schema | None"
+    key_subject: str | None
+    value_subject: str | None
+    registry: str | Sequence[str] | None
+    mode: Mode
+    flatten: bool
+    fail_on_data_loss: bool
+    threads: int | None
+    follow: bool
+    options: Mapping[str, str] | None
+
+
+def read_table(topic: str, **arguments: Unpack[ScanArguments]) -> "pa.Table":
     """A topic as a pyarrow Table, partition by partition and in the order of offsets; the arguments are those of `scan`."""
     return scan(topic, **arguments).to_table()
 
@@ -117,7 +140,7 @@ class TopicScan:
 
     @cached_property
     def all_columns(self) -> "TableColumns":
-        """Every column that could be chosen; found out once, at the registry or by a look at the first messages."""
+        """Every column that could be chosen; found out once, at the registry or by a look at some messages."""
         from millstream.tables.field_plan import plan_field
         from millstream.tables.sample import sample_of
         from millstream.tables.table_columns import all_columns

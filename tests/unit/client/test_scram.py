@@ -33,6 +33,7 @@ def test_every_login_has_a_nonce_of_its_own() -> None:
         (SERVER_FIRST.replace(b"4096", b"999999999"), "asks for '999999999' iterations"),
         (SERVER_FIRST.replace(b"4096", b"99999999999999999"), "iterations"),
         (SERVER_FIRST.replace(b"W22Z", b"!!!!"), "not base64"),
+        (SERVER_FIRST.replace(b"W22Z", "Wéé".encode()), "not base64"),
         (b"", "another one"),
         (b"\xff", "not a text"),
     ],

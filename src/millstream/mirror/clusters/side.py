@@ -26,6 +26,9 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_Key = tuple[Address, str]
+"""A broker and a purpose."""
+
 OpenConnection = Callable[[Address], Awaitable[AsyncConnection]]
 
 CLIENT_ID: Final = "millstream-mirror"
@@ -33,6 +36,8 @@ TIMEOUT_S: Final = 10.0
 _LAST_COORDINATOR_OF_ONE: Final = 3
 """The last version of FindCoordinator that asks for a single group."""
 _GROUPS_PER_REQUEST: Final = 500
+_REMEMBERED_S: Final = 1.0
+"""For so long at most, and no longer than it took, a connection that could not be opened is not tried again."""
 
 
 def opener(security: ClientSecurity) -> OpenConnection:
@@ -50,8 +55,10 @@ class Side:
     def __init__(self, bootstrap_servers: str | Iterable[str], *, open_connection: OpenConnection | None = None) -> None:
         self._bootstrap = parse_bootstrap_servers(bootstrap_servers)
         self._open_connection = open_connection or opener(NO_SECURITY)
-        self._connections: dict[tuple[Address, str], AsyncConnection] = {}
-        self._opening: dict[tuple[Address, str], asyncio.Lock] = {}
+        self._connections: dict[_Key, AsyncConnection] = {}
+        self._opening: dict[_Key, asyncio.Task[AsyncConnection]] = {}
+        self._unreachable: dict[_Key, tuple[MillstreamError, float]] = {}
+        """Why a connection was not opened, and until when nobody need try again."""
         self._coordinators: dict[str, Address] = {}
         self.metadata = ClusterMetadata()
         """As it was asked for last."""
@@ -66,6 +73,8 @@ class Side:
 
     def close(self) -> None:
         """Close all connections."""
+        for opening in self._opening.values():
+            opening.cancel()
         while self._connections:
             self._connections.popitem()[1].close()
 
@@ -179,12 +188,31 @@ class Side:
         return await asyncio.shield(connection.send(request))
 
     async def _connection(self, address: Address, purpose: str) -> AsyncConnection:
+        """The open connection, or a new one. Whoever asks while it is being opened gets the same, and the same error."""
         key = (address, purpose)
-        async with self._opening.setdefault(key, asyncio.Lock()):
-            connection = self._connections.get(key)
-            if connection is None or connection.is_closed:
-                connection = self._connections[key] = await self._open_connection(address)
+        connection = self._connections.get(key)
+        if connection is not None and not connection.is_closed:
             return connection
+        error, until = self._unreachable.get(key, (None, 0.0))
+        if error is not None and asyncio.get_running_loop().time() < until:
+            raise error
+        if key not in self._opening:
+            self._opening[key] = asyncio.ensure_future(self._open(key))
+        return await asyncio.shield(self._opening[key])
+
+    async def _open(self, key: _Key) -> AsyncConnection:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            connection = self._connections[key] = await self._open_connection(key[0])
+            self._unreachable.pop(key, None)
+            return connection
+        except MillstreamError as error:
+            # A broker that does not answer costs a timeout once, and not once for each of a thousand partitions.
+            self._unreachable[key] = error, loop.time() + min(loop.time() - began, _REMEMBERED_S)
+            raise
+        finally:
+            del self._opening[key]
 
 
 def secured_side(servers: str, security: ClientSecurity) -> Side:

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from millstream.client.errors import kafka_error
 from millstream.client.request import MessageRequest
+from millstream.client.retry import may_pass
 from millstream.client.topic_creation import creation_request
-from millstream.errors import KafkaError
+from millstream.errors import KafkaError, NotController
 from millstream.mirror.clusters.side import Side
 from millstream.wire.api import ApiKey
 
@@ -62,18 +63,27 @@ async def grow_topic(side: Side, topic: str, *, partitions: int) -> None:
 
 
 async def set_options(side: Side, topic: str, changes: Mapping[str, str | None]) -> dict[str, str]:
-    """Set options of a topic, or reset those that are None; which were refused, and why."""
+    """Set options of a topic, or reset those that are None; which were refused, and why. Raises what may pass."""
     try:
         await _alter(side, topic, changes)
-    except KafkaError:
+    except KafkaError as failure:
+        if _may_pass(failure):
+            raise
         refused: dict[str, str] = {}
         for name, value in changes.items():
             try:
                 await _alter(side, topic, {name: value})
             except KafkaError as error:
+                if _may_pass(error):
+                    raise
                 refused[name] = str(error)
         return refused
     return {}
+
+
+def _may_pass(error: KafkaError) -> bool:
+    """Whether it says nothing of the option: a topic that this broker has not heard of yet, a controller that changes."""
+    return may_pass(error) or isinstance(error, NotController)
 
 
 async def _alter(side: Side, topic: str, changes: Mapping[str, str | None]) -> None:

@@ -58,8 +58,12 @@ class CopiedBatches(NamedTuple):
         return sum(end - start for start, end in self.ranges)
 
 
-def whole_batches(records: memoryview, position: int) -> list[CopiedBatches]:
-    """The whole batches from `position` on, in pieces. A fetch may begin with older ones, and end inside one."""
+def whole_batches(records: memoryview, position: int, *, target_end: int | None = None) -> list[CopiedBatches]:
+    """The whole batches from `position` on, in pieces. A fetch may begin with older ones, and end inside one.
+
+    A source that begins inside a batch (DeleteRecords) sends all of it: it is taken, if it does not begin before `target_end`.
+    """
+    target_end = position if target_end is None else target_end
     pieces: list[CopiedBatches] = []
     piece = _Piece()
     end = 0
@@ -72,14 +76,14 @@ def whole_batches(records: memoryview, position: int) -> list[CopiedBatches]:
         if following > size:
             break
         next_offset = base_offset + delta + 1
-        if base_offset >= position:
+        if base_offset >= position or (next_offset > position and base_offset >= target_end):
             piece.add(end, base_offset, next_offset, is_marker=bool(attributes & CONTROL))
             position, piece.leader_epoch = next_offset, leader_epoch
             if piece.batch_count == MAX_BATCHES:
                 pieces.append(piece.cut(records, following))
                 piece = _Piece()
         elif next_offset > position:
-            raise Stopped(f"the source has a batch of the offsets {base_offset} to {next_offset - 1}, and the target ends at {position}")
+            raise Stopped(f"the source has a batch of the offsets {base_offset} to {next_offset - 1}, and the target ends at {target_end}")
         end = following
     if piece.batch_count:
         pieces.append(piece.cut(records, end))

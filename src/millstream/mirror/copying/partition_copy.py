@@ -124,6 +124,11 @@ class PartitionCopy:
         return bool(self._waiting) and len(self._waiting[0].records) <= size and self._waiting[0].batch_count <= batch_count
 
     @property
+    def fetched_to(self) -> int:
+        """Where the target will end with all that was fetched; before `position` if the source has deleted what is in between."""
+        return self._waiting[-1].next_offset if self._waiting else self.taken_to
+
+    @property
     def lag(self) -> int:
         """How many offsets of the source the target does not have; -1 while that is not known."""
         return -1 if min(self.source_end, self.confirmed_to) < 0 else max(self.source_end - self.confirmed_to, 0)

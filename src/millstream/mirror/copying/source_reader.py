@@ -133,7 +133,8 @@ class SourceReader:
             if found.error_code:
                 self._refused(copy, found.error_code)
                 return
-            copy.fetched(whole_batches(found.records, copy.position), high_watermark=found.high_watermark, log_start=found.log_start_offset)
+            pieces = whole_batches(found.records, copy.position, target_end=copy.fetched_to)
+            copy.fetched(pieces, high_watermark=found.high_watermark, log_start=found.log_start_offset)
         except Stopped as error:
             logger.error("%s is not mirrored any further: %s", copy.name, error)
             copy.stop(str(error))

@@ -24,6 +24,7 @@ from millstream.mirror.status.status import RUNNING, SILENT, MirrorStatus, Parti
 from millstream.offset import EARLIEST, LATEST
 from millstream.topic_partition import TopicPartition
 from millstream.wire.batch import split_batches
+from millstream.wire.compression import Codec
 from millstream.wire.records import decode_records, encode_key_values
 
 TOPIC: Final = "_mirror"
@@ -36,6 +37,10 @@ _STATUS: Final = "status"
 _PROCESS_SLASHES: Final = 2
 _PIECE_BYTES: Final = 4 << 20
 _TIMEOUT_MS: Final = 10_000
+_BATCH_BYTES: Final = 512 << 10
+"""Keys and values in a batch; a topic of thousands of partitions is a larger one, and compressed it fits."""
+_SMALL_BYTES: Final = 16 << 10
+"""Below it compression is not worth its while."""
 
 Entries = Mapping[str, bytes | None]
 """Values by key; None deletes a key."""
@@ -51,14 +56,14 @@ class MirrorTopic:
         """Up to where the topic was read; -1 if it was not."""
 
     async def write(self, entries: Entries, *, now_ms: int) -> None:
-        """Append the entries, as one batch; the topic is created if there is none."""
+        """Append the entries; the topic is created if there is none."""
         if TOPIC not in self._target.metadata.topics:
             await self._create()
-        batch = encode_key_values([(key.encode(), value) for key, value in entries.items()], timestamp=now_ms)
-        answer = await self._target.ask_leader(PARTITION, ProduceRequest([BatchFor(*PARTITION, batch)], timeout_ms=_TIMEOUT_MS))
-        for produced in answer.partitions:
-            if produced.error_code:
-                raise kafka_error(produced.error_code, produced.error_message or f"{TOPIC} cannot be written to")
+        for batch in entry_batches(entries, now_ms=now_ms):
+            answer = await self._target.ask_leader(PARTITION, ProduceRequest([BatchFor(*PARTITION, batch)], timeout_ms=_TIMEOUT_MS))
+            for produced in answer.partitions:
+                if produced.error_code:
+                    raise kafka_error(produced.error_code, produced.error_message or f"{TOPIC} cannot be written to")
 
     async def read(self) -> Mapping[str, bytes]:
         """The last value of each key; none at all if there is no such topic. Later calls read what is new."""
@@ -99,6 +104,21 @@ class MirrorTopic:
         await self._target.refresh()
 
 
+def entry_batches(entries: Entries, *, now_ms: int) -> Iterator[bytes]:
+    """The entries as batches that brokers take: thousands of partitions are more than one may hold (`max.message.bytes`)."""
+    pairs: list[tuple[bytes, bytes | None]] = []
+    size = 0
+    for key, value in entries.items():
+        own = len(key) + len(value or b"")
+        if pairs and size + own > _BATCH_BYTES:
+            yield encode_key_values(pairs, timestamp=now_ms, codec=Codec.GZIP)
+            pairs, size = [], 0
+        pairs.append((key.encode(), value))
+        size += own
+    if pairs:
+        yield encode_key_values(pairs, timestamp=now_ms, codec=Codec.NONE if size < _SMALL_BYTES else Codec.GZIP)
+
+
 def status_entries(process: ProcessStatus, partitions: list[PartitionStatus]) -> dict[str, bytes]:
     """What a process writes about itself."""
     key = f"{_STATUS}/{process.name}/{process.member}"
@@ -119,7 +139,7 @@ def stale_keys(entries: Mapping[str, bytes], name: str, *, before_ms: int) -> li
     stale = {
         key
         for key, document in _documents(entries)
-        if key.startswith(f"{_STATUS}/{name}/") and key.count("/") == _PROCESS_SLASHES and int(document.get("at_ms", 0)) < before_ms
+        if key.startswith(f"{_STATUS}/{name}/") and key.count("/") == _PROCESS_SLASHES and document["at_ms"] < before_ms
     }
     return [key for key in entries if key in stale or key.rpartition("/")[0] in stale]
 
@@ -134,7 +154,7 @@ def read_statuses(entries: Mapping[str, bytes], *, not_before_ms: int) -> list[M
             processes[parts[1]].append(ProcessStatus(**{field.name: document[field.name] for field in fields(ProcessStatus)}))
         elif len(parts) == 4 and isinstance(document.get("partitions"), list):
             found = [PartitionStatus.parse(entry) for entry in document["partitions"] if isinstance(entry, dict)]
-            partitions[parts[1], parts[2]] += [(int(document.get("at_ms", 0)), one) for one in found if one is not None]
+            partitions[parts[1], parts[2]] += [(document["at_ms"], one) for one in found if one is not None]
     return [_merge(name, members, partitions, not_before_ms) for name, members in sorted(processes.items())]
 
 
@@ -168,9 +188,9 @@ def _documents(entries: Mapping[str, bytes]) -> Iterator[tuple[str, dict[str, An
         if key.startswith(f"{_STATUS}/"):
             try:
                 document = json.loads(value)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
-            if isinstance(document, dict):
+            if isinstance(document, dict) and type(document.get("at_ms")) is int and isinstance(document.get("refused", {}), dict):
                 yield key, document
 
 

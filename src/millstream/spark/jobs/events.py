@@ -100,7 +100,7 @@ def without_repeated(events: "DataFrame", wanted: TopicInput) -> "DataFrame":
         return events
     if wanted.deduplicate is not True:
         return events.dropDuplicatesWithinWatermark(list(wanted.deduplicate))
-    # Messages without a key are told apart by their place: no key is not the same key.
+    # Messages without a key are identified by partition and offset: a missing key is not an equal key.
     place = {f"unkeyed_{name}": f.when(f.col("message_key").isNull(), f.col(name)) for name in _PLACE}
     return events.withColumns(place).dropDuplicatesWithinWatermark(["message_key", *place]).drop(*place)
 

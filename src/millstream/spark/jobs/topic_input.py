@@ -52,7 +52,7 @@ class TopicInput:
     where: str = ""
     """A condition of Spark's SQL: other messages are left out."""
     deduplicate: bool | tuple[str, ...] = False
-    """Drop repeated messages within the watermark: true by message key, or the columns that tell messages apart."""
+    """Drop repeated messages within the watermark: true by message key, or the columns that identify a message."""
     malformed: Malformed = "fail"
     """What becomes of a message that is not of its format: the job fails, or goes on without it."""
     start: str = "earliest"
@@ -81,7 +81,7 @@ class TopicInput:
                     f"columns: {name!r} cannot be the name of a computed column: use letters, digits and _, and none of the message's own"
                 )
         if self.deduplicate == ():
-            raise UsageError("deduplicate: the list is empty: name the columns that tell messages apart, or write true for the message key")
+            raise UsageError("deduplicate: the list is empty: name the columns that identify a message, or write true for the message key")
 
     @property
     def watermark_ms(self) -> int:

@@ -37,6 +37,14 @@ def test_what_cannot_be_copied_stops_the_partition(data: bytes, reason: str) -> 
         whole_batches(memoryview(data), 5)
 
 
+def test_a_batch_inside_which_the_source_begins_is_taken_whole_if_the_target_ends_before_it() -> None:
+    data = batch(2, count=2) + batch(4, count=3) + batch(7)
+    [found] = whole_batches(memoryview(data), 5, target_end=4)
+    assert (bytes(found.records), found.ranges) == (batch(4, count=3) + batch(7), ((4, 8),))
+    with pytest.raises(Stopped, match="offsets 4 to 6, and the target ends at 5"):
+        whole_batches(memoryview(data), 6, target_end=5)
+
+
 def test_markers_of_transactions_are_copied_and_are_no_messages() -> None:
     data = b"".join(
         [batch(5, count=2), batch(7, attributes=0x30), batch(8), batch(9, attributes=0x30), batch(20, attributes=0x30), batch(21)]

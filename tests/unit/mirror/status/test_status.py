@@ -1,8 +1,13 @@
+from dataclasses import replace
+
+import pytest
+
 from millstream.mirror.copying.copied_batches import CopiedBatches
 from millstream.mirror.copying.partition_copy import PartitionCopy
-from millstream.mirror.status.mirror_topic import read_statuses, stale_keys, status_entries
+from millstream.mirror.status.mirror_topic import entry_batches, read_statuses, stale_keys, status_entries
 from millstream.mirror.status.status import Meter, PartitionStatus, ProcessStatus, one_line
 from millstream.topic_partition import TopicPartition
+from millstream.wire.records import decode_records
 
 
 def copying(index: int = 0, *, offsets: int = 10, source_end: int = 30, timestamp: int = 4_000) -> PartitionCopy:
@@ -51,6 +56,26 @@ def test_what_processes_wrote_is_put_together_and_the_newest_report_counts() -> 
     assert [(one.partition, one.lag_messages) for one in both.partitions] == [(0, 20), (1, 0)]
     document = both.document()
     assert (document["lag_messages"], document["lag_seconds"], document["errors"]) == (20, 6.0, ["clicks: is no mirror"])
+
+
+@pytest.mark.parametrize("value", [b'{"at_ms": "x"}', b'{"at_ms": null, "partitions": []}', b'{"at_ms": 1, "refused": 2}', b"[" * 100_000])
+def test_a_record_that_is_not_what_it_should_be_is_skipped(value: bytes) -> None:
+    own = status_entries(process("one", at_ms=100), [])
+    other = status_entries(process("two", at_ms=100), [])
+    entries = own | dict.fromkeys(other, value) | {"status/mirror/one/orders": value}
+    assert [[one.member for one in found.processes] for found in read_statuses(entries, not_before_ms=0)] == [["one"]]
+    assert stale_keys(entries, "mirror", before_ms=0) == []
+
+
+def test_what_is_said_of_thousands_of_partitions_fits_into_batches_that_brokers_take() -> None:
+    [one] = measured(copying())
+    many = [replace(one, topic=f"topic-{number % 1000}", partition=number) for number in range(5_000)]
+    wide = [replace(one, topic="wide", partition=number, error="the broker does not answer" * 5) for number in range(5_000)]
+    entries = status_entries(process("one", at_ms=100), many + wide)
+    batches = list(entry_batches(entries, now_ms=100))
+    assert max(map(len, batches)) < 1 << 20
+    assert {record.key.decode(): record.value for batch in batches for record in decode_records(batch) if record.key} == entries
+    assert list(entry_batches({}, now_ms=100)) == []
 
 
 def test_a_process_that_fell_silent_is_shown_only_if_all_others_are_silent_too() -> None:

@@ -1,0 +1,50 @@
+import asyncio
+from typing import cast
+
+import pytest
+
+from millstream.address import Address
+from millstream.client.async_connection import AsyncConnection
+from millstream.client.errors import BrokerUnavailable
+from millstream.mirror.clusters.side import Side
+
+
+class Silent:
+    """Accepts no connection until it is told to; counts who tried."""
+
+    def __init__(self) -> None:
+        self.tried = 0
+        self.gave_up = asyncio.Event()
+
+    async def open(self, address: Address) -> AsyncConnection:
+        self.tried += 1
+        await self.gave_up.wait()
+        raise BrokerUnavailable(f"no broker answers at {address}")
+
+
+async def test_a_broker_that_does_not_answer_is_waited_for_once_however_many_ask() -> None:
+    broker = Silent()
+    side = Side("live:9092", open_connection=broker.open)
+    asking = [asyncio.ensure_future(side.refresh()) for _ in range(20)]
+    await asyncio.sleep(0.05)  # the time that it takes to give up, and for which that is remembered
+    broker.gave_up.set()
+    assert all(isinstance(failure, BrokerUnavailable) for failure in await asyncio.gather(*asking, return_exceptions=True))
+    with pytest.raises(BrokerUnavailable):
+        await side.refresh()
+    assert broker.tried == 1
+
+
+async def test_who_stops_waiting_takes_the_connection_from_none_of_the_others() -> None:
+    opened = cast("AsyncConnection", object())
+    may_open = asyncio.Event()
+
+    async def open_connection(_: Address) -> AsyncConnection:
+        await may_open.wait()
+        return opened
+
+    side = Side("live:9092", open_connection=open_connection)
+    first, second = (asyncio.ensure_future(side._connection(Address("live", 9092), "")) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    may_open.set()
+    assert await second is opened
