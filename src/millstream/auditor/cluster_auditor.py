@@ -28,7 +28,7 @@ from millstream.auditor.log_reader import PATIENCE_MS, LogReader, broker_origin
 from millstream.auditor.report_decoder import ReportDecoder
 from millstream.auditor.settings import AuditorSettings
 from millstream.auditor.state_log import PartitionState
-from millstream.auditor.state_topic import StateTaken, StateTopic
+from millstream.auditor.state_topic import StateTaken, StateTopic, audit_topic_id
 from millstream.client.cluster import Cluster
 from millstream.client.key_partition import key_partition
 from millstream.client.key_values import write_key_values
@@ -135,6 +135,7 @@ class ClusterAuditor:
                 # The group thinks otherwise, or will notice: join again.
                 self._leave()
                 raise
+            self._leave_if_audit_is_anew()
 
     def judge(self, ledger: Ledger, *, now_ms: int) -> list[Row]:
         """The rows of the buckets of a topic that are in memory."""
@@ -198,6 +199,13 @@ class ClusterAuditor:
             self._leave()
             self._cluster.close()
             self._decoder.close()
+
+    def _leave_if_audit_is_anew(self) -> None:
+        """`_audit` was deleted and created again: join again, so that it is read from its start. What was counted of it is written."""
+        self._cluster.refresh([AUDIT_TOPIC])
+        topic_id = audit_topic_id(self._cluster)
+        if topic_id is not None and any(state.topic_id not in (None, topic_id) for state in self._states.values()):
+            self._leave()
 
     def _take_reports(self, timeout_s: float) -> None:
         assert self._group is not None

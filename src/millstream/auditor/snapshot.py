@@ -20,7 +20,7 @@ from millstream.auditor.log_reader import LogReader, broker_origin
 from millstream.auditor.report_decoder import ReportDecoder
 from millstream.auditor.settings import AuditorSettings
 from millstream.auditor.state_log import PartitionState, Wants, everything, read_state
-from millstream.auditor.state_topic import begin_again_if_shorter, state_entries
+from millstream.auditor.state_topic import begin_again_if_anew, state_entries
 from millstream.auditor.topic_reading import read_partition
 from millstream.client.cluster import Cluster
 from millstream.client.key_partition import key_partition
@@ -160,7 +160,7 @@ class _ClusterReading:
     def _read_reports(self, partition: int, decoder: ReportDecoder, spread: int) -> None:
         """Count the reports that are newer than the state."""
         state = self.states[partition]
-        begin_again_if_shorter(self.cluster, partition, state)
+        begin_again_if_anew(self.cluster, partition, state)
         for record in read_partition(self.cluster, TopicPartition(AUDIT_TOPIC, partition), start=state.position):
             state.position = record.offset + 1
             try:
