@@ -23,6 +23,7 @@ from millstream.audit.report_json import encode_report
 from millstream.audit.verdict import Row, judge
 from millstream.audited.audit_topic import CONFIGS, PARTITIONS
 from millstream.auditor.audit_group import FORWARDED_HEADER, AuditGroup, AuditMessage
+from millstream.auditor.broker_reports import BrokerReports
 from millstream.auditor.held_partitions import HeldPartitions
 from millstream.auditor.log_reader import PATIENCE_MS, LogReader, broker_origin
 from millstream.auditor.report_decoder import ReportDecoder
@@ -56,6 +57,7 @@ class ClusterAuditor:
         """Messages of `_audit` that are no reports."""
         self._cluster = Cluster(settings.brokers, client_id="millstream-audit", timeout_s=TIMEOUT_S, security=settings.security)
         self._decoder = ReportDecoder(settings.registry)
+        self._broker_reports = BrokerReports(self._cluster)
         self._state_topic = StateTopic(self._cluster)
         self._states: dict[int, PartitionState] = {}
         self._held = HeldPartitions()
@@ -244,6 +246,8 @@ class ClusterAuditor:
         if home != message.partition and not message.is_forwarded:
             self._forward(home, report.topic, message)
             return
+        if self._reader is None or not self._reader.has_sent(report):
+            self._broker_reports.check(report)
         state.ledger(report.topic).apply(report, offset=message.offset, arrived_ms=message.arrived_ms)
         state.changed(report.topic)
         if self._reader is not None:

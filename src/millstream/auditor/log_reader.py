@@ -119,9 +119,13 @@ class LogReader:
             uuid4(), 0, self._origin, topic, self._bucket_ms, now_ms, INTERVAL_MS, is_last=True, progress_ms=now_ms - MOST_BEHIND_MS
         )
 
+    def has_sent(self, report: Report) -> bool:
+        """Whether the report is this reader's."""
+        return report.reporter == self._reporter
+
     def came_back(self, report: Report) -> None:
         """A report was read from `_audit`: the topic may be read on if it was ours."""
-        if report.reporter == self._reporter and (reading := self._topics.get(report.topic)) is not None:
+        if self.has_sent(report) and (reading := self._topics.get(report.topic)) is not None:
             reading.is_waiting = False
 
     def _is_ready(self, topic: str, now_ms: int) -> bool:

@@ -16,6 +16,7 @@ from millstream.audit.archive import Archive
 from millstream.audit.ledger import Ledger
 from millstream.audit.report import AUDIT_STATE_TOPIC, AUDIT_TOPIC, Report
 from millstream.audit.topic_head import TierHead
+from millstream.auditor.broker_reports import BrokerReports
 from millstream.auditor.log_reader import LogReader, broker_origin
 from millstream.auditor.report_decoder import ReportDecoder
 from millstream.auditor.settings import AuditorSettings
@@ -116,6 +117,7 @@ class _ClusterReading:
         self.malformed = 0
         self.cluster = cluster
         self._wants = wants
+        self._broker_reports = BrokerReports(cluster)
         self._has_state: Collection[int] = ()
         self._elsewhere: list[tuple[Report, int]] = []
         """Reports that no auditor has put where they belong yet, and when they came."""
@@ -169,6 +171,7 @@ class _ClusterReading:
                     state.unwanted.add(key)
                     continue
                 report = decoder.decode(record.value)
+                self._broker_reports.check(report)
             except ValueError as error:
                 self.malformed += 1
                 logger.warning("message %d of %s-%d is no report: %s", record.offset, AUDIT_TOPIC, partition, error)

@@ -146,7 +146,7 @@ class StateTopic:
 
 
 def begin_again_if_anew(cluster: Cluster, partition: int, state: PartitionState) -> None:
-    """Read `_audit` from its start if it was deleted and created anew: its id is another one, or it ends before where the state has got to."""
+    """Read `_audit` from its start if it was created anew: its id is another one, or it ends before where the state has got to."""
     place = TopicPartition(AUDIT_TOPIC, partition)
     topic_id = audit_topic_id(cluster)
     is_another = None not in (topic_id, state.topic_id) and topic_id != state.topic_id
