@@ -46,6 +46,8 @@ logger = logging.getLogger(__name__)
 TIMEOUT_S: Final = 5.0
 READ_S: Final = 1.0
 FIND_TOPICS_S: Final = 10.0
+ROUND_BYTES: Final = 64 << 20
+"""So much is read of logs before reports are taken again: who does not ask for five minutes is put out of the group."""
 
 
 class ClusterAuditor:
@@ -266,9 +268,10 @@ class ClusterAuditor:
         now_ms = int(time() * 1000)
         self._find_topics()
         has_read = False
+        share = ROUND_BYTES // max(len(self._states), 1)
         for partition, state in self._states.items():
             if not self._held.is_behind(partition):
-                reports = self._reader.read(state.ledgers, now_ms=now_ms)
+                reports = self._reader.read(state.ledgers, now_ms=now_ms, most_bytes=share)
                 has_read |= any(report.read for report in reports)
                 self._publish(partition, reports)
         # While there is much to read it goes on at once; else the brokers are asked once in a while whether there is.
