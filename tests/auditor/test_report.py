@@ -2,13 +2,17 @@
 
 import json
 import re
+import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
-from millstream.audit.report import Kind
+from millstream.audit.counter import Counter
+from millstream.audit.report import Kind, Origin, ReadRange
 from millstream.wire.compression import Codec
 from tests.auditor.audited_topic import AuditedTopic
 from tests.auditor.auditor_process import audit_report, rows_of
@@ -47,6 +51,36 @@ def test_ten_that_were_written_twice_are_named(broker: Broker, topic: AuditedTop
     row = rows_of(broker.bootstrap_servers, topic.name)["broker"]
     assert (row["count"], row["surplus"], row["verdict"]) == (110, 10, "surplus")
     assert row["surpluses"] == [{"before": "web", "partition": 0, "count": 10, "offsets": []}]
+
+
+def test_what_was_deleted_before_it_was_counted_is_unknown_and_what_consumers_had_of_it_is_no_surplus(
+    broker: Broker, topic: AuditedTopic
+) -> None:
+    topic.write(100)
+    topic.sent(100)
+    topic.handled((0, 100))
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    [deleted] = admin.delete_records([TopicPartition(topic.name, 0, 60)]).values()
+    deleted.result(30)
+    rows = rows_of(broker.bootstrap_servers, topic.name)
+    found = {tier: (row["count"], row["surplus"], row["verdict"]) for tier, row in rows.items()}
+    assert found == {"web": (100, 0, "complete"), "broker": (40, 0, "unknown"), "billing": (100, 0, "complete")}
+    audit_report(broker.bootstrap_servers, "--topic", topic.name, "--fail-under", "0.999")
+
+
+def test_a_client_that_claims_to_have_counted_the_log_keeps_no_bucket_open_and_no_log_from_being_counted(
+    broker: Broker, topic: AuditedTopic
+) -> None:
+    topic.write(100)
+    topic.sent(100)
+    now_ms = int(time.time() * 1000)
+    for cluster, read in (("gone", ()), (topic.cluster_id, (ReadRange(0, 0, 2**62),))):
+        counter = Counter(Origin("broker", Kind.BROKER, "test", "here", "dc1", cluster))
+        counter.touch(topic.name)
+        false = counter.take(now_ms, is_last=True, progress_ms=now_ms - 4_000_000)
+        topic.publish([replace(report, read=read) for report in false])
+    row = rows_of(broker.bootstrap_servers, topic.name)["broker"]
+    assert (row["count"], row["verdict"]) == (100, "complete")
 
 
 def test_the_exit_code_says_whether_something_is_missing(broker: Broker, topic: AuditedTopic) -> None:

@@ -139,23 +139,47 @@ def test_reports_count_once_when_the_audit_topic_gets_more_partitions(quiet_brok
         assert counts(quiet_broker, topic) == wanted
 
 
+def test_an_audit_topic_that_was_created_anew_is_read_from_its_start_though_it_is_longer_than_before(
+    quiet_broker: Broker, make: Make
+) -> None:
+    auditor = make(quiet_broker, "one")
+    with AuditedTopic(quiet_broker.bootstrap_servers, "orders") as topic:
+        topic.write(100)
+        topic.sent(100)
+        audit_until(lambda: counts(quiet_broker, topic).get("broker") == (100, "complete"), "all is counted", auditor)
+        admin = AdminClient({"bootstrap.servers": quiet_broker.bootstrap_servers})
+        _create_anew(admin, AUDIT_TOPIC)
+        topic.audit_has(AUDIT_PARTITIONS)
+        topic.write(20)
+        for _ in range(20):
+            topic.sent(1)
+        wanted = {"web": (120, "complete"), "broker": (120, "complete")}
+        assert counts(quiet_broker, topic)["web"] == wanted["web"], "a report needs no auditor to notice"
+        audit_until(lambda: judged(auditor, topic) == wanted, "an auditor that runs notices", auditor)
+        later = make(quiet_broker, "two")
+        audit_until(lambda: judged(later, topic) == wanted, "and so does the next one", later)
+
+
 def test_a_topic_that_was_created_anew_is_counted_from_its_beginning(broker: Broker, topic: AuditedTopic, make: Make) -> None:
     auditor = make(broker, "anew")
     topic.write(100)
     topic.sent(100)
     topic.handled((0, 100))
     audit_until(lambda: counts(broker, topic).get("broker") == (100, "complete"), "all is counted", auditor)
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.delete_topics([topic.name])[topic.name].result(30)
-    wait_until(lambda: topic.name not in admin.list_topics(timeout=10).topics, "the topic is gone")
-    wait_until(lambda: _is_created(admin, topic.name), "the topic is created again")
-    wait_until(lambda: topic.name in admin.list_topics(timeout=10).topics, "the topic is there again")
+    _create_anew(AdminClient({"bootstrap.servers": broker.bootstrap_servers}), topic.name)
     topic.write(30)
     topic.sent(30)
     audit_until(lambda: counts(broker, topic).get("broker") == (130, "complete"), "the new one is counted, too", auditor)
     topic.handled((0, 30))
     wanted = dict.fromkeys(("web", "broker", "billing"), (130, "complete"))
     audit_until(lambda: counts(broker, topic) == wanted, "as a consumer did", auditor)
+
+
+def _create_anew(admin: AdminClient, name: str) -> None:
+    admin.delete_topics([name])[name].result(30)
+    wait_until(lambda: name not in admin.list_topics(timeout=10).topics, "the topic is gone")
+    wait_until(lambda: _is_created(admin, name), "the topic is created again")
+    wait_until(lambda: name in admin.list_topics(timeout=10).topics, "the topic is there again")
 
 
 def _is_created(admin: AdminClient, name: str) -> bool:

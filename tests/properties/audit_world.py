@@ -41,8 +41,11 @@ class World:
     random: Random
     reports_all: bool = False
     """Whether producers report everything that is written."""
+    deletes: bool = False
+    """Whether parts of the live log are deleted before they are counted."""
     log: list[Message] = field(default_factory=list)
     unreported: set[Message] = field(default_factory=set)
+    deleted: set[Message] = field(default_factory=set)
     copied: set[Message] = field(default_factory=set)
     arrived: set[Message] = field(default_factory=set)
     handled: Multiset[Message] = field(default_factory=Multiset)
@@ -129,7 +132,10 @@ class World:
             reached = 0
             for part in self._in_parts([message for message in messages if message[0] == partition]):
                 end = part[-1][1] + 1
-                read = self._read_report(by, partition, ReadRange(partition, reached, end), part)
+                if self.deletes and by is LIVE and self.random.random() < 0.4:
+                    self.deleted.update(part)
+                counted = [message for message in part if by is not LIVE or message not in self.deleted]
+                read = self._read_report(by, partition, ReadRange(partition, reached, end), counted)
                 stream.append(read)
                 if self.random.random() < 0.3:
                     stream.append(self._read_report(by, partition, ReadRange(partition, max(reached - 1, 0), end + 3), part))

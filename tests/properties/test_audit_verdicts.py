@@ -172,6 +172,29 @@ def test_a_lost_report_of_a_producer_is_neither_loss_nor_duplicates(seed: int) -
             assert row.missing == 0
 
 
+@settings(max_examples=60, deadline=None)
+@given(SEEDS)
+def test_what_was_deleted_before_it_was_counted_is_neither_lost_nor_too_much(seed: int) -> None:
+    world = World(Random(seed), deletes=True).build()
+    rows = rows_of(world.reports())
+    first_offsets = {partition: min((one[1] for one in world.handled if one[0] == partition), default=None) for partition in PARTITIONS}
+    for (bucket, kind, cluster), row in rows.items():
+        counted = {message for message in world.log if message[2] == bucket} - world.deleted
+        if kind == Kind.BROKER and cluster == "live":
+            assert row.count == len(counted)
+            assert row.verdict is not Verdict.MISSING
+            assert not row.missing or row.verdict is Verdict.UNKNOWN
+        elif kind == Kind.BROKER:
+            assert (named(row, lambda row: row.losses), row.surplus) == (places((counted & world.copied) - world.arrived), 0)
+        elif kind == Kind.MIRROR:
+            assert (named(row, lambda row: row.losses), row.surplus) == (places(counted - world.copied), 0)
+        elif kind == Kind.CONSUMER:
+            began = {one for one in counted if (first := first_offsets[one[0]]) is not None and one[1] >= first}
+            assert named(row, lambda row: row.losses) >= places(began - set(world.handled))
+            assert not named(row, lambda row: row.losses) & places(world.deleted)
+            assert row.surplus == 0
+
+
 def test_the_world_has_all_tiers() -> None:
     world = World(Random(7)).build()
     assert {report.origin for report in world.reports()} == {PRODUCER, LIVE, MIRROR, OFFLINE, CONSUMER}

@@ -14,6 +14,7 @@ from millstream.audit.report import ANY_PARTITION, Kind
 from millstream.audit.reporter import MAX_CLOCK_SKEW_MS, Doubt
 from millstream.audit.tier_count import TierCount
 from millstream.audit.topic_head import NEVER, Tier, TierHead
+from millstream.audit.uncounted import Window
 
 
 class Logs(NamedTuple):
@@ -53,6 +54,9 @@ class TopicView:
         live = [one for one in ledger.head.reporters.values() if one.kind is Kind.PRODUCER and one.is_live(now_ms)]
         self.watermark_ms = min((one.progress_ms for one in live), default=now_ms)
         """No producer that is alive expects messages from before this time."""
+        ahead_ms = max((one.ahead_ms for one in ledger.head.reporters.values() if one.kind is Kind.PRODUCER), default=0)
+        self._ahead_ms = max(ahead_ms - self.bucket_ms, 0)
+        """How much later than they are sent messages claim to be, at most."""
 
     def bucket(self, start: int) -> "BucketView":
         """What the tiers have of a bucket."""
@@ -75,6 +79,11 @@ class TopicView:
     def may_hold_back(self, tier: Tier, bucket: Bucket) -> bool:
         """Whether a reporter of the tier that is alive has said nothing since the bucket was over: it may have more of it."""
         return self._heard_ms[tier] < max(self._end_ms(bucket) + self.grace_ms, bucket.arrived_ms)
+
+    def was_written_in(self, windows: list[Window], bucket: Bucket) -> bool:
+        """Whether messages of the bucket may have been written in one of these windows."""
+        said_ms = bucket.arrived_ms or bucket.touched_ms or self._end_ms(bucket)
+        return any(window.low_ms <= said_ms and bucket.start <= window.high_ms + self._ahead_ms for window in windows)
 
     def is_ahead(self, tier: Tier, losses: list[tuple[int | None, int | None]]) -> bool:
         """Whether the tier is alive and has not yet got to any of these partitions and offsets."""
@@ -140,12 +149,37 @@ class BucketView:
 
     def comparable(self, tier: Tier, partition: int, offsets: OffsetSet) -> OffsetSet:
         """Those of the offsets that the tiers before could have counted as well: retention may have been faster than the auditor."""
-        spans = [self._view.head(one).spans.get(partition) for one in self._view.chain.feeding(tier) if one.kind is Kind.BROKER]
-        started = [span.start for span in spans if span is not None]
+        chain = self._view.chain
+        brokers = {one if one.kind is Kind.BROKER else chain.broker_of(one) for one in chain.feeding(tier) if one.kind is not Kind.PRODUCER}
+        heads = [self._view.head(broker) for broker in brokers if broker is not None]
+        for head in heads:
+            offsets -= head.uncounted.of(partition)
+        started = [span.start for head in heads if (span := head.spans.get(partition)) is not None]
         return offsets - OffsetSet((-1, min(started))) if started and min(started) >= 0 else offsets
 
+    def lost(self, tier: Tier, owed: TierCount, counted: TierCount) -> list[tuple[int, OffsetSet]]:
+        """By partition, the offsets that a tier lacks; those that were deleted before they were counted only if it lacks no others."""
+        lost = list(owed.missing_from(counted))
+        uncounted = self._view.head(tier).uncounted
+        proven = [(partition, rest) for partition, offsets in lost if (rest := offsets - uncounted.of(partition))]
+        return proven or lost
+
+    def may_be_uncounted(self, tier: Tier, first_offsets: list[tuple[int | None, int | None]]) -> bool:
+        """Whether the log of a broker may have had what it lacks; of each partition the first offset is enough, where it is known."""
+        uncounted = self._view.head(tier).uncounted
+        if not self._view.chain.mirrors_into(tier.cluster) and self._view.was_written_in(uncounted.gaps, self._bucket):
+            return True
+        return all(
+            self._view.was_written_in(uncounted.skips, self._bucket)
+            if partition is None or offset is None
+            else offset in uncounted.of(partition)
+            for partition, offset in first_offsets
+        )
+
     def is_in_doubt(self, tier: Tier) -> bool:
-        """Whether the tier may have counted messages of this time without reporting them."""
+        """Whether the tier may have had messages of this time that are in no report."""
+        if tier.kind is Kind.BROKER and self._view.was_written_in(self._view.head(tier).uncounted.skips, self._bucket):
+            return True
         if self.start < 0:
             return bool(self._view.doubts(tier))
         end_ms = self.start + self._view.bucket_ms

@@ -15,6 +15,7 @@ from millstream.audit.report_fields import MAX_LONG, Fields, offset_list, offset
 from millstream.audit.reporter import Doubt, Reporter
 from millstream.audit.tier_count import TierCount
 from millstream.audit.topic_head import NEVER, Span, Tier, TierHead, TopicHead
+from millstream.audit.uncounted import MAX_SKIPPED, MAX_WINDOWS, Uncounted, Window
 from millstream.json_object import JsonObject
 
 MAX_BOUNDS = 500_000
@@ -132,6 +133,7 @@ def _tier_head_fields(head: TierHead) -> Fields:
         "without_bucket": _count_fields(head.without_bucket),
         "refused": head.refused,
         "topic_ids": head.topic_ids,
+        "uncounted": _uncounted_fields(head.uncounted),
     }
 
 
@@ -144,7 +146,41 @@ def _tier_head(fields: JsonObject) -> TierHead:
         without_bucket=_count(passed) if passed is not None else TierCount(),
         refused=_long(fields, "refused"),
         topic_ids=[str(one) for one in fields.items("topic_ids")],
+        uncounted=_uncounted(fields),
     )
+
+
+def _uncounted_fields(uncounted: Uncounted) -> Fields:
+    return {
+        "at_end_ms": uncounted.at_end_ms,
+        "skipped": [{"partition": partition, "offsets": offset_list(offsets)} for partition, offsets in uncounted.skipped.items()],
+        "skips": [list(window) for window in uncounted.skips],
+        "gaps": [list(window) for window in uncounted.gaps],
+    }
+
+
+def _uncounted(head: JsonObject) -> Uncounted:
+    """That of a tier; what an auditor wrote that did not know of it has none."""
+    fields = head.optional_object("uncounted") if "uncounted" in head else None
+    if fields is None:
+        return Uncounted()
+    return Uncounted(
+        at_end_ms=_long(fields, "at_end_ms"),
+        skipped={
+            one.integer("partition"): offset_set(one.items("offsets"), "offsets", most=2 * MAX_SKIPPED) for one in fields.objects("skipped")
+        },
+        skips=_windows(fields, "skips"),
+        gaps=_windows(fields, "gaps"),
+    )
+
+
+def _windows(fields: JsonObject, name: str) -> list[Window]:
+    windows = []
+    for item in fields.items(name)[:MAX_WINDOWS]:
+        if not isinstance(item, list) or len(item) != 2 or not all(type(value) is int for value in item):
+            raise ValueError(f"{name} must be lists of two times, and has {ascii(item)[:80]}")
+        windows.append(Window(item[0], item[1]))
+    return windows
 
 
 def _spans(fields: JsonObject, name: str) -> dict[int, Span]:

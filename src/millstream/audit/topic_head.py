@@ -11,6 +11,7 @@ from millstream.audit.offset_set import OffsetSet
 from millstream.audit.report import ANY_BUCKET, Kind, Origin, Report
 from millstream.audit.reporter import Reporter
 from millstream.audit.tier_count import TierCount
+from millstream.audit.uncounted import Uncounted
 
 MAX_TIERS: Final = 500
 """Names of tiers that are made up for each process would grow without end."""
@@ -59,8 +60,10 @@ class TierHead:
     """Reports of a reader that did not begin where the last one ended: another reader was faster."""
     topic_ids: list[str] = field(default_factory=list)
     """Of a broker: the ids that the topic had, the present one last. It has another one when it is deleted and created anew."""
+    uncounted: Uncounted = field(default_factory=Uncounted)
+    """Of a broker: what was deleted before it was counted."""
 
-    def note(self, report: Report) -> None:
+    def note(self, report: Report, *, arrived_ms: int) -> None:
         """Follow a report that is counted."""
         for count in report.counts:
             if count.bucket >= 0:
@@ -71,6 +74,8 @@ class TierHead:
                 self.without_bucket.add(count)
         for partition, start, end in report.read:
             self._reach(self.read, partition, start, end)
+        if report.origin.kind is Kind.BROKER:
+            self.uncounted.note(report, arrived_ms=arrived_ms)
         if report.topic_id is not None and not self.topic_ids:
             self.topic_ids = [report.topic_id]
 
@@ -89,6 +94,7 @@ class TierHead:
         """The topic was created anew: offsets begin again."""
         self.spans.clear()
         self.read.clear()
+        self.uncounted.forget_offsets()
         self.without_bucket = TierCount()
 
     def answers_for(self, partition: int, offsets: OffsetSet, bucket: int) -> OffsetSet:
@@ -110,6 +116,7 @@ class TierHead:
             for partition, (start, end) in theirs.items():
                 self._reach(mine, partition, start, end)
         self.without_bucket.merge(other.without_bucket)
+        self.uncounted.merge(other.uncounted)
         self.refused += other.refused
         self.topic_ids += [one for one in other.topic_ids if one not in self.topic_ids]
 
@@ -144,7 +151,7 @@ class TopicHead:
         if not head.follows(report):
             head.refused += 1
             return False
-        head.note(report)
+        head.note(report, arrived_ms=arrived_ms)
         return True
 
     def begins_anew(self, report: Report) -> bool:

@@ -6,7 +6,8 @@
     missing    some are lost; `losses` says how many, of which partition and, where tiers know offsets, which ones
     late       some are not there yet, and all of them lie ahead of where the tier is, which is alive
     surplus    more than came from the tiers before: duplicates, or messages of a producer that reports nothing
-    unknown    more than producers reported, and one of them was killed, or a report of it was lost: neither loss nor duplicates are proven
+    unknown    more than producers reported, and one of them was killed, or a report of it was lost: neither loss nor duplicates are proven;
+               or less at a broker, and some of its log was deleted or compacted away before it was counted
 
 Numbers are given whatever the verdict is. Two tiers that know offsets are compared by offsets, two that know partitions partition by
 partition, all others by their totals; sets that became coarse count as numbers.
@@ -144,6 +145,8 @@ def _verdict(view: TopicView, bucket: BucketView, tier: Tier, losses: list[Place
     if losses:
         if view.is_ahead(tier, losses_of(losses)):
             return Verdict.LATE
+        if tier.kind is Kind.BROKER and bucket.may_be_uncounted(tier, losses_of(losses)):
+            return Verdict.UNKNOWN
         is_located = all(place.ranges for place in losses)
         return Verdict.OPEN if not is_located and tier.kind is not Kind.BROKER and bucket.is_held_back(tier) else Verdict.MISSING
     if surplus:
@@ -160,7 +163,7 @@ def _compare(bucket: BucketView, tier: Tier, wanted: TierCount, counted: TierCou
     """Losses, surpluses and how many were expected."""
     if wanted.is_exact and counted.is_exact:
         owed = bucket.owed(tier, wanted)
-        losses = [_place(before, partition, lost) for partition, lost in owed.missing_from(counted)]
+        losses = [_place(before, partition, lost) for partition, lost in bucket.lost(tier, owed, counted)]
         extra = [(partition, bucket.comparable(tier, partition, more)) for partition, more in counted.missing_from(wanted)]
         return losses, [_place(before, partition, more) for partition, more in extra if more], owed.count
     if wanted.knows_partitions and counted.knows_partitions:

@@ -23,12 +23,13 @@ from millstream.audit.report_json import encode_report
 from millstream.audit.verdict import Row, judge
 from millstream.audited.audit_topic import CONFIGS, PARTITIONS
 from millstream.auditor.audit_group import FORWARDED_HEADER, AuditGroup, AuditMessage
+from millstream.auditor.broker_reports import BrokerReports
 from millstream.auditor.held_partitions import HeldPartitions
 from millstream.auditor.log_reader import PATIENCE_MS, LogReader, broker_origin
 from millstream.auditor.report_decoder import ReportDecoder
 from millstream.auditor.settings import AuditorSettings
 from millstream.auditor.state_log import PartitionState
-from millstream.auditor.state_topic import StateTaken, StateTopic
+from millstream.auditor.state_topic import StateTaken, StateTopic, audit_topic_id
 from millstream.client.cluster import Cluster
 from millstream.client.key_partition import key_partition
 from millstream.client.key_values import write_key_values
@@ -45,6 +46,8 @@ logger = logging.getLogger(__name__)
 TIMEOUT_S: Final = 5.0
 READ_S: Final = 1.0
 FIND_TOPICS_S: Final = 10.0
+ROUND_BYTES: Final = 64 << 20
+"""So much is read of logs before reports are taken again: who does not ask for five minutes is put out of the group."""
 
 
 class ClusterAuditor:
@@ -56,6 +59,7 @@ class ClusterAuditor:
         """Messages of `_audit` that are no reports."""
         self._cluster = Cluster(settings.brokers, client_id="millstream-audit", timeout_s=TIMEOUT_S, security=settings.security)
         self._decoder = ReportDecoder(settings.registry)
+        self._broker_reports = BrokerReports(self._cluster)
         self._state_topic = StateTopic(self._cluster)
         self._states: dict[int, PartitionState] = {}
         self._held = HeldPartitions()
@@ -135,6 +139,7 @@ class ClusterAuditor:
                 # The group thinks otherwise, or will notice: join again.
                 self._leave()
                 raise
+            self._leave_if_audit_is_anew()
 
     def judge(self, ledger: Ledger, *, now_ms: int) -> list[Row]:
         """The rows of the buckets of a topic that are in memory."""
@@ -199,6 +204,13 @@ class ClusterAuditor:
             self._cluster.close()
             self._decoder.close()
 
+    def _leave_if_audit_is_anew(self) -> None:
+        """`_audit` was deleted and created again: join again, so that it is read from its start. What was counted of it is written."""
+        self._cluster.refresh([AUDIT_TOPIC])
+        topic_id = audit_topic_id(self._cluster)
+        if topic_id is not None and any(state.topic_id not in (None, topic_id) for state in self._states.values()):
+            self._leave()
+
     def _take_reports(self, timeout_s: float) -> None:
         assert self._group is not None
         for partition in self._held.due(monotonic()):
@@ -236,6 +248,8 @@ class ClusterAuditor:
         if home != message.partition and not message.is_forwarded:
             self._forward(home, report.topic, message)
             return
+        if self._reader is None or not self._reader.has_sent(report):
+            self._broker_reports.check(report)
         state.ledger(report.topic).apply(report, offset=message.offset, arrived_ms=message.arrived_ms)
         state.changed(report.topic)
         if self._reader is not None:
@@ -254,9 +268,10 @@ class ClusterAuditor:
         now_ms = int(time() * 1000)
         self._find_topics()
         has_read = False
+        share = ROUND_BYTES // max(len(self._states), 1)
         for partition, state in self._states.items():
             if not self._held.is_behind(partition):
-                reports = self._reader.read(state.ledgers, now_ms=now_ms)
+                reports = self._reader.read(state.ledgers, now_ms=now_ms, most_bytes=share)
                 has_read |= any(report.read for report in reports)
                 self._publish(partition, reports)
         # While there is much to read it goes on at once; else the brokers are asked once in a while whether there is.

@@ -74,8 +74,7 @@ class LogCounter:
         for header, batch in batches:
             while coming and coming[-1][1] <= header.last_offset:
                 open_ids.add(coming.pop()[0])
-            # A batch that was cut by the end of a range is counted apart with its first part.
-            count = header.record_count if header.base_offset >= self.next_offset else 0
+            count = self._records_in_range(header)
             if header.is_control:
                 self._tally(header.max_timestamp).control += count
                 if batch[HEADER_SIZE + _MARKER_TYPE_POSITION :][:1] == bytes([_ABORT]):
@@ -85,6 +84,12 @@ class LogCounter:
             elif header.record_count:
                 visible.append((header, batch))
         return visible
+
+    def _records_in_range(self, header: BatchHeader) -> int:
+        """Of a batch that is cut by a range; if records of it were compacted away, all of them are counted with its first part."""
+        if header.record_count == header.last_offset_delta + 1:
+            return min(header.next_offset, self._end) - max(header.base_offset, self.next_offset)
+        return header.record_count if header.base_offset >= self.next_offset else 0
 
     def _count_header(self, header: BatchHeader) -> None:
         start, end = max(header.base_offset, self.next_offset), min(header.next_offset, self._end)

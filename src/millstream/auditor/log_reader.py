@@ -7,9 +7,11 @@ read to its end. A topic that was deleted and created anew, which shows by its i
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeAlias
+from itertools import islice
+from math import inf
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 from uuid import uuid4
 
 from millstream.audit.counter import MAX_REPORT_BYTES
@@ -26,7 +28,12 @@ from millstream.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 FETCH_BYTES: Final = 8 << 20
+TOPICS_PER_REQUEST: Final = 100
+PARTITIONS_PER_REQUEST: Final = 500
+"""A broker answers one request after the other: other clients are not to wait for a large one."""
 INTERVAL_MS: Final = 10_000
 MOST_BEHIND_MS: Final = 23 * 3_600_000
 """A progress that is older is taken for a wrong clock."""
@@ -47,6 +54,8 @@ class _TopicReading:
     """Since when nothing could be read, though the log has more, or has not been found."""
     is_gone: bool = False
     """Whether there is no such topic."""
+    round: int = 0
+    """In which round it was last looked at."""
 
 
 class LogEnd(NamedTuple):
@@ -79,19 +88,31 @@ class LogReader:
         self._reporter = uuid4()
         self._topics: dict[str, _TopicReading] = {}
         self._complained: set[TopicPartition] = set()
+        self._round = 0
+        self._bytes_read = 0
+        """In all rounds."""
+        self._bytes_limit: float = inf
+        """When so many bytes were read the round ends."""
 
     @property
     def tier(self) -> Tier:
         """The tier that it reports as."""
         return Tier.of(self._origin)
 
-    def read(self, ledgers: Mapping[str, Ledger], *, now_ms: int, ends: Ends | None = None) -> list[Report]:
-        """What is new in the logs of these topics, one report at most for each; up to where they end now, or up to `ends`."""
+    def read(self, ledgers: Mapping[str, Ledger], *, now_ms: int, ends: Ends | None = None, most_bytes: float = inf) -> list[Report]:
+        """What is new in the logs of these topics, one report at most for each; up to where they end now, or up to `ends`. A round is over
+        when `most_bytes` were read; the next one begins with the topics that were left out."""
         ready = [topic for topic in ledgers if self._is_ready(topic, now_ms)]
+        ready.sort(key=lambda topic: self._topics[topic].round)
         ends = self.ends(ready) if ends is None else ends
         reports = []
+        self._round += 1
+        self._bytes_limit = self._bytes_read + most_bytes
         for topic in ready:
+            if self._bytes_read >= self._bytes_limit:
+                break
             reading = self._topics[topic]
+            reading.round = self._round
             reading.is_gone = topic not in ends
             if reading.is_gone:
                 reading.stuck_since_ms = reading.stuck_since_ms or now_ms
@@ -119,9 +140,13 @@ class LogReader:
             uuid4(), 0, self._origin, topic, self._bucket_ms, now_ms, INTERVAL_MS, is_last=True, progress_ms=now_ms - MOST_BEHIND_MS
         )
 
+    def has_sent(self, report: Report) -> bool:
+        """Whether the report is this reader's."""
+        return report.reporter == self._reporter
+
     def came_back(self, report: Report) -> None:
         """A report was read from `_audit`: the topic may be read on if it was ours."""
-        if report.reporter == self._reporter and (reading := self._topics.get(report.topic)) is not None:
+        if self.has_sent(report) and (reading := self._topics.get(report.topic)) is not None:
             reading.is_waiting = False
 
     def _is_ready(self, topic: str, now_ms: int) -> bool:
@@ -130,19 +155,24 @@ class LogReader:
 
     def ends(self, topics: Collection[str]) -> Ends:
         """By topic, the end of each partition, as far as transactions are decided; topics that are gone are left out."""
-        if not topics:
-            return {}
+        ends: dict[str, TopicEnds] = {}
+        for some in _in_parts(topics, TOPICS_PER_REQUEST):
+            ends |= self._ends_of(some)
+        return ends
+
+    def _ends_of(self, topics: Collection[str]) -> Ends:
         known = self._cluster.refresh(topics).topics
         found = {topic: known[topic] for topic in topics if topic in known and not known[topic].error_code}
         led = {
             topic: [TopicPartition(topic, number) for number, one in metadata.partitions.items() if one.leader >= 0]
             for topic, metadata in found.items()
         }
-        places = [place for some in led.values() for place in some]
-        # In this order: what is written between the two questions does not look like a transaction.
-        written = self._cluster.offsets(dict.fromkeys(places, LATEST))
-        decided = self._cluster.offsets(dict.fromkeys(places, LATEST), isolation_level=READ_COMMITTED)
-        ends = {place: LogEnd(decided[place].offset, decided[place].offset >= written[place].offset) for place in places}
+        ends: dict[TopicPartition, LogEnd] = {}
+        for places in _in_parts((place for some in led.values() for place in some), PARTITIONS_PER_REQUEST):
+            # In this order: what is written between the two questions does not look like a transaction.
+            written = self._cluster.offsets(dict.fromkeys(places, LATEST))
+            decided = self._cluster.offsets(dict.fromkeys(places, LATEST), isolation_level=READ_COMMITTED)
+            ends |= {place: LogEnd(decided[place].offset, decided[place].offset >= written[place].offset) for place in places}
         return {
             topic: TopicEnds(
                 str(metadata.topic_id) if metadata.topic_id is not None and metadata.topic_id.int else None,
@@ -161,9 +191,11 @@ class LogReader:
         read: list[ReadRange] = []
         is_at_end = log.is_whole
         size = 0
-        for place, (end, is_decided) in log.partitions.items():
+        starts = {place: head.position(place.partition) if head is not None else 0 for place in log.partitions}
+        # Those that are behind most come first, in case not all fit into the report, or the round.
+        for place in sorted(starts, key=lambda place: starts[place] - log.partitions[place].offset):
+            start, (end, is_decided) = starts[place], log.partitions[place]
             is_at_end &= is_decided
-            start = head.position(place.partition) if head is not None else 0
             if start >= end:
                 self._complain_if_shorter(place, start, end)
                 continue
@@ -174,7 +206,7 @@ class LogReader:
             counts += [count for bucket, tally in counter.tallies.items() for count in tally.counts(bucket, place.partition)]
             read.append(ReadRange(place.partition, start, counter.next_offset))
             size += counter.report_bytes
-            if size > MAX_REPORT_BYTES:
+            if size > MAX_REPORT_BYTES or self._bytes_read >= self._bytes_limit:
                 is_at_end = False
                 break
         reading = self._topics[ledger.topic]
@@ -203,6 +235,7 @@ class LogReader:
         counter = LogCounter(place, start=start, end=end, bucket_ms=self._bucket_ms)
         try:
             fetched = self._cluster.fetch(FetchFrom(*place, start, FETCH_BYTES), max_wait_ms=0, isolation_level=READ_COMMITTED)
+            self._bytes_read += len(fetched.records)
             counter.count(fetched.records, fetched.aborted_transactions or ())
             while counter.report_bytes > MAX_REPORT_BYTES and counter.next_offset > start + 1:
                 # Event times at random: as much as fits into one report, the rest comes with the next ones.
@@ -253,6 +286,12 @@ class LogReader:
         reading.sequence += 1
         reading.sent_ms, reading.is_waiting = now_ms, True
         return report
+
+
+def _in_parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    rest = iter(items)
+    while some := list(islice(rest, size)):
+        yield some
 
 
 def broker_origin(*, cluster_id: str, host: str, datacentre: str) -> Origin:

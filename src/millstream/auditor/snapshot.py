@@ -16,11 +16,12 @@ from millstream.audit.archive import Archive
 from millstream.audit.ledger import Ledger
 from millstream.audit.report import AUDIT_STATE_TOPIC, AUDIT_TOPIC, Report
 from millstream.audit.topic_head import TierHead
+from millstream.auditor.broker_reports import BrokerReports
 from millstream.auditor.log_reader import LogReader, broker_origin
 from millstream.auditor.report_decoder import ReportDecoder
 from millstream.auditor.settings import AuditorSettings
 from millstream.auditor.state_log import PartitionState, Wants, everything, read_state
-from millstream.auditor.state_topic import begin_again_if_shorter, state_entries
+from millstream.auditor.state_topic import begin_again_if_anew, state_entries
 from millstream.auditor.topic_reading import read_partition
 from millstream.client.cluster import Cluster
 from millstream.client.key_partition import key_partition
@@ -116,6 +117,7 @@ class _ClusterReading:
         self.malformed = 0
         self.cluster = cluster
         self._wants = wants
+        self._broker_reports = BrokerReports(cluster)
         self._has_state: Collection[int] = ()
         self._elsewhere: list[tuple[Report, int]] = []
         """Reports that no auditor has put where they belong yet, and when they came."""
@@ -160,7 +162,7 @@ class _ClusterReading:
     def _read_reports(self, partition: int, decoder: ReportDecoder, spread: int) -> None:
         """Count the reports that are newer than the state."""
         state = self.states[partition]
-        begin_again_if_shorter(self.cluster, partition, state)
+        begin_again_if_anew(self.cluster, partition, state)
         for record in read_partition(self.cluster, TopicPartition(AUDIT_TOPIC, partition), start=state.position):
             state.position = record.offset + 1
             try:
@@ -169,6 +171,7 @@ class _ClusterReading:
                     state.unwanted.add(key)
                     continue
                 report = decoder.decode(record.value)
+                self._broker_reports.check(report)
             except ValueError as error:
                 self.malformed += 1
                 logger.warning("message %d of %s-%d is no report: %s", record.offset, AUDIT_TOPIC, partition, error)

@@ -97,6 +97,8 @@ class PartitionState:
     ledgers: dict[str, Ledger] = field(default_factory=dict)
     archives: dict[bytes, Archive] = field(default_factory=dict)
     """By key: those that were read, or that this process writes."""
+    topic_id: str | None = None
+    """The id of `_audit` that `position` is an offset of, where the cluster has such."""
     term: int = 0
     """The highest that was read; of an auditor that claimed the state, its own."""
     spread: int | None = None
@@ -163,7 +165,8 @@ class PartitionState:
                 yield Entry(bucket_key(topic, bucket), encode_bucket(bucket), self.term)
         for topic in sorted(self._changed):
             yield Entry(head_key(topic), encode_head(self.ledgers[topic].head), self.term)
-        yield Entry(CHECKPOINT, json.dumps({"position": self.position, "bucket_ms": self.bucket_ms}).encode(), self.term)
+        checkpoint = {"position": self.position, "bucket_ms": self.bucket_ms, "topic_id": self.topic_id}
+        yield Entry(CHECKPOINT, json.dumps(checkpoint).encode(), self.term)
 
     @property
     def has_changed(self) -> bool:
@@ -236,6 +239,7 @@ def _take(state: PartitionState, key: bytes, value: bytes, archives: dict[str, l
         fields = JsonObject.parse(value)
         _check_length(fields.integer("bucket_ms", lowest=1), state.bucket_ms)
         state.position = state.checkpoint = fields.integer("position", highest=2**63 - 1)
+        state.topic_id = fields.optional_text("topic_id") if "topic_id" in fields else None
         return
     if key == CLAIM:
         return

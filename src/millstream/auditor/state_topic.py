@@ -84,7 +84,7 @@ class StateTopic:
             if landed == end:
                 self._ends[partition] = landed + 1
                 self._checked[partition] = monotonic()
-                begin_again_if_shorter(self._cluster, partition, state)
+                begin_again_if_anew(self._cluster, partition, state)
                 return state
         raise StateTaken(f"the state of partition {partition} of {AUDIT_TOPIC} is claimed by several auditors at once; it is tried again")
 
@@ -145,15 +145,22 @@ class StateTopic:
         return produced.base_offset
 
 
-def begin_again_if_shorter(cluster: Cluster, partition: int, state: PartitionState) -> None:
-    """Read `_audit` from its start if it ends before where the state has got to: it was deleted and created anew."""
+def begin_again_if_anew(cluster: Cluster, partition: int, state: PartitionState) -> None:
+    """Read `_audit` from its start if it was created anew: its id is another one, or it ends before where the state has got to."""
     place = TopicPartition(AUDIT_TOPIC, partition)
+    topic_id = audit_topic_id(cluster)
+    is_another = None not in (topic_id, state.topic_id) and topic_id != state.topic_id
     end = cluster.offsets({place: LATEST})[place].offset
-    if state.position > end:
-        logger.error(
-            "%s ends at offset %d and was read up to %d: it was created anew, and is read from its start", place, end, state.position
-        )
+    if state.position and (is_another or state.position > end):
+        logger.error("%s was created anew, and is read from its start; it ends at %d and was read up to %d", place, end, state.position)
         state.begin_again()
+    state.topic_id = topic_id or state.topic_id
+
+
+def audit_topic_id(cluster: Cluster) -> str | None:
+    """The id of `_audit`, as the cluster was last asked, if it has such."""
+    known = cluster.metadata.topics.get(AUDIT_TOPIC)
+    return str(known.topic_id) if known is not None and known.topic_id is not None and known.topic_id.int else None
 
 
 def state_entries(cluster: Cluster, partition: int, *, start: int = 0, end: int | None = None) -> Iterator[Entry]:

@@ -101,7 +101,8 @@ def sentence(row: Row) -> str:
     """What is wrong at a tier, and between which two."""
     if row.verdict is Verdict.UNKNOWN and not row.losses and not row.surpluses:
         return "unknown: there is nothing to compare it with, or a producer was killed before it reported"
-    lost = [f"{row.verdict} {place.count} after {place.before}{_where(place)}" for place in row.losses]
+    lacking = "unknown: part of the log was gone before it was counted," if row.verdict is Verdict.UNKNOWN else row.verdict.value
+    lost = [f"{lacking} {place.count} after {place.before}{_where(place)}" for place in row.losses]
     word = "unknown: a producer was killed or a report lost," if row.verdict is Verdict.UNKNOWN else "surplus"
     more = [f"{word} {place.count} more than {place.before}{_where(place)}" for place in row.surpluses]
     return "; ".join([*lost, *more]) or row.verdict.value

@@ -8,11 +8,13 @@ from millstream.audit.ledger import Ledger
 from millstream.audit.report import Count, ReadRange, Report
 from millstream.audit.report_json import encode_report
 from millstream.audit.verdict import Verdict, judge
-from millstream.auditor.log_reader import PATIENCE_MS, LogReader, broker_origin
+from millstream.auditor.log_reader import PARTITIONS_PER_REQUEST, PATIENCE_MS, LogReader, broker_origin
 from millstream.client.cluster import Cluster
 from millstream.client.fetch import FetchedPartition, FetchFrom
 from millstream.client.list_offsets import OffsetAndTime
 from millstream.client.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
+from millstream.errors import OffsetOutOfRange
+from millstream.offset import LATEST
 from millstream.topic_partition import TopicPartition
 from millstream.wire.records import Record, encode_batch
 from tests.unit.audit.reports import report
@@ -45,7 +47,32 @@ class OnePartition:
         return FetchedPartition("orders", 0, 0, self._end, self._stable, 0, (), -1, records)
 
 
-def reader_of(log: OnePartition) -> LogReader:
+class ManyTopics:
+    """A cluster with topics of as many partitions as asked for, each with one record."""
+
+    def __init__(self, topics: Sequence[str], partitions: int) -> None:
+        self._batch = encode_batch([Record(0, NOW, b"k", b"v")])
+        found = {number: PartitionMetadata(number, 1, 0, (1,), (1,)) for number in range(partitions)}
+        self._topics = {name: TopicMetadata(name, UUID(int=1), 0, found) for name in topics}
+        self.asked: list[int] = []
+        """How many topics, or partitions, each request was about."""
+        self.deleted_up_to = 0
+
+    def refresh(self, topics: Sequence[str]) -> ClusterMetadata:
+        self.asked.append(len(topics))
+        return ClusterMetadata(topics={name: self._topics[name] for name in topics})
+
+    def offsets(self, wanted: Mapping[TopicPartition, int], *, isolation_level: int = 0) -> dict[TopicPartition, OffsetAndTime]:
+        self.asked.append(len(wanted))
+        return {place: OffsetAndTime(1 if time == LATEST else self.deleted_up_to, -1) for place, time in wanted.items()}
+
+    def fetch(self, wanted: FetchFrom, **_: object) -> FetchedPartition:
+        if wanted.offset < self.deleted_up_to:
+            raise OffsetOutOfRange
+        return FetchedPartition(wanted.topic, wanted.partition, 0, 1, 1, 0, (), -1, memoryview(self._batch))
+
+
+def reader_of(log: "OnePartition | ManyTopics") -> LogReader:
     return LogReader(cast(Cluster, log), broker_origin(cluster_id="live", host="h1", datacentre=""), bucket_ms=BUCKET_MS)
 
 
@@ -129,3 +156,40 @@ def test_a_topic_with_another_id_is_read_from_its_beginning_and_reports_of_the_f
     [bucket] = ledger.buckets.values()
     assert [count.count for count in bucket.tiers.values()] == [14]
     assert [count.unplaced for count in bucket.tiers.values()] == [{0: 10}], "of the former topic only the number is known"
+
+
+def test_many_partitions_are_asked_for_in_several_requests() -> None:
+    log = ManyTopics([f"t{number}" for number in range(250)], partitions=7)
+    ends = reader_of(log).ends([f"t{number}" for number in range(250)])
+    assert sum(len(topic.partitions) for topic in ends.values()) == 1_750
+    assert max(log.asked) <= PARTITIONS_PER_REQUEST
+
+
+def test_a_round_reads_no_more_than_its_share_and_the_next_one_goes_on_with_the_other_topics() -> None:
+    names = [f"t{number}" for number in range(10)]
+    log, ledgers = ManyTopics(names, partitions=1), {name: Ledger(name) for name in names}
+    reader, rounds = reader_of(log), []
+    for _ in range(5):
+        reports = reader.read(ledgers, now_ms=NOW, most_bytes=100)
+        rounds.append([report.topic for report in reports])
+        for read in reports:
+            reader.came_back(read)
+    assert rounds == [names[start : start + 2] for start in range(0, 10, 2)]
+
+
+def test_partitions_of_a_topic_that_do_not_fit_into_a_round_come_first_in_the_next() -> None:
+    log, ledger = ManyTopics(["t"], partitions=5), Ledger("t")
+    reader, covered = reader_of(log), []
+    for offset in range(3):
+        [report] = reader.read({"t": ledger}, now_ms=NOW, most_bytes=100)
+        ledger.apply(report, offset=offset, arrived_ms=NOW)
+        reader.came_back(report)
+        covered.append(sorted(one.partition for one in report.read))
+    assert covered == [[0, 1], [2, 3], [4]]
+
+
+def test_what_was_deleted_is_read_past_and_counted_as_nothing() -> None:
+    log = ManyTopics(["t"], partitions=1)
+    log.deleted_up_to = 1
+    [report] = reader_of(log).read({"t": Ledger("t")}, now_ms=NOW)
+    assert (report.read, report.counts) == ((ReadRange(0, 0, 1),), ())
