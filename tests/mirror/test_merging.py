@@ -1,5 +1,6 @@
 """Merging mirrors: from Millstream into an Apache Kafka, where its jars are, with real brokers."""
 
+import random
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -156,6 +157,26 @@ def test_a_partition_whose_offsets_went_back_is_stopped_and_others_go_on(broker:
         produce_values(broker, other, [b"d"])
         wait_until(lambda: reader.values() == [b"c", b"d"], "the other topic goes on")
         assert stopped.values() == []
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_a_record_that_the_target_does_not_take_stops_its_partition_and_others_go_on(
+    broker: Broker, kafka: Broker, exactly_once: bool
+) -> None:
+    one, other = create_topic(broker), create_topic(broker)
+    create_topic(kafka, name=f"live.{one}", configs={"max.message.bytes": 10_000})
+    produce_values(broker, one, [b"a", random.randbytes(20_000), b"b"], batch_size=1)
+    produce_values(broker, other, [b"c"])
+    partitions = MergedPartitions()
+    settings = settings_for(broker, kafka, f"{one}|{other}", exactly_once=exactly_once)
+    with merging(settings, partitions), reading(kafka, f"live.{other}") as reader, reading(kafka, f"live.{one}") as stopped:
+        wait_until(lambda: "stopped" in [each.state for each in partitions.now()], "it is stopped", deadline_s=60)
+        [found] = [each for each in partitions.now() if each.state == "stopped"]
+        assert found.name.topic == one
+        assert "does not take a record" in str(found.error)
+        produce_values(broker, other, [b"d"])
+        wait_until(lambda: reader.values()[-1:] == [b"d"], "the other topic goes on", deadline_s=60)
+        assert set(stopped.values()) <= {b"a"}
 
 
 def test_exactly_once_whoever_comes_later_takes_over_in_the_middle_of_a_transaction(broker: Broker, kafka: Broker) -> None:

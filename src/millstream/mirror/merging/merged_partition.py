@@ -47,6 +47,8 @@ class MergedRecords:
     count: int = 0
     size_bytes: int = 0
     last_timestamp: int = -1
+    left_out: int = 0
+    """Records that were at the target's cluster before, by their header."""
 
 
 class MergedPartitions:
@@ -80,6 +82,7 @@ class MergedPartitions:
                     one.confirmed_to = max(one.confirmed_to, some.next_offset)
                     one.copied_offsets += some.count
                     one.copied_bytes += some.size_bytes
+                    one.skipped_offsets += some.left_out
                     one.last_timestamp = max(one.last_timestamp, some.last_timestamp)
 
     def pause(self, names: Iterable[TopicPartition]) -> None:

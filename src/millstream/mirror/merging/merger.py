@@ -15,7 +15,7 @@ other's topics. One thread, which blocks.
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
@@ -37,18 +37,33 @@ _FLUSH_S: Final = 60.0
 _TRANSACTION_MS: Final = 60_000
 _MAX_BYTES: Final = 1_000_000_000
 """Of a record: the target decides how large one may be, and not librdkafka, which takes less than brokers do."""
+_REFUSED: Final = frozenset({
+    LibrdkafkaError.MSG_SIZE_TOO_LARGE, LibrdkafkaError.RECORD_LIST_TOO_LARGE, LibrdkafkaError.INVALID_MSG, LibrdkafkaError.INVALID_RECORD,
+    LibrdkafkaError.INVALID_TIMESTAMP, LibrdkafkaError.POLICY_VIOLATION, LibrdkafkaError.TOPIC_AUTHORIZATION_FAILED,
+})  # fmt: skip
 _EXPLANATIONS: Final = 5
 """So many waits for what was fatal, after a call that only says that something was."""
+
+
+class RecordRefused(DeliveryFailed):
+    """The target does not take a record, however often it is tried."""
+
+    def __init__(self, place: Place, text: str) -> None:
+        super().__init__(text)
+        self.place = place
 
 
 class Merger:
     """One merging process: `run()` until `stop()` is called."""
 
-    def __init__(self, settings: MergeSettings, partitions: MergedPartitions, *, is_paused: Callable[[str], bool]) -> None:
-        """`partitions` is updated with what the target has."""
+    def __init__(
+        self, settings: MergeSettings, partitions: MergedPartitions, *, refused: Mapping[Place, str], is_paused: Callable[[str], bool]
+    ) -> None:
+        """`partitions` is updated with what the target has; those that are `refused`, with the reason, are not merged."""
         self._settings = settings
         self._partitions = partitions
         self._partitions.begin({}, is_all=True)
+        self._refused = refused
         self._is_paused = is_paused
         self.topics = MergedTopics(settings)
         self.is_merging = False
@@ -62,7 +77,7 @@ class Merger:
         self._assigned: set[Place] = set()
         self._paused: set[Place] = set()
         self._stopped: set[Place] = set()
-        """Partitions whose offsets went back at the source."""
+        """Partitions whose offsets went back at the source, or that have a record which the target does not take."""
         self._consumer = self._open_consumer()
         self._producer = self._open_producer()
         self._keeper = self._open_keeper() if settings.exactly_once else None
@@ -147,6 +162,11 @@ class Merger:
             self._consumer.assign(partitions)
         self._assigned, self._paused, self._stopped = {_place(each) for each in partitions}, set(), set()
         self._partitions.begin({_place(each): each.offset for each in partitions}, is_all=True)
+        self._leave_out_refused()
+
+    def _leave_out_refused(self) -> None:
+        for place in self._assigned & self._refused.keys():
+            self._stop(place, self._refused[place])
         self._obey_pauses()
 
     def _obey_pauses(self) -> None:
@@ -176,7 +196,7 @@ class Merger:
         places = {_place(each) for each in partitions}
         self._assigned |= places
         self._partitions.begin(dict.fromkeys(places, -1) | self._committed(partitions))
-        self._obey_pauses()
+        self._leave_out_refused()
 
     def _committed(self, partitions: list[TopicPartition]) -> dict[Place, int]:
         """Where the group was, for the status; as far as the source says it at once."""
@@ -230,7 +250,7 @@ class Merger:
             if asked is not None and asked >= 0:
                 start, end = self._consumer.get_watermark_offsets(beginning, timeout=_FLUSH_S)
                 if asked > end:
-                    why = "records were lost there, or the topic was created anew"
+                    why = f"records were lost there, or the topic was created anew. Set the offset of the group {self._settings.group}"
                     self._stop(place, f"{place} ends at {end} at the source, and was merged up to {asked}: {why}")
                 else:
                     logger.warning("offsets %d to %d of %s are gone at the source; merging goes on at %d", asked, start - 1, place, start)
@@ -241,7 +261,7 @@ class Merger:
         self._obey_pauses()
 
     def _stop(self, place: Place, reason: str) -> None:
-        logger.error("%s; nothing of it is merged until the offsets of group %s are set by hand", reason, self._settings.group)
+        logger.error("%s; nothing more of it is merged until then, others go on", reason)
         self._stopped.add(place)
         self._partitions.stop(place, reason)
 
@@ -262,6 +282,7 @@ class Merger:
         merged.next_offset = offset + 1
         headers: Any = message.headers()
         if went_through(headers, self.topics.target_cluster):
+            merged.left_out += 1
             return
         origin = Provenance(self.topics.source_cluster, *place, offset)
         self._hand_over(message, place.partition, [*(headers or ()), (HEADER, origin.encode())])
@@ -292,6 +313,8 @@ class Merger:
             except LibrdkafkaFailed as error:
                 if error.is_unexplained:
                     self._explain()
+                if error.code in _REFUSED:
+                    raise self._refusal(topic, partition, str(error)) from None
                 if error.code != LibrdkafkaError._UNKNOWN_PARTITION or time.monotonic() > deadline:
                     raise
                 with plain_errors(self._settings.target):
@@ -308,13 +331,23 @@ class Merger:
             self._producer.poll(wait_s)
 
     def _on_delivery(self, error: Any, message: Message) -> None:
-        if error is not None and self._failure is None:
-            self._failure = error, f"{message.topic()}-{message.partition()}"
+        # What a transaction that is given up does to its other records says less than why it was.
+        if error is not None and (self._failure is None or error.code() in _REFUSED):
+            self._failure = error, str(message.topic()), int(message.partition() or 0)
 
     def _check(self) -> None:
         if self._failure is not None:
-            error, where = self._failure
-            raise DeliveryFailed(f"records for {where} were not written at {self._settings.target}: {error.str()}; start again to go on")
+            error, topic, partition = self._failure
+            if error.code() in _REFUSED:
+                raise self._refusal(topic, partition, error.str())
+            raise DeliveryFailed(f"records for {topic}-{partition} were not written at {self._settings.target}: {error.str()}")
+
+    def _refusal(self, target_topic: str, partition: int, why: str) -> RecordRefused:
+        place = Place(target_topic.removeprefix(self._settings.prefix), partition)
+        return RecordRefused(
+            place,
+            f"{target_topic}-{partition} does not take a record at {self._settings.target}: {why}. Change that and start the mirror again",
+        )
 
     def _commit(self) -> None:
         """Wait for the target, and then say how far it is."""
@@ -331,7 +364,11 @@ class Merger:
             with plain_errors(self._settings.source):
                 self._consumer.commit(offsets=offsets, asynchronous=False)
         else:
-            self._commit_transaction(self._keeper)
+            try:
+                self._commit_transaction(self._keeper)
+            except LibrdkafkaFailed:
+                self._check()
+                raise
         self._report()
         self._merged.clear()
 

@@ -11,8 +11,9 @@ from millstream.errors import CommandFailed
 from millstream.mirror.clusters.librdkafka import LibrdkafkaFailed
 from millstream.mirror.merging.merge_settings import MergeSettings
 from millstream.mirror.merging.merged_partition import MergedPartitions
-from millstream.mirror.merging.merger import Merger
+from millstream.mirror.merging.merger import Merger, RecordRefused
 from millstream.mirror.status.paused_topics import PausedTopics
+from millstream.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +31,8 @@ class Merging:
         self._paused = PausedTopics("")
         self._stopped = threading.Event()
         self._merger: Merger | None = None
+        self._refused: dict[TopicPartition, str] = {}
+        """Partitions with a record that the target does not take, and why."""
         self._failure: str | None = None
 
     def stop(self) -> None:
@@ -58,10 +61,12 @@ class Merging:
         while not self._stopped.is_set():
             try:
                 self._look_at_both()
-                self._merger = Merger(self._settings, self._partitions, is_paused=self._is_paused)
+                self._merger = Merger(self._settings, self._partitions, refused=self._refused, is_paused=self._is_paused)
                 self._merger.run()
             except AuthenticationFailed as error:
                 raise CommandFailed(str(error)) from None
+            except RecordRefused as error:
+                self._refused[error.place] = str(error)
             except ClientError as error:
                 if isinstance(error, LibrdkafkaFailed) and error.is_fenced:
                     raise CommandFailed(f"another process with the name of this mirror has taken over: {error}") from None
