@@ -28,10 +28,11 @@ class Authority:
         self.ca = directory / "ca.pem"
         self.ca.write_bytes(certificate.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
 
-    def issue(self, name: str, *, password: str | None = None) -> Path:
+    def issue(self, name: str, *, password: str | None = None, days: int = 1) -> Path:
         """A certificate for a host or client of this name: one PEM file with the key first, encrypted if there is a password."""
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(_name(name), self._name, key).add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        names = x509.SubjectAlternativeName([x509.DNSName(name)])
+        builder = _builder(_name(name), self._name, key, days=days).add_extension(names, critical=False)
         certificate = builder.sign(self._key, hashes.SHA256())
         encryption = serialization.BestAvailableEncryption(password.encode()) if password else serialization.NoEncryption()
         path = self.directory / f"{name}.pem"
@@ -47,7 +48,7 @@ def _name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
-def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, *, days: int = 1) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
         x509.CertificateBuilder()
@@ -55,6 +56,6 @@ def _builder(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivate
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(minutes=5))
-        .not_valid_after(now + timedelta(days=1))
+        .not_valid_before(now - timedelta(days=2))
+        .not_valid_after(now + timedelta(days=days))
     )

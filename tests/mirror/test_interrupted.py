@@ -162,6 +162,34 @@ def test_a_source_that_lost_records_stops_the_partition_and_nothing_is_overwritt
         offline.kill()
 
 
+def test_a_source_that_lost_records_is_noticed_when_the_target_has_none_any_more(start_broker: StartBroker, tmp_path: Path) -> None:
+    live, offline = start_broker(), MillstreamBroker(tmp_path, {"log.retention.check.interval.ms": 300, "log.initial.task.delay.ms": 100})
+    offline.start()
+    create_topic(live, name="orders")
+    (tmp_path / "mirror.toml").write_text(QUICK)
+    mirror = MirrorProcess(tmp_path, live.bootstrap_servers, offline.bootstrap_servers, "--config", str(tmp_path / "mirror.toml"))
+    produce_values(live, "orders", [b"%d" % number for number in range(20)], batch_size=2)
+    try:
+        with mirror:
+            await_same(live, offline, "orders")
+            mirror.stop()
+            size = len(batches_of(offline, "orders")[-1][1])
+            set_option(offline, "orders", "retention.ms", "1")
+            with offline.connect() as connection:
+                wait_until(lambda: list_offset(connection, "orders", EARLIEST).offset == 20, "the target is empty")
+            live.kill()
+            segment = next(live.partition_directory("orders").glob("*.log"))
+            segment.write_bytes(segment.read_bytes()[: -2 * size])
+            live.start()
+            wait_until(lambda: end_of(live, "orders") == 16, "it has recovered")
+            produce_values(live, "orders", [b"another history"] * 6, batch_size=2)
+            mirror.start()
+            mirror.wait_for("orders-0 is not mirrored: the source has lost offsets from 16 on")
+            assert end_of(offline, "orders") == 20
+    finally:
+        offline.kill()
+
+
 def test_what_retention_took_before_it_was_copied_is_left_out_and_said(start_broker: StartBroker, tmp_path: Path) -> None:
     live, offline = start_broker(log_retention_check_interval_ms=500, log_initial_task_delay_ms=100), MillstreamBroker(tmp_path, {})
     offline.start()

@@ -12,11 +12,13 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from millstream.errors import CommandFailed, UsageError
 from millstream.mirror.merging.merge_settings import MergeSettings
+from millstream.mirror.merging.merged_partition import MergedPartitions
 from millstream.mirror.merging.merging import Merging
 from millstream.mirror.merging.provenance import HEADER, Provenance
 from tests.brokers import IS_KAFKA, Broker, KafkaBroker
 from tests.connection import CREATE_PARTITIONS
 from tests.mirror.mirror_process import MirrorProcess, mirror_command, mirror_status, reported
+from tests.spark.admin import delete_records
 from tests.topics import create_topic, fresh_name, produce_values
 from tests.waiting import wait_until
 
@@ -36,8 +38,8 @@ def settings_for(source: Broker, target: Broker, pattern: str, **more: Any) -> M
 
 
 @contextmanager
-def merging(settings: MergeSettings) -> Iterator[Merging]:
-    work = Merging(settings)
+def merging(settings: MergeSettings, partitions: MergedPartitions | None = None) -> Iterator[Merging]:
+    work = Merging(settings, partitions)
     thread = Thread(target=work.run)
     thread.start()
     try:
@@ -93,6 +95,14 @@ def test_records_keep_key_time_and_headers_and_say_where_they_come_from(broker: 
     assert (second.key(), second.value()) == (b"deleted", None)
 
 
+def test_a_record_that_is_larger_than_librdkafka_sends_by_default_is_merged(broker: Broker, kafka: Broker) -> None:
+    topic = create_topic(broker)
+    large = bytes(1_020_000)
+    produce_values(broker, topic, [large, b"next"], batch_size=1)
+    with merging(settings_for(broker, kafka, re.escape(topic))), reading(kafka, f"live.{topic}") as reader:
+        wait_until(lambda: reader.values() == [large, b"next"], "both records")
+
+
 def test_a_merge_goes_on_where_it_was_and_follows_new_partitions(broker: Broker, kafka: Broker) -> None:
     topic = create_topic(broker)
     settings = settings_for(broker, kafka, re.escape(topic))
@@ -107,6 +117,45 @@ def test_a_merge_goes_on_where_it_was_and_follows_new_partitions(broker: Broker,
                 connection.ask(CREATE_PARTITIONS, 3, {"topics": [{"name": topic, "count": 2}], "timeout_ms": 30_000})
             produce_values(broker, topic, [b"d"], partition=1)
             wait_until(lambda: sorted(wider.values()) == [b"a", b"b", b"c", b"d"], "the record of the new partition")
+
+
+def commit_at(broker: Broker, settings: MergeSettings, topic: str, offset: int) -> None:
+    """Set where a merge of the topic goes on."""
+    group = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": settings.group})
+    group.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
+    group.close()
+
+
+def test_offsets_that_are_gone_at_the_source_are_reported(broker: Broker, kafka: Broker, caplog: pytest.LogCaptureFixture) -> None:
+    topic = create_topic(broker)
+    settings = settings_for(broker, kafka, re.escape(topic))
+    produce_values(broker, topic, [b"%d" % number for number in range(10)], batch_size=1)
+    commit_at(broker, settings, topic, 2)
+    delete_records(broker, topic, before=7)
+    partitions = MergedPartitions()
+    with merging(settings, partitions), reading(kafka, f"live.{topic}") as reader:
+        wait_until(lambda: reader.values() == [b"7", b"8", b"9"], "what is left")
+        wait_until(lambda: [one.confirmed_to for one in partitions.now()] == [10], "that is known")
+        assert [one.skipped_offsets for one in partitions.now()] == [5]
+    assert f"offsets 2 to 6 of {topic}-0 are gone at the source" in caplog.text
+
+
+def test_a_partition_whose_offsets_went_back_is_stopped_and_others_go_on(broker: Broker, kafka: Broker) -> None:
+    one, other = create_topic(broker), create_topic(broker)
+    settings = settings_for(broker, kafka, f"{one}|{other}")
+    produce_values(broker, one, [b"a", b"b"])
+    produce_values(broker, other, [b"c"])
+    commit_at(broker, settings, one, 100)
+    partitions = MergedPartitions()
+    with merging(settings, partitions), reading(kafka, f"live.{other}") as reader, reading(kafka, f"live.{one}") as stopped:
+        wait_until(lambda: reader.values() == [b"c"], "the other topic")
+        wait_until(lambda: "stopped" in [each.state for each in partitions.now()], "it is stopped")
+        [found] = [each for each in partitions.now() if each.state == "stopped"]
+        assert found.name.topic == one
+        assert "ends at 2 at the source, and was merged up to 100" in str(found.error)
+        produce_values(broker, other, [b"d"])
+        wait_until(lambda: reader.values() == [b"c", b"d"], "the other topic goes on")
+        assert stopped.values() == []
 
 
 def test_exactly_once_whoever_comes_later_takes_over_in_the_middle_of_a_transaction(broker: Broker, kafka: Broker) -> None:

@@ -157,6 +157,8 @@ def test_the_status_says_how_far_it_is_behind(broker: Broker, offline: Broker) -
     document = mirror_status(offline)
     assert {"lag_messages", "lag_bytes", "lag_seconds", "messages_per_second", "bytes_per_second", "errors"} <= document.keys()
     assert [process["state"] for process in document["processes"]] == ["running"]
+    without_source = mirror_status(offline, "--from", "127.0.0.1:1")
+    assert [one["topic"] for one in without_source["partitions"]] == [one["topic"] for one in document["partitions"]]
 
 
 def test_a_cluster_cannot_be_its_own_mirror_and_a_loop_is_refused(broker: Broker, offline: Broker, tmp_path: Path) -> None:

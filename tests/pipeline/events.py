@@ -1,21 +1,22 @@
-"""Events for loads: plain values with times of their own, written with confluent-kafka."""
+"""Events for loads: plain values with keys, and times a minute apart from a certain noon on."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
-
-from confluent_kafka import Producer
+from typing import Final
 
 from tests.brokers import Broker
+from tests.spark.topic_content import Message
+from tests.spark.topic_content import write as write_messages
 
 NOON_MS: Final = int(datetime(2026, 5, 4, 12, tzinfo=UTC).timestamp() * 1000)
 MINUTE_MS: Final = 60_000
 
 
-def write(broker: Broker, topic: str, values: Sequence[bytes | None], *, times_ms: Sequence[int] | None = None, **place: Any) -> None:
-    """Write values to a topic, partition 0 unless said otherwise, a minute apart from noon on."""
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 5})
+def write(broker: Broker, topic: str, values: Sequence[bytes | None], *, times_ms: Sequence[int] | None = None, partition: int = 0) -> None:
+    """Write values to one partition of a topic."""
     times = times_ms or [NOON_MS + number * MINUTE_MS for number in range(len(values))]
-    for number, (value, time_ms) in enumerate(zip(values, times, strict=True)):
-        producer.produce(topic, value, f"key-{number}", timestamp=time_ms, **({"partition": 0} | place))
-    assert producer.flush(60) == 0
+    messages = [
+        Message(value, b"key-%d" % number, partition, timestamp_ms=time_ms)
+        for number, (value, time_ms) in enumerate(zip(values, times, strict=True))
+    ]
+    write_messages(broker, topic, messages)

@@ -82,8 +82,8 @@ def test_what_is_missing_is_said_before_anything_is_read(spark: "SparkSession", 
 
 
 def test_messages_of_any_time_are_rows(spark: "SparkSession", broker: Broker, tmp_path: Path) -> None:
-    topic = create_topic(broker)
-    times = [NOON_MS, 0, 253_402_300_800_000, NOON_MS + 3_600_000, NOON_MS]
+    topic = create_topic(broker, configs={"message.timestamp.after.max.ms": 2**63 - 1})
+    times = [NOON_MS, 1, 253_402_300_800_000, NOON_MS + 3_600_000, NOON_MS]
     write(broker, topic, [json.dumps(time).encode() for time in times], times_ms=times)
     settings = settings_for(broker, tmp_path, topic, value_format="json", value_schema="x INT", fails_on_malformed=False)
     load(spark, settings)

@@ -10,7 +10,7 @@ from millstream.cli import mirror_control
 from millstream.cli.mirror_parameters import SourceConfig, Target, TargetConfig, open_side, security_of
 from millstream.cli.output import print_json, print_table
 from millstream.cli.parameters import DEFAULT_BROKERS
-from millstream.errors import CommandFailed
+from millstream.errors import CommandFailed, MillstreamError
 
 if TYPE_CHECKING:
     from millstream.mirror.settings import MirrorSettings
@@ -169,7 +169,10 @@ async def _statuses(target: str, target_config: Path | None, source: str | None,
         found = read_statuses(await MirrorTopic(sides[0]).read(), not_before_ms=now_ms - SILENT_MS)
         if source is not None:
             sides.append(open_side(source, source_config))
-            found = [await SourceLag(sides[1], now_ms=now_ms).measure(one) for one in found]
+            try:
+                found = [await SourceLag(sides[1], now_ms=now_ms).measure(one) for one in found]
+            except MillstreamError as error:
+                print(f"the source cannot be asked, this is what was reported last: {error}", file=sys.stderr)
         return found
     finally:
         for side in sides:

@@ -2,7 +2,8 @@
 "client credentials" of RFC 6749).
 
 A token that was asked for is shared by all connections of the process that have the same settings, until nine tenths of its life are over;
-a file is read at every login, because whatever writes it keeps it fresh. Asking blocks.
+a file is read at every login, because whatever writes it keeps it fresh. Asking blocks. A provider that is down is no refusal: what may be
+tried again later is a BrokerUnavailable, as for a broker that is down.
 """
 
 import base64
@@ -16,13 +17,14 @@ from pathlib import Path
 from time import monotonic
 from typing import Final
 
-from millstream.client.errors import AuthenticationFailed
+from millstream.client.errors import AuthenticationFailed, BrokerUnavailable
 from millstream.client.sasl_settings import OAuthSettings
 from millstream.client.security import ClientSecurity
 
 ASKING_TIMEOUT_S: Final = 30.0
 _MOST_BYTES: Final = 1 << 20
 _SHARE_OF_LIFE: Final = 0.9
+_TOO_MANY_REQUESTS, _SERVER_ERROR = 429, 500
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
@@ -43,7 +45,7 @@ def token_of(security: ClientSecurity) -> str:
 
 
 def fetch_token(settings: OAuthSettings) -> str:
-    """A token that is good now; AuthenticationFailed says why there is none."""
+    """A token that is good now; AuthenticationFailed says why there is none, BrokerUnavailable why there is none for now."""
     url = urllib.parse.urlsplit(settings.token_url)
     if url.scheme == "file":
         try:
@@ -78,11 +80,13 @@ def _ask(settings: OAuthSettings) -> tuple[str, float]:
         return str(content["access_token"]), float(content.get("expires_in", 0))
     except urllib.error.HTTPError as error:
         with error:
+            if error.code >= _SERVER_ERROR or error.code == _TOO_MANY_REQUESTS:
+                raise BrokerUnavailable(f"{where} has no token for now: {error.code} {error.reason}") from None
             raise AuthenticationFailed(
                 f"{where} gave client {settings.client_id!r} no token: {error.code} {error.reason}; are client id, secret and scope right?"
             ) from None
     except OSError as error:
-        raise AuthenticationFailed(f"{where} does not answer: {getattr(error, 'reason', error)}") from None
+        raise BrokerUnavailable(f"{where} does not answer: {getattr(error, 'reason', error)}") from None
     except http.client.HTTPException as error:
         raise AuthenticationFailed(f"{where} does not speak HTTP, or broke off: {error!r}") from None
     except (ValueError, KeyError, TypeError, AttributeError):

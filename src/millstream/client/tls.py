@@ -21,6 +21,8 @@ from millstream.errors import MillstreamError
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _WRONG_NAME: Final = frozenset({62, 63, 64})
 """OpenSSL: a mismatch of hostname, e-mail or IP address."""
+_OUT_OF_DATE: Final = frozenset({9, 10})
+"""OpenSSL: not yet valid, or expired."""
 _NOT_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "UNKNOWN_PROTOCOL", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST"})
 _JOINED_BYTES: Final = 64 * 1024
 _MOST_SENT_BYTES: Final = 256 * 1024
@@ -59,6 +61,11 @@ def explain(error: Exception, address: Address) -> MillstreamError:
             return AuthenticationFailed(
                 f"the certificate of the broker at {address} is for another name: connect by the name that is in it "
                 f"({error.verify_message.rstrip('.')})"
+            )
+        if error.verify_code in _OUT_OF_DATE:
+            return AuthenticationFailed(
+                f"the certificate of the broker at {address}, or of who signed it, is out of date ({error.verify_message}): "
+                "renew it there, or set the clock of this machine if that is wrong"
             )
         return AuthenticationFailed(
             f"the certificate of the broker at {address} is not trusted ({error.verify_message}): "

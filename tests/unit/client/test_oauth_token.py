@@ -10,7 +10,7 @@ from urllib.parse import parse_qs
 import pytest
 
 from millstream.client import oauth_token
-from millstream.client.errors import AuthenticationFailed
+from millstream.client.errors import AuthenticationFailed, BrokerUnavailable
 from millstream.client.oauth_token import fetch_token
 from millstream.client.sasl_settings import OAuthSettings
 
@@ -85,8 +85,15 @@ def test_the_secret_does_not_follow_a_redirection(provider: Provider) -> None:
 
 
 def test_an_endpoint_that_is_not_there_is_named() -> None:
-    with pytest.raises(AuthenticationFailed, match=r"the token endpoint http://127.0.0.1:1/token does not answer: "):
+    with pytest.raises(BrokerUnavailable, match=r"the token endpoint http://127.0.0.1:1/token does not answer: "):
         fetch_token(OAuthSettings("http://127.0.0.1:1/token", "me", "a/b"))
+
+
+@pytest.mark.parametrize("code", [429, 500, 503])
+def test_an_endpoint_that_has_no_token_for_now_is_no_refusal(provider: Provider, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    monkeypatch.setattr(_Asked, "do_POST", lambda asked: asked.send_error(code))
+    with pytest.raises(BrokerUnavailable, match=f"has no token for now: {code}"):
+        fetch_token(OAuthSettings(provider.url, "me", "a/b"))
 
 
 def test_an_endpoint_that_speaks_something_else_is_named(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:

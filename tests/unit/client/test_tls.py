@@ -30,9 +30,9 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("certificates"))
 
 
-def with_tls(authority: Authority, behave: Behave, name: str = "localhost") -> Behave:
+def with_tls(authority: Authority, behave: Behave, name: str = "localhost", *, days: int = 1) -> Behave:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(authority.issue(name))
+    context.load_cert_chain(authority.issue(name, days=days))
 
     def accept(connection: socket.socket) -> None:
         try:
@@ -102,6 +102,12 @@ def test_a_certificate_of_another_authority_is_not_trusted(authority: Authority,
     for sentence in refuse(trusting(Authority(tmp_path)), with_tls(authority, lambda _: None)):
         assert "is not trusted" in sentence
         assert "set ssl.ca.location" in sentence
+
+
+def test_a_certificate_that_is_out_of_date_is_said_to_be_so(authority: Authority) -> None:
+    old = with_tls(authority, lambda _: None, days=-1)
+    for sentence in refuse(trusting(authority), old):
+        assert "is out of date (certificate has expired): renew it there" in sentence
 
 
 def test_a_certificate_for_another_name_is_refused_and_the_check_can_be_left_out(authority: Authority) -> None:

@@ -1,12 +1,15 @@
 """`millstream pipeline load`: topics into a lake."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from millstream.cli.parameters import DEFAULT_BROKERS, Brokers, ClientOptions
 from millstream.cli.pipeline.extras import need_extra
 from millstream.cli.pipeline.parameters import Master, Quiet
+
+if TYPE_CHECKING:
+    from millstream.spark.jobs.load_settings import LoadSettings
 
 
 def load(
@@ -65,6 +68,10 @@ def load(
         fails_on_data_loss=not allow_data_loss,
         options=parse_assignments(client_options or []),
     )
+    raise typer.Exit(_run(settings, master=master, quiet=quiet))
+
+
+def _run(settings: "LoadSettings", *, master: str | None, quiet: bool) -> int:
     need_extra("spark", "pyspark", "pyarrow", "numba")
     need_extra("lake", "deltalake")
     from millstream.spark.jobs.batch_progress import BatchCounts
@@ -72,15 +79,14 @@ def load(
     from millstream.spark.jobs.runner import run_job
 
     progress = BatchCounts()
-    code = run_job(
+    return run_job(
         lambda session: start_load(session, settings, progress),
-        name=name,
+        name=settings.name,
         master=master,
-        checkpoint=checkpoint,
-        once=once,
+        checkpoint=settings.checkpoint,
+        once=settings.once,
         quiet=quiet,
-        brokers=brokers,
+        brokers=settings.brokers,
         group=settings.group,
         counts=progress,
     )
-    raise typer.Exit(code)

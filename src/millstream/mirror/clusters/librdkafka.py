@@ -32,6 +32,8 @@ _FINAL: Final = frozenset({
     LibrdkafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, LibrdkafkaError.CLUSTER_AUTHORIZATION_FAILED,
     LibrdkafkaError.INVALID_TRANSACTION_TIMEOUT, LibrdkafkaError._UNSUPPORTED_FEATURE,
 })  # fmt: skip
+_LOG_LEVEL: Final = 2
+"""Critical. On the next one it logs each attempt to reach a broker that is down, twenty a second; our own connections say that once."""
 _TOKEN_LIFE_S: Final = 300.0
 """For how long a token is taken to be good that does not say so."""
 
@@ -93,7 +95,7 @@ def plain_errors(servers: str) -> Iterator[None]:
 
 
 def _options(servers: str, security: ClientSecurity) -> dict[str, Any]:
-    options: dict[str, Any] = {"bootstrap.servers": servers, "client.id": CLIENT_ID, "log_level": 3}
+    options: dict[str, Any] = {"bootstrap.servers": servers, "client.id": CLIENT_ID, "log_level": _LOG_LEVEL}
     tls, sasl = security.tls, security.sasl
     options["security.protocol"] = "_".join(part for part in ("SASL" if sasl else "", "SSL" if tls else "PLAINTEXT") if part)
     if tls is not None:

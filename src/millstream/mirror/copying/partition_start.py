@@ -58,13 +58,15 @@ class PartitionStart:
         end = (await self._source.offsets({partition: LATEST}))[partition].offset
         target_end = at_target.log_end_offset
         last_epoch = -1
-        if at_target.log_start_offset < target_end:
+        if target_end > 0:  # The history counts also where retention has left nothing of it at the target.
             committed = await self._progress.committed(partition)
             await self._check_history(partition, committed, target_end=target_end, source_end=end)
+            if committed.offset == target_end:
+                last_epoch = committed.leader_epoch
+        if at_target.log_start_offset < target_end:
             first = max(start, at_target.log_start_offset)
             if topic.is_compacted:
                 await self._compare_compacted(partition, max(first, target_end - COMPARED_OFFSETS), end=target_end)
-                last_epoch = committed.leader_epoch if committed.offset == target_end else -1
             else:
                 last_epoch = await self._compare(partition, committed.offset, first=first, end=target_end)
             if self._copies.audit is not None:

@@ -29,6 +29,8 @@ class MergedPartition:
     @property
     def state(self) -> str:
         """In one word, for people."""
+        if self.error is not None:
+            return "stopped"
         return "paused" if self.is_paused else "starting" if self.confirmed_to < 0 else "copying"
 
     @property
@@ -61,7 +63,7 @@ class MergedPartitions:
                 self._partitions = {name: one for name, one in self._partitions.items() if name in positions}
             for name, offset in positions.items():
                 one = self._partitions.setdefault(name, MergedPartition(name))
-                one.confirmed_to, one.is_paused = max(offset, -1), False
+                one.confirmed_to, one.is_paused, one.error = max(offset, -1), False, None
 
     def end(self, names: Iterable[TopicPartition]) -> None:
         """Another process merges these."""
@@ -86,6 +88,20 @@ class MergedPartitions:
         with self._lock:
             for name, one in self._partitions.items():
                 one.is_paused = name in paused
+
+    def skip(self, name: TopicPartition, start: int, end: int) -> None:
+        """What was to come next, from `start` up to but not including `end`, is gone at the source."""
+        with self._lock:
+            one = self._partitions.get(name)
+            if one is not None:
+                one.skipped_offsets += end - start
+                one.confirmed_to = max(one.confirmed_to, end)
+
+    def stop(self, name: TopicPartition, reason: str) -> None:
+        """No more of it is merged."""
+        with self._lock:
+            if name in self._partitions:
+                self._partitions[name].error = reason
 
     def found_ends(self, ends: Mapping[TopicPartition, int]) -> None:
         """The source ends there."""

@@ -35,6 +35,8 @@ MAX_RECORDS: Final = 1000
 _WAIT_S: Final = 0.2
 _FLUSH_S: Final = 60.0
 _TRANSACTION_MS: Final = 60_000
+_MAX_BYTES: Final = 1_000_000_000
+"""Of a record: the target decides how large one may be, and not librdkafka, which takes less than brokers do."""
 _EXPLANATIONS: Final = 5
 """So many waits for what was fatal, after a call that only says that something was."""
 
@@ -59,6 +61,8 @@ class Merger:
         """Partitions that were read to their end, markers of transactions included, and where that is."""
         self._assigned: set[Place] = set()
         self._paused: set[Place] = set()
+        self._stopped: set[Place] = set()
+        """Partitions whose offsets went back at the source."""
         self._consumer = self._open_consumer()
         self._producer = self._open_producer()
         self._keeper = self._open_keeper() if settings.exactly_once else None
@@ -94,7 +98,7 @@ class Merger:
             settings.source_security,
             {
                 "group.id": settings.group,
-                "auto.offset.reset": "earliest",
+                "auto.offset.reset": "error",  # so that it can be said: `_find_place`
                 "enable.auto.offset.store": False,
                 "enable.partition.eof": True,
                 "isolation.level": "read_committed",
@@ -105,7 +109,7 @@ class Merger:
         )
 
     def _open_producer(self) -> Producer:
-        own: dict[str, Any] = {"enable.idempotence": True, "linger.ms": 20, "compression.type": "lz4"}
+        own: dict[str, Any] = {"enable.idempotence": True, "linger.ms": 20, "compression.type": "lz4", "message.max.bytes": _MAX_BYTES}
         if self._settings.exactly_once:
             own |= {"transactional.id": self._settings.group, "transaction.timeout.ms": _TRANSACTION_MS}
         producer = open_producer(self._settings.target, self._settings.target_security, own)
@@ -141,20 +145,20 @@ class Merger:
         """Read these partitions, and no others."""
         with plain_errors(self._settings.source):
             self._consumer.assign(partitions)
-        self._assigned, self._paused = {_place(each) for each in partitions}, set()
+        self._assigned, self._paused, self._stopped = {_place(each) for each in partitions}, set(), set()
         self._partitions.begin({_place(each): each.offset for each in partitions}, is_all=True)
         self._obey_pauses()
 
     def _obey_pauses(self) -> None:
-        """Read nothing of paused topics."""
-        paused = {place for place in self._assigned if self._is_paused(place.topic)}
+        """Read nothing of paused topics, nor of partitions that were stopped."""
+        paused = {place for place in self._assigned if place in self._stopped or self._is_paused(place.topic)}
         if paused == self._paused:
             return
         with plain_errors(self._settings.source):
             self._consumer.pause([TopicPartition(*place) for place in paused - self._paused])
             self._consumer.resume([TopicPartition(*place) for place in self._paused - paused])
         self._paused = paused
-        self._partitions.pause(paused)
+        self._partitions.pause(paused - self._stopped)
 
     def _resumed(self) -> list[TopicPartition]:
         """All partitions, each from where the target's group says that it was copied to."""
@@ -198,6 +202,7 @@ class Merger:
             self._ends.pop(place, None)
         self._assigned -= places
         self._paused -= places
+        self._stopped -= places
         self._partitions.end(places)
 
     def _consume(self) -> list[Message]:
@@ -210,11 +215,35 @@ class Merger:
                 records.append(message)
             elif error.code() == LibrdkafkaError._PARTITION_EOF:
                 self._ends[_place(message)] = int(message.offset() or 0)
+            elif error.code() == LibrdkafkaError._AUTO_OFFSET_RESET:
+                self._find_place(_place(message), message.offset())
             elif error.fatal():
                 raise LibrdkafkaFailed(f"at {self._settings.source}: {error.str()}", error.code())
             else:
                 logger.warning("the source at %s: %s; it is tried again", self._settings.source, error.str())
         return records
+
+    def _find_place(self, place: Place, asked: int | None) -> None:
+        """Begin where the source begins: nothing was merged of it, or what comes next is gone. What went back is stopped."""
+        beginning = TopicPartition(*place, OFFSET_BEGINNING)
+        with plain_errors(self._settings.source):
+            if asked is not None and asked >= 0:
+                start, end = self._consumer.get_watermark_offsets(beginning, timeout=_FLUSH_S)
+                if asked > end:
+                    why = "records were lost there, or the topic was created anew"
+                    self._stop(place, f"{place} ends at {end} at the source, and was merged up to {asked}: {why}")
+                else:
+                    logger.warning("offsets %d to %d of %s are gone at the source; merging goes on at %d", asked, start - 1, place, start)
+                    self._partitions.skip(place, asked, start)
+            self._consumer.incremental_unassign([beginning])
+            self._consumer.incremental_assign([beginning])
+        self._paused.discard(place)
+        self._obey_pauses()
+
+    def _stop(self, place: Place, reason: str) -> None:
+        logger.error("%s; nothing of it is merged until the offsets of group %s are set by hand", reason, self._settings.group)
+        self._stopped.add(place)
+        self._partitions.stop(place, reason)
 
     def _copy(self, messages: list[Message]) -> None:
         if messages and self._keeper is not None and not self._is_in_transaction:

@@ -80,13 +80,16 @@ class GroupShare:
 
     def _be_member(self, consumer: Consumer) -> None:
         subscribed: set[str] = set()
+        said = ""
         while not self._is_stopping.is_set():
             if self._topics != subscribed:
                 subscribed = set(self._topics)
                 consumer.subscribe(sorted(subscribed), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked)
             message = consumer.poll(_POLL_S)
-            if message is not None and message.error() is not None:
-                logger.debug("the group that shares the work: %s", message.error())
+            error = message.error() if message is not None else None
+            if error is not None and error.str() != said:
+                said = error.str()
+                logger.warning("the group that shares the work, %s: %s; it is tried again", self._group, said)
 
     def _assigned(self, consumer: Consumer, partitions: list[AssignedPartition]) -> None:
         at_end = [AssignedPartition(each.topic, each.partition, OFFSET_END) for each in partitions]

@@ -60,3 +60,13 @@ def test_only_a_successor_fences_and_other_fatal_errors_are_told_apart(
 ) -> None:
     error = LibrdkafkaFailed("at kafka:9093: it failed", code)
     assert (error.is_fenced, error.is_final, error.is_unexplained) == (is_fenced, is_final, is_unexplained)
+
+
+def test_a_broker_that_is_down_is_not_logged_with_each_attempt_to_reach_it(caplog: pytest.LogCaptureFixture) -> None:
+    consumer = open_consumer("127.0.0.1:1", NO_SECURITY, {"group.id": "members"})
+    try:
+        consumer.subscribe(["orders"])
+        consumer.poll(1.0)
+        assert caplog.records == []
+    finally:
+        consumer.close()
