@@ -68,7 +68,8 @@ def judged(auditor: ClusterAuditor, topic: AuditedTopic) -> dict[str, tuple[int,
     """What an auditor has in memory."""
     ledgers = [ledger for ledger in auditor.ledgers() if ledger.topic == topic.name]
     assert len(ledgers) <= 1, "the topic is in one partition"
-    rows = [row for ledger in ledgers for row in auditor.judge(ledger, now_ms=int(time.time() * 1000))]
+    judged = [auditor.judge(ledger, now_ms=int(time.time() * 1000)).rows for ledger in ledgers]
+    rows = [row for by_bucket in judged for some in by_bucket.values() for row in some]
     return {row.tier.name: (row.count, row.verdict.value) for row in rows}
 
 

@@ -63,7 +63,7 @@ class World:
 
     def reports(self) -> list[Report]:
         """All reports, the streams mixed at random, some of them again."""
-        streams = [list(stream) for stream in self.streams]
+        streams = [list(stream) for stream in self.streams if stream]
         mixed: list[Report] = []
         while streams:
             stream = self.random.choice(streams)

@@ -1,11 +1,13 @@
 """Any interleaving, repetition, loss and restart of reports gives the verdict that counting on fingers gives."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from millstream.audit.judgement import TopicJudge
 from millstream.audit.ledger import Ledger
 from millstream.audit.ledger_fields import decode_bucket, decode_head, encode_bucket, encode_head
 from millstream.audit.report import Kind, Report
@@ -198,3 +200,18 @@ def test_what_was_deleted_before_it_was_counted_is_neither_lost_nor_too_much(see
 def test_the_world_has_all_tiers() -> None:
     world = World(Random(7)).build()
     assert {report.origin for report in world.reports()} == {PRODUCER, LIVE, MIRROR, OFFLINE, CONSUMER}
+
+
+@settings(max_examples=40, deadline=None)
+@given(SEEDS)
+def test_verdicts_that_are_kept_are_those_that_a_fresh_look_gives(seed: int) -> None:
+    random = Random(seed)
+    world = World(random, deletes=random.random() < 0.5).build()
+    ledger, keeping, now_ms = Ledger("t"), TopicJudge(), NOW_MS
+    for offset, report in enumerate(world.reports()):
+        now_ms += random.choice((0, 0, 5_000, 60_000))
+        ledger.apply(report, offset=offset, arrived_ms=now_ms)
+        if random.random() < 0.5:
+            kept = [row for rows in keeping.judge(ledger, now_ms=now_ms).rows.values() for row in rows]
+            # Bytes of a mirror are in proportion to all that it copied, and follow with the next change of a bucket.
+            assert [replace(row, bytes=0) for row in kept] == [replace(row, bytes=0) for row in judge(ledger, now_ms=now_ms)]

@@ -70,6 +70,10 @@ class TopicView:
         """When a tier may have counted what it never reported."""
         return self._doubts[tier]
 
+    def is_live(self, tier: Tier) -> bool:
+        """Whether a reporter of the tier may hold counts that it has not yet reported."""
+        return self._is_live[tier]
+
     def is_over(self, bucket: Bucket) -> bool:
         """Whether all messages of the bucket have been counted by producers and brokers, for all one can know."""
         end_ms = self._end_ms(bucket)

@@ -10,6 +10,7 @@ offsets and not the times in them says `ANY_BUCKET`. What cannot be published is
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from threading import Lock
 from time import time
 from typing import Final
 from uuid import NAMESPACE_OID, UUID, uuid5
@@ -25,6 +26,8 @@ _MOST_KEPT: Final = 1_000
 
 _kept: dict[str, list[Report]] = {}
 """By brokers, what could not be published yet."""
+_kept_lock = Lock()
+"""Queries of one process report from threads of their own."""
 
 
 def reporter_of(*names: object) -> UUID:
@@ -52,7 +55,8 @@ def publish_batch(
         )
         for topic, some in counts.items()
     ]
-    waiting = _kept.pop(brokers, []) + reports
+    with _kept_lock:
+        waiting = _kept.pop(brokers, []) + reports
     try:
         topic = open_audit_topic(brokers, settings, {})
         try:
@@ -60,7 +64,8 @@ def publish_batch(
         finally:
             topic.close()
     except MillstreamError as error:
-        _kept[brokers] = waiting[-_MOST_KEPT:]
+        with _kept_lock:
+            _kept[brokers] = (_kept.get(brokers, []) + waiting)[-_MOST_KEPT:]
         _log.warning("audit: the counts of %r cannot be published; they are kept for the next batch. %s", settings.tier, error)
         return False
     return True

@@ -67,21 +67,20 @@ class Auditor:
                 one.close()
 
     def judge(self) -> None:
-        """Look at every bucket that is not finished; raise alarms, and move what is finished to the archive."""
-        now_ms = int(time() * 1000)
+        """Look at the buckets that are not finished; raise alarms, and move what is finished to the archive."""
+        now_ms, began = int(time() * 1000), monotonic()
         for one in self._turns:
             for ledger in list(one.auditor.ledgers()):
                 self._remark_on(ledger)
-                rows = one.auditor.judge(ledger, now_ms=now_ms)
+                judgement = one.auditor.judge(ledger, now_ms=now_ms)
                 if len(self._turns) == 1:
-                    self._raise_alarms(ledger, rows, now_ms)
-                one.auditor.finish(ledger.topic, rows, now_ms=now_ms)
+                    self._raise_alarms(ledger, judgement.news, now_ms)
+                one.auditor.finish(ledger.topic, judgement.rows, now_ms=now_ms)
         has_judged_all = not any(one.has_failed or one.auditor.is_behind for one in self._turns)
         if len(self._turns) > 1:
-            began = monotonic()
             has_judged_all &= self._judge_across()
-            # A state of months takes a while to read: that is done less often then.
-            self._judge_s = max(JUDGE_S, 20 * (monotonic() - began))
+        # Very many buckets that change, or the state of months of several clusters, take a while: that is done less often then.
+        self._judge_s = pause_after(monotonic() - began, clusters=len(self._turns))
         if has_judged_all:
             self._book.forget_unseen()
         self._alarms.note_raised(self._book.counts())
@@ -120,6 +119,11 @@ class Auditor:
     def _raise_alarms(self, ledger: Ledger, rows: list[Row], now_ms: int) -> None:
         for alarm in (*self._book.note_rows(rows, now_ms), *self._book.note_silence(ledger, now_ms)):
             self._alarms(alarm)
+
+
+def pause_after(cost_s: float, *, clusters: int) -> float:
+    """How long to wait before the buckets are judged again: reports come in meanwhile, and other processes want the machine."""
+    return max(JUDGE_S, (20 if clusters > 1 else 4) * cost_s)
 
 
 def _logs_of(clusters: Sequence[ClusterAuditor], topic: str, now_ms: int) -> Logs:

@@ -11,16 +11,18 @@ report counts once, wherever and however often it is read.
 
 import logging
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from time import monotonic, time
 from typing import Final
+from weakref import WeakKeyDictionary
 
 from millstream.audit.bucket_view import NO_LOGS, Logs
 from millstream.audit.finished import finished_buckets, is_forgotten
+from millstream.audit.judgement import Judgement, TopicJudge
 from millstream.audit.ledger import Ledger
 from millstream.audit.report import AUDIT_STATE_TOPIC, AUDIT_TOPIC, Report
 from millstream.audit.report_json import encode_report
-from millstream.audit.verdict import Row, judge
+from millstream.audit.verdict import Row
 from millstream.audited.audit_topic import CONFIGS, PARTITIONS
 from millstream.auditor.audit_group import FORWARDED_HEADER, AuditGroup, AuditMessage
 from millstream.auditor.broker_reports import BrokerReports
@@ -62,6 +64,7 @@ class ClusterAuditor:
         self._broker_reports = BrokerReports(self._cluster)
         self._state_topic = StateTopic(self._cluster)
         self._states: dict[int, PartitionState] = {}
+        self._judges: WeakKeyDictionary[Ledger, TopicJudge] = WeakKeyDictionary()
         self._held = HeldPartitions()
         self._group: AuditGroup | None = None
         self._reader: LogReader | None = None
@@ -141,10 +144,10 @@ class ClusterAuditor:
                 raise
             self._leave_if_audit_is_anew()
 
-    def judge(self, ledger: Ledger, *, now_ms: int) -> list[Row]:
-        """The rows of the buckets of a topic that are in memory."""
-        logs = self.logs_of(ledger.topic, now_ms)
-        return list(judge(ledger, now_ms=now_ms, grace_ms=self.settings.grace_ms, logs=logs))
+    def judge(self, ledger: Ledger, *, now_ms: int) -> Judgement:
+        """The verdicts on the buckets of a topic that are in memory."""
+        judge = self._judges.setdefault(ledger, TopicJudge())
+        return judge.judge(ledger, now_ms=now_ms, grace_ms=self.settings.grace_ms, logs=self.logs_of(ledger.topic, now_ms))
 
     def logs_of(self, topic: str, now_ms: int) -> Logs:
         """Whether the log of a topic is being counted in this cluster, and should be waited for."""
@@ -159,11 +162,8 @@ class ClusterAuditor:
             return NO_LOGS
         return Logs(awaited=this)
 
-    def finish(self, topic: str, rows: list[Row], *, now_ms: int) -> None:
-        """Move buckets that nothing more is expected of to the archive."""
-        by_bucket: dict[int, list[Row]] = {}
-        for row in rows:
-            by_bucket.setdefault(row.bucket, []).append(row)
+    def finish(self, topic: str, by_bucket: Mapping[int, list[Row]], *, now_ms: int) -> None:
+        """Move buckets that nothing more is expected of to the archive, with their rows."""
         for state in self._states.values():
             ledger = state.ledgers.get(topic)
             if ledger is None:

@@ -31,8 +31,8 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 FETCH_BYTES: Final = 8 << 20
-TOPICS_PER_REQUEST: Final = 100
-PARTITIONS_PER_REQUEST: Final = 500
+TOPICS_PER_REQUEST: Final = 50
+PARTITIONS_PER_REQUEST: Final = 200
 """A broker answers one request after the other: other clients are not to wait for a large one."""
 INTERVAL_MS: Final = 10_000
 MOST_BEHIND_MS: Final = 23 * 3_600_000

@@ -1,7 +1,8 @@
 """Reports of batches: named by the batch, and kept when they cannot be published."""
 
 import logging
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Sequence
 
 import pytest
 
@@ -37,6 +38,30 @@ def test_a_batch_that_cannot_be_reported_is_reported_with_the_next(
     assert [(report.sequence, report.counts[0].count, report.is_last) for report in published] == [(0, 1, True), (1, 2, True), (2, 3, True)]
     assert {report.origin.cluster for report in published} == {"cluster-1"}
     assert len(caplog.messages) == 2
+
+
+def test_batches_that_fail_at_the_same_time_are_all_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    published: list[Report] = []
+    reporter = reporter_of("lake", "table")
+
+    def report(sequence: int) -> None:
+        publish_batch(SETTINGS, "127.0.0.1:2", Kind.LOAD, reporter=reporter, sequence=sequence, counts={"orders": [Count(0, 1)]})
+
+    def publish(_topic: AuditTopic, reports: Sequence[Report]) -> None:
+        if reports[-1].sequence == 0:
+            # While this one is under way, that of another query fails.
+            other = threading.Thread(target=report, args=(1,))
+            other.start()
+            other.join()
+        if reports[-1].sequence < 2:
+            raise BrokerUnavailable("no broker answers")
+        published.extend(reports)
+
+    monkeypatch.setattr(AuditTopic, "cluster_id", lambda _topic: "cluster-1")
+    monkeypatch.setattr(AuditTopic, "publish", publish)
+    report(0)
+    report(2)
+    assert sorted(report.sequence for report in published) == [0, 1, 2]
 
 
 def test_a_reporter_has_the_same_id_in_every_process() -> None:
