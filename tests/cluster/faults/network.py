@@ -132,7 +132,11 @@ class Network:
         return int(server.sockets[0].getsockname()[1])
 
     async def _serve(self, name: str, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        link = Link(self._source_of(writer), name)
+        try:
+            link = Link(self._source_of(writer), name)
+        except OSError:  # it has gone again already
+            writer.close()
+            return
         if self._conditions[link].is_cut:
             _reset(writer)
             return
