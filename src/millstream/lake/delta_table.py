@@ -93,7 +93,8 @@ class DeltaWriter:
         missing = self._missing_columns(table, wanted)
         if missing:
             table.alter.add_columns(DeltaSchema.from_arrow(pa.schema(missing)).fields)
-            table = DeltaTable(self.address)
+            # A new handle, which may have seen another load: everything is checked again on it.
+            return self._prepared(batch, files)
         return table
 
     def _open(self) -> DeltaTable | None:
