@@ -140,12 +140,13 @@ class Network:
         if self._conditions[link].is_cut:
             _reset(writer)
             return
+        connecting = asyncio.ensure_future(asyncio.open_connection("127.0.0.1", port))
+        connecting.add_done_callback(self._opened)
         try:
-            server_reader, server_writer = await asyncio.open_connection("127.0.0.1", port)
+            server_reader, server_writer = await connecting
         except OSError:
             _reset(writer)
             return
-        self._transports.add(server_writer.transport)
         self._connections |= {writer: link, server_writer: link}
         try:
             requests = self._forward(reader, server_writer, lambda: self._conditions[link].holds_requests, link)
@@ -155,6 +156,11 @@ class Network:
             for one in (writer, server_writer):
                 self._connections.pop(one, None)
                 one.close()
+
+    def _opened(self, connecting: "asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]") -> None:
+        """Know the connection, also if whoever waited for it was cancelled at the same moment."""
+        if not connecting.cancelled() and connecting.exception() is None:
+            self._transports.add(connecting.result()[1].transport)
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, is_held: Callable[[], bool], link: Link) -> None:
         """Hand on whatever comes until one of the ends is gone; a held end of the stream is held like data."""
@@ -177,15 +183,21 @@ class Network:
         return CLIENTS if owner is None else self._names_of_pids[owner]
 
     async def _end(self) -> None:
+        """End everything; what was being accepted, too: that is over when there is nothing for some turns."""
         for server in self._servers:
-            server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        for _ in range(_LAST_TURNS):  # transports close their sockets on the next turn, and what was being accepted comes only now
+            for listening in server.sockets:
+                self._loop.remove_reader(listening)  # what asyncio has accepted and not yet looked at is never closed after `Server.close`
+        quiet_turns = 0
+        while quiet_turns < _LAST_TURNS:
+            for task in list(self._tasks):
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
             for transport in list(self._transports):
                 transport.abort()
             await asyncio.sleep(0)
+            quiet_turns = quiet_turns + 1 if len(asyncio.all_tasks()) == 1 else 0
+        for server in self._servers:
+            server.close()
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
