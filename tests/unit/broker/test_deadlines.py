@@ -1,13 +1,19 @@
 import asyncio
 from functools import partial
 
+import pytest
+
 from millstream.broker.deadlines import KEPT_CANCELLED, Deadlines
 
 
-async def test_deadlines_ring_in_their_order_whatever_the_order_in_which_they_were_added() -> None:
+async def test_deadlines_ring_in_their_order_whatever_the_order_in_which_they_were_added(monkeypatch: pytest.MonkeyPatch) -> None:
     deadlines, rung = Deadlines(), asyncio.Queue[int]()
-    for number in (3, 1, 2):
-        deadlines.add(number / 1000, partial(rung.put_nowait, number))
+    loop = asyncio.get_running_loop()
+    now = loop.time()
+    with monkeypatch.context() as standing:
+        standing.setattr(loop, "time", lambda: now)
+        for number in (3, 1, 2):
+            deadlines.add(number / 1000, partial(rung.put_nowait, number))
     async with asyncio.timeout(10):
         assert [await rung.get() for _ in range(3)] == [1, 2, 3]
     assert not len(deadlines)
