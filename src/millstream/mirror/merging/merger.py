@@ -366,8 +366,11 @@ class Merger:
         else:
             try:
                 self._commit_transaction(self._keeper)
-            except LibrdkafkaFailed:
+            except LibrdkafkaFailed as error:
                 self._check()
+                if not error.is_fenced:
+                    # Kafka's answer to one that is being fenced at this moment may be an unknown error: what it answers next says more.
+                    self._abort_transaction()
                 raise
         self._report()
         self._merged.clear()
@@ -384,6 +387,11 @@ class Merger:
         with plain_errors(self._settings.target):
             self._producer.send_offsets_to_transaction(offsets, keeper.consumer_group_metadata(), _FLUSH_S)
             self._producer.commit_transaction(_FLUSH_S)
+        self._is_in_transaction = False
+
+    def _abort_transaction(self) -> None:
+        with plain_errors(self._settings.target):
+            self._producer.abort_transaction(_FLUSH_S)
         self._is_in_transaction = False
 
     def _close(self) -> None:
