@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from tests.brokers import Broker
 from tests.pipeline.events import write
-from tests.topics import create_topic
+from tests.topics import create_topic, fresh_name
 
 pytestmark = pytest.mark.slow
 
@@ -25,10 +25,11 @@ def test_a_lake_is_loaded_looked_at_and_maintained(broker: Broker, tmp_path: Pat
     for topic in topics:
         write(broker, topic, [b"one", b"two"])
     lake, checkpoint = str(tmp_path / "lake"), str(tmp_path / "checkpoint")
-    place = ["--to", lake, "--checkpoint", checkpoint, "--brokers", broker.bootstrap_servers, "--once"]
+    name = fresh_name("load")  # the group of the lag has this name, and other tests load as well
+    place = ["--to", lake, "--checkpoint", checkpoint, "--brokers", broker.bootstrap_servers, "--once", "--name", name]
     done = run("load", "--topics", ",".join(topics), *place, "--value-format", "string")
     assert done.returncode == 0, done.stderr[-3000:]
-    assert "load: done after 1 batches, 4 rows" in done.stderr
+    assert f"{name}: done after 1 batches, 4 rows" in done.stderr
     assert sorted(DeltaTable(f"{lake}/{topics[1]}").to_pyarrow_table()["value"].to_pylist()) == ["one", "two"]
     shown = run("status", "--checkpoint", checkpoint, "--output", "json")
     status = json.loads(shown.stdout)
