@@ -56,10 +56,10 @@ class Peer:
         assert lane
         assert admitted is self.session
 
-    def reply(self, chunks: object) -> None:
+    def reply(self, chunks: object, _key: int, _count: int = 1) -> None:
         assert chunks
 
-    def defer(self) -> "Peer":
+    def defer(self, _key: int, _count: int = 1) -> "Peer":
         return self
 
     def complete(self, chunks: object) -> None:
