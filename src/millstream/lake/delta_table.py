@@ -10,19 +10,20 @@ writer has moved since the table was opened, and nothing else, so here is checke
 
 from collections.abc import Sequence
 from time import time
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake import Schema as DeltaSchema
-from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
 from millstream.lake.columns import EVENT_DATE, EVENT_HOUR, PARTITION_BY, table_schema
 from millstream.lake.data_file import DataFile
 from millstream.lake.errors import LoadConflict, TableMismatch
 from millstream.lake.load_batch import LoadBatch, offset_key, read_metadata
-from millstream.lake.place import normal_address, open_place
+from millstream.lake.place import normal_address
+from millstream.lake.table_opening import find_table, has_batch, query_key
 
 _PRESENT: Final = 1
 
@@ -85,8 +86,7 @@ class DeltaWriter:
         table = self._open()
         if table is None:
             table = DeltaTable.create(self.address, DeltaSchema.from_arrow(wanted), mode="error", partition_by=list(PARTITION_BY))
-        known = table.transaction_version(batch.query_key)
-        if known is not None and known >= batch.batch_id:
+        if has_batch(table, batch.query_id, batch.batch_id):
             return None
         self._check_topic(table, batch)
         self._check_offsets(table, batch)
@@ -98,16 +98,7 @@ class DeltaWriter:
         return table
 
     def _open(self) -> DeltaTable | None:
-        try:
-            return DeltaTable(self.address)
-        except TableNotFoundError:
-            pass
-        except DeltaError as error:
-            raise TableMismatch(f"{self.address} cannot be opened as a Delta table: {error}") from None
-        place = open_place(self.address)
-        if place.is_there() and _has_content(place):
-            raise TableMismatch(f"{self.address} is there and is no Delta table: load to another place (--to), or move it away.")
-        return None
+        return find_table(self.address, is_leftover=_is_leftover, advice="load to another place (--to), or move it away.")
 
     def _missing_columns(self, table: DeltaTable, wanted: pa.Schema) -> list[pa.Field]:
         """The columns that the table has to get."""
@@ -170,7 +161,7 @@ class DeltaWriter:
                 )
 
     def _transactions(self, batch: LoadBatch) -> list[Transaction]:
-        ours = [Transaction(batch.query_key, batch.batch_id)]
+        ours = [Transaction(query_key(batch.query_id), batch.batch_id)]
         ours += [Transaction(offset_key(batch.topic, partition), end) for partition, _, end in batch.ranges]
         return ours if batch.topic_key is None else [*ours, Transaction(batch.topic_key, _PRESENT)]
 
@@ -194,12 +185,6 @@ def _is_same(present: pa.DataType, wanted: pa.DataType) -> bool:
     return bool(present == wanted)
 
 
-def _has_content(place: Any) -> bool:
-    from pyarrow import fs
-
-    info = place.files.get_file_info(place.path)
-    # A file where the directory should be; a directory that a killed attempt wrote to, before the table was made, has only data files.
-    if info.type == fs.FileType.File:
-        return True
-    found = place.files.get_file_info(fs.FileSelector(place.path, recursive=False))
-    return any(not one.base_name.startswith(f"{EVENT_DATE}=") for one in found)
+def _is_leftover(name: str) -> bool:
+    """Whether a killed attempt wrote this before the table was made: it has only data files."""
+    return name.startswith(f"{EVENT_DATE}=")

@@ -41,11 +41,6 @@ class LoadBatch:
     files: tuple[DataFile, ...] = ()
 
     @property
-    def query_key(self) -> str:
-        """The application transaction of the query."""
-        return f"millstream/query/{self.query_id}"
-
-    @property
     def topic_key(self) -> str | None:
         """The one that says which topic of this name it is; None where brokers have no ids."""
         return None if self.topic_id is None else f"millstream/topic/{self.topic}/{self.topic_id}"

@@ -4,18 +4,14 @@ The number of the last micro-batch of a query is an application transaction of t
 comes again after a crash is left out, and of two drivers that write at once one fails.
 """
 
-from typing import Final
-
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake import Schema as DeltaSchema
-from deltalake.exceptions import CommitFailedError, DeltaError, SchemaMismatchError, TableNotFoundError
-from pyarrow import fs
+from deltalake.exceptions import CommitFailedError, DeltaError, SchemaMismatchError
 
 from millstream.lake.errors import LoadConflict, TableMismatch
-from millstream.lake.place import normal_address, open_place
-
-_QUERY: Final = "millstream/query/"
+from millstream.lake.place import normal_address
+from millstream.lake.table_opening import find_table, has_batch, query_key
 
 
 class ResultTable:
@@ -31,7 +27,7 @@ class ResultTable:
     def has(self, query_id: str, batch_id: int) -> bool:
         """Whether this micro-batch is in the table."""
         table = self._open()
-        return table is not None and _has(table, query_id, batch_id)
+        return table is not None and has_batch(table, query_id, batch_id)
 
     def append(self, rows: pa.Table, query_id: str, batch_id: int) -> bool:
         """Append the rows of a micro-batch; False if the table has it already."""
@@ -39,9 +35,9 @@ class ResultTable:
         try:
             if table is None:
                 table = DeltaTable.create(self.address, DeltaSchema.from_arrow(rows.schema), mode="error")
-            elif _has(table, query_id, batch_id):
+            elif has_batch(table, query_id, batch_id):
                 return False
-            properties = CommitProperties(app_transactions=[Transaction(_QUERY + query_id, batch_id)])
+            properties = CommitProperties(app_transactions=[Transaction(query_key(query_id), batch_id)])
             write_deltalake(table, rows, mode="append", commit_properties=properties)
         except CommitFailedError as error:
             raise LoadConflict(
@@ -57,19 +53,4 @@ class ResultTable:
         return True
 
     def _open(self) -> DeltaTable | None:
-        try:
-            return DeltaTable(self.address)
-        except TableNotFoundError:
-            pass
-        except DeltaError as error:
-            raise TableMismatch(f"{self.address} cannot be opened as a Delta table: {error}") from None
-        place = open_place(self.address)
-        info = place.files.get_file_info(place.path)
-        if info.type == fs.FileType.File or (info.type == fs.FileType.Directory and place.files.get_file_info(fs.FileSelector(place.path))):
-            raise TableMismatch(f"{self.address} is there and is no Delta table: give the results another place, or move it away")
-        return None
-
-
-def _has(table: DeltaTable, query_id: str, batch_id: int) -> bool:
-    known = table.transaction_version(_QUERY + query_id)
-    return known is not None and known >= batch_id
+        return find_table(self.address, is_leftover=lambda _name: False, advice="give the results another place, or move it away")
