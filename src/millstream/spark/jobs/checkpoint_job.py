@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from millstream.errors import UsageError
-from millstream.spark.jobs.progress import local_directory
+from millstream.spark.jobs.progress import local_directory, write_whole
 
 FILE_NAME: Final = "millstream-job.json"
 
@@ -27,9 +27,7 @@ def check_checkpoint(checkpoint: str, identity: Mapping[str, object]) -> None:
         if (directory / "offsets").exists():
             raise UsageError(f"{checkpoint} is the checkpoint of another query: give this job one of its own") from None
         directory.mkdir(parents=True, exist_ok=True)
-        unfinished = file.with_name(f".{FILE_NAME}")
-        unfinished.write_text(json.dumps(wanted, indent=1), encoding="utf-8")
-        unfinished.replace(file)
+        write_whole(file, json.dumps(wanted, indent=1))
         return
     except (OSError, ValueError) as error:
         raise UsageError(f"{file} cannot be read: {error}") from None

@@ -1,6 +1,7 @@
 """What all jobs have in common: a name, brokers, a checkpoint, and where results go."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, Self, get_args
@@ -39,7 +40,7 @@ class JobOutput:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class Job(ABC):
     """Settings of every job."""
 
     name: str
@@ -74,14 +75,14 @@ class Job:
                 raise UsageError(f"[output] topic: {one.topic} is what [{section}] reads, too: the job would read its own results")
 
     @property
+    @abstractmethod
     def inputs(self) -> dict[str, TopicInput]:
         """The streams that it reads, by the section of the job file."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def span_ms(self) -> int:
         """How long after an event, in event time, its result may still change: what a topic has to keep."""
-        raise NotImplementedError
 
     @property
     def is_repeatable(self) -> bool:
@@ -98,14 +99,14 @@ class Job:
         """The consumer group that its progress is committed to."""
         return f"millstream-pipeline-{self.name}"
 
+    @abstractmethod
     def begun_at(self, starts: Mapping[str, str]) -> Self:
         """The same job with other starts of its inputs, by section."""
-        raise NotImplementedError
 
+    @abstractmethod
     def check_columns(self, fields: Mapping[str, list[str] | None]) -> None:
         """Raise if a column is used that does not exist; `fields` are those of avro values, by section, where they are known."""
-        raise NotImplementedError
 
+    @abstractmethod
     def identity(self) -> dict[str, object]:
         """What decides what is in the checkpoint: a job that differs in it needs another checkpoint."""
-        raise NotImplementedError

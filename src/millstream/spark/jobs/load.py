@@ -13,10 +13,11 @@ from millstream.spark.jobs.dead_letters import remove_leftovers
 from millstream.spark.jobs.files_as_rows import JSON_TYPE, SETTINGS, TASKS, LoadSource
 from millstream.spark.jobs.load_audit import report_unpublished
 from millstream.spark.jobs.load_commit import LoadCommitter
-from millstream.spark.jobs.load_identity import check_checkpoint, is_local
+from millstream.spark.jobs.load_identity import check_checkpoint
 from millstream.spark.jobs.load_settings import LoadSettings
 from millstream.spark.jobs.load_tables import table_address
 from millstream.spark.jobs.parquet_load import start_parquet_load, triggered
+from millstream.spark.jobs.progress import local_directory
 from millstream.spark.jobs.table_plan import TablePlanner, type_text
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ def start_load(
         plans = planner.plans()
     for plan in plans:
         DeltaWriter(table_address(settings.to, plan.table)).check(plan.files)
-    if is_local(settings.checkpoint):
-        check_checkpoint(settings)
+    check_checkpoint(settings)
+    if local_directory(settings.checkpoint) is not None:
         remove_leftovers(settings.checkpoint)
         report_unpublished(settings, {plan.topic: table_address(settings.to, plan.table) for plan in plans})
     files = build_load(session, settings, json_type=json_type, source=source)

@@ -9,7 +9,7 @@ In this order, because each step may be the last before a crash, after which Spa
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from millstream.audit.report import ANY_BUCKET
 from millstream.lake.bucket_counts import BucketCount
@@ -22,12 +22,11 @@ from millstream.spark.jobs.load_audit import report_batch
 from millstream.spark.jobs.load_settings import LoadSettings
 from millstream.spark.jobs.load_tables import table_address
 from millstream.spark.jobs.task_result import TaskResult, tables_of
+from millstream.spark.query_id import query_id_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
-
-QUERY_ID: Final = "sql.streaming.queryId"
 
 
 class LoadCommitter:
@@ -40,9 +39,7 @@ class LoadCommitter:
     def __call__(self, rows: "DataFrame", batch_id: int) -> None:
         """What `foreachBatch` calls."""
         results = [TaskResult.of(row[0]) for row in rows.collect()]
-        query_id = rows.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
-        assert query_id is not None, "Spark says which query this is"
-        self.finish(results, query_id, batch_id)
+        self.finish(results, query_id_of(rows), batch_id)
 
     def finish(self, results: Sequence[TaskResult], query_id: str, batch_id: int) -> None:
         """Everything that is to be done with the work of the tasks; there are none where all topics are empty."""

@@ -4,30 +4,25 @@ import json
 from typing import Final
 
 from millstream.errors import UsageError
-from millstream.lake.place import open_place
 from millstream.spark.jobs.load_settings import LoadSettings
+from millstream.spark.jobs.progress import local_directory, write_whole
 
 FILE_NAME: Final = "millstream-load.json"
 
 
-def is_local(checkpoint: str) -> bool:
-    """Whether the checkpoint is a directory of this machine; one elsewhere is Spark's business alone."""
-    return "://" not in checkpoint or checkpoint.startswith("file:")
-
-
 def check_checkpoint(settings: LoadSettings) -> None:
-    """Raises `UsageError` if the checkpoint belongs to something else; from now on it belongs to this load."""
-    place = open_place(settings.checkpoint)
-    if place.exists(FILE_NAME):
-        with place.files.open_input_stream(place.child(FILE_NAME)) as stream:
-            known = json.loads(stream.read())
-        _compare(settings, known)
-    elif place.exists("metadata"):
+    """Raises `UsageError` if the checkpoint belongs to something else; from now on it belongs to this load. One that is not a directory
+    of this machine is Spark's business alone."""
+    directory = local_directory(settings.checkpoint)
+    if directory is None:
+        return
+    file = directory / FILE_NAME
+    if file.exists():
+        _compare(settings, json.loads(file.read_text(encoding="utf-8")))
+    elif (directory / "metadata").exists():
         raise UsageError(f"The checkpoint {settings.checkpoint} belongs to another query, not to a load: give this load one of its own.")
-    place.make_directory("")
-    document = {"to": settings.to, "table": settings.table, "topics": list(settings.topics)}
-    with place.files.open_output_stream(place.child(FILE_NAME)) as stream:
-        stream.write(json.dumps(document).encode())
+    directory.mkdir(parents=True, exist_ok=True)
+    write_whole(file, json.dumps({"to": settings.to, "table": settings.table, "topics": list(settings.topics)}))
 
 
 def _compare(settings: LoadSettings, known: dict[str, object]) -> None:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final
 from millstream.lake.columns import EVENT_DATE, EVENT_HOUR
 from millstream.lake.errors import TableMismatch
 from millstream.lake.place import normal_address
-from millstream.spark.jobs.load_identity import check_checkpoint, is_local
+from millstream.spark.jobs.load_identity import check_checkpoint
 from millstream.spark.jobs.load_settings import LoadSettings
+from millstream.spark.jobs.progress import local_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,9 +28,9 @@ _TIMESTAMPS: Final = "spark.sql.parquet.outputTimestampType"
 
 def start_parquet_load(session: "SparkSession", settings: LoadSettings) -> "StreamingQuery":
     """Start the load."""
-    if is_local(settings.checkpoint):
+    if local_directory(settings.checkpoint) is not None:
         _check_directory(settings)
-        check_checkpoint(settings)
+    check_checkpoint(settings)
     # Spark's default are 96 bits, which cost a quarter of the speed and have no statistics.
     session.conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")
     writer = build_parquet_load(session, settings).writeStream.format("parquet").option("path", settings.to)

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 from millstream.spark.jobs.events import source_options, value_options
 from millstream.spark.jobs.job_settings import Job
+from millstream.spark.query_id import query_id_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
 
-_QUERY_ID: Final = "sql.streaming.queryId"
 _TIMES: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'", "timeZone": "UTC"}
 
 
@@ -49,8 +49,7 @@ class _TableWriter:
 
     def __call__(self, messages: "DataFrame", batch_id: int) -> None:
         """What `foreachBatch` calls."""
-        query_id = messages.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
-        assert query_id is not None, "Spark says which query this is"
+        query_id = query_id_of(messages)
         # The state of windows moves when the rows are computed: that has to happen once, no more and, also in a replay, no less.
         messages.persist()
         try:

@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 
 from millstream.errors import UsageError
 from millstream.spark.options import OptionError
+from millstream.spark.query_id import QUERY_ID
 from millstream.spark.sink.sink_audit import SinkCount, publish_counts
 from millstream.spark.sink.sink_progress import SinkProgress, WrittenBatch
 from millstream.spark.sink.write_plan import plan_write
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _BATCH_ID: Final = "streaming.sql.batchId"
-_QUERY_ID: Final = "sql.streaming.queryId"
 _DIGESTS: Final = 1 << 64
 
 
@@ -174,7 +174,7 @@ def warn_of_rollback(batch: WrittenBatch, remembered: WrittenBatch) -> None:
 def _whereabouts() -> tuple[str, int]:
     """The query and the micro-batch that this task belongs to."""
     context = TaskContext.get()
-    query_id = context.getLocalProperty(_QUERY_ID) if context else None
+    query_id = context.getLocalProperty(QUERY_ID) if context else None
     batch_id = context.getLocalProperty(_BATCH_ID) if context else None
     assert query_id is not None, "a streaming write outside of a query"
     assert batch_id is not None, "a streaming write outside of a micro-batch"

@@ -4,8 +4,9 @@ from pathlib import Path
 import pytest
 
 from millstream.errors import UsageError
-from millstream.spark.jobs.load_identity import check_checkpoint, is_local
+from millstream.spark.jobs.load_identity import check_checkpoint
 from millstream.spark.jobs.load_settings import LoadSettings
+from millstream.spark.jobs.progress import local_directory
 
 
 @pytest.fixture
@@ -30,7 +31,8 @@ def test_a_checkpoint_of_another_query_is_refused(settings: LoadSettings) -> Non
         check_checkpoint(settings)
 
 
-def test_checkpoints_elsewhere_are_not_looked_into() -> None:
-    assert is_local("here")
-    assert is_local("file:///here")
-    assert not is_local("hdfs://nn/here")
+def test_checkpoints_elsewhere_are_not_looked_into(settings: LoadSettings) -> None:
+    assert local_directory("here") is not None
+    assert local_directory("file:///here") is not None
+    assert local_directory("hdfs://nn/here") is None
+    check_checkpoint(replace(settings, checkpoint="hdfs://nn/here"))
