@@ -10,6 +10,7 @@ import asyncio
 import logging
 import socket
 import sys
+from abc import ABC, abstractmethod
 from asyncio.subprocess import PIPE, Process
 from typing import Final, Self
 
@@ -27,7 +28,7 @@ def listen(host: str, port: int) -> socket.socket:
     return socket.create_server((host, port), family=family, backlog=BACKLOG)
 
 
-class SocketActivation:
+class SocketActivation(ABC):
     """Waits on the socket and runs the child, in an `async with` block; closes the socket in the end."""
 
     name: str
@@ -56,11 +57,11 @@ class SocketActivation:
             await asyncio.gather(self._task, return_exceptions=True)
         self._listener.close()
 
+    @abstractmethod
     def arguments(self) -> list[str]:
         """What follows `python` on the command line of the child."""
-        raise NotImplementedError
 
-    async def attend(self, process: Process) -> None:
+    async def attend(self, process: Process) -> None:  # noqa: B027 -- the registry has nothing to do
         """What the broker does for the child while it runs; by default nothing."""
 
     async def _accompany(self, process: Process) -> None:
