@@ -9,7 +9,7 @@ import pytest
 from tests.auditor.audited_topic import AuditedTopic
 from tests.auditor.auditor_process import rows_of
 from tests.brokers import IS_KAFKA, Broker, MillstreamBroker, StartBroker
-from tests.waiting import wait_until
+from tests.waiting import is_gone, wait_until
 
 pytestmark = pytest.mark.skipif(IS_KAFKA, reason="Kafka has no auditor beside it")
 
@@ -18,13 +18,6 @@ def auditors_of(broker: Broker) -> list[int]:
     """Auditors that are children of the broker's process, by their command lines."""
     listed = Path(f"/proc/{broker.pid}/task/{broker.pid}/children").read_text().split()
     return [int(pid) for pid in listed if b"millstream.auditor.process" in Path(f"/proc/{pid}/cmdline").read_bytes()]
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return True
 
 
 def test_it_is_started_by_the_first_report_and_comes_back_and_ends_with_the_broker(start_broker: StartBroker) -> None:

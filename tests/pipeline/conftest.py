@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.conftest import TIMEOUT_S, broker, checkpoint, registry, registry_url, spark
+from tests.record_fixtures import broker, registry, registry_url
+from tests.spark.conftest import TIMEOUT_S, checkpoint, spark
 
 __all__ = ["broker", "checkpoint", "registry", "registry_url", "spark"]
 

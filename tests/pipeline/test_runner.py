@@ -33,17 +33,24 @@ def start_copy(session: "SparkSession", broker: Broker, topic: str, checkpoint: 
     return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime="50 milliseconds")).start()
 
 
-def test_a_job_that_runs_once_ends_and_says_what_it_did(spark: "SparkSession", broker: Broker, checkpoint: str) -> None:
-    topic = create_topic(broker, partitions=2)
-    write_numbers(broker, topic, range(50))
-    code = run_job(
-        lambda session: start_copy(session, broker, topic, checkpoint, once=True),
+def run_copy(broker: Broker, topic: str, checkpoint: str, *, once: bool, brokers: str | None = None, group: str | None = None) -> int:
+    """Run that job; its exit code."""
+    return run_job(
+        lambda session: start_copy(session, broker, topic, checkpoint, once=once),
         name="copy",
         master=None,
         checkpoint=checkpoint,
-        once=True,
+        once=once,
         quiet=True,
+        brokers=brokers,
+        group=group,
     )
+
+
+def test_a_job_that_runs_once_ends_and_says_what_it_did(spark: "SparkSession", broker: Broker, checkpoint: str) -> None:
+    topic = create_topic(broker, partitions=2)
+    write_numbers(broker, topic, range(50))
+    code = run_copy(broker, topic, checkpoint, once=True)
     progress = read_job_progress(checkpoint)
     assert (code, progress.state, progress.rows, progress.batches) == (0, "done", 50, 3)
     assert progress.last is not None
@@ -54,14 +61,7 @@ def test_a_job_that_runs_once_ends_and_says_what_it_did(spark: "SparkSession", b
 
 def test_a_job_that_fails_says_why_in_a_sentence(spark: "SparkSession", broker: Broker, checkpoint: str) -> None:
     with pytest.raises(CommandFailed, match=r"^copy failed: no-such-topic: no such topic or partition at "):
-        run_job(
-            lambda session: start_copy(session, broker, "no-such-topic", checkpoint, once=True),
-            name="copy",
-            master=None,
-            checkpoint=checkpoint,
-            once=True,
-            quiet=True,
-        )
+        run_copy(broker, "no-such-topic", checkpoint, once=True)
     progress = read_job_progress(checkpoint)
     assert progress.state == "failed"
     assert progress.error is not None
@@ -83,16 +83,7 @@ def test_a_signal_stops_a_job_and_status_shows_it_from_outside(spark: "SparkSess
     status = [sys.executable, "-m", "millstream.cli.main", "pipeline", "status", "--checkpoint", checkpoint, "--output", "json"]
     observer = threading.Thread(target=look_and_stop)
     observer.start()
-    code = run_job(
-        lambda session: start_copy(session, broker, topic, checkpoint, once=False),
-        name="copy",
-        master=None,
-        checkpoint=checkpoint,
-        once=False,
-        quiet=True,
-        brokers=broker.bootstrap_servers,
-        group=f"group-{topic}",
-    )
+    code = run_copy(broker, topic, checkpoint, once=False, brokers=broker.bootstrap_servers, group=f"group-{topic}")
     observer.join()
     assert (code, read_job_progress(checkpoint).state) == (0, "stopped")
     [shown] = seen

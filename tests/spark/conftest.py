@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from millstream.registry.client import RegistryClient
 from millstream.spark.session import NoJava, check_java, start_session
-from millstream.testing import Broker as InProcessBroker
-from tests.brokers import Broker, make_broker, start_broker
+from tests.brokers import start_broker
+from tests.record_fixtures import broker, registry, registry_url
 from tests.topics import topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["start_broker", "topic"]
+__all__ = ["broker", "registry", "registry_url", "start_broker", "topic"]
 
 SPARK_OPTIONS = {
     "spark.driver.host": "127.0.0.1",
@@ -63,30 +62,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     session.stop()
 
 
-@pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """One broker process for all tests; it keeps records of any age, because tests write some of long ago."""
-    shared = make_broker(tmp_path_factory.mktemp("broker"), {"log.retention.ms": -1})
-    shared.start()
-    yield shared
-    shared.stop()
-
-
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> str:
     """A directory where one streaming query keeps its progress."""
     return str(tmp_path / "checkpoint")
-
-
-@pytest.fixture(scope="session")
-def registry_url() -> Iterator[str]:
-    """A schema registry of its own broker; nothing else in these tests uses that one."""
-    with InProcessBroker(registry=True) as holder:
-        yield holder.registry_url
-
-
-@pytest.fixture
-def registry(registry_url: str) -> Iterator[RegistryClient]:
-    """A client of the registry."""
-    with RegistryClient(registry_url) as client:
-        yield client
