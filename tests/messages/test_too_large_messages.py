@@ -46,7 +46,7 @@ def test_the_papers_producer_raises_its_own_error_with_its_limit(
 
 def test_the_limit_is_the_one_that_was_given(served: Broker) -> None:
     with Producer(served.bootstrap_servers, options={"message.max.bytes": 5_000}) as producer:
-        with pytest.raises(DeliveryFailed, match="message.max.bytes is 5000"):
+        with pytest.raises(DeliveryFailed, match=r"message\.max\.bytes is 5000"):
             producer.send("large", b"x" * 6_000)
         producer.send("large", b"it goes on")
 
@@ -54,5 +54,5 @@ def test_the_limit_is_the_one_that_was_given(served: Broker) -> None:
 def test_the_papers_producer_names_the_option_of_the_topic(served: Broker, small_topic: str) -> None:
     with Producer(served.bootstrap_servers) as producer:
         producer.send(small_topic, b"x" * 2_000)
-        with pytest.raises(DeliveryFailed, match="2000 bytes is more than the topic 'small' takes: raise its max.message.bytes"):
+        with pytest.raises(DeliveryFailed, match=r"2000 bytes is more than the topic 'small' takes: raise its max\.message\.bytes"):
             producer.flush()
