@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 READY: Final = "ready:"
-DEADLINE_S: Final = 120.0
+DEADLINE_S: Final = 300.0
 """For everything that is waited for: on a machine that is busy, too. It only costs time when something is wrong."""
 STOP_S: Final = 60.0
 _LOOK_S: Final = 0.05
@@ -82,8 +82,10 @@ class Process:
         return next((line for line in lines if text in line and line.endswith("\n")), "")
 
     def stop(self) -> int:
-        """Ask it to end, and wait; what does not end is killed, with all that it has started."""
-        return self._end(signal.SIGTERM)
+        """Ask it to end, and wait; what of it has not ended by then is killed, a JVM that it started, too."""
+        code = self._end(signal.SIGTERM)
+        self._kill_group()
+        return code
 
     def kill(self) -> None:
         """The end without warning, of this process alone: kill -9."""
@@ -107,9 +109,13 @@ class Process:
         try:
             self._process.wait(STOP_S)
         except subprocess.TimeoutExpired:
+            self._kill_group()
+        return self._ended()
+
+    def _kill_group(self) -> None:
+        if self._process is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-        return self._ended()
 
     def _ended(self) -> int:
         assert self._process is not None
