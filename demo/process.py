@@ -12,6 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
+from demo.interruption import uninterrupted
+
 T = TypeVar("T")
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -66,7 +68,7 @@ class Process:
         assert not self.is_running, f"{self.name} runs already"
         self.lives += 1
         self._directory.mkdir(parents=True, exist_ok=True)
-        with self.stdout.open("wb") as out, self.stderr.open("wb") as err:
+        with self.stdout.open("wb") as out, self.stderr.open("wb") as err, uninterrupted():
             self._process = subprocess.Popen(
                 self.command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=self._environment, cwd=ROOT, start_new_session=True
             )
@@ -91,9 +93,9 @@ class Process:
         """The end without warning, of this process alone: kill -9."""
         self._end(signal.SIGKILL)
 
-    def wait(self) -> int:
+    def wait(self, *, deadline_s: float = DEADLINE_S) -> int:
         """Wait until it ends by itself; the exit code."""
-        wait_for(lambda: not self.is_running, f"{self.name} has ended")
+        wait_for(lambda: not self.is_running, f"{self.name} has ended", deadline_s=deadline_s)
         return self._ended()
 
     def last_lines(self) -> str:

@@ -32,6 +32,7 @@ ALL_TOPICS: Final = (*SITE_TOPICS, METRICS, ALERTS)
 MIRROR_TIER: Final = "copy"
 LAKE_TIER: Final = "lake"
 _COMMAND_S: Final = 120
+_JOB_S: Final = 600
 
 
 class Services:
@@ -134,7 +135,7 @@ class Services:
         for name, file in write_job_files(self.directory, brokers=self.offline, registry=self.registry).items():
             jobs.append(self._start(name, "pipeline", name, str(file), "--final", environment=spark_environment(self.directory)))
         for job in jobs:
-            if job.wait():
+            if job.wait(deadline_s=_JOB_S):
                 raise DemoFailed(f"the {job.name} job ended with exit code {job.exit_code}. Its log ends with\n{job.last_lines()}")
 
     def run(self, *arguments: str) -> str:
