@@ -1,7 +1,6 @@
 """The command `python -m demo`, which `scripts/demo` runs: everything from a site's events to tables and pictures, on this machine."""
 
 import argparse
-import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -9,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from demo.interruption import ignore_interruptions, raise_when_interrupted
 from demo.narrator import Narrator
 from demo.process import ROOT, DemoFailed
 from demo.run_directory import open_run_directory
@@ -25,8 +25,7 @@ USAGE, INTERRUPTED = 2, 130
 def main(arguments: Sequence[str]) -> int:
     """0 if every check held, 1 if not, 2 if it cannot begin, 130 if it was interrupted."""
     flags = parse(arguments)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
+    raise_when_interrupted()
     try:
         check_java()
         with open_run_directory(flags.directory) as directory:
@@ -49,6 +48,7 @@ def run(directory: Path, options: DemoOptions, narrator: Narrator) -> int:
         if options.keep:
             story.show_running()
             await_interrupt()
+            narrator.say("Stopping everything.")
         return code
     except KeyboardInterrupt:
         sys.stderr.write("\ndemo: interrupted\n")
@@ -57,8 +57,7 @@ def run(directory: Path, options: DemoOptions, narrator: Narrator) -> int:
         sys.stderr.write(f"demo: {error}\nThe logs of all processes are in {directory / 'logs'}\n")
         return 1
     finally:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
+        ignore_interruptions()
         services.stop()
 
 

@@ -12,7 +12,7 @@ CLICKS: Final = "clicks"
 SEARCHES: Final = "searches"
 SITE_TOPICS: Final = (PAGE_VIEWS, CLICKS, SEARCHES)
 UNKNOWN_DEVICE: Final = "unknown"
-"""What views are read as having that were sent before there was such a field."""
+"""The default of the field that the second version of the schema has more."""
 
 
 class PageView(NamedTuple):

@@ -54,7 +54,7 @@ def expect(activity: SiteActivity) -> Expectation:
 
 
 def lake_row(event: Event) -> LakeRow:
-    """The event as a row; a view of the first version has the default of the field that it lacks."""
+    """The event as a row; a view of the first version has the default of the field that it lacks (`Lake.rows`)."""
     return tuple(event._replace(device=event.device or UNKNOWN_DEVICE) if isinstance(event, PageView) else event)
 
 

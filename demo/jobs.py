@@ -87,6 +87,9 @@ def windows_file(directory: Path) -> Path:
     return directory / "jobs" / "views_per_page.toml"
 
 
-def spark_environment() -> dict[str, str]:
-    """Little memory for each driver, because several run beside each other."""
-    return {"PYSPARK_SUBMIT_ARGS": f'--driver-memory {_MEMORY} --driver-java-options "{_JVM}" pyspark-shell'}
+def spark_environment(directory: Path) -> dict[str, str]:
+    """Little memory for each driver, because several run beside each other, and a place for what they keep while they run."""
+    return {
+        "PYSPARK_SUBMIT_ARGS": f'--driver-memory {_MEMORY} --driver-java-options "{_JVM}" pyspark-shell',
+        "SPARK_LOCAL_DIRS": str(directory / "spark"),
+    }

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from demo.events import CLICKS, PAGE_VIEWS, SEARCHES, Click, PageView, Search
+from demo.events import CLICKS, PAGE_VIEWS, SEARCHES, UNKNOWN_DEVICE, Click, PageView, Search
 from demo.expectation import LakeRow
 from millstream.lake.load_batch import read_metadata
 
@@ -27,10 +27,13 @@ class Lake:
         return sum(self._table(topic).count() for topic in _FIELDS if self._is_there(topic))
 
     def rows(self, topic: str) -> Counter[LakeRow]:
-        """The rows of a topic's table, as fields of events, and how often each is there."""
+        """The rows of a topic's table, as fields of events, and how often each is there.
+
+        A view of the first version has the default as its device if it was loaded after the second one was registered, and null if it was
+        loaded before, when its table had no such column: that is the same here.
+        """
         table = self.read(topic)
-        columns = [_milliseconds(table[name]) if name == "at" else table[name].to_pylist() for name in _FIELDS[topic]]
-        return Counter(zip(*columns, strict=True))
+        return Counter(zip(*(_values(table, name) for name in _FIELDS[topic]), strict=True))
 
     def read(self, name: str) -> pa.Table:
         """A whole table."""
@@ -57,6 +60,14 @@ class Lake:
 
     def _table(self, name: str) -> DeltaTable:
         return DeltaTable(str(self._directory / name))
+
+
+def _values(table: pa.Table, name: str) -> list[Any]:
+    column = table[name]
+    if name == "at":
+        return _milliseconds(column)
+    found: list[Any] = (pc.fill_null(column, UNKNOWN_DEVICE) if name == "device" else column).to_pylist()
+    return found
 
 
 def _milliseconds(column: Any) -> list[int]:

@@ -12,11 +12,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
+from demo.interruption import uninterrupted
+
 T = TypeVar("T")
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 READY: Final = "ready:"
-DEADLINE_S: Final = 120.0
+DEADLINE_S: Final = 300.0
 """For everything that is waited for: on a machine that is busy, too. It only costs time when something is wrong."""
 STOP_S: Final = 60.0
 _LOOK_S: Final = 0.05
@@ -66,7 +68,7 @@ class Process:
         assert not self.is_running, f"{self.name} runs already"
         self.lives += 1
         self._directory.mkdir(parents=True, exist_ok=True)
-        with self.stdout.open("wb") as out, self.stderr.open("wb") as err:
+        with self.stdout.open("wb") as out, self.stderr.open("wb") as err, uninterrupted():
             self._process = subprocess.Popen(
                 self.command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=self._environment, cwd=ROOT, start_new_session=True
             )
@@ -82,16 +84,18 @@ class Process:
         return next((line for line in lines if text in line and line.endswith("\n")), "")
 
     def stop(self) -> int:
-        """Ask it to end, and wait; what does not end is killed, with all that it has started."""
-        return self._end(signal.SIGTERM)
+        """Ask it to end, and wait; what of it has not ended by then is killed, a JVM that it started, too."""
+        code = self._end(signal.SIGTERM)
+        self._kill_group()
+        return code
 
     def kill(self) -> None:
         """The end without warning, of this process alone: kill -9."""
         self._end(signal.SIGKILL)
 
-    def wait(self) -> int:
+    def wait(self, *, deadline_s: float = DEADLINE_S) -> int:
         """Wait until it ends by itself; the exit code."""
-        wait_for(lambda: not self.is_running, f"{self.name} has ended")
+        wait_for(lambda: not self.is_running, f"{self.name} has ended", deadline_s=deadline_s)
         return self._ended()
 
     def last_lines(self) -> str:
@@ -107,9 +111,13 @@ class Process:
         try:
             self._process.wait(STOP_S)
         except subprocess.TimeoutExpired:
+            self._kill_group()
+        return self._ended()
+
+    def _kill_group(self) -> None:
+        if self._process is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-        return self._ended()
 
     def _ended(self) -> int:
         assert self._process is not None

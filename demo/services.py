@@ -32,6 +32,7 @@ ALL_TOPICS: Final = (*SITE_TOPICS, METRICS, ALERTS)
 MIRROR_TIER: Final = "copy"
 LAKE_TIER: Final = "lake"
 _COMMAND_S: Final = 120
+_JOB_S: Final = 600
 
 
 class Services:
@@ -121,7 +122,7 @@ class Services:
         command = ["pipeline", "load", "--brokers", self.offline, "--topics", ",".join(SITE_TOPICS), "--to", str(self.lake)]
         command += ["--checkpoint", str(self.directory / "checkpoints" / "load"), "--every", "1", "--audit", LAKE_TIER]
         command += ["--value-format", "avro", "--registry", self.registry, "--key-format", "string"]
-        self._start("load", *command, environment=spark_environment())
+        self._start("load", *command, environment=spark_environment(self.directory))
 
     def await_load(self) -> None:
         """Until the load takes what comes."""
@@ -132,9 +133,9 @@ class Services:
         """The windows and the join over all that has come, side by side; they end by themselves."""
         jobs = []
         for name, file in write_job_files(self.directory, brokers=self.offline, registry=self.registry).items():
-            jobs.append(self._start(name, "pipeline", name, str(file), "--final", environment=spark_environment()))
+            jobs.append(self._start(name, "pipeline", name, str(file), "--final", environment=spark_environment(self.directory)))
         for job in jobs:
-            if job.wait():
+            if job.wait(deadline_s=_JOB_S):
                 raise DemoFailed(f"the {job.name} job ended with exit code {job.exit_code}. Its log ends with\n{job.last_lines()}")
 
     def run(self, *arguments: str) -> str:

@@ -26,6 +26,8 @@ HOUR_MS: Final = 3_600_000
 PICTURE: Final = "views-per-page.html"
 AUDIT_PAGE: Final = "audit.html"
 _SEEN_EVERY_S: Final = 1.0
+_AUDIT_S: Final = 180.0
+"""So long the audit may take to say that all is complete; mostly it does at once."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +192,7 @@ class Story:
 
         # What is missing is what the check says, in the end.
         with suppress(DemoFailed):
-            wait_for(is_complete, "every tier is complete", every_s=1.0, deadline_s=60.0)
+            wait_for(is_complete, "every tier is complete", every_s=1.0, deadline_s=_AUDIT_S)
         brokers = ["--brokers", services.live, "--brokers", services.offline]
         services.run("audit", "report", *brokers, "--html", str(services.directory / AUDIT_PAGE))
 

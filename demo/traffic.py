@@ -18,7 +18,7 @@ _AT_MOST: Final = 500
 
 
 class Traffic:
-    """A producer of the paper; leaving it waits until everything was written."""
+    """A producer of the paper; leaving it waits until everything was written, unless something went wrong."""
 
     def __init__(self, brokers: str, registry: str, *, per_second: float, on_progress: Callable[[int], None]) -> None:
         self.sent = 0
@@ -31,8 +31,9 @@ class Traffic:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self._producer.__exit__(*error)  # type: ignore[arg-type]
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self._producer.close()
         self._registry.close()
 
     def send(self, sendings: Sequence[Sending]) -> None:
