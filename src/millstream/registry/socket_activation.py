@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 BACKLOG: Final = 128
 SHORT_LIFE_SECONDS: Final = 5.0
+START_SECONDS: Final = 60.0
+"""A child that gives up within this time has not served anyone, however slow the machine is."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -98,9 +100,9 @@ class SocketActivation(ABC):
             self._refuse_waiting()
         else:
             await self._accompany(self.process)
-        if loop.time() - started < SHORT_LIFE_SECONDS:
-            if self.process is not None and (self.process.returncode or 0) > 0:
+            if (self.process.returncode or 0) > 0 and loop.time() - started < START_SECONDS:
                 self._refuse_waiting()
+        if loop.time() - started < SHORT_LIFE_SECONDS:
             await asyncio.sleep(self._pause_s)
         self._wait()
 
