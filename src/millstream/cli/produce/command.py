@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from millstream.cli.kafka_client import Cluster, close_name, plain
+from millstream.cli.kafka_client import Cluster, close_name
 from millstream.cli.parameters import DEFAULT_BROKERS, Brokers, ClientOptions, Output, OutputFormat, Registry, TopicName
 from millstream.cli.produce.deliveries import Deliveries, with_progress
 from millstream.cli.produce.record_form import ANY_PARTITION, Encode, JsonForm, Outgoing, RecordForm
@@ -133,14 +133,15 @@ def produce(
     except KeyboardInterrupt:
         print(f"interrupted: {deliveries.summary()}", file=sys.stderr)
         raise
-    _check_deliveries(deliveries, brokers)
+    _check_deliveries(deliveries, cluster)
     print(deliveries.summary(), file=sys.stderr)
 
 
-def _check_deliveries(deliveries: Deliveries, brokers: str) -> None:
+def _check_deliveries(deliveries: Deliveries, cluster: Cluster) -> None:
     if deliveries.failure is not None:
         arrived = f"{deliveries.count} records had arrived before"
-        raise CommandFailed(f"A record for {deliveries.topic!r} was not delivered to {brokers}: {plain(deliveries.failure)} ({arrived}).")
+        reason = cluster.refusal(deliveries.topic, deliveries.failure)
+        raise CommandFailed(f"A record for {deliveries.topic!r} was not delivered to {cluster.brokers}: {reason} ({arrived}).")
 
 
 def _bytes(text: str | None) -> bytes | None:
