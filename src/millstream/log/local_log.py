@@ -1,13 +1,12 @@
 """The files of one log, in its directory on this broker, and how much of them is on the disk.
 
-    <base offset>.log .index .timeindex   the segments
+    <base offset>.log .index .timeindex   the segments; and .txnindex, where transactions were aborted
     <offset>.snapshot                     producers, see producer_snapshots
     leader-epoch-checkpoint               see leader_epochs
     partition.metadata                    to which topic the directory belongs
 
 Here files are made, renamed, cut and removed, and it is noted what the next flush has to sync. What is in them (offsets that clients may
-read, producers, epochs) is the `Log`'s: it says what is to be done and keeps its own state in step. The files of transactions (`.txnindex`)
-will stand beside the segments and go with them.
+read, producers, epochs) is the `Log`'s: it says what is to be done and keeps its own state in step.
 """
 
 import uuid
