@@ -28,10 +28,17 @@ from millstream.log.local_log import LocalLog
 from millstream.log.producer_snapshots import ProducerSnapshots
 from millstream.log.producer_state import ProducerState
 from millstream.log.recovery import end_of, rebuild_indexes, recover_segment, replay_epochs
-from millstream.log.segment import DELETED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, Segment
+from millstream.log.segment import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    Segment,
+)
 from millstream.log.segments import Segments
 from millstream.log.sparse_index import whole_entries
-from millstream.log.transactions import aborted_index
 
 LEFTOVER_SUFFIXES = (DELETED_SUFFIX, ".tmp")
 _logger = logging.getLogger(__name__)
@@ -155,8 +162,10 @@ def _has_sound_indexes(files: Files, segment: Segment, present: set[str], order:
 
 
 def _has_sound_aborted(files: Files, segment: Segment) -> bool:
-    """Whether the index of aborted transactions has whole entries that can be those of the segment. Few segments have one, so it is read."""
-    is_whole = whole_entries(files, segment.path(TRANSACTION_INDEX_SUFFIX), entry=aborted_index.ENTRY) >= 0
+    """Whether the index of aborted transactions has whole entries that can be those of the segment; it is small, and few have one."""
+    from millstream.log.transactions.aborted_index import ENTRY  # most logs have no transactions
+
+    is_whole = whole_entries(files, segment.path(TRANSACTION_INDEX_SUFFIX), entry=ENTRY) >= 0
     is_sound = is_whole and segment.aborted_index.is_sound(base_offset=segment.base_offset)
     segment.release()
     return is_sound

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from millstream.files import FileHandle
 from millstream.log import leader_epochs
@@ -26,6 +27,9 @@ from millstream.log.producer_state import ProducerState
 from millstream.log.recovery import end_of
 from millstream.log.segment import Segment
 from millstream.log.segments import Segments
+
+if TYPE_CHECKING:
+    from millstream.log.transactions.open_transactions import AbortedTransaction
 
 
 @dataclass(slots=True, eq=False)
@@ -44,6 +48,8 @@ class LocalLog:
     last_flush_ms: int
     is_flush_wanted: bool = False
     """Whether retention waits for the next flush, though nothing may have been appended."""
+    has_aborted: bool = False
+    """Whether transactions were aborted in any segment, now or at some time: if not, readers need not look for them."""
     _running: Flush | None = None
     _paths: set[Path] = field(default_factory=set)
     """Small files that were written since the last flush."""
@@ -51,6 +57,7 @@ class LocalLog:
     """Directories whose entries were changed since the last flush."""
 
     def __post_init__(self) -> None:
+        self.has_aborted = any(segment.has_aborted for segment in self.segments)
         if self.closed_end < 0:
             # It is not known which names and small files had reached the disk.
             self._note(self.path / PARTITION_METADATA, self.path, self.path.parent)
@@ -78,6 +85,11 @@ class LocalLog:
         self.segments.add(active)
         empty.unlink()
         return active
+
+    def add_aborted(self, aborted: "AbortedTransaction") -> None:
+        """The marker that was appended last aborted a transaction."""
+        self.segments.active.add_aborted(aborted)
+        self.has_aborted = True
 
     def begin_cut(self, offset: int) -> Flush | None:
         """From now on nothing at or after `offset` counts as durable; a flush under way, which says nothing of the log any more."""

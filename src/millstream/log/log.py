@@ -103,7 +103,7 @@ class Log:
     def last_stable_offset(self, high_watermark: int) -> int:
         """The end of what a reader of committed data may see: where the oldest transaction began that is open, or whose end may be lost."""
         transactions = self.producers.transactions
-        if transactions.ongoing or transactions.decided:
+        if transactions is not None:
             first_unstable_offset = transactions.first_unstable_offset(high_watermark)
             if first_unstable_offset is not None:
                 return min(max(first_unstable_offset, self.log_start_offset), high_watermark)
@@ -221,7 +221,7 @@ class Log:
             if header.producer_id >= 0:
                 aborted = self.producers.learn(header, batch, base_offset=base_offset)
                 if aborted is not None:
-                    self._active.add_aborted(aborted)
+                    self.local.add_aborted(aborted)
             return AppendResult(base_offset, last_offset, append_time_ms, self.log_start_offset, False)
         except BaseException as error:
             raise self._give_up(error) from error
@@ -295,7 +295,7 @@ class Log:
         if header.producer_id >= 0:
             aborted = self.producers.learn(header, batch, base_offset=base_offset)
             if aborted is not None:
-                self._active.add_aborted(aborted)
+                self.local.add_aborted(aborted)
 
     # -- reading
 

@@ -31,9 +31,14 @@ class OffsetIndex(SparseIndex):
         return self.entry(number)[1] if number >= 0 else 0
 
     def offset_at_or_after(self, position: int) -> int | None:
-        """The relative offset of the first entry that does not lie before the position; None if all do."""
-        number = bisect_left(range(len(self)), position, key=lambda number: self.entry(number)[1])
-        return self.entry(number)[0] if number < len(self) else None
+        """The relative offset of the first entry that does not lie before the position; None if all do.
+
+        The first of all has to lie behind it: Kafka's search overlooks one that lies just there, and answers are the same as its.
+        """
+        count = len(self)
+        first = 0 if count and self.entry(0)[1] > position else 1
+        number = bisect_left(range(count), position, lo=first, hi=max(first, count), key=lambda number: self.entry(number)[1])
+        return self.entry(number)[0] if number < count else None
 
     def truncate_from(self, relative_offset: int) -> None:
         """Drop the entries of batches that end at or after the offset."""

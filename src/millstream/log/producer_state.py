@@ -29,15 +29,15 @@ from collections.abc import Iterator
 from heapq import nsmallest
 from operator import attrgetter
 from struct import Struct
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from millstream.buffer import Buffer
 from millstream.errors import InvalidProducerEpoch, OutOfOrderSequenceNumber
-from millstream.log.transactions.marker import read_marker
-from millstream.log.transactions.open_transactions import AbortedTransaction, OpenTransactions
-from millstream.transaction_errors import InvalidTxnState, TransactionCoordinatorFenced
 from millstream.wire.batch import CONTROL, NO_SEQUENCE, TRANSACTIONAL, BatchHeader
 from millstream.wire.crc32c import crc32c
+
+if TYPE_CHECKING:
+    from millstream.log.transactions.open_transactions import AbortedTransaction, OpenTransactions
 
 REMEMBERED_BATCHES = 5
 MAX_PRODUCERS = 10_000
@@ -101,10 +101,11 @@ class ProducerState:
 
     def __init__(self, entries: dict[int, ProducerEntry] | None = None) -> None:
         self._entries: dict[int, ProducerEntry] = entries or {}
-        self.transactions = OpenTransactions()
+        self.transactions: OpenTransactions | None = None
+        """Those of the producers; None as long as there was none, which is so in most logs."""
         in_transaction = (entry for entry in self._entries.values() if entry.transaction_first_offset >= 0)
         for entry in sorted(in_transaction, key=_transaction_first_offset):
-            self.transactions.begin(entry.producer_id, entry.transaction_first_offset)
+            self._begin_transaction(entry.producer_id, entry.transaction_first_offset)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -144,6 +145,8 @@ class ProducerState:
                     f"producer {header.producer_id} sent sequence {base_sequence} where {expected} had to follow (epoch {entry.epoch})"
                 )
         if entry.transaction_first_offset >= 0 and not header.attributes & TRANSACTIONAL:
+            from millstream.transaction_errors import InvalidTxnState
+
             raise InvalidTxnState(
                 f"producer {header.producer_id} has a transaction open since offset {entry.transaction_first_offset}: "
                 "until it is committed or aborted, it can only write in that transaction"
@@ -166,12 +169,14 @@ class ProducerState:
                 f"the log has seen epoch {entry.epoch}"
             )
         if coordinator_epoch < entry.coordinator_epoch:
+            from millstream.transaction_errors import TransactionCoordinatorFenced
+
             raise TransactionCoordinatorFenced(
                 f"a marker of producer {producer_id} comes from coordinator epoch {coordinator_epoch}, "
                 f"the log has seen epoch {entry.coordinator_epoch}"
             )
 
-    def learn(self, header: BatchHeader, batch: Buffer, *, base_offset: int) -> AbortedTransaction | None:
+    def learn(self, header: BatchHeader, batch: Buffer, *, base_offset: int) -> "AbortedTransaction | None":
         """Take note of a batch of a producer, data or marker, that stands in the log at `base_offset`; the transaction that it aborts."""
         in_transaction = header.attributes & _IN_TRANSACTION
         if in_transaction & CONTROL:
@@ -194,7 +199,7 @@ class ProducerState:
                 return self._learn_marker(entry, batch, offset=base_offset)
             if entry.transaction_first_offset < 0:
                 entry.transaction_first_offset = base_offset
-                self.transactions.begin(entry.producer_id, base_offset)
+                self._begin_transaction(entry.producer_id, base_offset)
         batches = entry.batches
         first, delta = header.base_sequence, header.last_offset_delta
         last = (first + delta) & MAX_SEQUENCE if first >= 0 else NO_SEQUENCE
@@ -203,12 +208,22 @@ class ProducerState:
             del batches[0]
         return None
 
-    def _learn_marker(self, entry: ProducerEntry, batch: Buffer, *, offset: int) -> AbortedTransaction | None:
+    def _begin_transaction(self, producer_id: int, first_offset: int) -> None:
+        if self.transactions is None:
+            from millstream.log.transactions.open_transactions import OpenTransactions
+
+            self.transactions = OpenTransactions()
+        self.transactions.begin(producer_id, first_offset)
+
+    def _learn_marker(self, entry: ProducerEntry, batch: Buffer, *, offset: int) -> "AbortedTransaction | None":
+        from millstream.log.transactions.marker import read_marker  # most logs have no transactions
+        from millstream.log.transactions.open_transactions import AbortedTransaction
+
         marker = read_marker(batch)
         if marker is not None:
             entry.coordinator_epoch = marker.coordinator_epoch
         first_offset, entry.transaction_first_offset = entry.transaction_first_offset, -1
-        if first_offset < 0:
+        if first_offset < 0 or self.transactions is None:
             return None
         last_stable_offset = self.transactions.end(entry.producer_id, offset)
         is_aborted = marker is not None and not marker.is_commit
@@ -234,7 +249,7 @@ class ProducerState:
     def clear(self) -> None:
         """Forget all producers."""
         self._entries.clear()
-        self.transactions.clear()
+        self.transactions = None
 
     def render(self) -> bytes:
         """The content of a snapshot file."""

@@ -20,7 +20,7 @@ Not done here: checking batches, syncing, repairing.
 from bisect import bisect_left
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from millstream.buffer import Buffer
 from millstream.errors import CorruptMessage
@@ -31,10 +31,11 @@ from millstream.log.offset_index import OffsetIndex
 from millstream.log.sparse_index import whole_entries
 from millstream.log.time_index import ENTRY as TIME_ENTRY
 from millstream.log.time_index import TimeIndex
-from millstream.log.transactions.aborted_index import ENTRY as ABORTED_ENTRY
-from millstream.log.transactions.aborted_index import AbortedIndex
-from millstream.log.transactions.open_transactions import AbortedTransaction
 from millstream.wire.batch import HEADER_SIZE, HEADER_TO_LAST_OFFSET, LENGTH_OVERHEAD, MAGIC, BatchHeader, read_header
+
+if TYPE_CHECKING:
+    from millstream.log.transactions.aborted_index import AbortedIndex
+    from millstream.log.transactions.open_transactions import AbortedTransaction
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -180,15 +181,17 @@ class Segment:
         return self._time_index
 
     @property
-    def aborted_index(self) -> AbortedIndex:
+    def aborted_index(self) -> "AbortedIndex":
         """The index of aborted transactions, opened when first asked for."""
         if self._aborted_index is None:
+            from millstream.log.transactions.aborted_index import ENTRY, AbortedIndex  # most logs have no transactions
+
             path = self.path(TRANSACTION_INDEX_SUFFIX)
-            written = whole_entries(self._files, path, entry=ABORTED_ENTRY) if self.has_aborted else 0
+            written = whole_entries(self._files, path, entry=ENTRY) if self.has_aborted else 0
             self._aborted_index = AbortedIndex(self._files, path, written=max(0, written))
         return self._aborted_index
 
-    def add_aborted(self, aborted: AbortedTransaction) -> None:
+    def add_aborted(self, aborted: "AbortedTransaction") -> None:
         """A marker in this segment aborted a transaction."""
         self.aborted_index.append(aborted)
         self.has_aborted = True

@@ -42,6 +42,7 @@ def test_open_transactions_come_back_from_a_snapshot_in_the_order_of_their_offse
     state.learn(read_header(marker()), marker(), base_offset=80)
     state.learn(in_transaction(header(2)), b"", base_offset=90)
     again = ProducerState.parse(state.render())
+    assert again.transactions is not None
     assert list(again.transactions.ongoing.items()) == [(9, 50), (8, 70), (7, 90)]
 
 

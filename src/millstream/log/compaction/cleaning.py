@@ -22,7 +22,6 @@ from millstream.log.compaction.swap import commit_swap, complete_swap
 from millstream.log.config import LONG_MAX
 from millstream.log.log import Log
 from millstream.log.segment import TRANSACTION_INDEX_SUFFIX, Segment
-from millstream.log.transactions.committed_reads import aborted_in
 
 
 def cleaning_extent(log: Log, now_ms: int, *, high_watermark: int) -> CleaningExtent:
@@ -55,6 +54,8 @@ class Cleaning:
         io_buffer_bytes: int,
         bytes_per_second: float = float("inf"),
     ) -> None:
+        from millstream.log.transactions.committed_reads import aborted_in  # a broker starts sooner without it
+
         log.check_usable()
         segments = list(log.segments)[: extent.segment_count]
         self._log = log

@@ -1,4 +1,4 @@
-"""The aborted transactions that one order of compaction is about: from the indexes of its segments, and what the broker said of later ones."""
+"""The aborted transactions that one order of compaction is about: those in the indexes of its segments, and what the order says itself."""
 
 from millstream.files import Files
 from millstream.log.compaction.cleaning_order import CleaningOrder

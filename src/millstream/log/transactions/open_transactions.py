@@ -4,8 +4,8 @@
               A                       A ends          high watermark 35: A's marker could still be lost, so 10 is unstable
                       B                               B is open: 20 is unstable
 
-The *first unstable offset* is the smallest first offset of any of them. Readers of committed data see what lies below it, and never more than
-the high watermark: the last stable offset. Every replica computes it from its own log.
+The *first unstable offset* is the smallest first offset of any of them. Readers of committed data see what lies below it, and below the
+high watermark: the last stable offset. Every replica computes it from its own log.
 
 Transactions begin in the order of their offsets, so the oldest open one is the first that was put in.
 """
@@ -54,8 +54,3 @@ class OpenTransactions:
             return first_ongoing
         first_decided = min(first for first, _ in decided)
         return first_decided if first_ongoing is None else min(first_ongoing, first_decided)
-
-    def clear(self) -> None:
-        """Nothing is known of any producer."""
-        self.ongoing.clear()
-        self.decided.clear()
