@@ -27,7 +27,7 @@ def millstream_broker_options() -> "Mapping[str, OptionText]":
 @pytest.fixture(scope="session")
 def millstream_broker(millstream_broker_options: "Mapping[str, OptionText]") -> "Iterator[Broker]":
     """A running broker, with `bootstrap_servers` and `coordination`."""
-    from millstream.registry.activation import missing_packages
+    from millstream.registry.extra import missing_packages
     from millstream.testing import Broker
 
     with Broker(millstream_broker_options, registry=not missing_packages()) as broker:

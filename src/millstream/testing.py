@@ -23,6 +23,8 @@ from typing import Self
 from millstream.address import Address
 from millstream.broker.network.event_loop import BrokerLoop
 from millstream.broker.server_options import ServerOptions
+from millstream.errors import UsageError
+from millstream.registry.extra import INSTALL, missing_packages
 
 LOOPBACK = "127.0.0.1"
 
@@ -70,6 +72,8 @@ class Broker:
     def start(self) -> Self:
         """Start the broker and return when it accepts clients; raises what kept it from starting."""
         assert self._running is None, "the broker is already running"
+        if self._has_registry and (missing := missing_packages()):
+            raise UsageError(f"A registry needs {' and '.join(missing)}: {INSTALL}")
         if self._data is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="millstream-")
         options = ServerOptions(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from millstream.cli.kafka_client import Cluster, plain
+from millstream.cli.kafka_client import Cluster
 from millstream.cli.output import print_json
 from millstream.cli.parameters import DEFAULT_BROKERS, Brokers, ClientOptions, Output, OutputFormat, TopicName
 from millstream.cli.properties import parse_assignment
@@ -134,7 +134,8 @@ def produce(
         _send(producer, _with_progress(lines, deliveries), form=form, deliveries=deliveries)
     if deliveries.failure is not None:
         arrived = f"{deliveries.count} records had arrived before"
-        raise CommandFailed(f"A record for {topic!r} was not delivered to {brokers}: {plain(deliveries.failure)} ({arrived}).")
+        reason = cluster.refusal(topic, deliveries.failure)
+        raise CommandFailed(f"A record for {topic!r} was not delivered to {brokers}: {reason} ({arrived}).")
     print(deliveries.summary(topic), file=sys.stderr)
 
 
