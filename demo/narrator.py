@@ -41,7 +41,7 @@ class Narrator:
 
     def say(self, text: str) -> None:
         """A sentence or two."""
-        self._console.print(Padding(Text(text), _INDENT))
+        self._console.print(Padding(Text(text), _INDENT, expand=False))
 
     def command(self, text: str) -> None:
         """What a person would type."""
