@@ -32,15 +32,15 @@ def java() -> None:
 
 
 def live_processes(directory: Path) -> list[str]:
-    """The commands that still run and name this directory, in their arguments or (a JVM, and what it starts) in their environment."""
+    """The commands that still run and name this directory, as all commands of a demo do, and its JVMs."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            command, environment = ((process / name).read_bytes().replace(b"\0", b" ") for name in ("cmdline", "environ"))
+            command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
-        if str(directory).encode() in command + environment and process.name != str(os.getpid()):
-            found.append(command.decode(errors="replace"))
+        if str(directory) in command and process.name != str(os.getpid()):
+            found.append(command)
     return found
 
 
