@@ -4,8 +4,9 @@ The command that has to be fast: it imports neither Typer, rich nor a client (ab
 and `main` comes here before it builds the Typer app. This is the only definition of the flags; `millstream --help` lists the command and
 hands its arguments to the same `serve`.
 
-The ready line is a contract: `ready:` and then pairs of a name and an address, on stdout, flushed, when clients are accepted. All the rest
-goes to stderr, one line per event. SIGTERM and Ctrl-C stop cleanly; a second one does not wait for the end of the clean stop.
+The ready line is a contract: `ready:` and then pairs of a name and an address (of `data`: the directories), on stdout, flushed, when
+clients are accepted. All the rest goes to stderr, one line per event. SIGTERM and Ctrl-C stop cleanly; a second one does not wait for the
+end of the clean stop.
 """
 
 import argparse
@@ -54,7 +55,7 @@ examples:
   millstream serve --config server.properties --data /disk1/millstream --data /disk2/millstream
 
 When clients are accepted, one line goes to stdout:
-  ready: broker HOST:PORT coordination HOST:PORT registry HOST:PORT metrics HOST:PORT
+  ready: broker HOST:PORT coordination HOST:PORT registry HOST:PORT metrics HOST:PORT data DIRECTORY
 """
 
 
@@ -298,6 +299,7 @@ async def _serve(options: "ServerOptions", beside: Beside) -> None:
         if metrics is not None:
             published = await stack.enter_async_context(_publish(server, metrics, beside))
             pairs.append(("metrics", Address(*published.address)))
+        pairs.append(("data", _places(options.data)))
         _collect_garbage_seldom()
         print("ready:", *(f"{name} {address}" for name, address in pairs), flush=True)
         asked = asyncio.create_task(asked_to_stop.wait())
@@ -305,6 +307,17 @@ async def _serve(options: "ServerOptions", beside: Beside) -> None:
         await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
         if stopped.done():
             stopped.result()
+
+
+def _places(directories: Sequence[Path]) -> str:
+    """Where the data is, as one word of the ready line: blanks are percent-encoded, several directories are separated by commas."""
+    return ",".join("".join(map(_as_part_of_a_word, str(path.resolve()))) for path in directories)
+
+
+def _as_part_of_a_word(character: str) -> str:
+    if character.isspace() or character == "%":
+        return "".join(f"%{byte:02X}" for byte in character.encode())
+    return character
 
 
 def _listen_for_registry(registry: RegistryAddress) -> "socket.socket":

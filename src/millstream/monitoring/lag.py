@@ -11,6 +11,7 @@ batch is asked for, a few partitions per sample; it is then its own timestamp th
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, Protocol
 
+from millstream.batch_memory import is_batch_memory
 from millstream.broker.metrics.sample import Sample
 from millstream.monitoring.end_history import EndHistory
 from millstream.topic_partition import TopicPartition
@@ -49,9 +50,12 @@ class Lags:
         """Of records that had to be asked for, by partition and offset."""
 
     def of(self, sample: Sample, *, now: float) -> list[PartitionLag]:
-        """Every position of every group that this broker coordinates."""
+        """Every position of every group that this broker coordinates, unless it is no position (`batch_memory`)."""
         positions = [
-            (group.group, TopicPartition(topic, partition), offset) for group in sample.groups for topic, partition, offset in group.offsets
+            (group.group, TopicPartition(topic, partition), offset)
+            for group in sample.groups
+            if not is_batch_memory(group.group)
+            for topic, partition, offset in group.offsets
         ]
         led = {TopicPartition(row.topic, row.partition): row for row in sample.partitions if row.leader == sample.broker.node_id}
         places = {place for _, place, _ in positions}

@@ -1,7 +1,5 @@
 import pytest
 
-from millstream.cli.produce import RecordForm
-from millstream.errors import UsageError
 from millstream.testing import Broker
 from tests.unit.cli.conftest import Millstream
 
@@ -11,28 +9,10 @@ def brokers(millstream_broker: Broker) -> list[str]:
     return ["-b", millstream_broker.bootstrap_servers]
 
 
-def test_a_line_is_a_value() -> None:
-    assert RecordForm("t").split(b"a:b") == (None, b"a:b")
-    assert RecordForm("t", key=b"k").split(b"") == (b"k", b"")
-
-
-def test_a_separator_parts_the_key_from_the_value_at_its_first_place() -> None:
-    form = RecordForm("t", key_separator=b"::")
-    assert form.split(b"k::v::w") == (b"k", b"v::w")
-    assert form.split(b"::v") == (b"", b"v")
-    with pytest.raises(UsageError, match="separator"):
-        form.split(b"k:v")
-
-
-def test_an_empty_value_is_a_tombstone_only_when_asked_for() -> None:
-    assert RecordForm("t", key_separator=b":").split(b"k:") == (b"k", b"")
-    assert RecordForm("t", key_separator=b":", empty_is_null=True).split(b"k:") == (b"k", None)
-
-
 def test_arguments_are_sent_and_the_places_shown(millstream: Millstream, brokers: list[str]) -> None:
     outcome = millstream("produce", "cli-arguments", "a", "b", *brokers)
     assert outcome.code == 0, outcome.err
-    assert outcome.err == "sent 2 records to cli-arguments: partition 0 offsets 0-1\n"
+    assert outcome.err == "created cli-arguments\nsent 2 records to cli-arguments: partition 0 offsets 0-1\n"
     assert outcome.out == ""
 
 
@@ -54,7 +34,7 @@ def test_every_codec_arrives(millstream: Millstream, brokers: list[str], codec: 
 def test_every_kind_of_acknowledgement_works(millstream: Millstream, brokers: list[str], acks: str) -> None:
     topic = f"cli-acks-{acks}"
     assert millstream("produce", topic, "v", "-a", acks, *brokers).code == 0
-    assert millstream("consume", topic, "-f", "-n", "1", *brokers).out == "v\n"
+    assert millstream("consume", topic, "--follow", "-n", "1", *brokers).out == "v\n"
 
 
 def test_keys_headers_and_tombstones_arrive(millstream: Millstream, brokers: list[str]) -> None:

@@ -28,8 +28,8 @@ def filled(millstream_broker: Broker) -> list[str]:
 @pytest.mark.parametrize(
     ("offset", "numbers"),
     [
-        ("beginning", range(10)),
-        ("end", range(0)),
+        ("earliest", range(10)),
+        ("latest", range(0)),
         ("7", range(7, 10)),
         ("99", range(0)),
         ("-3", range(7, 10)),
@@ -71,7 +71,10 @@ def test_a_table_has_a_heading_and_a_row_per_record(millstream: Millstream, fill
     [
         (["cli-no-such-topic"], 1, "no topic 'cli-no-such-topic'"),
         ([TOPIC, "-p", "9"], 1, "no partition 9"),
-        ([TOPIC, "-o", "middle"], 2, "-o takes"),
+        ([TOPIC, "-o", "middle"], 2, "--from takes"),
+        ([TOPIC, "--from", "beginning"], 2, "--from takes"),
+        ([TOPIC, "--follow", "--to", "5"], 2, "--follow"),
+        ([TOPIC, "-f", "%v", "--output", "json"], 2, "one"),
         ([TOPIC, "-K", ":", "--output", "json"], 2, "--key-separator"),
     ],
 )

@@ -1,4 +1,4 @@
-"""`millstream topic`: list, create, describe and delete topics, of Millstream or of any other Kafka."""
+"""`millstream topic`: create, describe and delete topics, of Millstream or any other Kafka; `list` and `alter` have files of their own."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated
@@ -7,8 +7,10 @@ import typer
 
 from millstream.cli.kafka_client import REQUEST_SECONDS, Cluster, plain
 from millstream.cli.output import print_json, print_table
-from millstream.cli.parameters import DEFAULT_BROKERS, Brokers, ClientOptions, Output, OutputFormat
+from millstream.cli.parameters import DEFAULT_BROKERS, Brokers, ClientOptions, NewTopicNames, Output, OutputFormat, TopicNames
 from millstream.cli.properties import parse_assignment
+from millstream.cli.topic.alter import alter
+from millstream.cli.topic.listing import list_topics
 from millstream.errors import CommandFailed
 
 if TYPE_CHECKING:
@@ -18,45 +20,18 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.admin._topic import TopicDescription
 
-app = typer.Typer(help="List, create, describe and delete topics.", no_args_is_help=True)
+app = typer.Typer(help="List, create, alter, describe and delete topics.", no_args_is_help=True)
+app.command("list")(list_topics)
+app.command("alter")(alter)
 
-TopicNames = Annotated[list[str], typer.Argument(metavar="TOPIC", help="Names of the topics.", show_default=False)]
 BROKER_DECIDES = -1
 URL_SAFE = str.maketrans("+/", "-_")
 """Kafka's tools write topic ids in the URL-safe alphabet of base64, librdkafka in the other."""
 
 
-@app.command("list")
-def list_topics(
-    *,
-    brokers: Brokers = DEFAULT_BROKERS,
-    output: OutputFormat = Output.TABLE,
-    internal: Annotated[bool, typer.Option("--internal", help="Also the topics that the brokers keep for themselves.")] = False,
-    client_options: ClientOptions = None,
-) -> None:
-    """List the topics with their partitions and replicas."""
-    cluster = Cluster.of(brokers, client_options)
-    admin = cluster.admin()
-    with cluster.plain_errors("listing the topics"):
-        metadata = admin.list_topics(timeout=REQUEST_SECONDS)
-    topics = [
-        {
-            "topic": name,
-            "partitions": len(topic.partitions),
-            "replicas": max((len(p.replicas) for p in topic.partitions.values()), default=0),
-        }
-        for name, topic in sorted(metadata.topics.items())
-        if internal or not name.startswith("__")
-    ]
-    if output is Output.JSON:
-        print_json(topics)
-    else:
-        print_table(["topic", "partitions", "replicas"], [list(topic.values()) for topic in topics])
-
-
 @app.command("create")
 def create_topics(
-    names: TopicNames,
+    names: NewTopicNames,
     *,
     partitions: Annotated[
         int | None, typer.Option("-p", "--partitions", min=1, help="Number of partitions.", show_default="the broker's")

@@ -16,7 +16,17 @@ def test_a_created_topic_is_listed_described_and_deleted(millstream: Millstream,
     created = millstream("topic", "create", "cli-life", "-p", "3", "-c", "retention.ms=60000", *brokers)
     assert (created.code, created.out) == (0, "created cli-life\n"), created.err
     listed = millstream("topic", "list", "--output", "json", *brokers).documents[0]
-    assert {"topic": "cli-life", "partitions": 3, "replicas": 1} in listed
+    (found,) = [topic for topic in listed if topic["topic"] == "cli-life"]
+    assert found == {
+        "topic": "cli-life",
+        "partitions": 3,
+        "replicas": 1,
+        "messages": 0,
+        "size_bytes": 0,
+        "messages_per_second": 0,
+        "last_write": None,
+        "last_write_ms": None,
+    }
     ((described,),) = millstream("topic", "describe", "cli-life", "--output", "json", *brokers).documents
     assert described["options"] == {"retention.ms": "60000"}
     assert [(p["partition"], p["earliest_offset"], p["latest_offset"]) for p in described["partitions"]] == [
@@ -31,8 +41,8 @@ def test_a_created_topic_is_listed_described_and_deleted(millstream: Millstream,
 def test_tables_are_plain_columns_in_a_pipe(millstream: Millstream, brokers: list[str]) -> None:
     millstream("topic", "create", "cli-columns", "-p", "2", *brokers)
     rows = [line.split() for line in millstream("topic", "list", *brokers).out.splitlines()]
-    assert rows[0] == ["topic", "partitions", "replicas"]
-    assert ["cli-columns", "2", "1"] in rows
+    assert rows[0] == ["topic", "partitions", "replicas", "messages", "size", "messages/s", "last", "write"]
+    assert ["cli-columns", "2", "1", "0", "0", "B", "0", "-"] in rows
     described = millstream("topic", "describe", "cli-columns", *brokers).out.splitlines()
     assert described[0].startswith("cli-columns  id ")
     assert len(described) == 4
