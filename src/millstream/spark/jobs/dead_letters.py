@@ -95,7 +95,7 @@ def produce_dead_letters(settings: LoadSettings, topic: str, names: Sequence[str
     target = settings.dead_letter_topic(topic)
     header = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
     columns = StructType([StructField("key", BinaryType()), StructField("value", BinaryType()), StructField("headers", ArrayType(header))])
-    options = {f"kafka.{name}": value for name, value in settings.options.items()}
+    options = {f"kafka.{name}": value for name, value in settings.kafka.items()}
     plan = plan_write({**options, "kafka.bootstrap.servers": settings.brokers, "topic": target}, columns)
     with Cluster(settings.brokers, client_id="millstream-load", security=plan.producer.security) as cluster:
         find_or_create(cluster, target, partitions=1, configs={"retention.ms": "-1"})
