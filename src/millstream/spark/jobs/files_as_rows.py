@@ -93,7 +93,7 @@ class LoadReader(StreamReader):
 
     def partitions(self, start: SparkOffset, end: SparkOffset) -> Sequence[InputPartition]:
         """The tasks of a micro-batch; the schemas are looked up now that its end is known."""
-        ranges = [one for one in super().partitions(start, end) if isinstance(one, OffsetRange)]
+        ranges = split_ranges(self.ranges(start, end))
         if not ranges:
             return []
         plans = self._plans()
