@@ -17,6 +17,7 @@ from millstream.cli.group import command as group
 from millstream.cli.pipeline import app as pipeline
 from millstream.cli.produce.command import produce
 from millstream.cli.profiles import NAME_VARIABLE, apply_profile, take_profile
+from millstream.cli.top.command import top
 from millstream.cli.topic import command as topic
 from millstream.errors import UsageError
 
@@ -84,4 +85,5 @@ app.add_typer(pipeline.app, name="pipeline")
 app.command("produce")(produce)
 app.command("consume")(consume)
 app.command("query")(query.query)
+app.command("top")(top)
 app.command("dump-log")(dump_log.dump_log)

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from millstream.errors import MillstreamError
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -19,19 +21,38 @@ def watch(picture: "Callable[[], RenderableType]", *, every_s: float, count: int
     from millstream.cli.output import console
 
     out = console()
+    draw = _patiently(picture)
     try:
         if not sys.stdout.isatty():
             for number in _rounds(every_s, count):
                 if number:
                     print()
-                out.print(picture())
+                out.print(draw())
                 sys.stdout.flush()
             return
         with Live(console=out, auto_refresh=False, vertical_overflow="crop") as live:
             for _ in _rounds(every_s, count):
-                live.update(picture(), refresh=True)
+                live.update(draw(), refresh=True)
     except KeyboardInterrupt:
         return
+
+
+def _patiently(picture: "Callable[[], RenderableType]") -> "Callable[[], RenderableType]":
+    """What is drawn once is drawn again when a broker that went away is back; until then it says why it is not."""
+    was_drawn = False
+
+    def draw() -> "RenderableType":
+        nonlocal was_drawn
+        try:
+            drawn = picture()
+        except MillstreamError as error:
+            if not was_drawn:
+                raise
+            return str(error)
+        was_drawn = True
+        return drawn
+
+    return draw
 
 
 def _rounds(every_s: float, count: int | None) -> Iterator[int]:

@@ -11,7 +11,7 @@ from typing import Annotated, BinaryIO
 
 import typer
 
-from millstream.cli.consume.decoding import MessageFormat, make_decoding
+from millstream.cli.consume.decoding import Decoding, MessageFormat, open_decoding
 from millstream.cli.consume.format_string import parse_format
 from millstream.cli.consume.record_filter import RecordTest, make_filter
 from millstream.cli.consume.records import open_consumer, records
@@ -22,7 +22,6 @@ from millstream.cli.position import HELP, parse_position
 from millstream.cli.record_output import RecordFormat, RecordFormatter, ShownRecord
 from millstream.errors import UsageError
 
-Decoding = Callable[[ShownRecord], ShownRecord]
 PARTS = "%t topic, %p partition, %o offset, %k key, %v value, %h headers, %T ms, %d date, %K %V sizes"
 
 
@@ -61,9 +60,12 @@ def consume(
         raise UsageError("--follow has no end: leave out --to, or --follow.")
     formatter = _formatter(output, format_string, key_separator)
     test = make_filter(grep, where or [])
-    decoding = make_decoding(key_format, value_format, registry=registry)
     cluster = Cluster.of(brokers, client_options)
-    with open_consumer(cluster) as consumer, cluster.plain_errors("reading"):
+    with (
+        open_decoding(key_format, value_format, registry=registry) as decoding,
+        open_consumer(cluster) as consumer,
+        cluster.plain_errors("reading"),
+    ):
         spans, remarks = find_spans(cluster, consumer, topic=topic, chosen=partition, start=first, end=None if follow else last)
         for remark in remarks:
             print(f"millstream: {remark}", file=sys.stderr)

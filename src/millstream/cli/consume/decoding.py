@@ -9,7 +9,8 @@ A message names its schema in its first bytes or in a header (`registry.wire_for
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -48,15 +49,22 @@ class Decode(Protocol):
         """The content, decoded if it can be."""
 
 
-def make_decoding(
-    key_format: MessageFormat, value_format: MessageFormat, *, registry: str | None
-) -> Callable[[ShownRecord], ShownRecord] | None:
-    """What turns a record into a decoded one; None if nothing is to be decoded."""
-    client = _registry_client(registry, is_needed=MessageFormat.AVRO in (key_format, value_format))
-    key, value = _decode(key_format, client, is_key=True), _decode(value_format, client, is_key=False)
-    if key is None and value is None:
-        return None
+Decoding = Callable[[ShownRecord], ShownRecord]
 
+
+@contextmanager
+def open_decoding(key_format: MessageFormat, value_format: MessageFormat, *, registry: str | None) -> Iterator[Decoding | None]:
+    """What turns a record into a decoded one, with connections to the registry; None if nothing is to be decoded."""
+    client = _registry_client(registry, is_needed=MessageFormat.AVRO in (key_format, value_format))
+    try:
+        key, value = _decode(key_format, client, is_key=True), _decode(value_format, client, is_key=False)
+        yield None if key is None and value is None else _decoding(key, value)
+    finally:
+        if client is not None:
+            client.close()
+
+
+def _decoding(key: Decode | None, value: Decode | None) -> Decoding:
     from millstream.registry.errors import SerializationFailed
 
     def decoded(record: ShownRecord) -> ShownRecord:

@@ -73,6 +73,8 @@ def _where(conditions: list[str]) -> RecordTest:
 
 def parse_condition(text: str) -> Callable[[Any], bool]:
     """Whether a JSON document fulfils a condition."""
+    if not text.strip():
+        raise UsageError("--where needs a condition, as user.id == 7.")
     match = _CONDITION.fullmatch(text.strip())
     if match is None:
         path = parse_path(text)

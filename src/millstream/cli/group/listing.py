@@ -79,7 +79,7 @@ def list_groups(
     if output is Output.JSON:
         print_json(rows)
     else:
-        print_table(COLUMNS, map(_cells, rows), right=RIGHT)
+        print_table(COLUMNS, map(cells, rows), right=RIGHT)
 
 
 class GroupListing:
@@ -158,10 +158,11 @@ def _row(group: KnownGroup, progress: Progress, how: Word) -> dict[str, Any]:
 
 
 def _table(rows: list[dict[str, Any]]) -> "Table":
-    return make_table(COLUMNS, map(_cells, rows), right=RIGHT)
+    return make_table(COLUMNS, map(cells, rows), right=RIGHT)
 
 
-def _cells(row: Mapping[str, Any]) -> list[object]:
+def cells(row: Mapping[str, Any]) -> list[object]:
+    """A row of the table."""
     from rich.text import Text
 
     how = Word(row["is"])

@@ -57,15 +57,13 @@ def _group_lag(progress: "JobProgress", brokers: str | None, client_options: lis
 
 
 def _print(progress: "JobProgress", lag: Any) -> None:
+    left_out = f"{progress.malformed:,} malformed, {progress.late:,} late, {progress.untimed:,} without a time"
     rows: list[tuple[str, object]] = [
         ("job", f"{progress.name} ({progress.state})"),
         ("process", f"{progress.pid} on {progress.host}"),
         ("started", format_timestamp(progress.started_ms)),
         ("last news", format_timestamp(progress.at_ms)),
-        (
-            "since its start",
-            f"{progress.rows:,} rows in {progress.batches:,} batches, {progress.malformed:,} malformed, {progress.late:,} late",
-        ),
+        ("since its start", f"{progress.rows:,} rows in {progress.batches:,} batches, {left_out}"),
     ]
     if progress.last is not None:
         last = progress.last

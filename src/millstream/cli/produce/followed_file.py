@@ -23,7 +23,7 @@ from millstream.errors import CommandFailed, UsageError
 
 HEAD_BYTES: Final = 256
 CHUNK_BYTES: Final = 1 << 18
-LONGEST_LINE: Final = 64 << 20
+LONGEST_LINE: Final = 16 << 20
 ROTATED_GRACE_S: Final = 5.0
 _ROTATED_SUFFIX: Final = re.compile(r"[.-]\d[\d.T_-]*")
 
@@ -76,13 +76,13 @@ class OpenFile:
         chunk = os.pread(self.file.fileno(), CHUNK_BYTES, self.position + len(self.rest))
         *complete, rest = (self.rest + chunk).split(b"\n") if chunk else [self.rest]
         self.rest = rest
+        for line in complete:
+            yield line
+            self.position += len(line) + 1  # only now: an interruption may repeat a line, and must not lose one
         if len(rest) > LONGEST_LINE:
             raise CommandFailed(
                 f"{self.file.name}: a line at byte {self.position} is longer than {LONGEST_LINE} bytes; is this a text file?"
             )
-        for line in complete:
-            yield line
-            self.position += len(line) + 1  # only now: an interruption may repeat a line, and must not lose one
         if len(self.head) < HEAD_BYTES:
             self.head = os.pread(self.file.fileno(), min(HEAD_BYTES, self.position), 0)
 

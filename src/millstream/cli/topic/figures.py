@@ -54,6 +54,11 @@ class TopicFigures:
             for topic, own in by_topic.items()
         }
 
+    @property
+    def ends(self) -> Mapping[TopicPartition, int]:
+        """Where the partitions ended that were asked for last."""
+        return {} if self._before is None else self._before[1]
+
     def _gained(
         self, places: list[TopicPartition], latest: Mapping[TopicPartition, int], now: float
     ) -> tuple[dict[TopicPartition, int], float]:
