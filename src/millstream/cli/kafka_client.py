@@ -6,7 +6,7 @@ Whoever opens a client must keep it as long as a future or a delivery of it is a
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.admin._metadata import ClusterMetadata, TopicMetadata
+
+    from millstream.cli.partition_reader import PartitionReader
 
 ANSWER_SLICES_SECONDS = (0.5, 1.5, 3.0)
 """How long to wait for the first answer; between the slices we look whether every broker has already refused."""
@@ -80,12 +82,19 @@ class Cluster:
         self._await_answer(client, reason)
         return client
 
+    def reader(self) -> "PartitionReader":
+        """Our own client, for what confluent-kafka does not answer."""
+        from millstream.cli.partition_reader import PartitionReader
+
+        return PartitionReader(self.brokers, self.options)
+
     def existing_topic(self, client: _Client, name: str) -> "TopicMetadata":
         """What the cluster says about a topic that must exist; asked so that it is not created by the question."""
         with self.plain_errors():
-            metadata = client.list_topics(timeout=REQUEST_SECONDS).topics.get(name)
+            topics = client.list_topics(timeout=REQUEST_SECONDS).topics
+        metadata = topics.get(name)
         if metadata is None or metadata.error is not None:
-            raise CommandFailed(self._missing_topic(name, metadata))
+            raise CommandFailed(self._missing_topic(name, metadata, topics))
         return metadata
 
     def topic_to_write(self, client: "Producer", name: str) -> "TopicMetadata":
@@ -101,9 +110,11 @@ class Cluster:
                 raise CommandFailed(self._missing_topic(name, metadata))
             time.sleep(APPEARANCE_POLL_SECONDS)
 
-    def _missing_topic(self, name: str, metadata: "TopicMetadata | None") -> str:
+    def _missing_topic(self, name: str, metadata: "TopicMetadata | None", topics: Iterable[str] = ()) -> str:
         error = None if metadata is None else metadata.error
         if error is None or error.name() == "UNKNOWN_TOPIC_OR_PART":
+            if meant := close_name(name, topics):
+                return f"There is no topic {name!r} at {self.brokers}; did you mean {meant}?"
             return f"There is no topic {name!r} at {self.brokers}: create it with `millstream topic create {name}`."
         return f"The topic {name!r} at {self.brokers} cannot be used: {plain(error)}."
 
@@ -155,6 +166,13 @@ class Cluster:
                     break
         advice = "Start one with `millstream serve`, or name another with --brokers HOST:PORT."
         raise CommandFailed(f"No broker answers at {self.brokers} ({reason.text or 'no answer'}). {advice}")
+
+
+def close_name(name: str, names: Iterable[str]) -> str | None:
+    """The one of these names that was probably meant."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(name, [other for other in names if other != name], n=1, cutoff=0.75)), None)
 
 
 def plain(error: "KafkaError") -> str:

@@ -55,7 +55,7 @@ class Consumer:
         group: str,
         *,
         consumer_id: str | None = None,
-        start: Start = "smallest",
+        start: Start = "earliest",
         expired: Expired = "earliest",
         auto_commit_interval_s: float | None = 1.0,
         session_timeout_s: float = 6.0,

@@ -7,7 +7,7 @@ from millstream.cli.main import run_command
 from millstream.errors import CommandFailed, MalformedFrame, MillstreamError, StartupError, UsageError
 from tests.unit.cli.conftest import Millstream
 
-COMMANDS = ["serve", "topic", "produce", "consume", "dump-log", "version"]
+COMMANDS = ["serve", "topic", "produce", "consume", "dump-log"]
 
 
 def test_help_lists_every_command(millstream: Millstream) -> None:

@@ -11,6 +11,7 @@ from millstream.spark.jobs.durations import parse_duration_ms
 from millstream.spark.jobs.topic_input import TopicInput, check_topic, check_word
 
 ResultFormat = Literal["json", "avro"]
+MOST_STATE_PARTITIONS: Final = 10_000
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _PATTERN: Final = re.compile(r"[\[\]{}*?\\]")
 
@@ -53,6 +54,8 @@ class Job(ABC):
     """The address of the schema registry, for avro."""
     trigger: str = "1 second"
     """The time between two micro-batches."""
+    state_partitions: int = 0
+    """Into how many parts Spark cuts the state, each the work of one core; 0: the cores that there are when the job first runs."""
     kafka: Mapping[str, str] = field(default_factory=dict)
     """Options of Kafka's clients, without `kafka.` in front: `security.protocol` and the like."""
 
@@ -66,6 +69,8 @@ class Job(ABC):
             raise UsageError(
                 f"checkpoint: {self.checkpoint!r} has a {pattern[0]!r} in it, which Spark takes for a pattern: choose another name"
             )
+        if not 0 <= self.state_partitions <= MOST_STATE_PARTITIONS:
+            raise UsageError(f"state-partitions: {self.state_partitions} is not a number from 0 to {MOST_STATE_PARTITIONS}")
         self.trigger_ms  # noqa: B018 -- raises if it is none
         inputs = self.inputs
         if not self.registry and "avro" in {self.output.format, *(one.format for one in inputs.values())}:
@@ -73,6 +78,10 @@ class Job(ABC):
         for section, one in inputs.items():
             if one.topic == self.output.topic:
                 raise UsageError(f"[output] topic: {one.topic} is what [{section}] reads, too: the job would read its own results")
+            if one.dead_letter_topic is not None and one.dead_letter_topic in {self.output.topic, *(two.topic for two in inputs.values())}:
+                raise UsageError(
+                    f"[{section}] dead-letters: {one.dead_letter_topic} is another topic of this job: give them one of their own"
+                )
 
     @property
     @abstractmethod

@@ -21,6 +21,7 @@ from millstream.errors import CommandFailed
 from millstream.spark.jobs.batch_progress import BatchCounts, BatchProgress, LagHistory, read_progress
 from millstream.spark.jobs.failure import sentence_of
 from millstream.spark.jobs.job_session import start_job_session
+from millstream.spark.jobs.late_messages import late_messages
 from millstream.spark.jobs.progress import JobProgress, State, write_progress
 
 if TYPE_CHECKING:
@@ -107,7 +108,8 @@ class _Run:
             if is_idle or batch_id <= self._last_batch:
                 continue
             self._last_batch = batch_id
-            batch = read_progress(document, self._history, self._counts.take(batch_id))
+            late = late_messages(document, self._checkpoint)
+            batch = read_progress(document, self._history, self._counts.take(batch_id), late=late)
             self._progress = self._progress.after(batch)
             write_progress(self._checkpoint, self._progress)
             self._say(batch_line(batch))
@@ -132,17 +134,20 @@ def batch_line(batch: BatchProgress) -> str:
     parts = [f"batch {batch.batch_id}: {batch.rows:,} rows in {batch.duration_ms / 1000:.1f} s ({batch.rows_per_second:,.0f} rows/s)"]
     if batch.lag_messages is not None:
         parts.append(f"lag {batch.lag_messages:,} messages" + (f", {batch.lag_seconds:.1f} s" if batch.lag_seconds else ""))
-    if batch.malformed:
-        parts.append(f"{batch.malformed:,} malformed")
-    if batch.late:
-        parts.append(f"{batch.late:,} late")
+    parts += left_out(malformed=batch.malformed, late=batch.late, untimed=batch.untimed)
     return "; ".join(parts)
 
 
 def end_line(progress: JobProgress) -> str:
     """The end of a run on the terminal."""
-    rest = f", {progress.malformed:,} malformed" if progress.malformed else ""
-    return f"{progress.name}: {progress.state} after {progress.batches:,} batches, {progress.rows:,} rows{rest}"
+    parts = [f"{progress.name}: {progress.state} after {progress.batches:,} batches, {progress.rows:,} rows"]
+    return ", ".join(parts + left_out(malformed=progress.malformed, late=progress.late, untimed=progress.untimed))
+
+
+def left_out(*, malformed: int, late: int, untimed: int) -> list[str]:
+    """What did not become part of the results, as far as there is any."""
+    counts = {"malformed": malformed, "late": late, "without a time": untimed}
+    return [f"{count:,} {name}" for name, count in counts.items() if count]
 
 
 @contextmanager
