@@ -79,11 +79,12 @@ class Groups:
         """Every group, by name."""
         listed = list_groups(self.cluster, self.admin)
         kafka = [group for group in self._kafka([found.group_id for found in listed]) if group is not None]
-        # A group whose description is not answered in time is still one.
+        described = {group.name for group in kafka}
+        # A group that is gone by the time it is described was still one.
         kafka += [
             KnownGroup(found.group_id, type_name(found.type), state_name(found.state))
             for found in listed
-            if found.group_id not in {group.name for group in kafka}
+            if found.group_id not in described
         ]
         paper = [] if self.paper is None else [_of_paper(found) for found in self.paper.read().values()]
         return sorted([*kafka, *paper], key=lambda group: (group.name, group.is_paper))
