@@ -35,12 +35,17 @@ def advice_while_running(services: Services) -> list[str]:
         f"{_COMMAND} registry get {PAGE_VIEWS}-value --url {services.registry}",
         f"{_COMMAND} topic describe {CLICKS} --brokers {live}",
         f"curl http://{services.addresses['metrics']}/metrics",
+        f"kill -9 {services.live_broker.pid}   # then: {_shown_command(services.live_broker.command)}",
     ]
 
 
 def running_processes(services: Services) -> list[tuple[str, int]]:
     """The names and ids of what runs."""
     return [(process.name, process.pid) for process in services.processes if process.is_running]
+
+
+def _shown_command(command: list[str]) -> str:
+    return " ".join([_COMMAND, *command[1:]])
 
 
 def shown(path: Path) -> Path:

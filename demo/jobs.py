@@ -1,5 +1,6 @@
 """The two jobs over the offline topics, described by files as people write them, and the environment that Spark runs in here."""
 
+import shlex
 from pathlib import Path
 from typing import Final
 
@@ -89,7 +90,5 @@ def windows_file(directory: Path) -> Path:
 
 def spark_environment(directory: Path) -> dict[str, str]:
     """Little memory for each driver, because several run beside each other, and a place for what they keep while they run."""
-    return {
-        "PYSPARK_SUBMIT_ARGS": f'--driver-memory {_MEMORY} --driver-java-options "{_JVM}" pyspark-shell',
-        "SPARK_LOCAL_DIRS": str(directory / "spark"),
-    }
+    options = ["--driver-memory", _MEMORY, "--driver-java-options", _JVM, "--conf", f"spark.local.dir={directory / 'spark'}"]
+    return {"PYSPARK_SUBMIT_ARGS": shlex.join([*options, "pyspark-shell"])}

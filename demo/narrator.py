@@ -7,7 +7,7 @@ from typing import Final
 
 from rich.console import Console, RenderableType
 from rich.padding import Padding
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.text import Text
 
 _INDENT: Final = (0, 0, 0, 3)
@@ -41,7 +41,7 @@ class Narrator:
 
     def say(self, text: str) -> None:
         """A sentence or two."""
-        self._console.print(Padding(Text(text), _INDENT))
+        self._console.print(Padding(Text(text), _INDENT, expand=False))
 
     def command(self, text: str) -> None:
         """What a person would type."""
@@ -50,6 +50,18 @@ class Narrator:
     def show(self, what: RenderableType) -> None:
         """A table, or text with markup."""
         self._console.print(what)
+
+    @contextmanager
+    def waiting(self, text: str) -> Iterator[None]:
+        """Shows on a terminal that something is under way."""
+        if not self._console.is_terminal:
+            yield
+            return
+        with Progress(
+            TextColumn("  "), SpinnerColumn(), TextColumn(text), TimeElapsedColumn(), console=self._console, transient=True
+        ) as one:
+            one.add_task("")
+            yield
 
     @contextmanager
     def progress(self, total: int) -> Iterator[Advance]:

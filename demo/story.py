@@ -97,7 +97,8 @@ class Story:
         narrator.say("At the live side a small service looks for robots, with the consumer of the paper: its offsets are in ZooKeeper.")
         services.start_abuse_service()
         services.start_auditor()
-        services.await_load()
+        with narrator.waiting("Spark starts"):
+            services.await_load()
 
     def _send(self, activity: SiteActivity) -> None:
         sendings, change = activity.sendings, activity.schema_change
@@ -177,7 +178,8 @@ class Story:
         narrator.say("Each job is a small file:")
         narrator.command("millstream pipeline windows views_per_page.toml --final")
         narrator.command("millstream pipeline join clicked_views.toml --final")
-        services.run_jobs()
+        with narrator.waiting("Spark computes"):
+            services.run_jobs()
         services.run("pipeline", "picture", str(windows_file(services.directory)), "--to", str(services.directory / PICTURE))
 
     def _await_audit(self, expected: Expectation) -> None:
@@ -191,7 +193,7 @@ class Story:
             return all(check.holds for check in check_audit(expected, tiers))
 
         # What is missing is what the check says, in the end.
-        with suppress(DemoFailed):
+        with suppress(DemoFailed), narrator.waiting("the audit is asked"):
             wait_for(is_complete, "every tier is complete", every_s=1.0, deadline_s=_AUDIT_S)
         brokers = ["--brokers", services.live, "--brokers", services.offline]
         services.run("audit", "report", *brokers, "--html", str(services.directory / AUDIT_PAGE))

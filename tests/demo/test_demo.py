@@ -22,26 +22,34 @@ LONG_S = 900
 """For a machine that is busy with other tests; the demo has deadlines of its own."""
 
 
-def live_processes(directory: Path) -> list[str]:
-    """The commands that still run and name this directory, in their arguments or (a JVM, and what it starts) in their environment."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            command, environment = ((process / name).read_bytes().replace(b"\0", b" ") for name in ("cmdline", "environ"))
-        except OSError:
-            continue
-        if str(directory).encode() in command + environment and process.name != str(os.getpid()):
-            found.append(command.decode(errors="replace"))
-    return found
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(LONG_S)
-def test_the_demo_runs_to_its_end_and_every_check_holds(tmp_path: Path) -> None:
+@pytest.fixture
+def java() -> None:
+    """Skips a test, and says why, where there is no Java for Spark."""
     try:
         check_java()
     except NoJava as error:
         pytest.skip(str(error))
+
+
+def live_processes(directory: Path) -> list[str]:
+    """The commands that still run and name this directory, as all commands of a demo do, and its JVMs."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            continue
+        if str(directory) in command and process.name != str(os.getpid()):
+            found.append(command)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("java")
+@pytest.mark.timeout(LONG_S)
+# Spark gives the process that plans a stream ten seconds to start, which cannot be set: too few where many tests run at once.
+@pytest.mark.flaky(reruns=3, only_rerun="connect back")
+def test_the_demo_runs_to_its_end_and_every_check_holds(tmp_path: Path) -> None:
     directory = tmp_path / "run"
     flags = ["--events", "2000", "--seconds", "3", "--directory", str(directory)]
     done = subprocess.run([*DEMO, *flags], cwd=ROOT, capture_output=True, text=True, timeout=LONG_S, check=False)
@@ -55,12 +63,9 @@ def test_the_demo_runs_to_its_end_and_every_check_holds(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("java")
 @pytest.mark.timeout(LONG_S)
 def test_an_interrupted_demo_leaves_nothing_running(tmp_path: Path) -> None:
-    try:
-        check_java()
-    except NoJava as error:
-        pytest.skip(str(error))
     directory = tmp_path / "run"
     demo = subprocess.Popen([*DEMO, "--directory", str(directory)], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     # The load is the first process of Spark; it is interrupted while that starts.

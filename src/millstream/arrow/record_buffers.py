@@ -1,8 +1,8 @@
 """Records that are being gathered for one Arrow record batch: the arrays that the kernel fills, and the Arrow arrays made of them.
 
 The arrays are made as large as the bytes could need; what of them is not written is never touched and costs no memory. Arrow takes them
-over without copying, so each record batch gets arrays of its own. Keys, values and headers lie in memory of `byte_memory`, apart from the
-numbers: who has made typed columns of them keeps the numbers and lets the bytes go.
+over without copying, so each record batch gets arrays of its own. Values lie in memory of `byte_memory`, apart from all else: who has made
+typed columns of them keeps the rest and lets the values go.
 """
 
 from collections.abc import Sequence
@@ -40,10 +40,9 @@ BYTE_CAPACITY: Final = 8 * 1024 * 1024
 """A record batch is handed on before it passes one of these, unless a single batch of the topic is larger."""
 
 
-_MOST_PER_ROW: Final = 24
-_MOST_PER_HEADER: Final = 9
+_BYTES_PER_VALUE: Final = 5
 _SLACK: Final = 4096
-"""The bytes of all offsets and flags of a row and of a header, and what is lost between arrays: room that is not used costs nothing."""
+"""Where a value ends and whether it is null, and what is lost between arrays."""
 
 
 class RecordBuffers:
@@ -58,32 +57,32 @@ class RecordBuffers:
         self._counters = np.zeros(COUNTER_COUNT, np.int64)
         with_key, with_value, with_headers = bool(wanted & WITH_KEY), bool(wanted & WITH_VALUE), bool(wanted & WITH_HEADERS)
         keys, values, lists, headers = rows * with_key, rows * with_value, rows * with_headers, size_bytes // SMALLEST_HEADER * with_headers
-        room = _MOST_PER_ROW * rows + _MOST_PER_HEADER * headers + size_bytes * (with_key + with_value + 2 * with_headers) + _SLACK
-        memory = ByteMemory(room, is_large=is_large)
-        self._key_offsets, self._value_offsets, self._header_lists = (_offsets(memory, count) for count in (keys, values, lists))
-        self._header_keys, self._header_values = _offsets(memory, headers), _offsets(memory, headers)
-        # The bytes come last, and of them the keys, which may be none: a huge page is taken whole.
+        memory = ByteMemory(values * _BYTES_PER_VALUE + size_bytes * with_value + _SLACK, is_large=is_large)
+        self._key_offsets, self._value_offsets = _offsets(np.empty(keys + 1, np.int32)), _offsets(memory.take(values + 1, np.int32))
+        self._header_lists, self._header_keys, self._header_values = (
+            _offsets(np.empty(count + 1, np.int32)) for count in (lists, headers, headers)
+        )
         self._records = RecordArrays(
             offsets=np.empty(rows, np.int64),
             timestamps=np.empty(rows, np.int64),
             timestamp_types=np.empty(rows, np.int32),
             key_ends=self._key_offsets[1:],
-            key_nulls=memory.take(keys, np.bool_),
+            key_data=np.empty(size_bytes * with_key, np.uint8),
+            key_nulls=np.empty(keys, np.bool_),
             value_ends=self._value_offsets[1:],
             value_nulls=memory.take(values, np.bool_),
-            header_starts=memory.take(lists, np.int32),
-            header_ends=memory.take(lists, np.int32),
             value_data=memory.take(size_bytes * with_value, np.uint8),
-            key_data=memory.take(size_bytes * with_key, np.uint8),
+            header_starts=np.empty(lists, np.int32),
+            header_ends=np.empty(lists, np.int32),
         )
         self._headers = HeaderArrays(
             list_ends=self._header_lists[1:],
-            list_nulls=memory.take(lists, np.bool_),
+            list_nulls=np.empty(lists, np.bool_),
             key_ends=self._header_keys[1:],
+            key_data=np.empty(size_bytes * with_headers, np.uint8),
             value_ends=self._header_values[1:],
-            value_nulls=memory.take(headers, np.bool_),
-            key_data=memory.take(size_bytes * with_headers, np.uint8),
-            value_data=memory.take(size_bytes * with_headers, np.uint8),
+            value_data=np.empty(size_bytes * with_headers, np.uint8),
+            value_nulls=np.empty(headers, np.bool_),
         )
 
     @property
@@ -154,10 +153,9 @@ def arrow_numbers(numbers: Ints | Ends, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
 
 
-def _offsets(memory: ByteMemory, rows: int) -> Ends:
-    offsets = memory.take(rows + 1, np.int32)
-    offsets[0] = 0
-    return offsets
+def _offsets(numbers: Ends) -> Ends:
+    numbers[0] = 0
+    return numbers
 
 
 def _as_text(names: BinaryColumn) -> pa.Array:
