@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from millstream.batch_memory import is_batch_memory
 from millstream.cli.group.consumer_groups import Committed, committed_offsets, list_groups, try_describe_groups
 from millstream.cli.group.paper_groups import PaperGroup, PaperGroups, find_paper_groups
 from millstream.cli.kafka_client import REQUEST_SECONDS, Cluster, close_name
@@ -146,7 +147,8 @@ def _of_kafka(group: Any, committed: Mapping[TopicPartition, Committed]) -> Know
         type_name(group.type),
         state_name(group.state),
         members,
-        committed,
+        # The numbers of micro-batches are no positions: nothing lags there, and nothing is to be moved.
+        {} if is_batch_memory(group.group_id) else committed,
         owners={place: member.member_id for member in members for place in member.partitions},
         assignor=group.partition_assignor or None,
         coordinator=None if group.coordinator is None else f"{group.coordinator.host}:{group.coordinator.port}",
