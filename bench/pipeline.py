@@ -72,7 +72,7 @@ class LakeCase(Case):
             value_format="avro",
             registry=registry_url(),
             once=once,
-            every_s=1.0,
+            every="1 second",
         )
 
     def load(self, broker: Broker, topic: str, count: int, table: TableKind = "delta") -> None:
