@@ -1,8 +1,9 @@
 """A windows job whose events a function changes first: page views per section of the site, without those of robots.
 
-python examples/pipeline/views_per_section.py 127.0.0.1:9092 checkpoints/views-per-section
+python examples/pipeline/views_per_section.py 127.0.0.1:9092 checkpoints/views-per-section [--final]
 
-or with `spark-submit`, on any cluster. The settings are those of a job file, the function gets and returns a DataFrame of Spark.
+or with `spark-submit`, on any cluster. The settings are those of a job file, the function gets and returns a DataFrame of Spark. It runs
+until it is stopped; with --final it processes what is there, closes all windows and ends.
 """
 
 import sys
@@ -10,11 +11,9 @@ import sys
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from millstream.spark.jobs.job_run import run_to_its_end
 from millstream.spark.jobs.job_settings import JobOutput
-from millstream.spark.jobs.job_topics import JobTopics
-from millstream.spark.jobs.runner import run_job
 from millstream.spark.jobs.topic_input import TopicInput
-from millstream.spark.jobs.windows import start_windows
 from millstream.spark.jobs.windows_job import Window, WindowsJob
 
 
@@ -24,8 +23,8 @@ def by_section(events: DataFrame) -> DataFrame:
     return people.withColumn("section", f.regexp_extract("page", r"^/([^/]*)", 1))
 
 
-def main(brokers: str, checkpoint: str) -> int:
-    """Run the job until it is stopped."""
+def main(brokers: str, checkpoint: str, *flags: str) -> int:
+    """Run the job."""
     job = WindowsJob(
         name="views-per-section",
         brokers=brokers,
@@ -35,18 +34,7 @@ def main(brokers: str, checkpoint: str) -> int:
         measures={"views": "count"},
         output=JobOutput("views-per-section"),
     )
-    with JobTopics(job) as topics:
-        topics.prepare()
-    return run_job(
-        lambda session: start_windows(session, job, transform=by_section),
-        name=job.name,
-        master=None,
-        checkpoint=checkpoint,
-        once=False,
-        quiet=False,
-        brokers=brokers,
-        group=job.group,
-    )
+    return run_to_its_end(job, final="--final" in flags, transform=by_section)
 
 
 if __name__ == "__main__":

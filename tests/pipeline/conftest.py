@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.record_fixtures import broker, registry, registry_url
+from tests.spark.cluster_fixtures import master, zipped
 from tests.spark.conftest import TIMEOUT_S, checkpoint, spark
 
-__all__ = ["broker", "checkpoint", "registry", "registry_url", "spark"]
+__all__ = ["broker", "checkpoint", "master", "registry", "registry_url", "spark", "zipped"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

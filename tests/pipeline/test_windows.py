@@ -1,6 +1,5 @@
 """Windows on a real Spark, compared with what plain Python computes from the same events, while another producer writes to the topic."""
 
-import json
 import os
 import signal
 import subprocess
@@ -13,10 +12,11 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
+from millstream.lake.errors import TableMismatch
 from millstream.registry.avro_deserializer import AvroDeserializer
 from millstream.registry.client import RegistryClient
 from millstream.spark.jobs.events import Transform
-from millstream.spark.jobs.job_file import read_job
+from millstream.spark.jobs.job_file import read_job, read_job_of
 from millstream.spark.jobs.progress import read_job_progress
 from millstream.spark.jobs.runner import run_job
 from millstream.spark.jobs.windows import start_windows
@@ -30,6 +30,7 @@ from tests.pipeline.site_activity import (
     expected_windows,
     make_views,
     milliseconds,
+    results,
     send,
     send_in_order,
     window_results,
@@ -37,7 +38,7 @@ from tests.pipeline.site_activity import (
 from tests.pipeline.windows_jobs import TEN_MINUTES, windows_file, windows_job
 from tests.spark.avro_messages import message, record, register
 from tests.spark.read_back import ends
-from tests.spark.topic_content import read, write
+from tests.spark.topic_content import Message, read, write
 from tests.spark.traffic import Traffic
 from tests.topics import create_topic
 from tests.waiting import wait_until
@@ -88,11 +89,12 @@ def test_other_windows_measure_what_plain_python_measures(spark: "SparkSession",
     assert window_results(broker, job.output.topic) == EXPECTED[window]
 
 
-def test_late_events_are_counted_and_left_out(
+def test_what_is_left_out_is_counted_and_malformed_messages_are_kept(
     spark: "SparkSession", broker: Broker, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    topic = create_topic(broker, partitions=2)
+    topic, dead_letters = create_topic(broker, partitions=2), create_topic(broker)
     job = windows_job(broker, topic, tmp_path)
+    job = replace(job, input=replace(job.input, malformed="dead-letters", dead_letters=dead_letters, deduplicate=False))
     send(broker, topic, VIEWS)
     run(spark, job)
     before = window_results(broker, job.output.topic)
@@ -100,6 +102,11 @@ def test_late_events_are_counted_and_left_out(
     # In time, though older than the newest event: its window is not over.
     in_time = View(20_000, "/a", "in time", 1, 1.0, max(view.at for view in VIEWS) - 30_000)
     send(broker, topic, [*late, in_time])
+    write(
+        broker,
+        topic,
+        [Message(b'{"page": 1', b"key", 1), Message(b"\xff", None, 0), *[Message(b'{"page": "/a"}', b"%d" % n) for n in range(3)]],
+    )
     code = run_job(
         lambda session: start_windows(session, job, is_final=True),
         name="views",
@@ -112,33 +119,62 @@ def test_late_events_are_counted_and_left_out(
     assert code == 0
     assert found == expected_windows([*VIEWS, in_time], size_ms=10 * MINUTE_MS, step_ms=10 * MINUTE_MS)
     assert {place: found[place] for place in before} == before
-    assert read_job_progress(job.checkpoint).late == 7
-    assert "7 late" in capfd.readouterr().err
+    progress = read_job_progress(job.checkpoint)
+    assert (progress.late, progress.malformed, progress.untimed) == (7, 2, 3)
+    assert "2 malformed, 7 late, 3 without a time" in capfd.readouterr().err
+    letters = {letter.value: (letter.key, dict(letter.headers or ())) for letter in read(broker, dead_letters)}
+    assert {value: key for value, (key, _) in letters.items()} == {b'{"page": 1': b"key", b"\xff": None}
+    [bad] = [row for row in read(broker, topic, partitions=2) if row.value == b'{"page": 1']
+    about = {name.removeprefix("millstream."): value for name, value in letters[b'{"page": 1'][1].items()}
+    assert b"not json: " in (about.pop("reason") or b"")
+    place = {"topic": topic, "partition": bad.partition, "offset": bad.offset, "timestamp": bad.timestamp_ms}
+    assert about == {name: str(value).encode() for name, value in place.items()}
 
 
-def test_a_table_and_a_topic_get_the_results_of_a_function_once(spark: "SparkSession", broker: Broker, tmp_path: Path) -> None:
-    """The function changes events before they are measured. The run dies between the table's commit and Spark's, and goes on."""
+def test_a_function_changes_events_before_they_are_measured(spark: "SparkSession", broker: Broker, tmp_path: Path) -> None:
     topic = create_topic(broker, partitions=2)
     job = replace(windows_job(broker, topic, tmp_path), measures={"views": "count"})
-    job = replace(job, output=replace(job.output, table=str(tmp_path / "table")))
 
     def few(events: "DataFrame") -> "DataFrame":
         return events.where("bytes < 5000").withColumn("page", events["user"])
 
     send(broker, topic, VIEWS)
     run(spark, job, is_final=True, transform=few)
-    commits = tmp_path / "checkpoint" / "commits"
-    last = max(int(path.name) for path in commits.glob("[0-9]*"))
-    for name in (f"{last}", f".{last}.crc"):
-        (commits / name).unlink()
-    run(spark, job, transform=few)
     expected = expected_windows([v._replace(page=v.user) for v in VIEWS if v.bytes < 5000], size_ms=10 * MINUTE_MS, step_ms=10 * MINUTE_MS)
-    wanted = {place: result["views"] for place, result in expected.items()}
+    assert window_views(broker, job.output.topic) == {place: result["views"] for place, result in expected.items()}
+
+
+def test_results_are_in_the_table_once_and_on_the_topic_when_the_job_was_killed_between_the_two(
+    spark: "SparkSession", broker: Broker, tmp_path: Path
+) -> None:
+    """Killed with the whole of Spark after the topic was written, and once more after the table was; then it goes on."""
+    topic = create_topic(broker, partitions=2)
+    file = windows_file(broker, topic, tmp_path, measures='views = "count"', table=str(tmp_path / "table"))
+    job = read_job_of(WindowsJob, file)
+    create_topic(broker, name=job.output.topic)
+    send(broker, topic, VIEWS)
+    for stage in ("topic", "table"):
+        command = [sys.executable, "-m", "tests.pipeline.dying_windows", stage, str(file)]
+        died = subprocess.run(command, capture_output=True, text=True, timeout=400, check=False, start_new_session=True)
+        assert died.returncode == -signal.SIGKILL, died.stderr[-3000:]
+    run(spark, job)
+    wanted = {place: result["views"] for place, result in EXPECTED[TEN_MINUTES].items()}
     rows = DeltaTable(job.output.table).to_pyarrow_table().to_pylist()
-    on_topic = [json.loads(row.value or b"") for row in read(broker, job.output.topic)]
-    for found in (rows, on_topic):
-        assert {(in_ms(row["window_start"]), in_ms(row["window_end"]), row["page"]): row["views"] for row in found} == wanted
-        assert len(found) == len(wanted)
+    assert {(in_ms(row["window_start"]), in_ms(row["window_end"]), row["page"]): row["views"] for row in rows} == wanted
+    assert len(rows) == len(wanted)
+    # At least once: what was written before the first kill was written again, under the same keys and with the same values.
+    assert window_views(broker, job.output.topic) == wanted
+    assert len(wanted) < len(read(broker, job.output.topic)) <= 2 * len(wanted)
+    with pytest.raises(TableMismatch, match="has rows already, and the checkpoint of this job is new"):
+        start_windows(spark, replace(job, checkpoint=str(tmp_path / "other")))
+    with pytest.raises(TableMismatch, match="and the results have"):
+        start_windows(spark, replace(job, measures={"views": "max(price)"}))
+
+
+def window_views(broker: Broker, topic: str) -> dict[tuple[int, int, str], int]:
+    """The results of a job that only counts."""
+    found = results(broker, topic).values()
+    return {(in_ms(one["window_start"]), in_ms(one["window_end"]), one["page"]): one["views"] for one in found}
 
 
 def in_ms(moment: str | datetime) -> int:

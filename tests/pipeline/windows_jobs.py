@@ -12,7 +12,17 @@ from tests.topics import create_topic, fresh_name
 TEN_MINUTES = Window(size="10 minutes", by=("page",))
 
 
-def windows_file(broker: Broker, topic: str, directory: Path) -> Path:
+MEASURES = """
+views = "count"
+bytes = "sum(bytes)"
+price = "sum(price)"
+users = "distinct(user, 0.01)"
+top = "top(3, user)"
+last = "max(at)"
+"""
+
+
+def windows_file(broker: Broker, topic: str, directory: Path, *, measures: str = MEASURES, table: str = "") -> Path:
     """A job file; its checkpoint is beside it. The output does not exist yet."""
     file = directory / "views.toml"
     file.write_text(f"""
@@ -34,15 +44,11 @@ size = "10 minutes"
 by = ["page"]
 
 [measures]
-views = "count"
-bytes = "sum(bytes)"
-price = "sum(price)"
-users = "distinct(user, 0.01)"
-top = "top(3, user)"
-last = "max(at)"
+{measures}
 
 [output]
 topic = "{fresh_name("results")}"
+table = "{table}"
 """)
     return file
 

@@ -22,8 +22,8 @@ def spark_environment() -> dict[str, str]:
     return kept | {"SPARK_HOME": str(SPARK_HOME), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
-def submit(master: str, job: Path, *arguments: str, py_files: Path) -> str:
-    """Run a job to its end with `spark-submit`; returns what it printed."""
+def submit_command(master: str, job: Path, *arguments: str, py_files: Path) -> list[str]:
+    """What runs a job with `spark-submit`."""
     conf = [
         "spark.driver.host=127.0.0.1",
         "spark.ui.enabled=false",
@@ -34,9 +34,13 @@ def submit(master: str, job: Path, *arguments: str, py_files: Path) -> str:
     command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", master, "--py-files", str(py_files)]
     for line in conf:
         command += ["--conf", line]
-    done = subprocess.run(
-        [*command, str(job), *arguments], env=spark_environment(), capture_output=True, text=True, timeout=250, check=False
-    )
+    return [*command, str(job), *arguments]
+
+
+def submit(master: str, job: Path, *arguments: str, py_files: Path) -> str:
+    """Run a job to its end; returns what it printed."""
+    command = submit_command(master, job, *arguments, py_files=py_files)
+    done = subprocess.run(command, env=spark_environment(), capture_output=True, text=True, timeout=250, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
     return done.stdout
 

@@ -1,42 +1,21 @@
 """Spark as a cluster: executors in other processes, Millstream shipped to them in a zip."""
 
 import json
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 
-from millstream.spark.session import NoJava, check_java
 from tests.brokers import Broker
+from tests.spark.cluster_fixtures import ROOT
 from tests.spark.read_back import ends, read_with_confluent
-from tests.spark.standalone_cluster import standalone_cluster, submit
+from tests.spark.standalone_cluster import submit
 from tests.topics import create_topic, produce_values
 
-ROOT = Path(__file__).parents[2]
 ROWS = 20_000
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
-
-
-@pytest.fixture(scope="module")
-def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    try:
-        check_java()
-    except NoJava as error:
-        pytest.skip(str(error))
-    with standalone_cluster(tmp_path_factory.mktemp("cluster")) as address:
-        yield address
-
-
-@pytest.fixture(scope="module")
-def zipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("zip") / "millstream.zip"
-    subprocess.run([sys.executable, ROOT / "scripts" / "spark_zip.py", target], check=True, timeout=30)
-    return target
 
 
 def run_job(master: str, broker: Broker, zipped: Path) -> dict[str, object]:

@@ -49,4 +49,24 @@ def test_what_is_no_table_is_not_written_to(tmp_path: Path, is_file: bool) -> No
         place.mkdir()
         (place / "other.csv").write_text("a,b")
     with pytest.raises(TableMismatch, match=r"is there and is no Delta table|cannot be opened as a Delta table"):
-        ResultTable(str(place)).check()
+        ResultTable(str(place)).check_names([])
+
+
+def test_a_table_of_other_columns_is_found_out_before_anything_is_written(tmp_path: Path) -> None:
+    table = ResultTable(str(tmp_path / "results"))
+    table.check(ROWS.schema)
+    table.refuse_rows()
+    table.append(ROWS, "query", 0)
+    table.check(ROWS.schema)
+    with pytest.raises(TableMismatch, match="has page, views, and the results have page, users: give the job a table of its own"):
+        table.check_names(["page", "users"])
+    with pytest.raises(TableMismatch, match="has views as long, and the results have it as double"):
+        table.check(pa.schema([("page", pa.string()), ("views", pa.float64())]))
+    with pytest.raises(TableMismatch, match="has rows already, and the checkpoint of this job is new"):
+        table.refuse_rows()
+
+
+def test_whether_a_column_may_be_null_is_no_difference(tmp_path: Path) -> None:
+    table = ResultTable(str(tmp_path / "results"))
+    table.append(ROWS, "query", 0)
+    table.check(pa.schema([pa.field("page", pa.string(), nullable=False), pa.field("views", pa.int64(), nullable=False)]))

@@ -1,4 +1,4 @@
-"""What the commands for windows, joins and replays share: everything is checked and asked first, then Spark is started."""
+"""What the commands for windows, joins and replays share."""
 
 import sys
 from pathlib import Path
@@ -24,39 +24,17 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="Do not show progress on st
 
 
 def run(job: "WindowsJob | JoinJob", *, once: bool, final: bool, master: str | None, quiet: bool, beginning: str = "") -> None:
-    """Check the job against its cluster and its checkpoint, then run it; exits with the code of the run.
-
-    `beginning` is where a replay begins, which decides what its checkpoint is about.
-    """
+    """Run a job; exits with the code of the run. `beginning` is where a replay begins."""
     need_extra("spark", "pyspark", "pyarrow")
     if _uses_delta(job):
         need_extra("lake", "deltalake")
-    from millstream.spark.jobs.checkpoint_job import check_checkpoint
-    from millstream.spark.jobs.job_topics import JobTopics
-    from millstream.spark.jobs.join import start_join
-    from millstream.spark.jobs.join_job import JoinJob
-    from millstream.spark.jobs.runner import run_job
-    from millstream.spark.jobs.windows import start_windows
+    from millstream.spark.jobs.job_run import run_to_its_end
 
-    with JobTopics(job) as topics:
-        for warning in topics.prepare():
-            print(f"millstream: warning: {warning}", file=sys.stderr)
-    check_checkpoint(job.checkpoint, job.identity() | ({"replay from": beginning} if beginning else {}))
-    code = run_job(
-        lambda session: (
-            start_join(session, job, once=once, is_final=final)
-            if isinstance(job, JoinJob)
-            else start_windows(session, job, once=once, is_final=final)
-        ),
-        name=job.name,
-        master=master,
-        checkpoint=job.checkpoint,
-        once=once or final,
-        quiet=quiet,
-        brokers=job.brokers,
-        group=job.group,
-    )
-    raise typer.Exit(code)
+    raise typer.Exit(run_to_its_end(job, once=once, final=final, master=master, quiet=quiet, beginning=beginning, warn=_warn))
+
+
+def _warn(warning: str) -> None:
+    print(f"millstream: warning: {warning}", file=sys.stderr)
 
 
 def _uses_delta(job: "WindowsJob | JoinJob") -> bool:

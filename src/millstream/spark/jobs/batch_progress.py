@@ -9,10 +9,14 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from millstream.spark.positions import Offsets
 from millstream.topic_partition import TopicPartition
+
+MALFORMED: Final = "malformed"
+UNTIMED: Final = "untimed"
+"""What a query may count itself, by `observe`, under these names."""
 
 
 class CountedRows(NamedTuple):
@@ -54,6 +58,8 @@ class BatchProgress:
     lag_messages: int | None
     lag_seconds: float | None
     watermark: str | None
+    untimed: int = 0
+    """Messages without a time of the event."""
 
     @property
     def rows_per_second(self) -> float:
@@ -75,8 +81,10 @@ class LagHistory:
         return max(at_ms - self._seen[0][0], 0) / 1000 if self._seen else 0.0
 
 
-def read_progress(reported: Mapping[str, Any], history: LagHistory, counted: CountedRows | None = None) -> BatchProgress:
-    """What Spark reported, as JSON, about a micro-batch; `counted` replaces Spark's own number of rows."""
+def read_progress(
+    reported: Mapping[str, Any], history: LagHistory, counted: CountedRows | None = None, *, late: int | None = None
+) -> BatchProgress:
+    """What Spark reported, as JSON, about a micro-batch; `counted` replaces Spark's own number of rows, `late` that of late ones."""
     duration_ms = int(reported.get("durationMs", {}).get("triggerExecution", 0))
     finished_ms = _milliseconds(reported["timestamp"]) + duration_ms
     latest, processed = _offsets(reported, "latestOffset"), _offsets(reported, "endOffset")
@@ -86,12 +94,18 @@ def read_progress(reported: Mapping[str, Any], history: LagHistory, counted: Cou
         finished_ms=finished_ms,
         duration_ms=duration_ms,
         rows=int(reported["numInputRows"]) if counted is None else counted.rows,
-        malformed=0 if counted is None else counted.malformed,
-        late=sum(int(operator.get("numRowsDroppedByWatermark", 0)) for operator in operators),
+        malformed=_observed(reported, MALFORMED) if counted is None else counted.malformed,
+        late=sum(int(operator.get("numRowsDroppedByWatermark", 0)) for operator in operators) if late is None else late,
         lag_messages=None if latest is None or processed is None else count_behind(processed, latest),
         lag_seconds=None if latest is None or processed is None else history.observe(finished_ms, latest, processed),
         watermark=(reported.get("eventTime") or {}).get("watermark"),
+        untimed=_observed(reported, UNTIMED),
     )
+
+
+def _observed(reported: Mapping[str, Any], name: str) -> int:
+    """The sum of what the query counted itself under a name."""
+    return sum(int(metrics.get(name) or 0) for metrics in (reported.get("observedMetrics") or {}).values())
 
 
 def count_behind(processed: Offsets, latest: Offsets) -> int:

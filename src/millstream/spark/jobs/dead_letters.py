@@ -10,8 +10,8 @@
 After a crash between the commit and here the micro-batch runs again, and they are produced again: at least once, each known by its place.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 import numpy as np
@@ -23,13 +23,17 @@ from millstream.client.topic_creation import find_or_create
 from millstream.lake.place import Place, open_place
 from millstream.spark.jobs.load_settings import LoadSettings
 from millstream.spark.jobs.record_types import Malformed
+from millstream.spark.jobs.topic_input import DEAD_LETTER_OPTIONS
 from millstream.topic_partition import TopicPartition
+
+if TYPE_CHECKING:
+    from millstream.spark.sink.write_plan import WritePlan
 
 FOLDER: Final = "dead-letters"
 LONGEST_VALUE: Final = 900_000
-_LONGEST_REASON: Final = 500
+_LONGEST_ABOUT: Final = 500
 _ROWS_AT_ONCE: Final = 1_000
-_SCHEMA: Final = pa.schema(
+LETTERS: Final = pa.schema(
     [
         ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("timestamp", pa.int64()), ("key", pa.binary()),
         ("value", pa.binary()), ("reason", pa.string()),
@@ -51,7 +55,7 @@ class DeadLetterFile:
         """Keep those of the records that are malformed."""
         rows = np.flatnonzero(malformed.is_malformed)
         chosen = pa.array(rows)
-        reasons = [malformed.explain(int(row))[:_LONGEST_REASON] for row in rows]
+        reasons = [malformed.explain(int(row)) for row in rows]
         columns = [
             pa.array([place.topic] * len(rows)),
             pa.array(np.full(len(rows), place.partition, np.int32)),
@@ -65,8 +69,8 @@ class DeadLetterFile:
             folder = open_place(self._checkpoint)
             folder.make_directory(FOLDER)
             self._stream = folder.files.open_output_stream(folder.child(self._name))
-            self._writer = pa.ipc.new_stream(self._stream, _SCHEMA)
-        self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=_SCHEMA))
+            self._writer = pa.ipc.new_stream(self._stream, LETTERS)
+        self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=LETTERS))
 
     def close(self) -> str | None:
         """Complete the file; its name, if there is one."""
@@ -85,24 +89,30 @@ class DeadLetterFile:
 
 def produce_dead_letters(settings: LoadSettings, topic: str, names: Sequence[str]) -> None:
     """Produce the dead letters of a topic that are in these files, then delete the files."""
-    from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType
-
     from millstream.spark.sink.task_writer import write_rows
-    from millstream.spark.sink.write_plan import plan_write
 
     if not names:
         return
     target = settings.dead_letter_topic(topic)
-    header = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-    columns = StructType([StructField("key", BinaryType()), StructField("value", BinaryType()), StructField("headers", ArrayType(header))])
-    options = {f"kafka.{name}": value for name, value in settings.options.items()}
-    plan = plan_write({**options, "kafka.bootstrap.servers": settings.brokers, "topic": target}, columns)
+    options = {f"kafka.{name}": value for name, value in settings.kafka.items()}
+    plan = plan_letters({**options, "kafka.bootstrap.servers": settings.brokers, "topic": target})
     with Cluster(settings.brokers, client_id="millstream-load", security=plan.producer.security) as cluster:
-        find_or_create(cluster, target, partitions=1, configs={"retention.ms": "-1"})
+        find_or_create(cluster, target, partitions=1, configs=DEAD_LETTER_OPTIONS)
     place = open_place(settings.checkpoint)
     write_rows(plan, (rows for name in names for rows in _read(place, name)))
     for name in names:
         place.delete(name)
+
+
+def plan_letters(options: Mapping[str, str]) -> "WritePlan":
+    """How dead letters are written; `options` are those of a write."""
+    from pyspark.sql.types import ArrayType, BinaryType, StringType, StructField, StructType
+
+    from millstream.spark.sink.write_plan import plan_write
+
+    header = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+    columns = [StructField("key", BinaryType()), StructField("value", BinaryType()), StructField("headers", ArrayType(header))]
+    return plan_write(options, StructType(columns))
 
 
 def remove_leftovers(checkpoint: str) -> None:
@@ -115,15 +125,20 @@ def remove_leftovers(checkpoint: str) -> None:
 def _read(place: Place, name: str) -> Iterator[pa.RecordBatch]:
     with place.files.open_input_stream(place.child(name)) as stream, pa.ipc.open_stream(stream) as reader:
         for batch in reader:
-            for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
-                yield _as_messages(batch.slice(start, _ROWS_AT_ONCE))
+            yield from as_messages(batch)
+
+
+def as_messages(letters: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Dead letters, `LETTERS`, as the rows of a write, some at a time."""
+    for start in range(0, letters.num_rows, _ROWS_AT_ONCE):
+        yield _as_messages(letters.slice(start, _ROWS_AT_ONCE))
 
 
 def _as_messages(rows: pa.RecordBatch) -> pa.RecordBatch:
     values, headers = [], []
     for row in rows.to_pylist():
         value = row["value"]
-        about = {name: str(row[name]) for name in ("topic", "partition", "offset", "timestamp", "reason")}
+        about = {name: str(row[name])[:_LONGEST_ABOUT] for name in ("topic", "partition", "offset", "timestamp", "reason")}
         if value is not None and len(value) > LONGEST_VALUE:
             about["size"] = str(len(value))
             value = value[:LONGEST_VALUE]

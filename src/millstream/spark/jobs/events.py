@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from millstream.errors import UsageError
+from millstream.spark.jobs.batch_progress import MALFORMED, UNTIMED
 from millstream.spark.jobs.closing import with_closing_row
 from millstream.spark.jobs.job_settings import Job
 from millstream.spark.jobs.topic_input import EVENT_TIME, MESSAGE_COLUMNS, TopicInput
@@ -27,19 +28,35 @@ def read_events(
         **start_options(wanted.start),
         "subscribe": wanted.topic,
         "columns": "key,value,timestamp,partition,offset",
-        "mode": "FAILFAST" if wanted.malformed == "fail" else "DROPMALFORMED",
         "group.id": job.group,
     }
     # The closing row has to come with the last messages, and not before some of them.
     if wanted.max_per_batch and not is_final:
         options["maxOffsetsPerTrigger"] = str(wanted.max_per_batch)
-    rows = session.readStream.format("millstream").options(**options).load()
+    rows = _well_formed(session, options, wanted, section)
     events = _computed(flatten(rows, MESSAGE_COLUMNS), wanted, section)
     if transform is not None:
         events = transform(events)
     timed = with_event_time(events, wanted, section)
     marked = with_closing_row(session, timed, job.checkpoint, name=section, watermark_ms=wanted.watermark_ms)
     return without_repeated(marked, wanted)
+
+
+def _well_formed(session: "SparkSession", options: dict[str, str], wanted: TopicInput, section: str) -> "DataFrame":
+    """The messages that are of their format; others end the job, or are counted and perhaps produced to a topic of dead letters."""
+    from pyspark.sql import functions as f
+
+    if wanted.malformed == "fail":
+        return session.readStream.format("millstream").options(**options, mode="FAILFAST").load()
+    source = "millstream"
+    if wanted.dead_letter_topic is not None:
+        from millstream.spark.jobs.dead_letter_source import FORMAT, TOPIC, DeadLetterSource
+
+        session.dataSource.register(DeadLetterSource)
+        source, options = FORMAT, {**options, TOPIC: wanted.dead_letter_topic}
+    rows = session.readStream.format(source).options(**options, mode="PERMISSIVE").load()
+    counted = rows.observe(f"{section}-{MALFORMED}", f.count("corrupt_value").alias(MALFORMED))
+    return counted.where("corrupt_value IS NULL").drop("corrupt_value")
 
 
 def source_options(job: Job) -> dict[str, str]:
@@ -82,14 +99,17 @@ def flatten(rows: "DataFrame", own: dict[str, str]) -> "DataFrame":
 
 
 def with_event_time(events: "DataFrame", wanted: TopicInput, section: str) -> "DataFrame":
-    """The events with the column that windows go by; one without a time is in no window."""
+    """The events with the column that windows go by; one without a time is in no window, and counted."""
+    from pyspark.sql import functions as f
+
     if EVENT_TIME in {name.lower() for name in events.columns} and wanted.time.lower() != EVENT_TIME:
         raise UsageError(
             f'[{section}] time: the messages have a field {EVENT_TIME!r}, so it has to be the time of the event: time = "{EVENT_TIME}"'
         )
     column = events.select(wanted.time)
     timed = events.withColumn(EVENT_TIME, _as_timestamp(wanted, column.schema[0].dataType, section))
-    return timed.where(f"{EVENT_TIME} IS NOT NULL")
+    counted = timed.observe(f"{section}-{UNTIMED}", f.count_if(f.col(EVENT_TIME).isNull()).alias(UNTIMED))
+    return counted.where(f"{EVENT_TIME} IS NOT NULL")
 
 
 def without_repeated(events: "DataFrame", wanted: TopicInput) -> "DataFrame":

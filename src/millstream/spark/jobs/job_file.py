@@ -1,7 +1,7 @@
 """A job as a TOML file, read and checked before Spark is started.
 
 The sections are the fields of `WindowsJob` or `JoinJob`, with `-` for `_`. What is misspelt, missing or of another type is one sentence
-with the file, the section and the name. A whole file:
+with the file, the line, the section and the name. A whole file:
 
     name = "views-per-page"
     brokers = "127.0.0.1:9092"
@@ -33,30 +33,33 @@ from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hi
 from millstream.errors import UsageError
 from millstream.spark.jobs.job_settings import Job
 from millstream.spark.jobs.join_job import JoinJob
+from millstream.spark.jobs.load_settings import LoadSettings
+from millstream.spark.jobs.setting_line import line_of
 from millstream.spark.jobs.suggestion import did_you_mean
 from millstream.spark.jobs.windows_job import WindowsJob
 
-AnyJob = TypeVar("AnyJob", bound=Job)
+AnyJob = TypeVar("AnyJob", bound=Job | LoadSettings)
 _NOT_IN_A_FILE: Final = frozenset({"complete_from_ms", "added"})
 _WORDS: Final = {str: "a text in quotes", int: "a whole number", bool: "true or false", tuple: "a list of texts", dict: "a table of texts"}
 
 
 def read_job(path: Path) -> WindowsJob | JoinJob:
     """The job that a file describes, of the kind that its sections show."""
-    document = _load(path)
+    text, document = _load(path)
     if "join" in document or "left" in document:
-        return _in_file(path, JoinJob, document)
-    return _in_file(path, WindowsJob, document)
+        return _in_file(path, JoinJob, text, document)
+    return _in_file(path, WindowsJob, text, document)
 
 
 def read_job_of(kind: type[AnyJob], path: Path) -> AnyJob:
     """The job that a file describes, which has to be of this kind."""
-    return _in_file(path, kind, _load(path))
+    return _in_file(path, kind, *_load(path))
 
 
-def _load(path: Path) -> dict[str, Any]:
+def _load(path: Path) -> tuple[str, dict[str, Any]]:
     try:
-        return tomllib.loads(path.read_text())
+        text = path.read_text(encoding="utf-8")
+        return text, tomllib.loads(text)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -65,11 +68,12 @@ def _load(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path} is no TOML: {error}") from None
 
 
-def _in_file(path: Path, kind: type[AnyJob], document: Mapping[str, Any]) -> AnyJob:
+def _in_file(path: Path, kind: type[AnyJob], text: str, document: Mapping[str, Any]) -> AnyJob:
     try:
         job: AnyJob = _build(kind, document, "")
     except UsageError as error:
-        raise UsageError(f"{path}: {error}") from None
+        line = line_of(text, str(error))
+        raise UsageError(f"{path}{'' if line is None else f', line {line}'}: {error}") from None
     return job
 
 

@@ -8,10 +8,11 @@ from typing import Final, Literal, Self, get_args
 
 from millstream.errors import UsageError
 from millstream.spark.jobs.durations import parse_duration_ms
+from millstream.spark.jobs.job_name import check_name, group_of
 from millstream.spark.jobs.topic_input import TopicInput, check_topic, check_word
 
 ResultFormat = Literal["json", "avro"]
-_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
+MOST_STATE_PARTITIONS: Final = 10_000
 _PATTERN: Final = re.compile(r"[\[\]{}*?\\]")
 
 
@@ -53,12 +54,13 @@ class Job(ABC):
     """The address of the schema registry, for avro."""
     trigger: str = "1 second"
     """The time between two micro-batches."""
+    state_partitions: int = 0
+    """Into how many parts Spark cuts the state, each the work of one core; 0: the cores that there are when the job first runs."""
     kafka: Mapping[str, str] = field(default_factory=dict)
     """Options of Kafka's clients, without `kafka.` in front: `security.protocol` and the like."""
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise UsageError(f"name: {self.name!r} cannot be a job's: it has letters, digits, '.', '_' and '-', at most 100")
+        check_name(self.name)
         for name in ("brokers", "checkpoint"):
             if not getattr(self, name).strip():
                 raise UsageError(f"{name}: it is empty")
@@ -66,6 +68,8 @@ class Job(ABC):
             raise UsageError(
                 f"checkpoint: {self.checkpoint!r} has a {pattern[0]!r} in it, which Spark takes for a pattern: choose another name"
             )
+        if not 0 <= self.state_partitions <= MOST_STATE_PARTITIONS:
+            raise UsageError(f"state-partitions: {self.state_partitions} is not a number from 0 to {MOST_STATE_PARTITIONS}")
         self.trigger_ms  # noqa: B018 -- raises if it is none
         inputs = self.inputs
         if not self.registry and "avro" in {self.output.format, *(one.format for one in inputs.values())}:
@@ -73,6 +77,10 @@ class Job(ABC):
         for section, one in inputs.items():
             if one.topic == self.output.topic:
                 raise UsageError(f"[output] topic: {one.topic} is what [{section}] reads, too: the job would read its own results")
+            if one.dead_letter_topic is not None and one.dead_letter_topic in {self.output.topic, *(two.topic for two in inputs.values())}:
+                raise UsageError(
+                    f"[{section}] dead-letters: {one.dead_letter_topic} is another topic of this job: give them one of their own"
+                )
 
     @property
     @abstractmethod
@@ -97,7 +105,7 @@ class Job(ABC):
     @property
     def group(self) -> str:
         """The consumer group that its progress is committed to."""
-        return f"millstream-pipeline-{self.name}"
+        return group_of(self.name)
 
     @abstractmethod
     def begun_at(self, starts: Mapping[str, str]) -> Self:

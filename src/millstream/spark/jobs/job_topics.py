@@ -18,9 +18,12 @@ from millstream.client.topic_creation import find_or_create
 from millstream.errors import UnknownTopicOrPartition, UsageError
 from millstream.offset import EARLIEST, LATEST
 from millstream.registry.client import RegistryClient
+from millstream.registry.errors import RegistryError
 from millstream.spark.jobs.durations import duration_text
 from millstream.spark.jobs.job_settings import Job
 from millstream.spark.jobs.join_job import JoinJob
+from millstream.spark.jobs.suggestion import did_you_mean
+from millstream.spark.jobs.topic_input import DEAD_LETTER_OPTIONS
 from millstream.spark.positions import format_offsets
 from millstream.topic_partition import TopicPartition
 from millstream.wire.api import ApiKey
@@ -44,17 +47,28 @@ class JobTopics:
     def __exit__(self, *_: object) -> None:
         self._cluster.close()
 
-    def prepare(self) -> list[str]:
-        """Check what is read and create what is written; returns warnings."""
+    def check(self) -> list[str]:
+        """Look at what is read; returns warnings."""
         warnings = [warning for section in self._job.inputs for warning in self._check_input(section)]
         if isinstance(self._job, JoinJob) and self._job.table is not None and self._job.table.topic:
             self._find("table", self._job.table.topic)
         self._job.check_columns(
             {section: self._avro_fields(one.topic) for section, one in self._job.inputs.items() if one.format == "avro"}
         )
+        return warnings
+
+    def create(self) -> None:
+        """Create the topics that are written, where they are missing."""
+        for one in self._job.inputs.values():
+            if one.dead_letter_topic is not None:
+                find_or_create(self._cluster, one.dead_letter_topic, partitions=1, configs=DEAD_LETTER_OPTIONS)
         if self._job.output.topic:
             find_or_create(self._cluster, self._job.output.topic, partitions=self._job.output.partitions, configs=NEW_TOPIC)
-        return warnings
+
+    def topic_ids(self) -> dict[str, str]:
+        """The ids of the topics that are read: one that is created again has another."""
+        found = {one.topic: self._existing(section).topic_id for section, one in self._job.inputs.items()}
+        return {topic: str(topic_id) for topic, topic_id in found.items() if topic_id is not None and topic_id.int}
 
     def starts_at(self, offset: int) -> dict[str, str]:
         """Where each input begins that is to be read from this offset on, in each partition; below zero it is counted from the end."""
@@ -76,8 +90,10 @@ class JobTopics:
         try:
             return self._cluster.topic(topic)
         except UnknownTopicOrPartition:
+            meant = did_you_mean(topic, (name for name, known in self._cluster.refresh().topics.items() if not known.error_code))
             raise UsageError(
-                f"[{section}] topic: there is no topic {topic!r} at {self._job.brokers}: create it with `millstream topic create {topic}`"
+                f"[{section}] topic: there is no topic {topic!r} at {self._job.brokers}.{meant} To create it: "
+                f"`millstream topic create {topic}`"
             ) from None
 
     def _check_input(self, section: str) -> list[str]:
@@ -95,9 +111,12 @@ class JobTopics:
 
     def _avro_fields(self, topic: str) -> list[str] | None:
         """The fields of the latest schema of the topic's values."""
-        with RegistryClient(self._job.registry) as registry:
-            latest = registry.latest(f"{topic}-value")
-            references = [reference.schema for reference in registry.resolved_references(latest)]
+        try:
+            with RegistryClient(self._job.registry) as registry:
+                latest = registry.latest(f"{topic}-value")
+                references = [reference.schema for reference in registry.resolved_references(latest)]
+        except RegistryError as error:
+            raise UsageError(f"registry: the schema of {topic} was not found there: {error}") from None
         try:
             schema = parse_schema(latest.schema, references=references).root
         except SchemaError as error:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from millstream.errors import UsageError
 from millstream.spark.jobs.closing import close_windows
-from millstream.spark.jobs.events import Transform, flatten, read_events, source_options, value_options
+from millstream.spark.jobs.events import Transform, read_events
 from millstream.spark.jobs.join_job import JoinJob, JoinTable
-from millstream.spark.jobs.results import as_messages, start_writing
+from millstream.spark.jobs.join_table import KeptTable
+from millstream.spark.jobs.results import BatchWriter, as_messages, check_table, start_query, start_writing
 from millstream.spark.jobs.topic_input import EVENT_TIME, MESSAGE_COLUMNS
 
 if TYPE_CHECKING:
@@ -29,10 +30,13 @@ def build_join(session: "SparkSession", job: JoinJob, *, is_final: bool = False,
     """The results as a stream; `left_partition`, `left_offset` and, of two streams, `right_...` say of which messages a result is made."""
     left = read_events(session, job, "left", is_final=is_final, transform=transform)
     if job.right is not None:
-        right = read_events(session, job, "right", is_final=is_final, transform=transform)
-    else:
-        assert job.table is not None, "a join has one of the two"
-        right = read_table_once(session, job, job.table)
+        return join_events(left, read_events(session, job, "right", is_final=is_final, transform=transform), job)
+    assert job.table is not None, "a join has one of the two"
+    return join_events(left, KeptTable(session, job, job.table).rows(), job)
+
+
+def join_events(left: "DataFrame", right: "DataFrame", job: JoinJob) -> "DataFrame":
+    """The events of the left side with those of the right one, or with the rows of a table."""
     _check_keys(left, right, job)
     # Both sides get names that cannot be mixed up, before they meet.
     left, right = (
@@ -52,52 +56,32 @@ def start_join(
     session: "SparkSession", job: JoinJob, *, once: bool = False, is_final: bool = False, transform: Transform | None = None
 ) -> "StreamingQuery":
     """Start the job. `once` ends it when what is there is processed; `is_final` does the same, and waits for no more matches."""
-    results = build_join(session, job, is_final=is_final, transform=transform)
-    places = [name for name in ("left_partition", "left_offset", "right_partition", "right_offset") if name in results.columns]
-    messages = as_messages(results, identity=[*job.join.on, *places], values=results.columns)
+    if job.table is not None:
+        return _start_with_table(session, job, job.table, once=once or is_final, transform=transform)
+    messages = _as_messages(build_join(session, job, is_final=is_final, transform=transform), job)
     if is_final:
         close_windows(session, job.checkpoint, now_ms=int(time() * 1000), span_ms=job.span_ms)
-    return start_writing(messages, job, once=once or is_final)
+    return start_writing(messages, job, once=once or is_final, writer=BatchWriter)
 
 
-def read_table_once(session: "SparkSession", job: JoinJob, table: JoinTable) -> "DataFrame":
-    """The rows of a table, one per key; of a topic, what it says last about each message key."""
-    rows = _latest_of_topic(session, job, table) if table.topic else _files(session, table)
-    name = table.topic or table.path
-    missing = [column for column in job.join.on if column not in rows.columns]
-    if missing:
-        raise UsageError(f"[join] on: the table {name} has no column {missing[0]!r}. It has: {', '.join(rows.columns)}")
-    repeated = rows.groupBy(*job.join.on).count().where("count > 1").first()
-    if repeated is not None:
-        key = ", ".join(f"{column} = {repeated[column]!r}" for column in job.join.on)
-        raise UsageError(f"[table]: {name} has {repeated['count']} rows for {key}: one row per key can be joined")
-    return rows
+def _start_with_table(
+    session: "SparkSession", job: JoinJob, table: JoinTable, *, once: bool, transform: Transform | None
+) -> "StreamingQuery":
+    """Each micro-batch meets the table as it is then."""
+    events = read_events(session, job, "left", transform=transform)
+    kept = KeptTable(session, job, table)
+
+    def to_messages(some: "DataFrame") -> "DataFrame":
+        return _as_messages(join_events(some, kept.rows(), job), job)
+
+    if job.output.table:
+        check_table(to_messages(events), job)
+    return start_query(events.writeStream.foreachBatch(BatchWriter(job, to_messages)), job, once=once)
 
 
-def _files(session: "SparkSession", table: JoinTable) -> "DataFrame":
-    if table.format == "delta":
-        from deltalake import DeltaTable
-
-        # Spark reads the files of a Delta table; for its log it would need a jar.
-        return session.read.option("basePath", table.path).parquet(*DeltaTable(table.path).file_uris())
-    reader: Any = session.read
-    if table.schema:
-        reader = reader.schema(table.schema)
-    if table.format == "csv":
-        reader = reader.option("header", value=True).option("mode", "FAILFAST")
-    rows: DataFrame = reader.format(table.format).load(table.path)
-    return rows
-
-
-def _latest_of_topic(session: "SparkSession", job: JoinJob, table: JoinTable) -> "DataFrame":
-    from pyspark.sql import functions as f
-
-    options = {**source_options(job), **value_options(job, table.format, table.schema), "subscribe": table.topic}
-    rows = session.read.format("millstream").options(**options, columns="key,value,offset,timestamp").load()
-    # A key is in one partition, unless the topic got more of them: then the newest is the last word. A tombstone takes the key away.
-    order = f.struct("timestamp", "offset")
-    newest = rows.where("key IS NOT NULL").groupBy("key").agg(f.max_by(f.struct("value"), order).alias("last"))
-    return flatten(newest.select(f.col("last.value").alias("value")), {})
+def _as_messages(results: "DataFrame", job: JoinJob) -> "DataFrame":
+    places = [name for name in ("left_partition", "left_offset", "right_partition", "right_offset") if name in results.columns]
+    return as_messages(results, identity=[*job.join.on, *places], values=results.columns)
 
 
 def _check_keys(left: "DataFrame", right: "DataFrame", job: JoinJob) -> None:

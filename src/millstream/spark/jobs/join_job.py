@@ -16,13 +16,15 @@ TableFormat = Literal["parquet", "json", "csv", "delta"]
 
 @dataclass(frozen=True)
 class JoinTable:
-    """A table that is read once, when the job starts: files, or what a topic says last about each key."""
+    """A table: files, or what a topic says last about each key."""
 
     path: str = ""
     format: TableFormat | ValueFormat = "parquet"
     topic: str = ""
     schema: str = ""
     """For json and csv: the columns."""
+    refresh: str = "1 minute"
+    """How often, between two micro-batches, the table is looked at, and read again if it has changed."""
 
     def __post_init__(self) -> None:
         if bool(self.path) == bool(self.topic):
@@ -34,6 +36,17 @@ class JoinTable:
         if needs_schema != bool(self.schema):
             what = 'needs it: the columns, as in schema = "user STRING, country STRING"' if needs_schema else "brings its own: leave it out"
             raise UsageError(f"schema: a table of format {self.format} {what}")
+        self.refresh_ms  # noqa: B018 -- raises if it is none
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages: its topic or path."""
+        return self.topic or self.path
+
+    @property
+    def refresh_ms(self) -> int:
+        """How often it is looked at."""
+        return parse_duration_ms("refresh", self.refresh, may_be_zero=True)
 
 
 @dataclass(frozen=True)
@@ -115,7 +128,7 @@ class JoinJob(Job):
 
     def check_columns(self, fields: Mapping[str, list[str] | None]) -> None:
         for section, one in self.inputs.items():
-            one.check_columns({"[join] on": self.join.on}, fields.get(section))
+            one.check_columns(section, {"[join] on": self.join.on}, fields.get(section))
         if self.table is not None and self.table.schema:
             missing = [name for name in self.join.on if name not in top_level_names(self.table.schema)]
             if missing:

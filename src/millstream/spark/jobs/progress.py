@@ -35,6 +35,7 @@ class JobProgress:
     rows: int = 0
     malformed: int = 0
     late: int = 0
+    untimed: int = 0
     last: BatchProgress | None = None
     error: str | None = None
 
@@ -47,6 +48,7 @@ class JobProgress:
             rows=self.rows + batch.rows,
             malformed=self.malformed + batch.malformed,
             late=self.late + batch.late,
+            untimed=self.untimed + batch.untimed,
             last=batch,
         )
 

@@ -8,18 +8,24 @@ A table gets each micro-batch exactly once. With both, the topic is written firs
 is on the topic.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from millstream.spark.jobs.events import source_options, value_options
 from millstream.spark.jobs.job_settings import Job
 from millstream.spark.query_id import query_id_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _TIMES: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'", "timeZone": "UTC"}
+_STATE_PARTITIONS: Final = "spark.sql.shuffle.partitions"
+
+ToMessages = Callable[["DataFrame"], "DataFrame"]
+"""Makes messages (`as_messages`) of the rows of a micro-batch."""
 
 
 def as_messages(results: "DataFrame", *, identity: Sequence[str], values: Sequence[str]) -> "DataFrame":
@@ -30,37 +36,92 @@ def as_messages(results: "DataFrame", *, identity: Sequence[str], values: Sequen
     return results.select(key.alias("key"), f.struct(*(f.col(f"`{name}`") for name in values)).alias("value"))
 
 
-def start_writing(messages: "DataFrame", job: Job, *, once: bool) -> "StreamingQuery":
+def start_writing(messages: "DataFrame", job: Job, *, once: bool, writer: "type[BatchWriter]") -> "StreamingQuery":
     """Write them to the output of the job, as long as the query runs; `once` ends it when what is there now is processed."""
-    writer = messages.writeStream.outputMode("append").queryName(job.name).option("checkpointLocation", job.checkpoint)
-    writer = writer.foreachBatch(_TableWriter(job)) if job.output.table else writer.format("millstream").options(**_sink_options(job))
+    if job.output.table:
+        check_table(messages, job)
+        return start_query(messages.writeStream.foreachBatch(writer(job)), job, once=once)
+    return start_query(messages.writeStream.format("millstream").options(**_sink_options(job)), job, once=once)
+
+
+def start_query(writer: "DataStreamWriter", job: Job, *, once: bool) -> "StreamingQuery":
+    """Start the query of a job."""
+    _set_state_partitions(job)
+    writer = writer.outputMode("append").queryName(job.name).option("checkpointLocation", job.checkpoint)
     return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{job.trigger_ms} milliseconds")).start()
 
 
-class _TableWriter:
-    """Writes micro-batches to a table, and to a topic before that if there is one."""
+def check_table(messages: "DataFrame", job: Job) -> None:
+    """Raise unless the results can go into the table: before any of them is on the topic."""
+    from pyspark.sql.pandas.types import to_arrow_schema
 
-    def __init__(self, job: Job) -> None:
-        from millstream.lake.result_table import ResultTable
+    from millstream.lake.result_table import ResultTable
 
+    table = ResultTable(job.output.table)
+    table.check(to_arrow_schema(messages.select("value.*").schema, timezone="UTC"))
+    if not _has_begun(messages, job.checkpoint):
+        table.refuse_rows()
+
+
+class BatchWriter:
+    """Writes micro-batches to a table, to a topic, or to the topic and then the table."""
+
+    def __init__(self, job: Job, to_messages: ToMessages | None = None) -> None:
         self._job = job
-        self._table = ResultTable(job.output.table)
-        self._table.check()
+        self._to_messages = to_messages
 
-    def __call__(self, messages: "DataFrame", batch_id: int) -> None:
+    def __call__(self, rows: "DataFrame", batch_id: int) -> None:
         """What `foreachBatch` calls."""
-        query_id = query_id_of(messages)
+        messages = rows if self._to_messages is None else self._to_messages(rows)
+        if not self._job.output.table:
+            self.write_topic(messages)
+            return
         # The state of windows moves when the rows are computed: that has to happen once, no more and, also in a replay, no less.
         messages.persist()
         try:
-            rows = messages.select("value.*").toArrow()
-            if not rows.num_rows or self._table.has(query_id, batch_id):
-                return
-            if self._job.output.topic:
-                messages.write.format("millstream").mode("append").options(**_sink_options(self._job)).save()
-            self._table.append(rows, query_id, batch_id)
+            self._write_both(messages, query_id_of(rows), batch_id)
         finally:
             messages.unpersist()
+
+    def write_topic(self, messages: "DataFrame") -> None:
+        """Put results on the topic."""
+        messages.write.format("millstream").mode("append").options(**_sink_options(self._job)).save()
+
+    def write_table(self, rows: "pa.Table", query_id: str, batch_id: int) -> None:
+        """Append results to the table, unless it has this micro-batch."""
+        from millstream.lake.result_table import ResultTable
+
+        ResultTable(self._job.output.table).append(rows, query_id, batch_id)
+
+    def _write_both(self, messages: "DataFrame", query_id: str, batch_id: int) -> None:
+        from millstream.lake.result_table import ResultTable
+
+        rows = messages.select("value.*").toArrow()
+        if not rows.num_rows or ResultTable(self._job.output.table).has(query_id, batch_id):
+            return
+        if self._job.output.topic:
+            self.write_topic(messages)
+        self.write_table(rows, query_id, batch_id)
+
+
+def _set_state_partitions(job: Job) -> None:
+    """Into how many parts the state is cut, which is fixed by the first run: as the job says, or as the session, or the cores that there
+    are. Spark's own default, 200, costs seconds per micro-batch."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    assert session is not None, "the job is being started in it"
+    if job.state_partitions:
+        session.conf.set(_STATE_PARTITIONS, str(job.state_partitions))
+    elif not session.sparkContext.getConf().contains(_STATE_PARTITIONS):
+        session.conf.set(_STATE_PARTITIONS, str(session.sparkContext.defaultParallelism))
+
+
+def _has_begun(messages: "DataFrame", checkpoint: str) -> bool:
+    """Whether a query has used this checkpoint before."""
+    context: Any = messages.sparkSession.sparkContext
+    path = context._jvm.org.apache.hadoop.fs.Path(checkpoint.rstrip("/"), "metadata")
+    return bool(path.getFileSystem(context._jsc.hadoopConfiguration()).exists(path))
 
 
 def _sink_options(job: Job) -> dict[str, str]:

@@ -9,11 +9,12 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any, Final, NamedTuple
 
+from millstream.spark.jobs.picture_axes import time_labels, time_ticks, value_ticks
+
 MOST_LINES: Final = 8
 COLOURS: Final = ("#1f77b4", "#d62728", "#2ca02c", "#ff7f0e", "#9467bd", "#8c564b", "#e377c2", "#17becf")
 _WIDTH, _HEIGHT = 960, 380
-_LEFT, _RIGHT, _TOP, _BOTTOM = 80, 20, 16, 40
-_TICKS: Final = 5
+_LEFT, _RIGHT, _TOP, _BOTTOM = 80, 20, 30, 46
 _PAGE: Final = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><meta name="viewport" content="width=device-width">
 <style>
@@ -26,7 +27,7 @@ svg text{{fill:#aaa}}}}
 </style></head><body>
 <h1>{title}</h1><p>{summary}</p>
 {picture}
-<table><tr><th>{keys}<th class="n">windows<th class="n">highest<th class="n">last<th>last window</tr>{lines}</table>
+{figures}
 </body></html>
 """
 
@@ -64,44 +65,50 @@ def results_page(points: Sequence[Point], *, title: str, keys: Sequence[str], me
     return _PAGE.format(
         title=escape(title),
         summary=escape(f"{summary}." if points else "There are no results yet."),
-        picture=_picture(drawn) if points else "",
-        keys=escape(", ".join(keys) or "key"),
-        lines="".join(_row(colour, some) for colour, some in zip(COLOURS, drawn.values(), strict=False)),
+        picture=_picture(drawn, measure) if points else "",
+        figures=_figures(drawn, ", ".join(keys) or "key") if points else "",
     )
 
 
-def _picture(lines: Mapping[str, Sequence[Point]]) -> str:
+def _picture(lines: Mapping[str, Sequence[Point]], measure: str) -> str:
     points = [point for some in lines.values() for point in some]
-    first = min(point.start_ms for point in points)
-    last = max(first + 1, *(point.start_ms for point in points))
-    lowest = min(0.0, *(point.value for point in points))
-    highest = max(0.0, *(point.value for point in points)) or lowest + 1
+    first, last = min(point.start_ms for point in points), max(point.start_ms for point in points)
+    values = value_ticks(min(0.0, *(point.value for point in points)), max(0.0, *(point.value for point in points)))
 
-    def place(point: Point) -> str:
-        x = _LEFT + (point.start_ms - first) / (last - first) * (_WIDTH - _LEFT - _RIGHT)
-        return f"{x:.1f},{height(point.value):.1f}"
+    def across(moment_ms: int) -> float:
+        # A single moment is in the middle.
+        share = (moment_ms - first) / (last - first) if last > first else 0.5
+        return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
 
     def height(value: float) -> float:
-        return _HEIGHT - _BOTTOM - (value - lowest) / (highest - lowest) * (_HEIGHT - _TOP - _BOTTOM)
+        return _HEIGHT - _BOTTOM - (value - values[0]) / (values[-1] - values[0]) * (_HEIGHT - _TOP - _BOTTOM)
 
-    parts = [f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="lines over time">']
-    for step in range(_TICKS + 1):
-        value = lowest + (highest - lowest) * step / _TICKS
+    parts = [f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(measure)} over time">']
+    parts.append(f'<text x="{_LEFT}" y="14">{escape(measure)}</text>')
+    for value in values:
         parts.append(f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{height(value):.1f}" y2="{height(value):.1f}"/>')
         parts.append(f'<text x="{_LEFT - 8}" y="{height(value) + 4:.1f}" text-anchor="end">{_figure(value)}</text>')
-    for step in range(_TICKS):
-        x = _LEFT + (_WIDTH - _LEFT - _RIGHT) * step / (_TICKS - 1)
-        anchor = "start" if step == 0 else "end" if step == _TICKS - 1 else "middle"
-        moment = _moment(first + (last - first) * step // (_TICKS - 1))
-        parts.append(f'<text x="{x:.1f}" y="{_HEIGHT - 12}" text-anchor="{anchor}">{moment}</text>')
+    moments = time_ticks(first, last)
+    for moment, label in zip(moments, time_labels(moments), strict=True):
+        x = across(moment)
+        parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{height(values[0]):.1f}" y2="{height(values[0]) + 5:.1f}"/>')
+        parts.append(f'<text x="{min(max(x, _LEFT), _WIDTH - _RIGHT - 20):.1f}" y="{_HEIGHT - 24}" text-anchor="middle">{label}</text>')
+    parts.append(f'<text x="{_WIDTH - _RIGHT}" y="{_HEIGHT - 6}" text-anchor="end">beginning of the window, UTC</text>')
     for colour, (key, some) in zip(COLOURS, lines.items(), strict=False):
         # Also a single point can be seen: a line to itself with round ends.
-        places = " ".join(map(place, some if len(some) > 1 else [*some, *some]))
+        places = [f"{across(point.start_ms):.1f},{height(point.value):.1f}" for point in some]
+        width = 2 if len(some) > 1 else 7
         parts.append(
-            f'<polyline fill="none" stroke="{colour}" stroke-width="2" stroke-linejoin="round" stroke-linecap="round" points="{places}">'
-            f"<title>{escape(key)}</title></polyline>"
+            f'<polyline fill="none" stroke="{colour}" stroke-width="{width}" stroke-linejoin="round" stroke-linecap="round" '
+            f'points="{" ".join(places if len(some) > 1 else places * 2)}"><title>{escape(key)}</title></polyline>'
         )
     return "".join([*parts, "</svg>"])
+
+
+def _figures(lines: Mapping[str, Sequence[Point]], keys: str) -> str:
+    head = f'<tr><th>{escape(keys)}<th class="n">windows<th class="n">highest<th class="n">last<th>last window</tr>'
+    rows = (_row(colour, some) for colour, some in zip(COLOURS, lines.values(), strict=False))
+    return f"<table>{head}{''.join(rows)}</table>"
 
 
 def _row(colour: str, some: Sequence[Point]) -> str:
@@ -113,7 +120,9 @@ def _row(colour: str, some: Sequence[Point]) -> str:
 
 
 def _figure(value: float) -> str:
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
+    if value == round(value):
+        return f"{value:,.0f}"
+    return f"{value:,.2f}" if abs(value) >= 0.1 else f"{value:.2g}"
 
 
 def _moment(moment_ms: int) -> str:

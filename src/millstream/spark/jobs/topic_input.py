@@ -16,7 +16,7 @@ from millstream.spark.jobs.measure import COLUMN
 from millstream.spark.jobs.suggestion import did_you_mean
 
 ValueFormat = Literal["json", "avro", "string"]
-Malformed = Literal["fail", "skip"]
+Malformed = Literal["fail", "skip", "dead-letters"]
 MESSAGE_COLUMNS: Final = {
     "message_key": "key",
     "message_time": "timestamp",
@@ -26,6 +26,8 @@ MESSAGE_COLUMNS: Final = {
 """The names of the message's own columns, and what the source calls them."""
 EVENT_TIME: Final = "event_time"
 """The column that watermarks and windows go by; it is made from the one that `time` names."""
+DEAD_LETTER_OPTIONS: Final = {"retention.ms": "-1"}
+"""Options of a topic for dead letters that has to be created: they stay."""
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _START: Final = re.compile(r"earliest|latest|@[0-9]{1,18}|\{.*\}")
 _NAME: Final = re.compile(r"\s*(?:`([^`]+)`|([^\s:]+))")
@@ -54,7 +56,10 @@ class TopicInput:
     deduplicate: bool | tuple[str, ...] = False
     """Drop repeated messages within the watermark: true by message key, or the columns that identify a message."""
     malformed: Malformed = "fail"
-    """What becomes of a message that is not of its format: the job fails, or goes on without it."""
+    """What becomes of a message that is not of its format: the job fails, or goes on without it and counts it, or also produces it to a
+    topic of dead letters."""
+    dead_letters: str = ""
+    """That topic; TOPIC-dead-letters unless said otherwise."""
     start: str = "earliest"
     """Where a new job begins: earliest, latest, @ and milliseconds since 1970, or offsets as Spark writes them: {"topic": {"0": 23}}."""
     max_per_batch: int = 0
@@ -80,6 +85,12 @@ class TopicInput:
                 raise UsageError(
                     f"columns: {name!r} cannot be the name of a computed column: use letters, digits and _, and none of the message's own"
                 )
+        if self.dead_letters:
+            check_topic("dead-letters", self.dead_letters)
+            if self.malformed != "dead-letters":
+                raise UsageError(f'dead-letters: nothing goes there with malformed = "{self.malformed}": set malformed = "dead-letters"')
+        if self.dead_letter_topic == self.topic:
+            raise UsageError(f"dead-letters: {self.topic} is the topic that is read: give them another")
         if self.deduplicate == ():
             raise UsageError("deduplicate: the list is empty: name the columns that identify a message, or write true for the message key")
 
@@ -87,6 +98,11 @@ class TopicInput:
     def watermark_ms(self) -> int:
         """How late an event may be."""
         return parse_duration_ms("watermark", self.watermark, may_be_zero=True)
+
+    @property
+    def dead_letter_topic(self) -> str | None:
+        """Where malformed messages are produced to; None if they are not."""
+        return (self.dead_letters or f"{self.topic}-dead-letters") if self.malformed == "dead-letters" else None
 
     def identity(self) -> dict[str, object]:
         """What decides what the state in a checkpoint is about; a filter or a watermark may change."""
@@ -100,13 +116,14 @@ class TopicInput:
             fields = top_level_names(self.schema) if self.format == "json" else ("value",)
         return frozenset({*fields, *self.columns, *self.added, *MESSAGE_COLUMNS})
 
-    def check_columns(self, used: Mapping[str, Iterable[str]], fields: Iterable[str] | None = None) -> None:
-        """Raise if a setting uses a column that does not exist; `used` has the columns of each setting of the job about this input."""
+    def check_columns(self, section: str, used: Mapping[str, Iterable[str]], fields: Iterable[str] | None = None) -> None:
+        """Raise if a setting uses a column that does not exist; `used` has the columns of each setting of the job about this input, which
+        is this section of the file."""
         known = self.known_columns(fields)
         if known is None:
             return
         keys = self.deduplicate if isinstance(self.deduplicate, tuple) else ()
-        for setting, names in {"time": [self.time], "deduplicate": keys, **used}.items():
+        for setting, names in {f"[{section}] time": [self.time], f"[{section}] deduplicate": keys, **used}.items():
             for name in names:
                 if name.partition(".")[0].lower() not in {one.lower() for one in known}:
                     raise UsageError(

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 from millstream.errors import UsageError
 from millstream.spark.jobs.closing import close_windows
 from millstream.spark.jobs.events import Transform, read_events
+from millstream.spark.jobs.late_messages import count_ends
 from millstream.spark.jobs.measure import Measure
-from millstream.spark.jobs.results import as_messages, start_writing
+from millstream.spark.jobs.results import BatchWriter, as_messages, start_writing
 from millstream.spark.jobs.topic_input import EVENT_TIME
 from millstream.spark.jobs.windows_job import WindowsJob
 
@@ -30,6 +31,9 @@ def build_windows(session: "SparkSession", job: WindowsJob, *, is_final: bool = 
     from pyspark.sql import functions as f
 
     events = read_events(session, job, "input", is_final=is_final, transform=transform)
+    # What de-duplication leaves out as late Spark counts one by one; of sessions it adds up only what has the same key and time.
+    if job.input.deduplicate is False and job.window.kind != "session":
+        events = count_ends(events, EVENT_TIME, step_ms=job.window.step_ms)
     keys = [f.col(column).alias(name) for column, name in zip(job.window.by, job.keys, strict=True)]
     measures = job.parsed_measures
     grouped = events.groupBy(_window(job).alias("window"), *keys).agg(*(_aggregate(one, events).alias(one.name) for one in measures))
@@ -45,14 +49,20 @@ def build_windows(session: "SparkSession", job: WindowsJob, *, is_final: bool = 
 
 
 def start_windows(
-    session: "SparkSession", job: WindowsJob, *, once: bool = False, is_final: bool = False, transform: Transform | None = None
+    session: "SparkSession",
+    job: WindowsJob,
+    *,
+    once: bool = False,
+    is_final: bool = False,
+    transform: Transform | None = None,
+    writer: type[BatchWriter] = BatchWriter,
 ) -> "StreamingQuery":
     """Start the job. `once` ends it when what is there is processed; `is_final` does the same and closes the last windows, too."""
     results = build_windows(session, job, is_final=is_final, transform=transform)
     messages = as_messages(results, identity=["window_start", "window_end", *job.keys], values=results.columns)
     if is_final:
         close_windows(session, job.checkpoint, now_ms=int(time() * 1000), span_ms=job.span_ms)
-    return start_writing(messages, job, once=once or is_final)
+    return start_writing(messages, job, once=once or is_final, writer=writer)
 
 
 def _window(job: WindowsJob) -> "Column":

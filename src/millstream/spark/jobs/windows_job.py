@@ -92,6 +92,11 @@ class WindowsJob(Job):
         return [_result_name(name) for name in self.window.by]
 
     @property
+    def result_columns(self) -> list[str]:
+        """The columns of the results."""
+        return [*RESULT_COLUMNS, *self.keys, *self.measures]
+
+    @property
     def inputs(self) -> dict[str, TopicInput]:
         return {"input": self.input}
 
@@ -105,7 +110,7 @@ class WindowsJob(Job):
     def check_columns(self, fields: Mapping[str, list[str] | None]) -> None:
         used = {"[window] by": list(self.window.by)}
         used |= {f"[measures] {measure.name}": [measure.column] for measure in self.parsed_measures if measure.column}
-        self.input.check_columns(used, fields.get("input"))
+        self.input.check_columns("input", used, fields.get("input"))
 
     def identity(self) -> dict[str, object]:
         return {

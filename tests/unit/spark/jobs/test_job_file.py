@@ -116,7 +116,10 @@ def test_a_command_takes_only_its_own_kind_of_job(file: Path) -> None:
         ("deduplicate = true", "deduplicate = []", "the list is empty"),
         ("deduplicate = true", 'deduplicate = ["id"]', "have no column 'id'"),
         ("deduplicate = true", 'start = "@yesterday"', r"\[input\] start: '@yesterday' is none of"),
-        ("deduplicate = true", 'malformed = "ignore"', "is none of fail, skip"),
+        ("deduplicate = true", 'malformed = "ignore"', "is none of fail, skip, dead-letters"),
+        ("deduplicate = true", 'dead-letters = "bad"', 'nothing goes there with malformed = "fail"'),
+        ("deduplicate = true", 'malformed = "dead-letters"\ndead-letters = "page-views"', "is the topic that is read"),
+        ("deduplicate = true", 'malformed = "dead-letters"\ndead-letters = "views-per-page"', "is another topic of this job"),
         ("deduplicate = true", 'watermark = "a while"', r"\[input\] watermark: 'a while' is not a duration"),
         ('topic = "page-views"', 'topic = "page views"', "cannot be the name of a topic"),
         ('topic = "page-views"', 'topic = "page-views"\nformat = "yaml"', "'yaml' is none of json, avro, string"),
@@ -170,6 +173,7 @@ def test_a_mistake_in_a_windows_file_is_said_in_a_sentence(file: Path, right: st
         ('[right]\ntopic = "clicks"\nformat = "avro"\nwatermark = "20 minutes"', "", r"either another stream, \[right\], or a table"),
         ("[join]", '[table]\npath = "a"\n[join]', r"either another stream, \[right\], or a table"),
         ("[join]", '[table]\npath = "a"\ntopic = "b"\n[join]', "give one of the two"),
+        ("[join]", '[table]\npath = "a"\nrefresh = "now and then"\n[join]', r"\[table\] refresh: 'now and then' is not a duration"),
         ("[join]", '[table]\npath = "a"\nformat = "csv"\n[join]', r"\[table\] schema: a table of format csv needs it"),
     ],
 )
@@ -177,6 +181,11 @@ def test_a_mistake_in_a_join_file_is_said_in_a_sentence(file: Path, right: str, 
     assert right in JOIN
     with pytest.raises(UsageError, match=problem):
         read(file, JOIN.replace(right, wrong))
+
+
+def test_a_mistake_is_said_with_its_line(file: Path) -> None:
+    with pytest.raises(UsageError, match=rf"^{file}, line 6: \[input\] has no setting 'watermrk'. Did you mean 'watermark'\?"):
+        read(file, WINDOWS.strip().replace('topic = "page-views"', 'watermrk = "1 hour"\ntopic = "page-views"'))
 
 
 def test_a_file_that_is_not_there_and_one_that_is_not_text_are_said(tmp_path: Path) -> None:

@@ -42,8 +42,10 @@ def job(broker: Broker) -> WindowsJob:
 
 def test_the_topic_for_results_is_created_compacted(broker: Broker, job: WindowsJob) -> None:
     with JobTopics(job) as topics:
-        assert topics.prepare() == []
-        assert topics.prepare() == []
+        assert topics.check() == []
+        topics.create()
+        topics.create()
+        assert sorted(topics.topic_ids()) == ["views"]
     with JobTopics(replace(job, input=replace(job.input, topic="counts"), output=JobOutput("others"))) as results:
         assert results._options_of("counts")["cleanup.policy"] == "compact"
         assert len(results._existing("input").partitions) == 3
@@ -51,8 +53,21 @@ def test_the_topic_for_results_is_created_compacted(broker: Broker, job: Windows
 
 def test_a_topic_that_is_not_there_is_said_with_its_section(job: WindowsJob) -> None:
     with JobTopics(replace(job, input=replace(job.input, topic="veiws"))) as topics, pytest.raises(UsageError) as caught:
-        topics.prepare()
-    assert str(caught.value).startswith("[input] topic: there is no topic 'veiws' at ")
+        topics.check()
+    assert str(caught.value).startswith(f"[input] topic: there is no topic 'veiws' at {job.brokers}. Did you mean 'views'? To create it: ")
+
+
+def test_dead_letters_have_a_topic_before_the_job_starts(broker: Broker, job: WindowsJob) -> None:
+    with JobTopics(replace(job, input=replace(job.input, malformed="dead-letters"))) as topics:
+        topics.create()
+    with Cluster(broker.bootstrap_servers) as cluster:
+        assert len(cluster.topic("views-dead-letters").partitions) == 1
+
+
+def test_a_registry_that_does_not_answer_is_said_before_spark_starts(job: WindowsJob) -> None:
+    away = replace(job, registry="http://127.0.0.1:1", input=replace(job.input, format="avro"))
+    with JobTopics(away) as topics, pytest.raises(UsageError, match=r"registry: the schema of views was not found there: .*127\.0\.0\.1:1"):
+        topics.check()
 
 
 def test_columns_of_avro_are_looked_up_in_the_registry(broker: Broker, job: WindowsJob) -> None:
@@ -60,7 +75,7 @@ def test_columns_of_avro_are_looked_up_in_the_registry(broker: Broker, job: Wind
         registry.register("views-value", '{"type": "record", "name": "v", "fields": [{"name": "page", "type": "string"}]}')
     avro = replace(job, input=replace(job.input, format="avro"), window=replace(job.window, by=("pgae",)))
     with JobTopics(avro) as topics, pytest.raises(UsageError, match=r"\[window\] by: .*no column 'pgae'. Did you mean 'page'"):
-        topics.prepare()
+        topics.check()
 
 
 def test_an_offset_is_kept_within_what_partitions_have(job: WindowsJob) -> None:

@@ -29,9 +29,9 @@ def test_columns_are_those_of_the_value_of_the_message_and_what_is_computed() ->
 
 def test_a_column_is_found_whatever_its_case_and_however_deep_in_it() -> None:
     events = TopicInput("views", schema="page STRING, place STRUCT<country: STRING>")
-    events.check_columns({"by": ["PAGE", "place.country", "message_key"]})
+    events.check_columns("input", {"by": ["PAGE", "place.country", "message_key"]})
     with pytest.raises(UsageError, match=r"by: the messages of views have no column 'plaice.country'"):
-        events.check_columns({"by": ["plaice.country"]})
+        events.check_columns("input", {"by": ["plaice.country"]})
 
 
 def test_a_filter_or_a_watermark_may_change_and_what_state_is_about_may_not() -> None:
