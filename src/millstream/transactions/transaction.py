@@ -167,13 +167,12 @@ class Transaction(NamedTuple):
     # --- the transaction ends
 
     def is_bumped_from(self, epoch: int) -> bool:
-        """Whether a client of version 2 has ended its transaction in this epoch: the same request once more is a repetition."""
-        return self.client_version >= BUMPS_EPOCHS and self.epoch == epoch + 1
+        """Whether a client of version 2 that ended its transaction in that epoch now has this one: its request comes once more."""
+        return self.epoch == epoch + 1
 
     def is_rotated_from(self, producer: Producer) -> bool:
         """The same where the epochs were used up by that end."""
-        is_last = producer == (self.previous_producer_id, LAST_EPOCH) and self.epoch == 0
-        return self.client_version >= BUMPS_EPOCHS and is_last
+        return producer == (self.previous_producer_id, LAST_EPOCH) and self.epoch == 0
 
     def needs_id_to_end(self, *, client_version: int) -> bool:
         """Whether `ended` needs a new producer id."""
