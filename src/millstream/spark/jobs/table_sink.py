@@ -78,7 +78,7 @@ class TableWriter(DataSourceStreamArrowWriter):
         report_batch(self._settings, batch.query_id, batchId, {batch.topic: batch}, next_report_ms=next_report_ms)
 
     def abort(self, messages: "Sequence[WriterCommitMessage | None]", batchId: int) -> None:  # noqa: N803 -- Spark's name
-        """Delete the files of the tasks that did write, unless all did: then it is the commit that failed, perhaps after the table had it."""
+        """Delete the files of the tasks that did write, unless all did: then the commit failed, perhaps after the table had it."""
         from millstream.lake.place import open_place
         from millstream.spark.jobs.load_tables import table_address
 
