@@ -39,6 +39,9 @@ _CALL_S = 60.0
 
 OptionText = str | int | bool
 
+DEFAULTS: Mapping[str, str] = {"offsets.topic.num.partitions": "1"}
+"""Where a test wants something else than production: fifty partitions for the offsets of groups take longer to make than most tests."""
+
 
 class Broker:
     """A broker that runs while the `with` block does; options have Kafka's names, as in `Broker({"num.partitions": 3})`."""
@@ -52,7 +55,7 @@ class Broker:
         node_id: int = 1,
         registry: bool = False,
     ) -> None:
-        self._options = _texts(options)
+        self._options = {**DEFAULTS, **_texts(options)}
         self._data = data
         self._port = port
         self._node_id = node_id

@@ -4,6 +4,7 @@ import configparser
 import json
 import re
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -25,7 +26,7 @@ def test_the_service_starts_a_broker_with_options_that_exist() -> None:
     unit.read(EXAMPLES / "millstream.service")
     program, command, *flags = shlex.split(unit["Service"]["ExecStart"])
     assert (program.rpartition("/")[2], command) == ("millstream", "serve")
-    assert parse_flags(flags).data == [f"/var/lib/{unit['Service']['StateDirectory']}"]
+    assert parse_flags(flags).data == [Path("/var/lib", unit["Service"]["StateDirectory"])]
 
 
 def test_the_container_starts_a_broker_with_options_that_exist() -> None:
@@ -36,8 +37,7 @@ def test_the_container_starts_a_broker_with_options_that_exist() -> None:
 
 
 def test_what_goes_into_the_container_is_in_the_checkout() -> None:
-    copied = [
-        name for line in re.findall(r"^COPY (.*) \S+$", (EXAMPLES / "Containerfile").read_text(), re.MULTILINE) for name in line.split()
-    ]
+    lines = re.findall(r"^COPY (.*) \S+$", (EXAMPLES / "Containerfile").read_text(), re.MULTILINE)
+    copied = [name for line in lines for name in line.split()]
     assert "constraints.txt" in copied
     assert [name for name in copied if not (ROOT / name).exists()] == []

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from millstream import Consumer
 from millstream.errors import UnknownTopicOrPartition
@@ -21,7 +22,7 @@ SESSION_S = 3.0
 @pytest.fixture
 def topic(served: Broker) -> str:
     name = fresh_name("clicks")
-    create(served, name)
+    served.create_topic(name)
     return name
 
 
@@ -44,13 +45,9 @@ def said() -> Iterator[list[str]]:
     logger.removeHandler(handler)
 
 
-def create(broker: Broker, topic: str) -> None:
-    admin(broker, "create", topic)
-
-
-def admin(broker: Broker, action: str, topic: str) -> None:
-    command = [sys.executable, "-m", "millstream.cli.main", "topic", action, topic, "-b", broker.bootstrap_servers]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
+def delete(broker: Broker, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})  # the request ends with it, so it is kept
+    admin.delete_topics([topic])[topic].result(30)
 
 
 def consumer(broker: Broker, group: str, name: str) -> Consumer:
@@ -69,16 +66,16 @@ def test_a_stream_whose_topic_is_deleted_says_so_and_goes_on_with_the_next_of_th
 ) -> None:
     with consumer(served, fresh_name("group"), "one") as one:
         [stream] = one.create_message_streams(topic)
-        admin(served, "delete", topic)
+        delete(served, topic)
         gone = f"the topic {topic!r} was deleted: its streams wait until there is a topic of this name again, or they are closed"
         wait_until(lambda: said == [gone], "the stream says that its topic was deleted")
         assert stream.partitions == []
-        create(served, topic)
+        served.create_topic(topic)
         wait_until(lambda: said == [gone, f"there is a topic {topic!r} again: its streams go on with it"], "and that it is back")
         wait_until(lambda: stream.partitions == [0], "the stream has its partition again")
 
 
-def test_who_gets_nothing_because_a_consumer_was_killed_is_told_how_long(
+def test_who_gets_nothing_because_a_consumer_was_killed_learns_how_long(
     served: Broker, topic: str, said: list[str], tmp_path: Path
 ) -> None:
     group, notes = fresh_name("group"), tmp_path / "notes"

@@ -11,16 +11,13 @@ from tests.unit.cli.conftest import Millstream
 @pytest.fixture(scope="module")
 def small_topic(served: Broker) -> str:
     """A topic that takes a thousand bytes."""
-    from confluent_kafka.admin import AdminClient
-    from confluent_kafka.cimpl import NewTopic
-
-    admin = AdminClient({"bootstrap.servers": served.bootstrap_servers})
-    admin.create_topics([NewTopic("small", 1, 1, config={"max.message.bytes": "1000"})])["small"].result(30)
+    served.create_topic("small", options={"max.message.bytes": 1_000})
     return "small"
 
 
 def test_the_command_line_names_the_clients_limit(served: Broker, millstream: Millstream) -> None:
-    outcome = millstream("produce", "large", "-b", served.bootstrap_servers, stdin=b"x" * 1_500_000)
+    served.create_topic("larger")
+    outcome = millstream("produce", "larger", "-b", served.bootstrap_servers, stdin=b"x" * 1_500_000)
     advice = "raise it with -X message.max.bytes=N, and max.message.bytes of the topic with it"
     expected = f"millstream: A record is larger than the client sends: its message.max.bytes is 1000000; {advice}.\n"
     assert (outcome.code, outcome.err) == (1, expected)

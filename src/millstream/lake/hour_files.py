@@ -1,7 +1,8 @@
 """The Parquet files that one task writes for one table: one per event hour that it meets.
 
 Rows are gathered until there are enough for a row group (a group per call of the writer would be tiny), the largest hour first. A file has
-a name that no other attempt has, so what a killed attempt leaves behind does no harm until `maintain` removes it.
+a name that no other attempt has, so what a killed attempt leaves behind does no harm until `maintain` removes it. Messages of very many
+hours, as of a broken clock, get more than one file per hour instead of more open files than a process may have.
 
 Columns that repeat themselves get a dictionary. The others are written in Parquet's delta encodings, lengths and differences apart from
 what they are of: a third less work for the compressor than plain values, and a tenth less to store.
@@ -29,6 +30,7 @@ END_OF_TIME_US: Final = 253_402_300_800_000_000
 """The year 10000, which no date of Python or SQL has."""
 NO_HOUR: Final = -1
 GATHERED_BYTES: Final = 64 * 1024 * 1024
+MOST_OPEN: Final = 100
 _SAMPLE: Final = 10_000
 _MOST_DISTINCT: Final = 0.3
 """A column with more different values than this share of its rows is not worth a dictionary."""
@@ -59,6 +61,7 @@ class HourFiles:
         self._gathered: dict[int, list[pa.RecordBatch]] = {}
         self._sizes: dict[int, int] = {}
         self._open: dict[int, _OpenFile] = {}
+        self._closed: list[DataFile] = []
         self._encoding: Encoding | None = None
 
     def write(self, rows: pa.RecordBatch, hours: Ints) -> None:
@@ -73,15 +76,18 @@ class HourFiles:
         """Write what is left; the files, complete."""
         for hour in list(self._sizes):
             self._flush(hour)
-        files = [file.close() for file in self._open.values()]
-        self._open.clear()
-        return files
+        while self._open:
+            self._close_oldest()
+        return list(self._closed)
 
     def abandon(self) -> None:
         """Something went wrong: delete what was written."""
         for file in self._open.values():
             file.abandon()
         self._open.clear()
+        for complete in self._closed:
+            self._place.delete(complete.path)
+        self._closed.clear()
 
     def _flush(self, hour: int) -> None:
         rows = pa.Table.from_batches(self._gathered.pop(hour), schema=self._schema)
@@ -89,8 +95,15 @@ class HourFiles:
         if self._encoding is None:
             self._encoding = encoding_of(rows)
         if hour not in self._open:
+            if len(self._open) >= MOST_OPEN:
+                self._close_oldest()
             self._open[hour] = _OpenFile(self._place, self._schema, hour, self._encoding)
         self._open[hour].write(rows)
+
+    def _close_oldest(self) -> None:
+        hour = next(iter(self._open))
+        self._closed.append(self._open[hour].close())
+        del self._open[hour]
 
 
 class _OpenFile:
@@ -128,8 +141,8 @@ class _OpenFile:
         try:
             self._writer.close()
             self._stream.close()
-        except OSError:
-            # The disk that was full is still full; the file goes anyway.
+        except (OSError, RuntimeError):
+            # The disk that was full is still full, and a writer that could not be closed cannot be closed again; the file goes anyway.
             pass
         self._place.delete(self._path)
 

@@ -1,4 +1,5 @@
 import json
+import os
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -10,7 +11,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from millstream.lake.hour_files import NO_HOUR, HourFiles, encoding_of, hours_of, partition_of, split_by_hour, worth_a_dictionary
+from millstream.lake.hour_files import (
+    MOST_OPEN,
+    NO_HOUR,
+    HourFiles,
+    encoding_of,
+    hours_of,
+    partition_of,
+    split_by_hour,
+    worth_a_dictionary,
+)
 from millstream.lake.place import open_place
 
 HOUR_US = 3_600_000_000
@@ -76,6 +86,20 @@ def test_only_columns_that_repeat_themselves_get_a_dictionary() -> None:
         }
     )
     assert worth_a_dictionary(rows) == ["same", "list.list.element", "map.key_value.key", "map.key_value.value"]
+
+
+def test_messages_of_very_many_hours_do_not_open_as_many_files(tmp_path: Path) -> None:
+    files = HourFiles(open_place(str(tmp_path)), SCHEMA, gathered_bytes=0)
+    hours = list(range(MOST_OPEN + 50))
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(2):
+        files.write(batch(hours), np.array(hours))
+        assert len(os.listdir("/proc/self/fd")) <= before + MOST_OPEN
+    found = files.close()
+    assert sum(file.rows for file in found) == 2 * len(hours)
+    assert len({file.path for file in found}) == len(found) == len(list(tmp_path.rglob("*.parquet")))
+    files.abandon()
+    assert list(tmp_path.rglob("*.parquet")) == []
 
 
 def test_other_columns_are_written_as_differences_and_come_back_as_they_were(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_topics_are_created_with_their_options_and_only_once(broker: Broker) -> 
     broker.create_topic("made", partitions=2, options={"max.message.bytes": 1_000, "preallocate": False})
     with pytest.raises(TopicAlreadyExists, match="made"):
         broker.create_topic("made")
-    with pytest.raises(InvalidConfig, match="max.message.byte"):
+    with pytest.raises(InvalidConfig, match=r"max\.message\.byte"):
         broker.create_topic("other", options={"max.message.byte": 1})
 
 
