@@ -2,7 +2,7 @@
 
     python -m bench.scale                prints the tables of the page
 
-`MEASURED` is read from bench/results, or was measured as its note says; `ASSUMED` is what anybody may see otherwise: change it, and print
+`MEASURED` is read from bench/results, or was measured as its note says; `ASSUMED` is open to other opinions: change it, and print
 the tables again. Nothing here is a promise: what is calculated was never run.
 """
 
