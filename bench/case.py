@@ -6,7 +6,7 @@ business.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
@@ -61,6 +61,8 @@ class Context:
     round_number: int
     is_warm: bool = False
     """Whether to measure only after the cost of the work holds still."""
+    say: Callable[[str], None] = print
+    """How a case that takes long shows how far it is."""
 
     @property
     def service(self) -> "Service":

@@ -5,7 +5,7 @@ before the clock starts and the client only sends and counts answers; what is me
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import cycle, islice
 
 from bench.case import BenchError
@@ -26,8 +26,13 @@ def build_frames(topic: str, *, partitions: int, records: int, acks: int = 1) ->
 
 def pump(broker: Broker, frames: Sequence[bytes], *, requests: int) -> None:
     """Send `requests` frames round robin and see every one answered without an error."""
+    pump_all(broker, islice(cycle(frames), requests))
+
+
+def pump_all(broker: Broker, frames: Iterable[bytes]) -> None:
+    """Send these frames, and see every one answered without an error."""
     with broker.connect() as connection:
-        _pump(connection, frames, requests=requests)
+        _pump(connection, frames)
 
 
 def fill(service: Service, topic: str, *, size_bytes: int, records: int = 200, acks: int = 1) -> int:
@@ -35,13 +40,13 @@ def fill(service: Service, topic: str, *, size_bytes: int, records: int = 200, a
     frames = build_frames(topic, partitions=1, records=records, acks=acks)
     requests = max(1, size_bytes // len(frames[0]))
     with service.connect_to_leader(topic, 0) as connection:
-        _pump(connection, frames, requests=requests)
+        _pump(connection, islice(cycle(frames), requests))
     return requests * records
 
 
-def _pump(connection: RawConnection, frames: Sequence[bytes], *, requests: int) -> None:
+def _pump(connection: RawConnection, frames: Iterable[bytes]) -> None:
     in_flight = 0
-    for frame in islice(cycle(frames), requests):
+    for frame in frames:
         connection.socket.sendall(frame)
         in_flight += 1
         if in_flight == WINDOW:

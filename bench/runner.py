@@ -72,7 +72,7 @@ class Runner:
         try:
             running = None if case.isolated else self._shared_broker(peer)
             directory = self.directory / f"{peer.name}-{case.name}"
-            context = Context(peer, running, directory, round_number, self.is_warm)
+            context = Context(peer, running, directory, round_number, self.is_warm, self.say)
             if case.isolated:
                 directory.mkdir(parents=True, exist_ok=True)
             if round_number == 0:

@@ -28,6 +28,8 @@ from bench.partitions import Partitions
 from bench.peers.cluster import SESSION_TIMEOUT_MS
 from bench.peers.kafka import CLUSTER_HEAP
 from bench.pipeline import PipelineLoad, PipelineShares
+from bench.pipeline_delay import PipelineDelay
+from bench.pipeline_growth import GrowingBacklog, GrowingPartitions, GrowingVersions
 from bench.produce import Produce, Workload
 from bench.registry import AvroSerialisers, Registrations, RegistryLookups, RegistryStart
 from bench.restart import Restart
@@ -75,6 +77,11 @@ class Sizes:
     audited_topics: int = 1000
     audited_buckets: int = 1000
     sampled_partitions: tuple[int, ...] = (1000, 5000)
+    loaded_rows: int = 1_000_000
+    loaded_partitions: tuple[int, ...] = (1, 16, 64)
+    loaded_backlogs: tuple[int, ...] = (1_000_000, 4_000_000, 16_000_000)
+    loaded_versions: tuple[int, ...] = (1, 10, 50)
+    delay_seconds: float = 30.0
 
 
 FULL = Sizes(2_000_000, 1_000_000, 50_000, 10, 500_000, (1, 100, 1000), (100, 2000), 1000, (1, 100, 1000), 5.0)
@@ -84,7 +91,8 @@ QUICK = Sizes(200_000, 100_000, 10_000, 3, 100_000, (1, 100), (10, 100), 200, (1
               lookups=4_000, registrations=200, schemas=1_000, avro_messages=10_000, spark_rows=400_000, table_rows=400_000,
               neighbour_batches=20_000, neighbour_records=100_000, neighbour_topics=20,
               session_timeout_ms=3000, cluster_partitions=100, missed_megabytes=100, mirrored_megabytes=200,
-              audited_topics=100, audited_buckets=100, sampled_partitions=(100,))  # fmt: skip
+              audited_topics=100, audited_buckets=100, sampled_partitions=(100,), loaded_rows=100_000,
+              loaded_backlogs=(100_000, 400_000, 1_600_000), delay_seconds=6.0)  # fmt: skip
 
 
 def single(sizes: Sizes) -> list[Case]:
@@ -181,7 +189,14 @@ def spark(sizes: Sizes) -> list[Case]:
 
 def pipeline(sizes: Sizes) -> list[Case]:
     """Loads into a lake, beside Spark's own sink and connector. Millstream only."""
-    return [PipelineLoad(sizes.spark_rows), PipelineShares(sizes.spark_rows // 4)]
+    return [
+        PipelineLoad(sizes.spark_rows),
+        PipelineShares(sizes.spark_rows // 4),
+        *(PipelineDelay(partitions, warm_up_s=sizes.delay_seconds / 3, seconds=sizes.delay_seconds) for partitions in (4, 16)),
+        GrowingPartitions(sizes.loaded_rows, sizes.loaded_partitions),
+        GrowingBacklog(sizes.loaded_backlogs),
+        GrowingVersions(sizes.loaded_rows, sizes.loaded_versions),
+    ]
 
 
 def tables(sizes: Sizes) -> list[Case]:

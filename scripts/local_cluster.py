@@ -143,7 +143,7 @@ def explain(cluster: LocalCluster) -> None:
         f"  {command} topic create clicks --partitions 6 --replicas {replicas} --config min.insync.replicas={max(1, replicas - 1)}\n"
         f"  {command} produce clicks hello\n"
         f"  kill -9 {victim.pid}      # broker {victim.node_id}; then ask for the status again, and go on producing\n"
-        f"  {command} consume clicks -o beginning\n\n"
+        f"  {command} consume clicks\n\n"
         "Ctrl-C stops the cluster.",
         flush=True,
     )

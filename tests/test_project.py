@@ -22,6 +22,7 @@ PYTHON_FILES = sorted(
         *(ROOT / "tests").rglob("*.py"),
         *(ROOT / "bench").rglob("*.py"),
         *(ROOT / "codegen").rglob("*.py"),
+        *(ROOT / "demo").rglob("*.py"),
         *(ROOT / "scripts").rglob("*.py"),
     ]
 )

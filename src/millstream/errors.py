@@ -24,6 +24,7 @@
         ├── topics     InvalidTopic, TopicAlreadyExists, TopicDeletionDisabled, InvalidPartitions, InvalidReplicationFactor,
         │              InvalidReplicaAssignment, InvalidConfig, PolicyViolation, NotController
         ├── RetriableError            those that another leader or another moment cures derive from it, as in Kafka
+        ├── transactions   those of `transaction_errors`
         └── tools      those of `admin_errors`, which only tools of administration see
 
 Code that decides raises; the handlers turn the error of one partition or topic into fields of the answer.

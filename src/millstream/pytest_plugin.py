@@ -1,12 +1,12 @@
-"""Fixtures for tests that need a broker, there for every project in whose environment Millstream is installed.
+"""Fixtures for tests that need a broker, there for every project in whose environment Millstream is installed (docs/testing.md).
 
-    def test_clicks_arrive(millstream_broker):
-        producer = confluent_kafka.Producer({"bootstrap.servers": millstream_broker.bootstrap_servers})
+    def test_clicks_arrive(millstream_broker):                 one broker for the whole session: tests use topics of their own
+    def test_all_clicks_are_counted(millstream_fresh_broker):  a broker of the test's own, empty, in about 20 ms
 
-One broker serves the whole session and starts with the first test that asks for it; tests keep apart by using topics of their own. A
-project that needs other options overrides `millstream_broker_options` in its `conftest.py`. The fixture `millstream_registry` is the
-address of a schema registry beside that broker; it starts with the first request and costs nothing before. pytest imports this module in
-every run, so it imports nothing but pytest.
+A project that needs other options overrides `millstream_broker_options` in its `conftest.py`; a single test with a fresh broker adds to
+them with `@pytest.mark.millstream_options({...})`. The fixture `millstream_registry` is the address of a schema registry beside the
+session's broker; it starts with the first request and costs nothing before. pytest imports this module in every run, so it imports nothing
+but pytest.
 """
 
 from collections.abc import Iterator, Mapping
@@ -18,23 +18,40 @@ if TYPE_CHECKING:
     from millstream.testing import Broker, OptionText
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the marker known, for projects that allow only those that are."""
+    config.addinivalue_line("markers", "millstream_options(options): options of this test's millstream_fresh_broker, by Kafka's names")
+
+
 @pytest.fixture(scope="session")
 def millstream_broker_options() -> "Mapping[str, OptionText]":
-    """Options of the session's broker, by Kafka's names; override it to set some."""
+    """Options of the brokers, by Kafka's names; override it to set some."""
     return {}
 
 
 @pytest.fixture(scope="session")
 def millstream_broker(millstream_broker_options: "Mapping[str, OptionText]") -> "Iterator[Broker]":
-    """A running broker, with `bootstrap_servers` and `coordination`."""
-    from millstream.registry.activation import missing_packages
-    from millstream.testing import Broker
+    """The broker of the session."""
+    yield from _running(millstream_broker_options)
 
-    with Broker(millstream_broker_options, registry=not missing_packages()) as broker:
-        yield broker
+
+@pytest.fixture
+def millstream_fresh_broker(request: pytest.FixtureRequest, millstream_broker_options: "Mapping[str, OptionText]") -> "Iterator[Broker]":
+    """A broker of the test's own."""
+    own = [option for marker in request.node.iter_markers("millstream_options") for option in marker.args[0].items()]
+    # The marker of the test comes before those of its class and module, and wins.
+    yield from _running({**millstream_broker_options, **dict(reversed(own))})
 
 
 @pytest.fixture(scope="session")
 def millstream_registry(millstream_broker: "Broker") -> str:
-    """The address of a schema registry beside the broker: `http://127.0.0.1:PORT`."""
+    """The address of a schema registry beside the session's broker: `http://127.0.0.1:PORT`."""
     return millstream_broker.registry_url
+
+
+def _running(options: "Mapping[str, OptionText]") -> "Iterator[Broker]":
+    from millstream.registry.extra import missing_packages
+    from millstream.testing import Broker
+
+    with Broker(options, registry=not missing_packages()) as broker:
+        yield broker

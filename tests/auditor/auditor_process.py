@@ -9,7 +9,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from millstream.cli.app import app
+from millstream.cli.app import make_app
 from millstream.cli.main import exit_code
 from millstream.errors import MillstreamError
 from tests.waiting import wait_until
@@ -51,7 +51,7 @@ def audit_report(brokers: str, *arguments: str, expected_code: int = 0) -> str:
     printed = io.StringIO()
     with redirect_stdout(printed):
         try:
-            code = app(["audit", "report", "--brokers", brokers, *arguments], standalone_mode=False) or 0
+            code = make_app("audit")(["audit", "report", "--brokers", brokers, *arguments], standalone_mode=False) or 0
         except MillstreamError as error:
             print(error)
             code = exit_code(error)

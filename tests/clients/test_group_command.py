@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Consumer
 from kio.schema.errors import ErrorCode
 
 from tests.batches import encode_batch
@@ -13,6 +14,7 @@ from tests.clients.group_member import Group
 from tests.clients.group_requests import commit_alone, committed_offset, fetch_committed
 from tests.topics import create_topic, delete_topic, fresh_name, produce, produce_values
 from tests.unit.cli.conftest import Millstream, millstream
+from tests.waiting import wait_until
 
 __all__ = ["millstream"]
 
@@ -67,12 +69,46 @@ def busy(request: pytest.FixtureRequest, group_broker: Broker, topic: str) -> It
 def test_groups_are_listed_with_state_and_type(millstream: Millstream, brokers: list[str], group: str, busy: Group) -> None:
     listed = millstream("group", "list", "--output", "json", *brokers).documents[0]
     kind = "consumer" if busy.kind.is_new_protocol else "classic"
-    assert {"group": group, "state": "empty", "type": "classic"} in listed
-    assert {"group": busy.name, "state": "stable", "type": kind} in listed
+    by_name = {found["group"]: found for found in listed}
+    assert {name: by_name[group][name] for name in ("state", "type", "members", "lag", "is")} == {
+        "state": "empty",
+        "type": "classic",
+        "members": 0,
+        "lag": 6,
+        "is": "dead",
+    }
+    assert 6 * 3600 <= by_name[group]["lag_seconds"] < 6 * 3600 + 120
+    assert [by_name[busy.name][name] for name in ("state", "type", "members")] == ["stable", kind, 2]
     assert [found["group"] for found in listed] == sorted(found["group"] for found in listed)
     empty = millstream("group", "list", "--state", "empty", "--type", "classic", *brokers).out
     assert group in empty
     assert busy.name not in empty
+
+
+def test_members_that_commit_nothing_are_stuck(millstream: Millstream, brokers: list[str], group_broker: Broker, topic: str) -> None:
+    name = fresh_name("group")
+    consumer = Consumer({"bootstrap.servers": group_broker.bootstrap_servers, "group.id": name, "enable.auto.commit": False})
+    try:
+        consumer.subscribe([topic])
+        wait_until(lambda: consumer.poll(0.1) is None and len(consumer.assignment()) == 2, "a member with two partitions")
+        listed = millstream("group", "list", "--observe", "0.5", "--output", "json", *brokers).documents[0]
+    finally:
+        consumer.close()
+    (found,) = [row for row in listed if row["group"] == name]
+    assert (found["members"], found["lag"], found["is"]) == (1, 20, "stuck")
+
+
+def test_partitions_without_a_commit_count_and_are_moved(
+    millstream: Millstream, brokers: list[str], group_broker: Broker, topic: str
+) -> None:
+    name = fresh_name("group")
+    with group_broker.connect() as connection:
+        commit_alone(connection, name, topic, 4, partition=0)
+    ((described,),) = millstream("group", "describe", name, "--output", "json", *brokers).documents
+    assert described["lag"] == 16
+    assert [(row["committed"], row["lag"]) for row in described["partitions"]] == [(4, 6), (None, 10)]
+    assert millstream("group", "seek", name, "7", "--execute", *brokers).code == 0
+    assert offsets(group_broker, name, topic) == [7, 7]
 
 
 def test_lag_is_shown_in_messages_and_in_seconds(millstream: Millstream, brokers: list[str], group: str, topic: str) -> None:
@@ -106,7 +142,7 @@ def test_members_are_shown_with_what_they_own(millstream: Millstream, brokers: l
 
 
 def test_group_that_does_not_exist_is_an_error(millstream: Millstream, brokers: list[str]) -> None:
-    for command in (["describe"], ["delete"], ["seek", "-o", "latest"]):
+    for command in (["describe"], ["delete"], ["seek", "latest"]):
         outcome = millstream("group", command[0], "nobody-here", *command[1:], *brokers)
         assert (outcome.code, outcome.out) == (1, "")
         assert outcome.err.count("\n") == 1
@@ -116,14 +152,14 @@ def test_group_that_does_not_exist_is_an_error(millstream: Millstream, brokers: 
 @pytest.mark.parametrize(
     ("where", "expected"),
     [
-        (["-o", "earliest"], [0, 0]),
-        (["-o", "latest"], [10, 10]),
-        (["-o", "7"], [7, 7]),
-        (["-o", "99"], [10, 10]),
-        (["-o", "-3"], [7, 7]),
+        (["earliest"], [0, 0]),
+        (["latest"], [10, 10]),
+        (["7"], [7, 7]),
+        (["99"], [10, 10]),
+        (["-3"], [7, 7]),
         (["--by", "2"], [6, 10]),
         (["--by", "-5"], [0, 5]),
-        (["-o", "5", "-p", "1"], [4, 5]),
+        (["5", "-p", "1"], [4, 5]),
     ],
     ids=str,
 )
@@ -146,15 +182,15 @@ def test_seek_finds_an_offset_by_time(millstream: Millstream, brokers: list[str]
     hours_ago = time.time_ns() // 1_000_000 - int(2.5 * HOUR_MS)
     date = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(hours_ago / 1000))
     for moment in (f"@{hours_ago}", f"@{date}"):
-        assert millstream("group", "seek", group, "-o", moment, "--execute", *brokers).code == 0
+        assert millstream("group", "seek", group, moment, "--execute", *brokers).code == 0
         assert offsets(group_broker, group, topic) == [8, 8]
-    assert millstream("group", "seek", group, "-o", "@2100-01-01", "--execute", *brokers).code == 0
+    assert millstream("group", "seek", group, "@2100-01-01", "--execute", *brokers).code == 0
     assert offsets(group_broker, group, topic) == [10, 10]
 
 
 def test_seek_of_a_named_topic_makes_a_new_group(millstream: Millstream, brokers: list[str], group_broker: Broker, topic: str) -> None:
     name = fresh_name("group")
-    outcome = millstream("group", "seek", name, "-t", topic, "-o", "3", "--execute", *brokers)
+    outcome = millstream("group", "seek", name, "-t", topic, "3", "--execute", *brokers)
     assert outcome.code == 0, outcome.err
     assert offsets(group_broker, name, topic) == [3, 3]
     assert outcome.out.splitlines()[1].split() == [topic, "0", "-", "3", "-"]
@@ -163,10 +199,10 @@ def test_seek_of_a_named_topic_makes_a_new_group(millstream: Millstream, brokers
 def test_group_with_members_is_neither_moved_nor_deleted(
     millstream: Millstream, brokers: list[str], group_broker: Broker, busy: Group, topic: str
 ) -> None:
-    dry = millstream("group", "seek", busy.name, "-t", topic, "-o", "earliest", *brokers)
+    dry = millstream("group", "seek", busy.name, "-t", topic, "earliest", *brokers)
     assert dry.code == 0
     assert "2 members" in dry.err
-    for command in (["seek", busy.name, "-t", topic, "-o", "earliest", "--execute"], ["delete", busy.name, "--execute"]):
+    for command in (["seek", busy.name, "-t", topic, "earliest", "--execute"], ["delete", busy.name, "--execute"]):
         outcome = millstream("group", *command, *brokers)
         assert (outcome.code, outcome.out) == (1, "")
         assert "2 members" in outcome.err
@@ -184,9 +220,9 @@ def test_deletion_is_a_dry_run_unless_it_is_executed(millstream: Millstream, bro
 
 
 def test_partition_or_topic_that_does_not_exist_is_an_error(millstream: Millstream, brokers: list[str], group: str, topic: str) -> None:
-    no_partition = millstream("group", "seek", group, "-t", topic, "-p", "7", "-o", "0", *brokers)
+    no_partition = millstream("group", "seek", group, "0", "-t", topic, "-p", "7", *brokers)
     assert (no_partition.code, "no partition 7" in no_partition.err) == (1, True)
-    no_topic = millstream("group", "seek", group, "-t", "no-such-topic", "-o", "0", *brokers)
+    no_topic = millstream("group", "seek", group, "-t", "no-such-topic", "0", *brokers)
     assert (no_topic.code, "no-such-topic" in no_topic.err) == (1, True)
     unshifted = millstream("group", "seek", group, "-p", "9", "--by", "1", *brokers)
     assert unshifted.code == 1

@@ -145,7 +145,7 @@ def test_no_zookeeper_is_an_error_that_names_its_address() -> None:
         (lambda address: Consumer(address, ""), "the group '' cannot be"),
         (lambda address: Consumer(address, "a/b"), "the group 'a/b' cannot be"),
         (lambda address: Consumer(address, "g", consumer_id=".."), "the consumer id '..' cannot be"),
-        (lambda address: Consumer(address, "g", start="newest"), "'smallest', 'largest'"),  # type: ignore[arg-type]  # what is refused
+        (lambda address: Consumer(address, "g", start="newest"), "'earliest', 'latest'"),  # type: ignore[arg-type]  # what is refused
         (lambda _: Consumer("127.0.0.1:port", "g"), "no address"),
     ],
 )

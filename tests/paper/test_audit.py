@@ -1,10 +1,7 @@
 """The paper, on its deployment: producers publish how many messages they sent per topic and time window, and by that consumers check
 whether they have received everything."""
 
-import re
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,12 +9,10 @@ from millstream import Consumer, Message, Producer
 from millstream.audit.verdict import Verdict
 from millstream.audited.settings import AuditSettings
 from millstream.errors import UsageError
-from tests.audit_reports import read_rows
 from tests.paper.sites import Site
 from tests.topics import fresh_name
 
 COUNT = 300
-DOCUMENTATION = Path(__file__).parents[2] / "docs/audit-tiers.md"
 BUCKET = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=2)
 
 
@@ -68,28 +63,3 @@ def test_a_consumer_finds_out_which_messages_it_has_not_received(shared_site: Si
 def test_a_consumer_without_a_tier_has_nothing_to_ask(shared_site: Site) -> None:
     with shared_site.consumer(fresh_name("group")) as consumer, pytest.raises(UsageError, match="audit="):
         consumer.audit.publish()
-
-
-def test_the_examples_of_the_documentation_run_as_they_are_written(shared_site: Site) -> None:
-    topic, group = shared_site.topic(), fresh_name("group")
-    text = DOCUMENTATION.read_text()
-    places = {
-        "127.0.0.1:9092": shared_site.broker.bootstrap_servers,
-        "127.0.0.1:2181": shared_site.coordination,
-        '"orders"': f'"{topic}"',
-        '"billing",': f'"{group}",',
-        'audit="billing"': f'audit="{group}"',
-    }
-    for written, real in places.items():
-        assert written in text
-        text = text.replace(written, real)
-    blocks = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 4
-    names: dict[str, Any] = {}
-    for block in blocks:
-        exec(compile(block, str(DOCUMENTATION), "exec"), names)
-    assert names["message"].value() == b"one"
-    assert names["row"].tier.name == group
-    rows = read_rows(shared_site.broker.bootstrap_servers, topic, with_log=True)
-    assert sum(row.count for row in rows if row.tier.name == "shop") == 3
-    assert {row.missing + row.surplus for row in rows if row.tier.name == "broker"} == {0}

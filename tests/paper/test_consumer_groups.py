@@ -3,7 +3,8 @@
 `streams = Consumer.createMessageStreams(topic, n)`; iterating a stream never ends. A message goes to one consumer of each group; groups are
 independent. A partition is the smallest unit of parallelism: one consumer of a group owns it at a time. There is no master: consumers sort
 the partitions and themselves, and each takes its range. Registries in ZooKeeper say who is there, who owns what, and how far a group has
-read; a new group starts at the smallest or the largest offset. On embedded coordination and on a real ZooKeeper.
+read; a new group starts at the smallest or the largest offset, which are called earliest and latest today. On embedded coordination and on
+a real ZooKeeper.
 """
 
 import json
@@ -153,22 +154,22 @@ def test_the_registries_say_who_is_there_who_owns_what_and_how_far_it_has_read(s
     assert set(site.offsets(group, topic)) == {0, 1}
 
 
-@pytest.mark.parametrize("start", ["smallest", "largest"])
-def test_a_new_group_starts_at_the_smallest_or_the_largest_offset(site: Site, start: str) -> None:
+@pytest.mark.parametrize("start", ["earliest", "latest"])
+def test_a_new_group_starts_at_the_earliest_or_the_latest_offset(site: Site, start: str) -> None:
     topic, group = site.topic(), fresh_group()
     site.send(topic, 10)
     settings = ConsumerSettings(start=start, auto_commit_interval_s=0.1)  # type: ignore[arg-type]  # one of the two
     reader = Reader(site.consumer(group, settings=settings), topic)
     site.send(topic, 10, start=10)
-    first = 0 if start == "smallest" else 10
+    first = 0 if start == "earliest" else 10
     wait_until(lambda: reader.numbers[-1:] == [19], "the last message")
     assert reader.numbers == list(range(first, 20))
 
 
-def test_a_group_at_the_largest_offset_that_has_read_nothing_misses_nothing_when_it_comes_back(site: Site) -> None:
+def test_a_group_at_the_latest_offset_that_has_read_nothing_misses_nothing_when_it_comes_back(site: Site) -> None:
     topic, group = site.topic(), fresh_group()
     site.send(topic, 10)
-    settings = ConsumerSettings(start="largest")
+    settings = ConsumerSettings(start="latest")
     Reader(site.consumer(group, settings=settings), topic).close()
     site.send(topic, 10, start=10)
     reader = Reader(site.consumer(group, settings=settings), topic)

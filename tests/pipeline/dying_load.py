@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import InputPartition
 
 from millstream.lake.load_batch import LoadBatch
+from millstream.lake.load_table import LoadTable
 from millstream.spark.jobs.files_as_rows import LoadReader, LoadSource
 from millstream.spark.jobs.load import start_load
 from millstream.spark.jobs.load_commit import LoadCommitter
@@ -73,8 +74,8 @@ class DyingCommitter(LoadCommitter):
         die_at("commit")
         super().commit(results, batches)
 
-    def commit_table(self, address: str, batch: LoadBatch, schema: "pa.Schema") -> None:
-        super().commit_table(address, batch, schema)
+    def commit_table(self, table: LoadTable, batch: LoadBatch, schema: "pa.Schema") -> None:
+        super().commit_table(table, batch, schema)
         die_at("tables")
 
     def send_dead_letters(self, results: Sequence[TaskResult]) -> None:

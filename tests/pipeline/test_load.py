@@ -85,15 +85,19 @@ def test_columns_of_new_versions_come_and_those_of_old_ones_stay(
     topic = create_topic(broker)
     registry.set_level("NONE", subject=f"{topic}-value")
     settings = settings_for(broker, tmp_path, topic, value_format="avro", registry=registry_url)
-    first = record(n="int", old="string")
-    write(broker, topic, [message(register(registry, f"{topic}-value", first), first, {"n": 1, "old": "x"})])
+    inner = {"type": "record", "name": "inner"}
+    first = record(n="int", old="string", new=inner | {"fields": [{"name": "gone", "type": "int"}]})
+    old = {"n": 1, "old": "x", "new": {"gone": 7}}
+    write(broker, topic, [message(register(registry, f"{topic}-value", first), first, old)])
     load(spark, settings)
-    second = record(n="long", new={"type": "record", "name": "inner", "fields": [{"name": "a", "type": "float"}]})
-    write(broker, topic, [message(register(registry, f"{topic}-value", second), second, {"n": 2**40, "new": {"a": 0.5}})])
+    second = record(n="long", new=inner | {"fields": [{"name": "a", "type": "float"}]}, more=("boolean", True))
+    write(broker, topic, [message(register(registry, f"{topic}-value", second), second, {"n": 2**40, "new": {"a": 0.5}, "more": False})])
     # A producer that has not heard of it goes on with the first version.
-    write(broker, topic, [message(register(registry, f"{topic}-value", first), first, {"n": 3, "old": "y"})])
+    write(broker, topic, [message(register(registry, f"{topic}-value", first), first, old | {"n": 3})])
     load(spark, settings)
-    assert [(row["n"], row["old"], row["new"]) for row in rows(settings)] == [(1, "x", None), (2**40, None, {"a": 0.5}), (3, "y", None)]
+    assert [(row["n"], row["old"], row["new"], row["more"]) for row in rows(settings)] == [
+        (1, "x", {"gone": 7, "a": None}, None), (2**40, None, {"gone": None, "a": 0.5}, False), (3, "x", {"gone": 7, "a": None}, True)
+    ]  # fmt: skip
     third = record(n="double")
     write(broker, topic, [message(register(registry, f"{topic}-value", third), third, {"n": 0.5})])
     with pytest.raises(TableMismatch, match=r"the column n of the table .* is int64, and the messages now have double there"):
@@ -110,7 +114,7 @@ def test_what_cannot_be_read_goes_to_a_topic_with_the_reason(
     write(broker, topic, values)
     settings = settings_for(broker, tmp_path, topic, value_format="avro", registry=registry_url)
     with pytest.raises(StreamingQueryException, match=f"offset 2 of {topic}-0 is malformed: the value cannot be read: it does not begin"):
-        load(spark, replace(settings, fails_on_malformed=True, checkpoint=f"{tmp_path}/strict"))
+        load(spark, replace(settings, fail_on_malformed=True, checkpoint=f"{tmp_path}/strict"))
     assert not Path(settings.to, topic, "_delta_log").exists()
     counted = load(spark, settings).take(0)
     assert counted == CountedRows(6, malformed=2)
@@ -189,6 +193,10 @@ def test_the_lake_is_read_by_duckdb_polars_and_pandas(spark: "SparkSession", bro
     settings = settings_for(broker, tmp_path, topic, value_format="string", batch_messages=400)
     load(spark, settings)
     expected = {12 + hour: 3 * len([n for n in numbers if n // 120 == hour]) for hour in range(5)}
+    batches = DeltaWriter(f"{settings.to}/{topic}").batches(query_id(settings), after=-1)
+    assert [one.is_behind for one in batches] == [True, True, True, False]
+    last_ms = max(NOON_MS + n * MINUTE_MS // 2 for n in numbers)
+    assert all(one.progress_ms is not None and (one.progress_ms < last_ms) == one.is_behind for one in batches)
     files = table(settings)
     dataset = files.to_pyarrow_dataset()  # noqa: F841 -- DuckDB finds it by its name
     connection = duckdb.connect()

@@ -11,6 +11,7 @@ from pyspark.errors import StreamingQueryException
 from millstream.errors import MillstreamError
 from millstream.registry.client import RegistryClient
 from millstream.spark.jobs.load import start_load
+from millstream.spark.jobs.load_check import check_load
 from tests.brokers import Broker
 from tests.pipeline.events import NOON_MS, write
 from tests.pipeline.lake_reading import LOAD_S, load, places, rows, settings_for
@@ -30,7 +31,7 @@ def test_a_load_that_runs_takes_in_new_columns_while_messages_come(
 ) -> None:
     topic = create_topic(broker, partitions=2)
     settings = settings_for(
-        broker, tmp_path, topic, value_format="avro", registry=registry_url, once=False, every_s=0.1, dead_letters=f"{topic}-noise"
+        broker, tmp_path, topic, value_format="avro", registry=registry_url, once=False, every="100 ms", dead_letters=f"{topic}-noise"
     )
     versions = [record(n="long"), record(n="long", page=("string", "/")), record(n="long", page=("string", "/"), seconds=("float", 0.0))]
     ids = [register(registry, f"{topic}-value", versions[0])]
@@ -70,22 +71,26 @@ def test_a_topic_that_was_made_anew_is_not_mixed_with_the_former(spark: "SparkSe
     assert [row["value"] for row in rows(settings)] == ["old"] * 3
 
 
-def test_what_is_missing_is_said_before_anything_is_read(spark: "SparkSession", broker: Broker, registry_url: str, tmp_path: Path) -> None:
-    avro = {"value_format": "avro"}
-    with pytest.raises(MillstreamError, match="the registry has no schema for no-such-topic"):
-        load(spark, settings_for(broker, tmp_path, "no-such-topic", **avro, registry=registry_url))
-    with pytest.raises(MillstreamError, match=r"127\.0\.0\.1:1"):
-        load(spark, settings_for(broker, tmp_path, "no-such-topic", **avro, registry="http://127.0.0.1:1"))
-    with pytest.raises(StreamingQueryException, match="no-such-topic: no such topic or partition"):
-        load(spark, settings_for(broker, tmp_path, "no-such-topic"))
-    assert not Path(tmp_path, "lake").exists()
+def test_what_is_missing_is_said_before_spark_starts(broker: Broker, registry_url: str, tmp_path: Path) -> None:
+    topic = create_topic(broker)
+    avro = {"value_format": "avro", "registry": registry_url}
+    for settings, sentence in (
+        (settings_for(broker, tmp_path, topic[:-1]), f"there is no topic '{topic[:-1]}' at .* Did you mean '{topic[:-2]}"),
+        (settings_for(broker, tmp_path, topic, **avro), f"the registry has no schema for {topic}"),
+        (settings_for(broker, tmp_path, topic, key_format="avro", registry=registry_url), f"no schema for the keys of {topic}"),
+        (settings_for(broker, tmp_path, topic, **avro | {"registry": "http://127.0.0.1:1"}), r"127\.0\.0\.1:1"),
+        (settings_for(broker, tmp_path, topic, event_time="at"), f"event-time at: the table {topic} has no field at"),
+    ):
+        with pytest.raises(MillstreamError, match=sentence):
+            check_load(settings)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_messages_of_any_time_are_rows(spark: "SparkSession", broker: Broker, tmp_path: Path) -> None:
     topic = create_topic(broker, configs={"message.timestamp.after.max.ms": 2**63 - 1})
     times = [NOON_MS, 1, 253_402_300_800_000, NOON_MS + 3_600_000, NOON_MS]
     write(broker, topic, [json.dumps(time).encode() for time in times], times_ms=times)
-    settings = settings_for(broker, tmp_path, topic, value_format="json", value_schema="x INT", fails_on_malformed=False)
+    settings = settings_for(broker, tmp_path, topic, value_format="json", value_schema="x INT", fail_on_malformed=False)
     load(spark, settings)
     assert rows(settings) == []
     plain = settings_for(broker, tmp_path / "plain", topic, value_format="string")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from millstream.errors import CommandFailed
-from millstream.spark.jobs.progress import read_job_progress
+from millstream.spark.jobs.progress import FILE_NAME, read_job_progress
 from millstream.spark.jobs.runner import run_job
 from tests.brokers import Broker
 from tests.spark.reading import stream
@@ -74,10 +74,13 @@ def test_a_signal_stops_a_job_and_status_shows_it_from_outside(spark: "SparkSess
 
     def look_and_stop() -> None:
         try:
-            wait_until(lambda: Path(checkpoint).exists() and read_job_progress(checkpoint).rows == 30, "the rows", deadline_s=120)
+            wait_until(lambda: is_begun() and read_job_progress(checkpoint).rows == 30, "the rows", deadline_s=300)
             seen.append(subprocess.run(status, capture_output=True, text=True, timeout=60, check=False))
         finally:
             os.kill(os.getpid(), signal.SIGTERM)
+
+    def is_begun() -> bool:
+        return Path(checkpoint, FILE_NAME).exists()
 
     seen: list[subprocess.CompletedProcess[str]] = []
     status = [sys.executable, "-m", "millstream.cli.main", "pipeline", "status", "--checkpoint", checkpoint, "--output", "json"]

@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 
-from millstream.cli.app import app
+from millstream.cli.app import run
 from millstream.registry.schema_log import WRITE_SECONDS, SchemaLog
 
 WAITS_BEFORE = 1
@@ -23,4 +23,4 @@ async def _die_instead(self: SchemaLog, offset: int, timeout_s: float = WRITE_SE
 
 
 SchemaLog.passed = _die_instead  # type: ignore[method-assign] # the point of this program
-app(["registry", "serve", *sys.argv[1:]])
+run(["registry", "serve", *sys.argv[1:]])

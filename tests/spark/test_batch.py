@@ -123,12 +123,14 @@ def test_topics_are_chosen_by_name_pattern_or_partition(spark: SparkSession, bro
     assert numbers(frame(spark, broker, assign=f'{{"{stem}.a": [1], "{stem}.b": [0]}}')) == [1, 2]
 
 
-def test_big_partitions_are_split_over_tasks(spark: SparkSession, broker: Broker, numbered: str) -> None:
+def test_big_partitions_are_split_over_tasks_and_small_ones_share_a_task(spark: SparkSession, broker: Broker, numbered: str) -> None:
     def sizes(**options: object) -> list[int]:
         counted = frame(spark, broker, numbered, **options).selectExpr("spark_partition_id() AS task").groupBy("task").count()
         return sorted(row["count"] for row in counted.collect())
 
-    assert sizes() == [10, 10]
+    assert sizes() == [20]
+    assert sizes(minRecordsPerPartition=10) == [10, 10]
+    assert sizes(minPartitions=1) == [10, 10]
     assert sizes(minPartitions=4) == [5, 5, 5, 5]
     assert sizes(maxRecordsPerPartition=4) == [3, 3, 3, 3, 4, 4]
     assert sizes(minPartitions=1000) == [1] * 20

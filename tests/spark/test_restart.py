@@ -1,5 +1,6 @@
 """A stream into files has every record exactly once, wherever it was killed."""
 
+import json
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.functions import udf
 
 from tests.brokers import Broker
 from tests.spark.reading import run_available, stream, table
@@ -52,6 +54,32 @@ def test_a_query_that_died_at_any_stage_of_a_micro_batch_goes_on(
     with Traffic(broker, topic, partition=2, per_second=2):
         run_available(data, output, checkpoint)
     assert table(spark, output) == [*range(13), *range(100, 110)]
+
+
+def test_a_worker_that_is_killed_in_the_middle_of_a_task_of_several_partitions_costs_nothing(
+    spark: SparkSession, broker: Broker, tmp_path: Path, checkpoint: str
+) -> None:
+    topic = create_topic(broker, partitions=7)
+    for partition in range(6):
+        write_numbers(broker, topic, range(100 * partition, 100 * partition + 20), partition=partition)
+    output, has_died = tmp_path / "table", tmp_path / "died"
+
+    def die_once(value: bytes, partition: int) -> bytes:
+        if partition == 3 and not has_died.exists():
+            has_died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return value
+
+    data = stream(spark, broker, topic).withColumn("value", udf(die_once, "binary", useArrow=False)("value", "partition"))
+    with Traffic(broker, topic, partition=6, per_second=2):
+        with pytest.raises(Exception, match="Python worker exited unexpectedly"):
+            run_available(data, output, checkpoint)
+        run_available(data, output, checkpoint)
+    assert table(spark, output) == [100 * partition + number for partition in range(6) for number in range(20)]
+    # One task wrote the one file of the micro-batch, each partition in order.
+    [written] = [path.read_text().splitlines() for path in output.glob("part-*") if '"value":"0"' in path.read_text()]
+    places = [(row["partition"], row["offset"]) for row in map(json.loads, written)]
+    assert places == sorted(places)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from millstream.spark.sink.sink_progress import group_of_query
+from millstream.batch_memory import batch_memory_of
 from tests.brokers import Broker
 from tests.connection import Connection
 from tests.spark.read_back import ends, read_with_confluent
@@ -92,7 +92,7 @@ def test_what_comes_is_written_batch_by_batch(spark: "SparkSession", broker: Bro
         query = copy(rows, broker, checkpoint, topic=target)
     assert values(broker, target) == list(range(200))
     with broker.connect() as connection:
-        assert committed_offsets(connection, group_of_query(str(query.id), target)) == {target: 1}
+        assert committed_offsets(connection, batch_memory_of(str(query.id), target)) == {target: 1}
 
 
 def test_a_micro_batch_that_is_written_is_not_written_again(spark: "SparkSession", broker: Broker, checkpoint: str) -> None:
@@ -115,7 +115,7 @@ def test_the_memory_of_written_batches_can_be_switched_off(spark: "SparkSession"
     copy(rows, broker, checkpoint, topic=target, skipReplayedBatches="false")
     assert values(broker, target) == sorted([*range(10), *range(10)])
     with broker.connect() as connection:
-        assert committed_offsets(connection, group_of_query(str(query.id), target)) == {}
+        assert committed_offsets(connection, batch_memory_of(str(query.id), target)) == {}
 
 
 def test_a_replay_is_recognised_whatever_topics_its_rows_name(spark: "SparkSession", broker: Broker, checkpoint: str) -> None:
@@ -129,7 +129,7 @@ def test_a_replay_is_recognised_whatever_topics_its_rows_name(spark: "SparkSessi
     assert values(broker, even) == list(range(0, 21, 2))
     assert values(broker, odd) == list(range(1, 20, 2))
     with broker.connect() as connection:
-        assert committed_offsets(connection, group_of_query(str(query.id), None)) == {even: 1, odd: 0}
+        assert committed_offsets(connection, batch_memory_of(str(query.id), None)) == {even: 1, odd: 0}
 
 
 @pytest.mark.parametrize(("stage", "is_exact"), [("rows", False), ("checkpoint", True)])

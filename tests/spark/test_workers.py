@@ -24,7 +24,7 @@ def test_workers_keep_their_connections_from_task_to_task(spark: SparkSession, b
     for partition in range(4):
         write_numbers(broker, topic, range(10), partition=partition)
     others = client_ports(broker)
-    data = frame(spark, broker, topic, kafka__client__id="keeps-connections")
+    data = frame(spark, broker, topic, kafka__client__id="keeps-connections", minRecordsPerPartition=1)
     assert len(numbers(data)) == 40
     opened = client_ports(broker) - others
     # A process that plans, and two that read; on a slow machine Spark starts others before those are free again.

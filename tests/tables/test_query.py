@@ -159,8 +159,8 @@ def test_tables_and_csv_are_for_people_and_spreadsheets(millstream: Millstream, 
 
 
 def test_positions_hold_for_every_topic(millstream: Millstream, views: str, flags: list[str]) -> None:
-    assert ask(millstream, f"select count(*) as n from '{views}'", [*flags, "--start", "90", "--end", "95"]) == [{"n": 15}]
-    assert ask(millstream, f"select count(*) as n from '{views}'", [*flags, "--start", "2100-01-01"]) == [{"n": 0}]
+    assert ask(millstream, f"select count(*) as n from '{views}'", [*flags, "--from", "90", "--to", "95"]) == [{"n": 15}]
+    assert ask(millstream, f"select count(*) as n from '{views}'", [*flags, "--from", "@2100-01-01"]) == [{"n": 0}]
 
 
 @pytest.mark.parametrize(

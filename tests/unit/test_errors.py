@@ -2,10 +2,10 @@ import inspect
 
 import pytest
 
-from millstream import admin_errors, errors
+from millstream import admin_errors, errors, transaction_errors
 from millstream.errors import KafkaError, MillstreamError, RetriableError, StartupError, UnknownServerError, UsageError
 
-MODULES = (errors, admin_errors)
+MODULES = (errors, transaction_errors, admin_errors)
 ALL_ERRORS = list(
     dict.fromkeys(
         value for module in MODULES for value in vars(module).values() if isinstance(value, type) and issubclass(value, MillstreamError)

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -129,3 +130,88 @@ def test_the_pytest_example_passes() -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(EXAMPLES / "pytest_example.py")]
     finished = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert finished.returncode == 0, finished.stdout + finished.stderr
+
+
+def test_a_broker_that_is_down_comes_back_with_its_data_at_its_addresses() -> None:
+    with Broker(registry=True) as broker:
+        addresses = broker.bootstrap_servers, broker.coordination, broker.registry_url
+        broker.produce("t", "before")
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "reconnect.backoff.max.ms": 100, "log_level": 0})
+        with broker.down():
+            with pytest.raises(RuntimeError):
+                _ = broker.bootstrap_servers
+            producer.produce("t", "meanwhile")
+            assert producer.flush(0.1) == 1
+        assert producer.flush(30) == 0
+        assert (broker.bootstrap_servers, broker.coordination, broker.registry_url) == addresses
+        assert [message.payload for message in broker.consume("t", 2)] == [b"before", b"meanwhile"]
+
+
+def test_an_error_while_a_broker_is_down_brings_it_back_too() -> None:
+    with Broker() as broker:
+        with pytest.raises(ZeroDivisionError), broker.down():
+            raise ZeroDivisionError
+        broker.produce("t", "v")
+
+
+def test_a_clock_that_jumps_lets_retention_do_its_work() -> None:
+    with Broker({"log.retention.hours": 24}) as broker:
+        broker.produce("t", "old")
+        broker.jump(timedelta(hours=23))
+        assert [message.payload for message in broker.consume("t")] == [b"old"]
+        broker.produce("t", "new")
+        broker.jump(timedelta(hours=2))
+        # A segment goes as a whole, when its newest message is too old.
+        assert [message.payload for message in broker.consume("t")] == [b"old", b"new"]
+        broker.jump(timedelta(hours=24))
+        assert broker.consume("t") == []
+        broker.produce("t", "later")
+        [later] = broker.consume("t", 1)
+        assert (later.payload, later.offset) == (b"later", 2)
+        with broker.down():
+            pass
+        broker.jump(timedelta(0))
+        assert [message.payload for message in broker.consume("t")] == [b"later"]
+
+
+def test_a_broker_without_a_registry_says_how_to_have_one() -> None:
+    with Broker() as broker, pytest.raises(UsageError, match=r"make it with Broker\(registry=True\)"):
+        _ = broker.registry_url
+
+
+def test_fresh_brokers_are_empty_and_take_the_options_of_their_test(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers -p no:cacheprovider\n")
+    (tmp_path / "test_fresh.py").write_text(FRESH)
+    finished = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", str(tmp_path)], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert "5 passed" in finished.stdout, finished.stdout + finished.stderr
+
+
+FRESH = """
+import pytest
+
+@pytest.fixture(scope="session")
+def millstream_broker_options():
+    return {"num.partitions": 2, "log.retention.hours": 1}
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_one_sees_nothing_of_the_other(millstream_fresh_broker, number):
+    assert millstream_fresh_broker.consume("t") == []
+    millstream_fresh_broker.produce("t", "v", "w")
+    assert {message.partition for message in millstream_fresh_broker.consume("t", 2)} == {0, 1}
+
+def test_it_is_not_the_broker_of_the_session(millstream_broker, millstream_fresh_broker):
+    assert millstream_broker.bootstrap_servers != millstream_fresh_broker.bootstrap_servers
+
+@pytest.mark.millstream_options({"num.partitions": 3})
+class TestMarked:
+    def test_the_class_has_options(self, millstream_fresh_broker):
+        millstream_fresh_broker.produce("t", "a", "b", "c")
+        assert {message.partition for message in millstream_fresh_broker.consume("t", 3)} == {0, 1, 2}
+
+    @pytest.mark.millstream_options({"num.partitions": 1})
+    def test_and_the_test_has_nearer_ones(self, millstream_fresh_broker):
+        millstream_fresh_broker.produce("t", "a", "b", "c")
+        assert {message.partition for message in millstream_fresh_broker.consume("t", 3)} == {0}
+"""

@@ -40,6 +40,8 @@ from millstream.wire.crc32c import crc32c
 AbortedTransactions = Sequence[tuple[int, int]]
 
 _BATCHES_AT_ONCE: Final = 4096
+_LARGE_FETCH: Final = 1024 * 1024
+"""Who gets so much at once will get more."""
 _ABORT: Final = b"\x00\x00"
 _MARKER_TYPE: Final = slice(2, 4)
 """Where the key of a marker says what it is: version, then 0 for an abort and 1 for a commit."""
@@ -56,6 +58,7 @@ class RangeDecoder:
         self._wanted = wanted
         self._check_crcs = check_crcs
         self._buffers: RecordBuffers | None = None
+        self._is_large = False
 
     @property
     def is_done(self) -> bool:
@@ -69,6 +72,7 @@ class RangeDecoder:
     def decode(self, fetched: memoryview, aborted: AbortedTransactions = ()) -> Iterator[RecordBuffers]:
         """Take in the bytes of one fetch; yields what has become full. `aborted` are producer ids and first offsets."""
         data = np.frombuffer(fetched, np.uint8)
+        self._is_large = len(data) >= _LARGE_FETCH
         transactions = _Transactions(aborted)
         position = 0
         while not self.is_done:
@@ -138,9 +142,8 @@ class RangeDecoder:
                 continue
             if (full := self.finish()) is not None:
                 yield full
-            self._buffers = RecordBuffers(
-                wanted=self._wanted, rows=max(int(rows[0]), ROW_CAPACITY), size_bytes=max(int(sizes[0]), BYTE_CAPACITY)
-            )
+            capacity = max(int(rows[0]), ROW_CAPACITY), max(int(sizes[0]), BYTE_CAPACITY)
+            self._buffers = RecordBuffers(wanted=self._wanted, rows=capacity[0], size_bytes=capacity[1], is_large=self._is_large)
 
     def _append_fitting(self, data: Bytes, batches: Ints, *, size_bytes: int) -> None:
         assert self._buffers is not None, "room was made for them"

@@ -1,7 +1,8 @@
 """Records that are being gathered for one Arrow record batch: the arrays that the kernel fills, and the Arrow arrays made of them.
 
 The arrays are made as large as the bytes could need; what of them is not written is never touched and costs no memory. Arrow takes them
-over without copying, so each record batch gets arrays of its own.
+over without copying, so each record batch gets arrays of its own. Values lie in memory of `byte_memory`, apart from all else: who has made
+typed columns of them keeps the rest and lets the values go.
 """
 
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from millstream.arrow.binary_columns import BinaryColumn, validity
+from millstream.arrow.byte_memory import ByteMemory
 from millstream.arrow.kernels.compiled import Bytes, Ends, Flags, Ints
 from millstream.arrow.kernels.record_kernel import (
     COUNTER_COUNT,
@@ -38,41 +40,49 @@ BYTE_CAPACITY: Final = 8 * 1024 * 1024
 """A record batch is handed on before it passes one of these, unless a single batch of the topic is larger."""
 
 
-class RecordBuffers:
-    """The records of one Arrow record batch, appended batch by batch; `wanted` are the kernel's `WITH_...` flags."""
+_BYTES_PER_VALUE: Final = 5
+_SLACK: Final = 4096
+"""Where a value ends and whether it is null, and what is lost between arrays."""
 
-    def __init__(self, *, wanted: int, rows: int = ROW_CAPACITY, size_bytes: int = BYTE_CAPACITY) -> None:
+
+class RecordBuffers:
+    """The records of one Arrow record batch, appended batch by batch; `wanted` are the kernel's `WITH_...` flags. Where `is_large` much of
+    the room will be used."""
+
+    def __init__(self, *, wanted: int, rows: int = ROW_CAPACITY, size_bytes: int = BYTE_CAPACITY, is_large: bool = False) -> None:
         self._wanted = wanted
         self._row_capacity = rows
         self._byte_capacity = size_bytes
         self._used_bytes = 0
         self._counters = np.zeros(COUNTER_COUNT, np.int64)
         with_key, with_value, with_headers = bool(wanted & WITH_KEY), bool(wanted & WITH_VALUE), bool(wanted & WITH_HEADERS)
-        self._key_offsets, self._value_offsets = _offsets(rows * with_key), _offsets(rows * with_value)
+        keys, values, lists, headers = rows * with_key, rows * with_value, rows * with_headers, size_bytes // SMALLEST_HEADER * with_headers
+        memory = ByteMemory(values * _BYTES_PER_VALUE + size_bytes * with_value + _SLACK, is_large=is_large)
+        self._key_offsets, self._value_offsets = _offsets(np.empty(keys + 1, np.int32)), _offsets(memory.take(values + 1, np.int32))
+        self._header_lists, self._header_keys, self._header_values = (
+            _offsets(np.empty(count + 1, np.int32)) for count in (lists, headers, headers)
+        )
         self._records = RecordArrays(
             offsets=np.empty(rows, np.int64),
             timestamps=np.empty(rows, np.int64),
             timestamp_types=np.empty(rows, np.int32),
             key_ends=self._key_offsets[1:],
             key_data=np.empty(size_bytes * with_key, np.uint8),
-            key_nulls=np.empty(rows * with_key, np.bool_),
+            key_nulls=np.empty(keys, np.bool_),
             value_ends=self._value_offsets[1:],
-            value_data=np.empty(size_bytes * with_value, np.uint8),
-            value_nulls=np.empty(rows * with_value, np.bool_),
-            header_starts=np.empty(rows * with_headers, np.int32),
-            header_ends=np.empty(rows * with_headers, np.int32),
+            value_nulls=memory.take(values, np.bool_),
+            value_data=memory.take(size_bytes * with_value, np.uint8),
+            header_starts=np.empty(lists, np.int32),
+            header_ends=np.empty(lists, np.int32),
         )
-        self._header_lists = _offsets(rows * with_headers)
-        header_count = size_bytes // SMALLEST_HEADER * with_headers
-        self._header_keys, self._header_values = _offsets(header_count), _offsets(header_count)
         self._headers = HeaderArrays(
             list_ends=self._header_lists[1:],
-            list_nulls=np.empty(rows * with_headers, np.bool_),
+            list_nulls=np.empty(lists, np.bool_),
             key_ends=self._header_keys[1:],
             key_data=np.empty(size_bytes * with_headers, np.uint8),
             value_ends=self._header_values[1:],
             value_data=np.empty(size_bytes * with_headers, np.uint8),
-            value_nulls=np.empty(header_count, np.bool_),
+            value_nulls=np.empty(headers, np.bool_),
         )
 
     @property
@@ -143,10 +153,9 @@ def arrow_numbers(numbers: Ints | Ends, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(numbers)])
 
 
-def _offsets(rows: int) -> Ends:
-    offsets = np.empty(rows + 1, np.int32)
-    offsets[0] = 0
-    return offsets
+def _offsets(numbers: Ends) -> Ends:
+    numbers[0] = 0
+    return numbers
 
 
 def _as_text(names: BinaryColumn) -> pa.Array:

@@ -2,6 +2,9 @@
 
     publish_batch(settings, brokers, Kind.PRODUCER, reporter=reporter, sequence=7, counts={"clicks": [Count(bucket, 500, 12_000)]})
 
+`progress` is for who may be behind: up to which time of messages everything is counted, and within which time the next report comes.
+Without it a batch says that it is all there is.
+
 The reporter and the sequence name the batch, so that one which is done again after a crash is recognised: derive them from what the batch
 is known by (`reporter_of`). A load into a lake does the same with `Kind.LOAD` and counts that have offsets; one that knows whole ranges of
 offsets and not the times in them says `ANY_BUCKET`. What cannot be published is kept, and published with the next batch of this process.
@@ -12,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from threading import Lock
 from time import time
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from millstream.audit.report import Count, Kind, Report
@@ -23,11 +26,22 @@ from millstream.errors import MillstreamError
 _log = logging.getLogger(__name__)
 
 _MOST_KEPT: Final = 1_000
+_FURTHEST_BEHIND_MS: Final = 23 * 3_600_000
+"""What is further back than a day is taken for a wrong clock, not for a backlog."""
 
 _kept: dict[str, list[Report]] = {}
 """By brokers, what could not be published yet."""
 _kept_lock = Lock()
 """Queries of one process report from threads of their own."""
+
+
+class BatchProgress(NamedTuple):
+    """How far work in batches is that is not at the end of its topics."""
+
+    progress_ms: int
+    """No message from before this time is expected any more."""
+    next_report_ms: int | None = None
+    """The next report comes within so many milliseconds; None: the work is at the end, and there may be none for long."""
 
 
 def reporter_of(*names: object) -> UUID:
@@ -36,10 +50,19 @@ def reporter_of(*names: object) -> UUID:
 
 
 def publish_batch(
-    settings: AuditSettings, brokers: str, kind: Kind, *, reporter: UUID, sequence: int, counts: Mapping[str, Sequence[Count]]
+    settings: AuditSettings,
+    brokers: str,
+    kind: Kind,
+    *,
+    reporter: UUID,
+    sequence: int,
+    counts: Mapping[str, Sequence[Count]],
+    progress: Mapping[str, BatchProgress] | None = None,
 ) -> bool:
     """Publish what one batch counted of each topic; trouble is logged, and never stops the batch. Whether it was published."""
     now_ms = int(time() * 1000)
+    at_end = BatchProgress(now_ms)
+    known = {topic: (progress or {}).get(topic, at_end) for topic in counts}
     reports = [
         Report(
             reporter=reporter,
@@ -48,9 +71,9 @@ def publish_batch(
             topic=topic,
             bucket_ms=settings.bucket_ms,
             sent_ms=now_ms,
-            interval_ms=settings.interval_ms,
-            is_last=True,
-            progress_ms=now_ms,
+            interval_ms=known[topic].next_report_ms or settings.interval_ms,
+            is_last=known[topic].next_report_ms is None,
+            progress_ms=min(max(known[topic].progress_ms, now_ms - _FURTHEST_BEHIND_MS), now_ms),
             counts=tuple(some),
         )
         for topic, some in counts.items()

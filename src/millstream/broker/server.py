@@ -26,6 +26,7 @@ from millstream.broker.cluster.peers import Peers
 from millstream.broker.cluster.topics_on_demand import TopicsOnDemand
 from millstream.broker.coordinators.group_coordinator import GroupCoordinator, group_settings
 from millstream.broker.handlers.fetch_sessions import FetchSessions
+from millstream.broker.network.api import Handler
 from millstream.broker.network.connection import Connection
 from millstream.broker.network.descriptors import Descriptors, raise_descriptor_limit
 from millstream.broker.network.listener import ConnectionLimits, Listener
@@ -175,7 +176,7 @@ class BrokerServer:
             spawn=spawn,
             node_id=self._options.node_id,
         )
-        self._router = Router(handlers, spawn=spawn, forward=forwarding.forward)
+        self._router = self._make_router(handlers)
         self._listener = Listener(
             self._router,
             limits=ConnectionLimits.of(settings.current),
@@ -183,6 +184,9 @@ class BrokerServer:
             times=RequestTimes(slow_ms=self._options.slow_request_ms),
             max_connections=lambda: self._descriptors.max_connections(len(storage.logs)),
         )
+
+    def _make_router(self, handlers: Iterable[Handler]) -> Router:
+        return Router(handlers, spawn=self._tasks.spawn, forward=self._forwarding.forward)
 
     async def _start(self) -> None:
         at_stop, spawn = self._exit, self._tasks.spawn

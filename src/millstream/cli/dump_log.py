@@ -12,7 +12,8 @@ import typer
 
 from millstream.cli.output import format_timestamp, print_json
 from millstream.cli.parameters import Output, OutputFormat
-from millstream.cli.record_output import json_value, readable
+from millstream.cli.plain_json import json_value
+from millstream.cli.record_output import readable
 from millstream.errors import CommandFailed, KafkaError, UsageError
 from millstream.files import Files
 

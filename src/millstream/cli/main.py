@@ -1,7 +1,7 @@
 """The `millstream` command: finds the command that was meant, runs it, and turns its errors into one sentence and an exit code.
 
-`serve` has to be ready within half a second, so it is dispatched before Typer is imported (see `serve`); all other commands are Typer's,
-put together in `app`.
+`serve` has to be ready within half a second, so it is dispatched before Typer is imported (see `serve`), and `--version` needs none of it;
+all other commands are Typer's, put together in `app`.
 
 When a command fails, a person gets one sentence on stderr and an exit code, never a traceback:
 
@@ -41,10 +41,14 @@ def _dispatch(arguments: list[str]) -> None:
             serve(arguments[1:])
         finally:
             gc.enable()
-    else:
-        from millstream.cli.app import app
+    elif arguments == ["--version"]:
+        from importlib.metadata import version
 
-        app(arguments, prog_name="millstream")
+        print(version("millstream"))
+    else:
+        from millstream.cli.app import run
+
+        run(arguments)
 
 
 def run_command(command: Callable[[], None]) -> int:

@@ -7,21 +7,21 @@ guessed from some messages, unless they are named.
 
 import csv
 import json
-import math
 import sys
 from collections.abc import Iterable, Sequence
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
-from uuid import UUID
 
 import typer
 
 from millstream.cli.output import print_table
-from millstream.cli.parameters import DEFAULT_BROKERS, Brokers
+from millstream.cli.parameters import DEFAULT_BROKERS, Brokers, Registry
+from millstream.cli.plain_json import plain_json
+from millstream.cli.position import HELP, PositionKind, parse_position
 from millstream.cli.properties import parse_assignments
-from millstream.cli.record_output import json_value, readable
+from millstream.cli.record_output import readable
+from millstream.errors import UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,22 +56,17 @@ class MalformedMode(StrEnum):
     DROPMALFORMED = "DROPMALFORMED"
 
 
-Edge = Annotated[str, typer.Option(metavar="earliest|latest|OFFSET|TIME", help="Of every topic; a time as 2026-11-16T08:00.")]
-
-
 def query(
     sql: Annotated[str, typer.Argument(metavar="SQL", help="One SELECT of DuckDB's; topics are tables: from 'page-views'.")],
     *,
     brokers: Brokers = DEFAULT_BROKERS,
     output: Annotated[QueryOutput, typer.Option("--output", help="A table, JSON (a list of objects) or CSV.")] = QueryOutput.TABLE,
-    registry: Annotated[
-        str | None, typer.Option("--registry", metavar="URL[,...]", envvar="MILLSTREAM_REGISTRY", help="Schema registry, for Avro.")
-    ] = None,
+    registry: Registry = None,
     value_format: Annotated[ValueFormat, typer.Option("--value-format", help="What values are.")] = ValueFormat.AUTO,
     key_format: Annotated[ValueFormat, typer.Option("--key-format", help="What keys are.")] = ValueFormat.AUTO,
     mode: Annotated[MalformedMode, typer.Option("--mode", case_sensitive=False, help="For malformed messages.")] = MalformedMode.FAILFAST,
-    start: Edge = "earliest",
-    end: Edge = "latest",
+    start: Annotated[str, typer.Option("--from", metavar="POSITION", help=f"Where to begin in every topic: {HELP}")] = "earliest",
+    end: Annotated[str, typer.Option("--to", metavar="POSITION", help="Where to end in every topic; the same forms.")] = "latest",
     allow_files: Annotated[bool, typer.Option("--allow-files", help="Let the SQL read and write files and use the network.")] = False,
     client_options: Annotated[
         list[str] | None, typer.Option("-X", metavar="NAME=VALUE", help="An option of the client, e.g. security.protocol; repeatable.")
@@ -85,13 +80,14 @@ def query(
     from millstream.tables.topic_scan import scan
 
     options = parse_assignments(client_options or [])
+    first, last = _position(start, "--from"), _position(end, "--to")
 
     def open_scan(topic: str) -> "TopicScan":
         return scan(
             topic,
             brokers=brokers,
-            start=_position(start),
-            end=_position(end),
+            start=first,
+            end=last,
             key_format=key_format.value,
             value_format=value_format.value,
             registry=registry,
@@ -104,8 +100,16 @@ def query(
         _WRITERS[output](running.reader.schema.names, running.batches())
 
 
-def _position(text: str) -> "Position":
-    return int(text) if text.isascii() and text.isdecimal() else text
+def _position(text: str, flag: str) -> "Position":
+    found = parse_position(text, flag)
+    match found.kind:
+        case PositionKind.LAST:
+            raise UsageError(f"{flag} {text}: a query counts no messages from the end; give a time, as -24h, or an offset.")
+        case PositionKind.OFFSET:
+            return found.number
+        case PositionKind.TIME:
+            return datetime.fromtimestamp(found.number / 1000, UTC)
+    return str(found.kind.value)
 
 
 def _write_table(names: Sequence[str], batches: "Iterable[pa.RecordBatch]") -> None:
@@ -116,7 +120,7 @@ def _write_json(names: Sequence[str], batches: "Iterable[pa.RecordBatch]") -> No
     """One list, a row on a line: a document for programs, and lines for people."""
     before = "["
     for row in _rows(batches):
-        document = {name: _plain(value) for name, value in zip(names, row, strict=True)}
+        document = {name: plain_json(value) for name, value in zip(names, row, strict=True)}
         sys.stdout.write(before + json.dumps(document, ensure_ascii=False))
         before = ",\n"
     sys.stdout.write("]\n" if before != "[" else "[]\n")
@@ -137,30 +141,9 @@ def _rows(batches: "Iterable[pa.RecordBatch]") -> Iterable[tuple[Any, ...]]:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
-def _plain(value: Any) -> Any:
-    """A value as JSON knows it; bytes as everywhere on the command line."""
-    match value:
-        case bytes():
-            return json_value(value)
-        case datetime():
-            return value.isoformat().replace("+00:00", "Z")
-        case date() | time():
-            return value.isoformat()
-        case timedelta() | Decimal() | UUID():
-            return str(value)
-        case float() if not math.isfinite(value):
-            return str(value)
-        case dict():
-            return {str(name): _plain(each) for name, each in value.items()}
-        case list() | tuple():
-            return [_plain(each) for each in value]
-        case _:
-            return value
-
-
 def _cell(value: Any) -> Any:
     """A value in one cell: nested ones as JSON, null as nothing."""
-    plain = _plain(value)
+    plain = plain_json(value)
     return json.dumps(plain, ensure_ascii=False) if isinstance(plain, dict | list) else plain
 
 

@@ -1,22 +1,25 @@
-"""How `consume` and `dump-log` write a record: as JSON, as a row, or raw.
+"""How `consume` and `dump-log` write a record: as JSON, as a row, raw, or in a format of one's own.
 
     json   {"topic": ..., "partition": 0, "offset": 7, "timestamp": 1700000000000, "key": "k", "value": "v", "headers": [["name", "value"]]}
-           bytes that are not UTF-8 come as {"base64": "..."}; null is null
+           bytes that are not UTF-8 come as {"base64": "..."}; null is null. `produce --input json` takes the same lines
     table  one row per record, columns of a fixed width, so that rows can appear one by one
     raw    the bytes of the value (or key, separator, value) and a newline: what `produce` reads
 
-Only raw output hands on what a terminal might obey; the table escapes it.
+A key or value that was decoded (`Decoded`) is a JSON document: part of the line in json, its text elsewhere. Only raw output and formats
+hand on what a terminal might obey; the table escapes it. Colours are for terminals.
 """
 
-import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 from millstream.cli.output import format_timestamp
+from millstream.cli.plain_json import json_value, plain_json
 
 Headers = Sequence[tuple[str, bytes | None]]
+
+DIM, NAME, RESET = "\x1b[2m", "\x1b[36m", "\x1b[0m"
 
 
 class RecordFormat(StrEnum):
@@ -25,6 +28,20 @@ class RecordFormat(StrEnum):
     RAW = "raw"
     JSON = "json"
     TABLE = "table"
+
+
+class Decoded(bytes):
+    """A key or value that was decoded: the text of a JSON document, and the document."""
+
+    document: Any
+
+    @classmethod
+    def of(cls, value: Any) -> Self:
+        """From any value that Avro or JSON can hold."""
+        document = plain_json(value)
+        text = cls(json.dumps(document, ensure_ascii=False).encode())
+        text.document = document
+        return text
 
 
 class ShownRecord(NamedTuple):
@@ -38,14 +55,20 @@ class ShownRecord(NamedTuple):
     value: bytes | None
     headers: Headers
 
+    def part(self, content: bytes | None) -> Any:
+        """Its key or value in JSON."""
+        return content.document if isinstance(content, Decoded) else json_value(content)
+
 
 class RecordFormatter:
     """Turns records into the bytes that go to stdout, each ending with a newline."""
 
-    def __init__(self, record_format: RecordFormat, *, key_separator: bytes | None = None) -> None:
+    def __init__(self, record_format: RecordFormat, *, key_separator: bytes | None = None, in_colour: bool = False) -> None:
         self._format = {RecordFormat.RAW: self._raw, RecordFormat.JSON: self._json, RecordFormat.TABLE: self._row}[record_format]
         self._key_separator = key_separator
-        self.heading = _row("partition", "offset", "timestamp", "key", "value") if record_format is RecordFormat.TABLE else b""
+        self._dumps: Callable[[dict[str, Any]], str] = coloured_json if in_colour else _dumps
+        self._colours = (DIM, NAME, RESET) if in_colour else ("", "", "")
+        self.heading = _row(("partition", "offset", "timestamp", "key", "value")) if record_format is RecordFormat.TABLE else b""
 
     def __call__(self, record: ShownRecord) -> bytes:
         return self._format(record)
@@ -62,25 +85,25 @@ class RecordFormatter:
             "partition": record.partition,
             "offset": record.offset,
             "timestamp": record.timestamp,
-            "key": json_value(record.key),
-            "value": json_value(record.value),
+            "key": record.part(record.key),
+            "value": record.part(record.value),
             "headers": [[name, json_value(value)] for name, value in record.headers],
         }
-        return json.dumps(document, ensure_ascii=False).encode() + b"\n"
+        return self._dumps(document).encode() + b"\n"
 
     def _row(self, record: ShownRecord) -> bytes:
         value = readable(record.value) + "".join(f"  {name}={readable(content)}" for name, content in record.headers)
-        return _row(record.partition, record.offset, format_timestamp(record.timestamp), readable(record.key), value)
+        return _row((record.partition, record.offset, format_timestamp(record.timestamp), readable(record.key), value), self._colours)
 
 
-def json_value(content: bytes | None) -> str | dict[str, str] | None:
-    """Text as text, other bytes as base64, null as null."""
-    if content is None:
-        return None
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(content).decode()}
+def _dumps(document: dict[str, Any]) -> str:
+    return json.dumps(document, ensure_ascii=False)
+
+
+def coloured_json(document: dict[str, Any]) -> str:
+    """The same document with its own names in a colour."""
+    fields = (f"{NAME}{json.dumps(name)}{RESET}: {json.dumps(value, ensure_ascii=False)}" for name, value in document.items())
+    return "{" + ", ".join(fields) + "}"
 
 
 def readable(content: bytes | None) -> str:
@@ -91,5 +114,7 @@ def readable(content: bytes | None) -> str:
     return "".join(character if character.isprintable() else character.encode("unicode_escape").decode() for character in text)
 
 
-def _row(partition: object, offset: object, timestamp: object, key: object, value: object) -> bytes:
-    return f"{partition!s:>9}  {offset!s:>12}  {timestamp!s:<24}  {key!s:<16}  {value}\n".encode()
+def _row(cells: tuple[object, object, object, object, object], colours: tuple[str, str, str] = ("", "", "")) -> bytes:
+    partition, offset, timestamp, key, value = cells
+    dim, name, reset = colours
+    return f"{dim}{partition!s:>9}  {offset!s:>12}  {timestamp!s:<24}{reset}  {name}{key!s:<16}{reset}  {value}\n".encode()

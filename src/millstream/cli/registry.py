@@ -62,14 +62,14 @@ def serve(
     client_options: ClientOptions = None,
 ) -> None:
     """Run a schema registry until it is stopped."""
-    from millstream.registry.activation import INSTALL, bind, missing_packages
+    from millstream.registry.extra import INSTALL, missing_packages
 
     missing = missing_packages()
     if missing:
         raise UsageError(f"A registry needs {' and '.join(missing)}: {INSTALL}")
     if log_level not in LOG_LEVELS:
         raise UsageError(f"--log-level is one of {', '.join(LOG_LEVELS)}, and not {log_level!r}.")
-    from millstream.registry.activation import reachable_url
+    from millstream.registry.activation import bind, reachable_url
     from millstream.registry.server import RegistryOptions, serve
 
     options = {"bootstrap.servers": brokers, **dict(parse_assignment(text, "-X") for text in client_options or [])}

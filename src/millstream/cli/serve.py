@@ -4,8 +4,9 @@ The command that has to be fast: it imports neither Typer, rich nor a client (ab
 and `main` comes here before it builds the Typer app. This is the only definition of the flags; `millstream --help` lists the command and
 hands its arguments to the same `serve`.
 
-The ready line is a contract: `ready:` and then pairs of a name and an address, on stdout, flushed, when clients are accepted. All the rest
-goes to stderr, one line per event. SIGTERM and Ctrl-C stop cleanly; a second one does not wait for the end of the clean stop.
+The ready line is a contract: `ready:` and then pairs of a name and an address (of `data`: the directories), on stdout, flushed, when
+clients are accepted. All the rest goes to stderr, one line per event. SIGTERM and Ctrl-C stop cleanly; a second one does not wait for the
+end of the clean stop.
 """
 
 import argparse
@@ -20,9 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from millstream.address import Address, check_advertised, parse_listen_address
-from millstream.cli.listeners import take_listeners
+from millstream.cli.listeners import Listeners, take_listeners
 from millstream.cli.properties import parse_assignments, read_properties
-from millstream.errors import UsageError
+from millstream.errors import StartupError, UsageError
 from millstream.log_lines import AREAS, LOG_FORMATS, LOG_LEVELS, LogLevels, log_to_stderr
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ examples:
   millstream serve --config server.properties --data /disk1/millstream --data /disk2/millstream
 
 When clients are accepted, one line goes to stdout:
-  ready: broker HOST:PORT coordination HOST:PORT registry HOST:PORT metrics HOST:PORT
+  ready: broker HOST:PORT coordination HOST:PORT registry HOST:PORT metrics HOST:PORT data DIRECTORY
 """
 
 
@@ -95,11 +96,17 @@ def serve(arguments: Sequence[str]) -> None:
 def server_options(flags: argparse.Namespace) -> "ServerOptions":
     """What the flags and the options file say together: a flag wins over `-X`, `-X` over the file, the file over the default."""
     from millstream.broker.server_options import ServerOptions
+    from millstream.options.validation import startup_mistakes
 
     options = read_properties(flags.config) if flags.config else {}
     options |= parse_assignments(flags.options)
     _pass_over(options)
-    configured = take_listeners(options)
+    mistakes: list[str] = []
+    configured = _listeners(options, mistakes)
+    data, node_id = _data_directories(flags.data, options), _node_id(flags.node_id, options)
+    mistakes += startup_mistakes(options)
+    if mistakes:
+        raise UsageError(_as_list(mistakes, flags.config))
     listen = configured.listen or parse_listen_address(DEFAULT_LISTEN, "--listen")
     if flags.listen is not None:
         listen = parse_listen_address(flags.listen, "--listen")
@@ -115,9 +122,9 @@ def server_options(flags: argparse.Namespace) -> "ServerOptions":
         coordination_port_required=flags.coordination is not None,
         zookeeper=_zookeeper(flags.zookeeper),
         zookeeper_credentials=_credentials(flags),
-        data=_data_directories(flags.data, options),
+        data=data,
         forget_directories=tuple(flags.forget_directories),
-        node_id=_node_id(flags.node_id, options),
+        node_id=node_id,
         slow_request_ms=_slow_request_ms(flags.slow_request_ms),
         options=options,
     )
@@ -129,7 +136,7 @@ def registry_address(flags: argparse.Namespace) -> RegistryAddress | None:
         if flags.registry is not None:
             raise UsageError("--registry and --no-registry contradict each other: give one of them.")
         return None
-    from millstream.registry.activation import INSTALL, missing_packages
+    from millstream.registry.extra import INSTALL, missing_packages
 
     missing = missing_packages()
     if missing and flags.registry is not None:
@@ -183,12 +190,43 @@ def _credentials(flags: argparse.Namespace) -> Path | None:
     return found
 
 
+def _listeners(options: dict[str, str], mistakes: list[str]) -> Listeners:
+    """What the options say about listeners; a mistake in them is one among others."""
+    try:
+        return take_listeners(options)
+    except UsageError as error:
+        for name in ("listeners", "advertised.listeners"):
+            options.pop(name, None)
+        mistakes.append(str(error).rstrip("."))
+        return Listeners(None, None)
+
+
+def _as_list(mistakes: Sequence[str], config: Path | None) -> str:
+    """One mistake as a sentence; several one per line, for a person who goes through a file with them."""
+    if len(mistakes) == 1:
+        return mistakes[0]
+    where = f"in {config}" if config else "given with -X"
+    return f"{len(mistakes)} of the options {where} cannot be obeyed:" + "".join(f"\n  {mistake}" for mistake in mistakes)
+
+
 def _data_directories(flags: list[Path], options: dict[str, str]) -> tuple[Path, ...]:
     one, several = options.pop("log.dir", ""), options.pop("log.dirs", "")
     named = flags or [Path(name.strip()) for name in (several or one or DEFAULT_DATA).split(",") if name.strip()]
     if len({path.resolve() for path in named}) < len(named):
         raise UsageError("The same data directory is given twice: name each only once.")
+    for path in named:
+        _check_directory(path)
     return tuple(named)
+
+
+def _check_directory(path: Path) -> None:
+    """Refuse what cannot become a directory because there is a file; other reasons are found when it is opened."""
+    for place in (path, *path.parents):
+        if os.path.isdir(place):
+            return
+        if os.path.lexists(place):
+            what = "is a file" if place == path else f"cannot be made, because {place} is a file"
+            raise StartupError(f"The data directory {path} {what}: give the name of a directory with --data, or log.dirs.")
 
 
 def _node_id(flag: int | None, options: dict[str, str]) -> int:
@@ -208,14 +246,18 @@ def _slow_request_ms(flag: int) -> int:
 
 
 def _pass_over(options: dict[str, str]) -> None:
-    """Drop, and say so, what Kafka 4 does not know either and passes over with a warning."""
-    from millstream.options.foreign import is_passed_over
+    """Drop, and say so, what Kafka 4 does not know either and passes over with a warning, and the ZooKeeper of a development set-up."""
+    from millstream.options.foreign import is_local_zookeeper, is_passed_over
 
     unknown_to_kafka = [name for name in options if is_passed_over(name)]
     for name in unknown_to_kafka:
         del options[name]
     if unknown_to_kafka:
         print(f"millstream: passed over, as Kafka 4 does: {', '.join(unknown_to_kafka)}", file=sys.stderr)
+    if is_local_zookeeper(options.get("zookeeper.connect", "")):
+        address = options.pop("zookeeper.connect")
+        instead = "this broker keeps its coordination in itself (--zookeeper HOST:PORT/PATH joins a cluster in a ZooKeeper)"
+        print(f"millstream: passed over: zookeeper.connect={address}, because {instead}", file=sys.stderr)
 
 
 async def _serve(options: "ServerOptions", beside: Beside) -> None:
@@ -257,6 +299,7 @@ async def _serve(options: "ServerOptions", beside: Beside) -> None:
         if metrics is not None:
             published = await stack.enter_async_context(_publish(server, metrics, beside))
             pairs.append(("metrics", Address(*published.address)))
+        pairs.append(("data", _places(options.data)))
         _collect_garbage_seldom()
         print("ready:", *(f"{name} {address}" for name, address in pairs), flush=True)
         asked = asyncio.create_task(asked_to_stop.wait())
@@ -264,6 +307,17 @@ async def _serve(options: "ServerOptions", beside: Beside) -> None:
         await asyncio.wait({asked, stopped}, return_when=asyncio.FIRST_COMPLETED)
         if stopped.done():
             stopped.result()
+
+
+def _places(directories: Sequence[Path]) -> str:
+    """Where the data is, as one word of the ready line: blanks are percent-encoded, several directories are separated by commas."""
+    return ",".join("".join(map(_as_part_of_a_word, str(path.resolve()))) for path in directories)
+
+
+def _as_part_of_a_word(character: str) -> str:
+    if character.isspace() or character == "%":
+        return "".join(f"%{byte:02X}" for byte in character.encode())
+    return character
 
 
 def _listen_for_registry(registry: RegistryAddress) -> "socket.socket":

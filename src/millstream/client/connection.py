@@ -71,7 +71,7 @@ class Connection:
         self._log_in_at: float | None = None
         """When the login has to be renewed."""
         self._is_closed = False
-        self._conversation = Conversation(client_id=client_id)
+        self._conversation = Conversation(client_id=client_id, keeps_memory=True)
         self._socket = _with_tls(open_socket(address, timeout_s), security, address)
         try:
             for version in HANDSHAKE_VERSIONS:

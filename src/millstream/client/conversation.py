@@ -56,13 +56,13 @@ class Pending(Generic[T]):
 class Conversation:
     """The requests of one connection."""
 
-    def __init__(self, *, client_id: str, max_frame_bytes: int = MAX_ANSWER_BYTES) -> None:
+    def __init__(self, *, client_id: str, max_frame_bytes: int = MAX_ANSWER_BYTES, keeps_memory: bool = False) -> None:
         self._client_id = client_id
         self._correlation_id = 0
         self._unanswered: deque[Pending[Any]] = deque()
         self._spoken: Ranges = {}
         self._max_frame_bytes = max_frame_bytes
-        self._frames = AnswerFrames(max_frame_bytes=min(max_frame_bytes, _FIRST_ANSWER_BYTES))
+        self._frames = AnswerFrames(max_frame_bytes=min(max_frame_bytes, _FIRST_ANSWER_BYTES), keeps_memory=keeps_memory)
         self.target = self._frames.target
         """Where the next bytes are to be received."""
 

@@ -67,7 +67,10 @@ def broken(address: Address, error: Exception | None, hint: str = "") -> Millstr
     if isinstance(error, TimeoutError):
         return AnswerTimedOut(f"the broker at {address} did not answer in time; the connection is closed")
     if isinstance(error, MalformedFrame):
-        return BrokerUnavailable(f"what answers at {address} does not speak Kafka's protocol: {error}")
+        from millstream.client.connect_reason import HTTP, is_http  # a broker starts sooner without it
+
+        reason = HTTP if is_http(str(error)) else f"it does not speak Kafka's protocol: {error}"
+        return BrokerUnavailable(f"what answers at {address} is no broker: {reason}")
     if isinstance(error, MillstreamError):
         return error
     if alert := _tls_alert(error):

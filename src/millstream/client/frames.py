@@ -6,6 +6,9 @@
 Small answers, several of them if the broker sent them together, cost one receive. A frame that has only begun gets memory of its own and
 the rest is received straight into it, so the record batches of a large answer are not copied. No frame shares memory with another or is
 written again: views into it are good for as long as they are held.
+
+Whoever reads one large answer after the other lets the memory of those that nothing refers to any more be used again: new memory has to be
+zeroed and its pages fetched, which costs as much as receiving the bytes.
 """
 
 from mmap import MAP_PRIVATE, mmap
@@ -17,15 +20,21 @@ MAX_ANSWER_BYTES: Final = 1 << 30
 RECEIVE_BYTES: Final = 64 * 1024
 _MAPPED_BYTES: Final = 32 * 1024 * 1024
 """From here on malloc maps memory anew each time, and zeroing it takes tens of milliseconds, for a size that may be a lie."""
+_KEPT_SIZES: Final = range(256 * 1024, 8 * 1024 * 1024 + 1)
+"""Frames of these sizes are worth keeping, and do not make an idle connection large."""
+_MOST_KEPT: Final = 2
+"""One is looked at while the next is received."""
+_GRANULE: Final = 256 * 1024
 
 
 class AnswerFrames:
     """The receiving half of one connection, without its socket."""
 
-    __slots__ = ("_begun", "_filled", "_frame", "_shared", "max_frame_bytes")
+    __slots__ = ("_begun", "_filled", "_frame", "_kept", "_shared", "max_frame_bytes")
 
-    def __init__(self, *, max_frame_bytes: int = MAX_ANSWER_BYTES) -> None:
+    def __init__(self, *, max_frame_bytes: int = MAX_ANSWER_BYTES, keeps_memory: bool = False) -> None:
         self.max_frame_bytes = max_frame_bytes
+        self._kept: list[bytearray] | None = [] if keeps_memory else None
         self._shared = memoryview(bytearray(RECEIVE_BYTES))
         self._begun = 0
         """So many bytes of a size that is not complete stand at the beginning of the shared buffer."""
@@ -55,7 +64,7 @@ class AnswerFrames:
             start = position + SIZE_BYTES
             position = start + read_size(shared, position, limit=self.max_frame_bytes)
             if position > end:
-                self._frame = _memory(position - start)
+                self._frame = self._memory(position - start)
                 self._filled = end - start
                 self._frame[: self._filled] = shared[start:end]
                 self._begun = 0
@@ -65,6 +74,26 @@ class AnswerFrames:
         if self._begun:
             shared[: self._begun] = bytes(shared[position:end])
         return frames
+
+    def _memory(self, size: int) -> memoryview:
+        if self._kept is None or size not in _KEPT_SIZES:
+            return _memory(size)
+        for kept in self._kept:
+            if len(kept) >= size and _is_free(kept):
+                return memoryview(kept)[:size]
+        made = bytearray(-(-size // _GRANULE) * _GRANULE)
+        self._kept = [*self._kept[-_MOST_KEPT + 1 :], made]
+        return memoryview(made)[:size]
+
+
+def _is_free(memory: bytearray) -> bool:
+    """Whether there is no view of it left: only then Python lets it grow."""
+    try:
+        memory.append(0)
+    except BufferError:
+        return False
+    memory.pop()
+    return True
 
 
 def _memory(size: int) -> memoryview:

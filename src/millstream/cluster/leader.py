@@ -6,7 +6,8 @@ append, fetch of a follower, change of the in-sync set and flush (`commit`), and
 
 - acks=all: at least `min.insync.replicas` in sync (or all, if there are fewer, as in Kafka), and the high watermark is waited for;
 - acks=1 and 0: the lease must be held, because nothing else says that no other leader was chosen meanwhile; with one replica none can be;
-- consumers are shown nothing at or above the high watermark, followers everything.
+- consumers are shown nothing at or above the high watermark, followers everything; readers of committed data nothing at or above the last
+  stable offset, which the log says. That moves only with the high watermark: what ends a transaction counts when it is replicated.
 """
 
 from collections.abc import Sequence
@@ -31,6 +32,8 @@ from millstream.log.region import FileRegion
 
 if TYPE_CHECKING:
     from millstream.cluster.partition import Partition
+    from millstream.log.transactions.marker import Marker
+    from millstream.wire.records import ProducerStamp
 
 ACKS_ALL: Final = -1
 READ_COMMITTED: Final = 1
@@ -128,6 +131,29 @@ class Leader:
         if not is_ended:
             raise CoordinatorLoadInProgress(f"{log.topic_partition} has more open transactions to abort: ask again")
         return highest
+
+    def append_marker(self, marker: "Marker", producer: "ProducerStamp", *, transaction_version: int, now_ms: int) -> int:
+        """End the transaction of a producer here, as its coordinator decided; the offset of the marker.
+
+        It counts when the high watermark has passed it. InvalidProducerEpoch or TransactionCoordinatorFenced if it comes too late.
+        """
+        from millstream.log.transactions.marker_append import append_marker  # a broker starts sooner without it
+
+        self.check_enough_in_sync()
+        try:
+            offset = append_marker(
+                self.log, marker, producer, transaction_version=transaction_version, leader_epoch=self.leader_epoch, now_ms=now_ms
+            )
+        except StorageError:
+            self._cannot_write()
+            raise
+        self._appended()
+        return offset
+
+    def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether the producer, in this epoch, has written to the partition in a transaction that is not ended here."""
+        entry = self.log.producers.get(producer_id)
+        return entry is not None and entry.transaction_first_offset >= 0 and entry.epoch == epoch
 
     def commits_at_once(self, count: int) -> bool:
         """Whether so many more records would be committed as soon as they are appended: no other replica, no flush to wait for."""
@@ -229,6 +255,19 @@ class Leader:
         if offset >= end or (max_bytes <= 0 and not min_one_batch):
             return None
         return log.read(offset, max_bytes=max_bytes, limit_offset=end, min_one_batch=min_one_batch)
+
+    def aborted_in(self, offset: int, region: FileRegion | None) -> list[tuple[int, int]]:
+        """Producer id and first offset of each aborted transaction that a reader of committed data at `offset` has to leave out."""
+        if region is None or not self.log.local.has_aborted:
+            return []
+        from millstream.log.transactions.committed_reads import aborted_in_region  # most logs have none
+
+        return [(aborted.producer_id, aborted.first_offset) for aborted in aborted_in_region(self.log, offset, region)]
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where readers of committed data stop."""
+        return self._partition.last_stable_offset
 
     def find_divergence(self, last_fetched_epoch: int, offset: int) -> tuple[int, int] | None:
         """Where a reader that last read `last_fetched_epoch` before `offset` left this log's history; None if it did not (KIP-595)."""

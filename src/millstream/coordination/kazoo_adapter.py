@@ -51,6 +51,7 @@ from millstream.coordination.interface import (
 )
 from millstream.coordination.lease import RENEWALS, Lease
 from millstream.coordination.loop_inbox import LoopInbox
+from millstream.coordination.unresolved_names import unresolved_names
 from millstream.errors import StartupError
 from millstream.zookeeper.errors import (
     ERROR_OF_CODE,
@@ -131,6 +132,7 @@ class KazooCoordination:
         connect_timeout_ms: int = 30_000,
         credentials: str | None = None,
         clock: Clock | None = None,
+        timeout_option: str = "zookeeper.connection.timeout.ms",
     ) -> Self:
         """Connect to `host:port,host:port/chroot` and create the chroot; `StartupError` when no server answers in time.
 
@@ -140,7 +142,7 @@ class KazooCoordination:
         sys.setswitchinterval(min(sys.getswitchinterval(), _SWITCH_INTERVAL_S))
         coordination = cls(hosts, session_timeout_ms=session_timeout_ms, credentials=credentials, clock=clock or SystemClock())
         try:
-            await coordination._start(connect_timeout_ms)
+            await coordination._start(connect_timeout_ms, timeout_option)
         except BaseException:
             await coordination.close()
             raise
@@ -241,16 +243,17 @@ class KazooCoordination:
         client._connection._connect = connect_and_note
         return client
 
-    async def _start(self, timeout_ms: int) -> None:
+    async def _start(self, timeout_ms: int, timeout_option: str) -> None:
+        patience = f"{timeout_ms / _MILLISECONDS:g} s ({timeout_option})"
         self._client.start_async()
         try:
             async with asyncio.timeout(timeout_ms / _MILLISECONDS):
                 while not self._connected.is_set():
-                    await self._wait_for_connection(timeout_ms)
+                    await self._wait_for_connection(patience)
                 await self._begin()
-        except TimeoutError as error:
-            reason = f"no ZooKeeper answers at {self._hosts} within {timeout_ms / _MILLISECONDS:g} s"
-            raise StartupError(f"{reason} (zookeeper.connection.timeout.ms); is it running, and is the address right?") from error
+        except TimeoutError:
+            reason = await asyncio.to_thread(unresolved_names, self._client.hosts) or "is it running, and is the address right?"
+            raise StartupError(f"no ZooKeeper answers at {self._hosts} within {patience}; {reason}") from None
         self._later(self._asked_timeout_ms / RENEWALS / _MILLISECONDS, self._renew)
         self._later(_COMPLAINT_S, self._complain)
 
@@ -267,15 +270,16 @@ class KazooCoordination:
                 self._lease.answered(sent_ms)
                 return
 
-    async def _wait_for_connection(self, timeout_ms: int) -> None:
+    async def _wait_for_connection(self, patience: str) -> None:
         try:
             async with asyncio.timeout(_FIRST_COMPLAINT_S):
                 await self._connected.wait()
         except TimeoutError:
             if self._client.client_state == KeeperState.AUTH_FAILED:
                 raise StartupError(f"the ZooKeeper at {self._hosts} does not take the credentials: digest authentication is off") from None
-            limit = f"{timeout_ms / _MILLISECONDS:g} s (zookeeper.connection.timeout.ms)"
-            logger.warning("no ZooKeeper answers at %s yet; waiting for it, for %s in all", self._hosts, limit)
+            reason = await asyncio.to_thread(unresolved_names, self._client.hosts)
+            why = f" ({reason})" if reason else ""
+            logger.warning("no ZooKeeper answers at %s yet%s; waiting for it, for %s in all", self._hosts, why, patience)
 
     async def _make_chroot(self) -> None:
         # Under its chroot kazoo would create the last level only, so it is lifted until all of them are there.

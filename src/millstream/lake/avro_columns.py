@@ -1,17 +1,19 @@
 """The Avro schema that all messages of a table are read with, made of all versions that its subject has.
 
-It is the latest version, with what tables need besides:
+It is the latest version, with what tables need besides, in the record of the message and in those inside of it:
 - fields that earlier versions had and the latest has not (nor as an alias) stay: their old messages have them, and so has the table;
 - a field without a default may be missing in messages of another version, and is null there;
-- int is read as long and float as double, because a table cannot widen a column later.
+- int is read as long and float as double, because a table cannot widen a column later;
+- an enum has the symbols of all versions.
 
-So a table only ever gains columns, whatever versions come. Fields of records inside of others follow the latest version alone.
+So a table only ever gains columns, whatever versions come. Records inside of others are the same if they have the same full name; the
+record of the message may change its name.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from millstream.avro.parser import ParsedSchema
-from millstream.avro.schema import NO_DEFAULT, Array, Field, Map, Primitive, Record, Schema, Union, logical_type
+from millstream.avro.schema import NO_DEFAULT, Array, Enum, Field, Fixed, Map, Named, Primitive, Record, Schema, Union, logical_type
 from millstream.avro.text import resolved_text
 
 _WIDER = {"int": "long", "float": "double"}
@@ -19,53 +21,87 @@ _WIDER = {"int": "long", "float": "double"}
 
 def reading_schema(versions: Sequence[Schema]) -> str:
     """The text of the schema to read with; `versions` from the oldest to the latest."""
-    return resolved_text(ParsedSchema(_Widening().widened(_with_former_fields(versions))))
+    return resolved_text(ParsedSchema(_Merging(versions).copied(versions[-1])))
 
 
-def _with_former_fields(versions: Sequence[Schema]) -> Schema:
-    latest = versions[-1]
-    if not isinstance(latest, Record):
-        return latest
-    fields = {field.name: field for field in latest.fields}
-    known = {name for field in latest.fields for name in (field.name, *field.aliases)}
-    for older in reversed(versions[:-1]):
-        for field in older.fields if isinstance(older, Record) else ():
-            if field.name not in known:
-                known.update((field.name, *field.aliases))
-                fields[field.name] = Field(field.name, field.schema, aliases=field.aliases)
-    return Record(latest.fullname, latest.aliases, latest.doc, tuple(fields.values()))
+class _Merging:
+    """Copies a schema with what other versions had. A named type stays one, wherever it occurs and if it contains itself."""
 
+    def __init__(self, versions: Sequence[Schema]) -> None:
+        self._definitions: dict[str, list[Named]] = {}
+        """By full name, the latest first."""
+        self._copies: dict[str, Named] = {}
+        latest = versions[-1]
+        for version in reversed(versions):
+            for named in _named_types(version, set()):
+                self._definitions.setdefault(named.fullname, []).append(named)
+            if isinstance(latest, Record) and isinstance(version, Record) and version.fullname != latest.fullname:
+                self._definitions[latest.fullname].append(version)
 
-class _Widening:
-    """Copies a schema; a record that occurs again, or contains itself, stays one record."""
-
-    def __init__(self) -> None:
-        self._records: dict[Record, Record] = {}
-
-    def widened(self, schema: Schema) -> Schema:
-        if isinstance(schema, Record):
-            return self._record(schema)
+    def copied(self, schema: Schema) -> Schema:
+        """The schema as the table reads it."""
+        if isinstance(schema, Record | Enum | Fixed):
+            return self._named(schema.fullname)
         if isinstance(schema, Array):
-            return Array(self.widened(schema.items), schema.properties)
+            return Array(self.copied(schema.items), schema.properties)
         if isinstance(schema, Map):
-            return Map(self.widened(schema.values), schema.properties)
+            return Map(self.copied(schema.values), schema.properties)
         if isinstance(schema, Union):
-            return _union([self.widened(branch) for branch in schema.branches])
-        if isinstance(schema, Primitive) and schema.kind in _WIDER and logical_type(schema) != "date":
+            return _union([self.copied(branch) for branch in schema.branches])
+        if schema.kind in _WIDER and logical_type(schema) != "date":
             return Primitive(_WIDER[schema.kind])
         return schema
 
-    def _record(self, schema: Record) -> Record:
-        if schema not in self._records:
-            copy = self._records[schema] = Record(schema.fullname, schema.aliases)
-            copy.fields = tuple(self._field(field) for field in schema.fields)
-        return self._records[schema]
+    def _named(self, fullname: str) -> Named:
+        known = self._copies.get(fullname)
+        if known is not None:
+            return known
+        latest, *older = self._definitions[fullname]
+        if isinstance(latest, Record):
+            return self._record(latest, [one for one in older if isinstance(one, Record)])
+        if isinstance(latest, Enum):
+            symbols = dict.fromkeys([*latest.symbols, *(symbol for one in older if isinstance(one, Enum) for symbol in one.symbols)])
+            latest = Enum(fullname, tuple(symbols), latest.aliases, default=latest.default)
+        self._copies[fullname] = latest
+        return latest
+
+    def _record(self, latest: Record, older: Sequence[Record]) -> Record:
+        copy = self._copies[latest.fullname] = Record(latest.fullname, latest.aliases)
+        fields = [self._field(field) for field in latest.fields]
+        known = {name for field in latest.fields for name in (field.name, *field.aliases)}
+        for record in older:
+            for field in record.fields:
+                if field.name not in known:
+                    known.update((field.name, *field.aliases))
+                    fields.append(self._field(Field(field.name, field.schema, aliases=field.aliases)))
+        copy.fields = tuple(fields)
+        return copy
 
     def _field(self, field: Field) -> Field:
-        schema = self.widened(field.schema)
+        schema = self.copied(field.schema)
         if field.default is not NO_DEFAULT:
             return Field(field.name, schema, default=field.default, aliases=field.aliases)
         return Field(field.name, _union([Primitive("null"), schema]), default=None, aliases=field.aliases)
+
+
+def _named_types(schema: Schema, seen: set[str]) -> Iterator[Named]:
+    """The named types that occur in a schema, each once."""
+    if isinstance(schema, Record | Enum | Fixed):
+        if schema.fullname in seen:
+            return
+        seen.add(schema.fullname)
+        yield schema
+    parts: Sequence[Schema] = ()
+    if isinstance(schema, Record):
+        parts = [field.schema for field in schema.fields]
+    elif isinstance(schema, Array):
+        parts = [schema.items]
+    elif isinstance(schema, Map):
+        parts = [schema.values]
+    elif isinstance(schema, Union):
+        parts = schema.branches
+    for part in parts:
+        yield from _named_types(part, seen)
 
 
 def _union(branches: Sequence[Schema]) -> Union:

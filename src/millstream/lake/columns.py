@@ -2,7 +2,9 @@
 
     the fields of a record, or `value`                                        typed by the format
     kafka_key  kafka_partition  kafka_offset  kafka_timestamp                 where each row comes from
-    event_date  event_hour                                                    by the time of the message, UTC; in the paths of files
+    kafka_headers                                                             if asked for: name and value of each, in their order
+    event_timestamp                                                           if the time of a field decides (`event_time`), that time
+    event_date  event_hour                                                    by that time or the message's, UTC; in the paths of files
 
 Whole numbers are kept as long and fractions as double, because no table format can widen them later without a rewrite. A message without a
 time, or with one outside of the years 1970 to 9999, has nulls for it.
@@ -16,6 +18,10 @@ import pyarrow as pa
 from millstream.lake.errors import BadColumns
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+KAFKA_PARTITION: Final = "kafka_partition"
+KAFKA_TIMESTAMP: Final = "kafka_timestamp"
+EVENT_TIMESTAMP: Final = "event_timestamp"
 EVENT_DATE: Final = "event_date"
 EVENT_HOUR: Final = "event_hour"
 PARTITION_BY: Final = (EVENT_DATE, EVENT_HOUR)
@@ -26,15 +32,29 @@ _SAME: Final = (
 )  # fmt: skip
 
 
-def file_schema(value: pa.DataType, *, key: pa.DataType | None = None) -> pa.Schema:
+def file_schema(
+    value: pa.DataType, *, key: pa.DataType | None = None, with_headers: bool = False, with_event_time: bool = False
+) -> pa.Schema:
     """The columns in the files of a table whose messages have values of this type."""
     fields = value_fields(value)
     ours = [
-        pa.field("kafka_key", key or pa.binary()),
-        pa.field("kafka_partition", pa.int32()),
+        pa.field("kafka_key", _checked(key or pa.binary(), "kafka_key")),
+        pa.field(KAFKA_PARTITION, pa.int32()),
         pa.field("kafka_offset", pa.int64()),
-        pa.field("kafka_timestamp", TIMESTAMP),
+        pa.field(KAFKA_TIMESTAMP, TIMESTAMP),
+        *([pa.field("kafka_headers", HEADERS)] if with_headers else []),
+        *([pa.field(EVENT_TIMESTAMP, TIMESTAMP)] if with_event_time else []),
     ]
+    _check_names([field.name for field in fields], taken=[field.name for field in (*ours, *_PARTITION_FIELDS)])
+    return pa.schema([*fields, *ours])
+
+
+def result_schema(columns: pa.Schema, *, with_event_time: bool = False) -> pa.Schema:
+    """The columns in the files of a table with the result of a query: as for messages, but for where they come from."""
+    fields = [
+        field if field.name == KAFKA_PARTITION else pa.field(field.name, _checked(widened(field.type), field.name)) for field in columns
+    ]
+    ours = [pa.field(EVENT_TIMESTAMP, TIMESTAMP)] if with_event_time else []
     _check_names([field.name for field in fields], taken=[field.name for field in (*ours, *_PARTITION_FIELDS)])
     return pa.schema([*fields, *ours])
 

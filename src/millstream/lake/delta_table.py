@@ -3,8 +3,7 @@
 A micro-batch is committed if the table stands exactly where it begins. deltalake refuses a commit whose application transactions another
 writer has moved since the table was opened, and nothing else, so here is checked first, on the same handle:
 - a micro-batch that the table has already (a driver died between this commit and Spark's) is left out;
-- offsets that do not continue those of the table (another load, a checkpoint or a table that was set back) are refused;
-- a topic that was deleted and made anew, whose offsets mean other messages, is refused;
+- one that does not continue the table is refused (`continuity`);
 - new columns are added before the files that have them; a column of another type is refused. Files are never looked into by Delta.
 """
 
@@ -19,6 +18,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
 from millstream.lake.columns import EVENT_DATE, EVENT_HOUR, PARTITION_BY, table_schema
+from millstream.lake.continuity import check_continues
 from millstream.lake.data_file import DataFile
 from millstream.lake.errors import LoadConflict, TableMismatch
 from millstream.lake.load_batch import LoadBatch, offset_key, read_metadata
@@ -88,8 +88,13 @@ class DeltaWriter:
             table = DeltaTable.create(self.address, DeltaSchema.from_arrow(wanted), mode="error", partition_by=list(PARTITION_BY))
         if has_batch(table, batch.query_id, batch.batch_id):
             return None
-        self._check_topic(table, batch)
-        self._check_offsets(table, batch)
+        found = {one.partition: table.transaction_version(offset_key(batch.topic, one.partition)) for one in batch.ranges}
+        check_continues(
+            batch,
+            self.address,
+            positions={partition: offset for partition, offset in found.items() if offset is not None},
+            is_same_topic=batch.topic_key is None or table.transaction_version(batch.topic_key) is not None,
+        )
         missing = self._missing_columns(table, wanted)
         if missing:
             table.alter.add_columns(DeltaSchema.from_arrow(pa.schema(missing)).fields)
@@ -140,25 +145,6 @@ class DeltaWriter:
                 "change the type of a column: load to another place (--to) with a new checkpoint, or bring the schema back."
             )
         return None
-
-    def _check_topic(self, table: DeltaTable, batch: LoadBatch) -> None:
-        is_loaded = any(table.transaction_version(offset_key(batch.topic, one.partition)) is not None for one in batch.ranges)
-        if is_loaded and batch.topic_key is not None and table.transaction_version(batch.topic_key) is None:
-            raise LoadConflict(
-                f"the topic {batch.topic} is not the one that the table {self.address} was loaded from: it was deleted and created again, "
-                "and its offsets begin anew. Load it to another place (--to) with a new checkpoint."
-            )
-
-    def _check_offsets(self, table: DeltaTable, batch: LoadBatch) -> None:
-        for partition, start, end in batch.ranges:
-            known = table.transaction_version(offset_key(batch.topic, partition))
-            if known is not None and known != start:
-                problem = "has them already" if known > start else f"ends at offset {known}, so those between would be missing"
-                raise LoadConflict(
-                    f"the offsets {start} to {end} of {batch.topic}-{partition} do not continue the table {self.address}, which {problem}. "
-                    "Another load has written to it, or the table or the checkpoint was set back. Use the checkpoint that belongs to the "
-                    "table; a new, empty one goes on where the table ends."
-                )
 
     def _transactions(self, batch: LoadBatch) -> list[Transaction]:
         ours = [Transaction(query_key(batch.query_id), batch.batch_id)]

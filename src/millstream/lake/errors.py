@@ -11,5 +11,9 @@ class LoadConflict(MillstreamError):
     """The table does not stand where the load thinks it does: another load wrote to it, or one of the two was set back."""
 
 
+class LakeFull(MillstreamError):
+    """There is no room for the files of a micro-batch."""
+
+
 class BadColumns(UsageError):
     """What the messages are read as cannot become the columns of a table."""

@@ -39,6 +39,10 @@ class LoadBatch:
     ranges: tuple[LoadedRange, ...]
     counts: tuple[BucketCount, ...]
     files: tuple[DataFile, ...] = ()
+    progress_ms: int | None = None
+    """Up to which time of messages the topic is loaded with it; None where it was not kept."""
+    is_behind: bool = False
+    """Whether the topic had more when the micro-batch was planned."""
 
     @property
     def topic_key(self) -> str | None:
@@ -53,6 +57,7 @@ class LoadBatch:
             "topic": self.topic,
             "offsets": [list(one) for one in self.ranges],
             "counts": [one.document() for one in self.counts],
+            "progress": [self.progress_ms, self.is_behind],
         }
         return {METADATA: json.dumps(document, separators=(",", ":"))}
 
@@ -68,6 +73,7 @@ def read_metadata(commit: Mapping[str, Any]) -> LoadBatch | None:
     if not isinstance(text, str):
         return None
     document = json.loads(text)
+    progress_ms, is_behind = document.get("progress", (None, False))
     return LoadBatch(
         query_id=document["query"],
         batch_id=document["batch"],
@@ -75,6 +81,8 @@ def read_metadata(commit: Mapping[str, Any]) -> LoadBatch | None:
         topic_id=None,
         ranges=tuple(LoadedRange(*one) for one in document["offsets"]),
         counts=tuple(map(BucketCount.of, document["counts"])),
+        progress_ms=progress_ms,
+        is_behind=is_behind,
     )
 
 

@@ -43,6 +43,12 @@ def tables_at(address: str) -> list[str]:
     return [f"{normal_address(address)}/{name}" for name in names]
 
 
+def check_retention(hours: int) -> None:
+    """Raises `UsageError` if files of a micro-batch that is under way could be deleted."""
+    if hours < SHORTEST_RETENTION_HOURS:
+        raise UsageError(f"A retention of {hours} hours could delete what a load is writing now: give at least {SHORTEST_RETENTION_HOURS}.")
+
+
 def maintain(
     address: str,
     *,
@@ -52,10 +58,7 @@ def maintain(
     dry_run: bool = False,
 ) -> Maintained:
     """Compact a table and remove what is older than the retention."""
-    if retention_hours < SHORTEST_RETENTION_HOURS:
-        raise UsageError(
-            f"A retention of {retention_hours} hours could delete what a load is writing now: give at least {SHORTEST_RETENTION_HOURS}."
-        )
+    check_retention(retention_hours)
     address = normal_address(address)
     try:
         table = DeltaTable(address)

@@ -1,11 +1,15 @@
 """Where files of the lake are: a directory of this machine, or of a store that Arrow knows (`hdfs://`, `s3://`, `gs://`)."""
 
+import errno
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pyarrow import fs
 
 from millstream.errors import UsageError
+from millstream.lake.errors import LakeFull
+
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class Place(NamedTuple):
@@ -56,3 +60,12 @@ def normal_address(address: str) -> str:
     if address.startswith("s3a://"):
         address = "s3://" + address.removeprefix("s3a://")
     return address.rstrip("/") if "://" in address else str(Path(address).expanduser().absolute())
+
+
+def raise_if_full(error: OSError, address: str) -> None:
+    """Raises `LakeFull`, in a sentence, if the error says that there is no room."""
+    if error.errno in _FULL:
+        raise LakeFull(
+            f"there is no room for the files of {address} ({error.strerror or error}): nothing of this micro-batch is in the table. Make "
+            "room, and start the load again: it goes on where the table ends."
+        ) from error

@@ -14,6 +14,7 @@ A swap of compacted segments that was interrupted is finished first (`swap`). Le
 
 import logging
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from millstream.errors import CorruptMessage
@@ -27,7 +28,15 @@ from millstream.log.local_log import LocalLog
 from millstream.log.producer_snapshots import ProducerSnapshots
 from millstream.log.producer_state import ProducerState
 from millstream.log.recovery import end_of, rebuild_indexes, recover_segment, replay_epochs
-from millstream.log.segment import DELETED_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX, Segment
+from millstream.log.segment import (
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    Segment,
+)
 from millstream.log.segments import Segments
 from millstream.log.sparse_index import whole_entries
 
@@ -101,6 +110,7 @@ def _collect(files: Files, directory: Path, names: list[str], order: LoadOrder) 
     present = set(names)
     segments = Segments()
     snapshot_offsets = []
+    with_aborted: set[int] = set()
     for name in names:
         stem, dot, suffix = name.partition(".")
         if len(stem) != 20 or not stem.isdigit():
@@ -112,14 +122,19 @@ def _collect(files: Files, directory: Path, names: list[str], order: LoadOrder) 
             segments.add(Segment(files, directory, int(stem), config=order.config, created_ms=order.now_ms, size_bytes=size))
         elif dot + suffix in SEGMENT_SUFFIXES and stem + LOG_SUFFIX not in present:
             files.unlink(directory / name)
+        elif dot + suffix == TRANSACTION_INDEX_SUFFIX:
+            with_aborted.add(int(stem))
+    for segment in segments:
+        segment.has_aborted = segment.base_offset in with_aborted
     if not len(segments):
         segments.add(Segment.create(files, directory, order.log_start_offset, config=order.config, created_ms=order.now_ms))
+    snapshots = ProducerSnapshots(files, directory, snapshot_offsets)
     trusted = list(segments) if order.is_clean else _before(segments, order.recovery_point)
     for segment in trusted:
         if not _has_sound_indexes(files, segment, present, order):
             _logger.warning("the indexes of %s are missing or damaged and are rebuilt", segment.path())
-            rebuild_indexes(files, segment)
-    return segments, ProducerSnapshots(files, directory, snapshot_offsets)
+            rebuild_indexes(files, segment, partial(snapshots.load, segments, end=segment.base_offset))
+    return segments, snapshots
 
 
 def _before(segments: Segments, offset: int) -> list[Segment]:
@@ -130,6 +145,8 @@ def _before(segments: Segments, offset: int) -> list[Segment]:
 def _has_sound_indexes(files: Files, segment: Segment, present: set[str], order: LoadOrder) -> bool:
     if segment.size_bytes == 0:
         return True
+    if segment.has_aborted and not _has_sound_aborted(files, segment):
+        return False
     if not {segment.path(INDEX_SUFFIX).name, segment.path(TIME_INDEX_SUFFIX).name} <= present:
         return False
     if order.is_clean:
@@ -140,6 +157,16 @@ def _has_sound_indexes(files: Files, segment: Segment, present: set[str], order:
     _, time_offset = times.entry(len(times) - 1) if len(times) else (0, 0)
     is_sound = last_offset > 0 and position < segment.size_bytes and times.last_key != 0 and time_offset >= 0
     is_sound = is_sound and _is_long_enough(files, segment, order)
+    segment.release()
+    return is_sound
+
+
+def _has_sound_aborted(files: Files, segment: Segment) -> bool:
+    """Whether the index of aborted transactions has whole entries that can be those of the segment; it is small, and few have one."""
+    from millstream.log.transactions.aborted_index import ENTRY  # most logs have no transactions
+
+    is_whole = whole_entries(files, segment.path(TRANSACTION_INDEX_SUFFIX), entry=ENTRY) >= 0
+    is_sound = is_whole and segment.aborted_index.is_sound(base_offset=segment.base_offset)
     segment.release()
     return is_sound
 

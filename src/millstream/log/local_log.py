@@ -1,19 +1,19 @@
 """The files of one log, in its directory on this broker, and how much of them is on the disk.
 
-    <base offset>.log .index .timeindex   the segments
+    <base offset>.log .index .timeindex   the segments; and .txnindex, where transactions were aborted
     <offset>.snapshot                     producers, see producer_snapshots
     leader-epoch-checkpoint               see leader_epochs
     partition.metadata                    to which topic the directory belongs
 
 Here files are made, renamed, cut and removed, and it is noted what the next flush has to sync. What is in them (offsets that clients may
-read, producers, epochs) is the `Log`'s: it says what is to be done and keeps its own state in step. The files of transactions (`.txnindex`)
-will stand beside the segments and go with them.
+read, producers, epochs) is the `Log`'s: it says what is to be done and keeps its own state in step.
 """
 
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from millstream.files import FileHandle
 from millstream.log import leader_epochs
@@ -27,6 +27,9 @@ from millstream.log.producer_state import ProducerState
 from millstream.log.recovery import end_of
 from millstream.log.segment import Segment
 from millstream.log.segments import Segments
+
+if TYPE_CHECKING:
+    from millstream.log.transactions.open_transactions import AbortedTransaction
 
 
 @dataclass(slots=True, eq=False)
@@ -45,6 +48,8 @@ class LocalLog:
     last_flush_ms: int
     is_flush_wanted: bool = False
     """Whether retention waits for the next flush, though nothing may have been appended."""
+    has_aborted: bool = False
+    """Whether transactions were aborted in any segment, now or at some time: if not, readers need not look for them."""
     _running: Flush | None = None
     _paths: set[Path] = field(default_factory=set)
     """Small files that were written since the last flush."""
@@ -52,6 +57,7 @@ class LocalLog:
     """Directories whose entries were changed since the last flush."""
 
     def __post_init__(self) -> None:
+        self.has_aborted = any(segment.has_aborted for segment in self.segments)
         if self.closed_end < 0:
             # It is not known which names and small files had reached the disk.
             self._note(self.path / PARTITION_METADATA, self.path, self.path.parent)
@@ -79,6 +85,11 @@ class LocalLog:
         self.segments.add(active)
         empty.unlink()
         return active
+
+    def add_aborted(self, aborted: "AbortedTransaction") -> None:
+        """The marker that was appended last aborted a transaction."""
+        self.segments.active.add_aborted(aborted)
+        self.has_aborted = True
 
     def begin_cut(self, offset: int) -> Flush | None:
         """From now on nothing at or after `offset` counts as durable; a flush under way, which says nothing of the log any more."""

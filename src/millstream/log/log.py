@@ -34,7 +34,7 @@ from millstream.log.records.timestamp_search import OffsetSearch
 from millstream.log.region import FileRegion, find_region, find_stretch
 from millstream.log.segment import MAX_RELATIVE_OFFSET
 from millstream.topic_partition import TopicPartition
-from millstream.wire.batch import NO_TIMESTAMP, STAMPED_SIZE, BatchHeader, read_header, stamp, with_log_append_time
+from millstream.wire.batch import NO_TIMESTAMP, STAMPED_SIZE, BatchHeader, stamp
 
 MAX_STAGED = 1000
 """Buffers that one call writes, two per batch; Linux takes 1024."""
@@ -101,7 +101,12 @@ class Log:
         return self.is_truncating or self.log_start_offset > self.segments.first.base_offset
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """The end of what a reader of committed transactions may see: without transactions, the high watermark."""
+        """The end of what a reader of committed data may see: where the oldest transaction began that is open, or whose end may be lost."""
+        transactions = self.producers.transactions
+        if transactions is not None:
+            first_unstable_offset = transactions.first_unstable_offset(high_watermark)
+            if first_unstable_offset is not None:
+                return min(max(first_unstable_offset, self.log_start_offset), high_watermark)
         return high_watermark
 
     def update_config(self, config: LogConfig) -> None:
@@ -198,7 +203,7 @@ class Log:
                 return AppendResult(written.base_offset, written.last_offset, time_ms, self.log_start_offset, True)
         append_time_ms = NO_TIMESTAMP
         if self._is_rewriting and not (is_own and self._is_only_checking):
-            batch, header, append_time_ms = self._rewritten(batch, header, now_ms=now_ms, checked=checked)
+            batch, header, append_time_ms = record_check.as_stored(batch, header, config=self.config, now_ms=now_ms, known=checked)
         size = len(batch)
         max_timestamp = header.max_timestamp
         base_offset = self.log_end_offset
@@ -214,7 +219,9 @@ class Log:
             if leader_epoch != self.epochs.latest:
                 self.epochs.assign(leader_epoch, base_offset)
             if header.producer_id >= 0:
-                self.producers.learn(header, batch, base_offset=base_offset)
+                aborted = self.producers.learn(header, batch, base_offset=base_offset)
+                if aborted is not None:
+                    self.local.add_aborted(aborted)
             return AppendResult(base_offset, last_offset, append_time_ms, self.log_start_offset, False)
         except BaseException as error:
             raise self._give_up(error) from error
@@ -286,7 +293,9 @@ class Log:
         if leader_epoch > self.epochs.latest:
             self.epochs.assign(leader_epoch, base_offset)
         if header.producer_id >= 0:
-            self.producers.learn(header, batch, base_offset=base_offset)
+            aborted = self.producers.learn(header, batch, base_offset=base_offset)
+            if aborted is not None:
+                self.local.add_aborted(aborted)
 
     # -- reading
 
@@ -469,18 +478,6 @@ class Log:
 
     def _unusable(self) -> StorageError:
         return StorageError(self.directory.offline or f"the log of {self.topic_partition} is closed")
-
-    def _rewritten(
-        self, batch: Buffer, header: BatchHeader, *, now_ms: int, checked: CheckedBatch | None
-    ) -> tuple[Buffer, BatchHeader, int]:
-        """The batch as the topic wants it stored, where that is not how it came."""
-        if checked is None or checked.config is not self.config:
-            checked = record_check.checked(batch, header, config=self.config, now_ms=now_ms)
-        batch, header, _ = checked
-        if not self.config.is_log_append_time:
-            return batch, header, NO_TIMESTAMP
-        batch = with_log_append_time(batch, now_ms=now_ms)
-        return batch, read_header(batch), now_ms
 
     def _make_room(self, size: int, *, last_offset: int, timestamp: int, now_ms: int) -> None:
         """Roll if the next batch does not belong into the active segment any more."""

@@ -14,22 +14,18 @@ followers and recovery forget them at the same place:
 Clients step over it, as over any control batch.
 """
 
-import struct
 from typing import Final
 
 from millstream.buffer import Buffer
 from millstream.log.log import Log
 from millstream.log.producer_state import END_OF_PRODUCERS, ProducerEntry
 from millstream.log.records.batch_check import check_copied_batches
-from millstream.wire.batch import CONTROL, TRANSACTIONAL, BatchHeader, read_header
-from millstream.wire.records import ProducerStamp, Record, encode_batch
+from millstream.log.transactions.marker import Marker, encode_marker, marker_record
+from millstream.wire.batch import CONTROL, BatchHeader, read_header
+from millstream.wire.records import ProducerStamp, encode_batch
 
 MAX_ABORTED: Final = 200
 """Transactions that are aborted at once, so that others do not wait for it."""
-_ABORT, _COMMIT = struct.pack(">hh", 0, 0), struct.pack(">hh", 0, 1)
-"""Version and type: the key of a marker."""
-_MARKER_VALUE: Final = struct.Struct(">hi")
-"""Version and coordinator epoch."""
 
 
 def append_mirrored(log: Log, batches: Buffer, *, leader_epoch: int, now_ms: int) -> list[BatchHeader]:
@@ -66,11 +62,11 @@ def _append_control(log: Log, batch: bytes, *, leader_epoch: int, now_ms: int) -
 
 def _marker(log: Log, entry: ProducerEntry, *, now_ms: int) -> bytes:
     """Aborts the transaction of a producer."""
-    record = Record(log.log_end_offset, now_ms, _ABORT, _MARKER_VALUE.pack(0, max(entry.coordinator_epoch, 0)))
-    return encode_batch([record], producer=ProducerStamp(entry.producer_id, entry.epoch), flags=CONTROL | TRANSACTIONAL)
+    marker = Marker(is_commit=False, coordinator_epoch=max(entry.coordinator_epoch, 0))
+    return encode_marker(marker, ProducerStamp(entry.producer_id, entry.epoch), timestamp=now_ms, offset=log.log_end_offset)
 
 
 def _end_of_producers(log: Log, *, now_ms: int) -> bytes:
     """Says that all producers before it are to be forgotten."""
-    record = Record(log.log_end_offset, now_ms, _COMMIT, _MARKER_VALUE.pack(0, 0))
+    record = marker_record(Marker(is_commit=True, coordinator_epoch=0), offset=log.log_end_offset, timestamp=now_ms)
     return encode_batch([record], producer=ProducerStamp(END_OF_PRODUCERS, 0), flags=CONTROL)

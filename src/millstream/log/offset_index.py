@@ -7,6 +7,7 @@ An entry says: the batch whose *last* offset this is starts at this position (as
 from where batches are walked.
 """
 
+from bisect import bisect_left
 from pathlib import Path
 from struct import Struct
 
@@ -14,7 +15,6 @@ from millstream.files import Files
 from millstream.log.sparse_index import SparseIndex
 
 ENTRY = Struct(">ii")
-_KEY = Struct(">i")
 
 
 class OffsetIndex(SparseIndex):
@@ -23,12 +23,22 @@ class OffsetIndex(SparseIndex):
     __slots__ = ()
 
     def __init__(self, files: Files, path: Path, *, written: int = 0) -> None:
-        super().__init__(files, path, entry=ENTRY, first_field=_KEY, written=written)
+        super().__init__(files, path, entry=ENTRY, written=written)
 
     def position_for(self, relative_offset: int) -> int:
         """A position at or before the start of the batch that holds the offset."""
         number = self.last_at_or_below(relative_offset)
         return self.entry(number)[1] if number >= 0 else 0
+
+    def offset_at_or_after(self, position: int) -> int | None:
+        """The relative offset of the first entry that does not lie before the position; None if all do.
+
+        The first of all has to lie behind it: Kafka's search overlooks one that lies just there, and answers are the same as its.
+        """
+        count = len(self)
+        first = 0 if count and self.entry(0)[1] > position else 1
+        number = bisect_left(range(count), position, lo=first, hi=max(first, count), key=lambda number: self.entry(number)[1])
+        return self.entry(number)[0] if number < count else None
 
     def truncate_from(self, relative_offset: int) -> None:
         """Drop the entries of batches that end at or after the offset."""

@@ -5,10 +5,11 @@ range is among them is a duplicate and is answered with the offset it got the fi
 one; a new epoch starts at 0; a producer the log does not know may start anywhere, because its older records may have been deleted.
 
 `learn` is the one definition of what a batch in the log says of its producer; a leader and a follower call it for what they append,
-recovery and replay for what they find. A transactional batch opens a transaction, a marker of the coordinator's (a control batch with one
-record: commit or abort) ends it. A marker has no sequence, and its epoch counts: it may be the one that fences the producer (KIP-890).
-The oldest `transaction_first_offset` will hold back `Log.last_stable_offset`. A control batch of `END_OF_PRODUCERS` that
-is no marker of a transaction makes it forget all: they were producers of another cluster, and their ids may be in use here.
+recovery and replay for what they find. A transactional batch opens a transaction, a marker of the coordinator's (`transactions.marker`)
+ends it; which are open, `transactions.open_transactions` keeps. A marker has no sequence, and its epoch counts: it may be the one that
+fences the producer (KIP-890). Nor has what a coordinator of the broker writes for a producer, offsets in a transaction: only its epoch is
+checked. A control batch of `END_OF_PRODUCERS` that is no marker of a transaction makes it forget all: they were producers of another
+cluster, and their ids may be in use here.
 
 At most `MAX_PRODUCERS` are remembered per log: a client can write under any number of ids, and each costs memory until it expires. The ones
 that wrote longest ago are forgotten first; if one comes back, it may start anywhere, like any producer that is not known.
@@ -28,13 +29,15 @@ from collections.abc import Iterator
 from heapq import nsmallest
 from operator import attrgetter
 from struct import Struct
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from millstream.buffer import Buffer
-from millstream.errors import InvalidProducerEpoch, KafkaError, OutOfOrderSequenceNumber
-from millstream.wire.batch import CONTROL, TRANSACTIONAL, BatchHeader
+from millstream.errors import InvalidProducerEpoch, OutOfOrderSequenceNumber
+from millstream.wire.batch import CONTROL, NO_SEQUENCE, TRANSACTIONAL, BatchHeader
 from millstream.wire.crc32c import crc32c
-from millstream.wire.records import decode_records
+
+if TYPE_CHECKING:
+    from millstream.log.transactions.open_transactions import AbortedTransaction, OpenTransactions
 
 REMEMBERED_BATCHES = 5
 MAX_PRODUCERS = 10_000
@@ -49,9 +52,10 @@ _SNAPSHOT_HEAD = Struct(">hI")
 _SNAPSHOT_COUNT = Struct(">i")
 _SNAPSHOT_ENTRY = Struct(">qhiqiqiq")
 _IN_TRANSACTION = CONTROL | TRANSACTIONAL
-_MARKER_VALUE = Struct(">hi")
-"""Version and coordinator epoch: the value of the record in a transaction marker."""
+_BUMPS_EPOCHS = 2
+"""The `transaction.version` from which on each transaction ends with another epoch (KIP-890)."""
 _last_offset = attrgetter("last_offset")
+_transaction_first_offset = attrgetter("transaction_first_offset")
 _make = tuple.__new__
 """As in `wire.batch`: a named tuple without a call of Python's, for every batch."""
 
@@ -93,10 +97,15 @@ class ProducerEntry:
 class ProducerState:
     """All producers of one log."""
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_entries", "transactions")
 
     def __init__(self, entries: dict[int, ProducerEntry] | None = None) -> None:
         self._entries: dict[int, ProducerEntry] = entries or {}
+        self.transactions: OpenTransactions | None = None
+        """Those of the producers; None as long as there was none, which is so in most logs."""
+        in_transaction = (entry for entry in self._entries.values() if entry.transaction_first_offset >= 0)
+        for entry in sorted(in_transaction, key=_transaction_first_offset):
+            self._begin_transaction(entry.producer_id, entry.transaction_first_offset)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -111,41 +120,71 @@ class ProducerState:
     def check(self, header: BatchHeader) -> WrittenBatch | None:
         """None if the batch may be written; the batch as it was written if it is a duplicate; raises if it is out of turn.
 
-        A marker has no turn, only an epoch.
+        What has no sequence has no turn, only an epoch.
         """
         entry = self._entries.get(header.producer_id)
         if entry is None:
             return None
+        base_sequence = header.base_sequence
         if header.producer_epoch != entry.epoch:
             if header.producer_epoch < entry.epoch:
                 raise InvalidProducerEpoch(
                     f"producer {header.producer_id} sent epoch {header.producer_epoch}, the log has seen epoch {entry.epoch}"
                 )
-            if header.base_sequence != 0 and not header.is_control:
+            if base_sequence > 0:
                 raise OutOfOrderSequenceNumber(
-                    f"producer {header.producer_id} starts epoch {header.producer_epoch} with sequence {header.base_sequence} instead of 0"
+                    f"producer {header.producer_id} starts epoch {header.producer_epoch} with sequence {base_sequence} instead of 0"
                 )
-            return None
-        base_sequence = header.base_sequence
-        expected = (entry.last_sequence + 1) & MAX_SEQUENCE
-        if base_sequence == expected or header.is_control:
-            return None
-        for batch in entry.batches:
-            if batch.base_sequence == base_sequence and batch.last_sequence == header.last_sequence:
-                return batch
-        raise OutOfOrderSequenceNumber(
-            f"producer {header.producer_id} sent sequence {base_sequence} where {expected} had to follow (epoch {entry.epoch})"
-        )
+        elif base_sequence != NO_SEQUENCE:
+            expected = (entry.last_sequence + 1) & MAX_SEQUENCE
+            if base_sequence != expected:
+                for batch in entry.batches:
+                    if batch.base_sequence == base_sequence and batch.last_sequence == header.last_sequence:
+                        return batch
+                raise OutOfOrderSequenceNumber(
+                    f"producer {header.producer_id} sent sequence {base_sequence} where {expected} had to follow (epoch {entry.epoch})"
+                )
+        if entry.transaction_first_offset >= 0 and not header.attributes & TRANSACTIONAL:
+            from millstream.transaction_errors import InvalidTxnState
 
-    def learn(self, header: BatchHeader, batch: Buffer, *, base_offset: int) -> None:
-        """Take note of a batch of a producer, data or marker, that stands in the log at `base_offset`."""
+            raise InvalidTxnState(
+                f"producer {header.producer_id} has a transaction open since offset {entry.transaction_first_offset}: "
+                "until it is committed or aborted, it can only write in that transaction"
+            )
+        return None
+
+    def check_marker(self, producer_id: int, epoch: int, *, coordinator_epoch: int, transaction_version: int) -> None:
+        """Raise if a marker must not be written: the producer, or the coordinator, is known by a later epoch.
+
+        From transaction version 2 on the marker has to bring a later epoch than the records of the transaction; that it comes once more
+        does no harm.
+        """
+        entry = self._entries.get(producer_id)
+        if entry is None:
+            return
+        is_repeated = epoch == entry.epoch and entry.transaction_first_offset < 0
+        if epoch < entry.epoch or (transaction_version >= _BUMPS_EPOCHS and epoch == entry.epoch and not is_repeated):
+            raise InvalidProducerEpoch(
+                f"a marker of producer {producer_id} has epoch {epoch} (transaction version {transaction_version}), "
+                f"the log has seen epoch {entry.epoch}"
+            )
+        if coordinator_epoch < entry.coordinator_epoch:
+            from millstream.transaction_errors import TransactionCoordinatorFenced
+
+            raise TransactionCoordinatorFenced(
+                f"a marker of producer {producer_id} comes from coordinator epoch {coordinator_epoch}, "
+                f"the log has seen epoch {entry.coordinator_epoch}"
+            )
+
+    def learn(self, header: BatchHeader, batch: Buffer, *, base_offset: int) -> "AbortedTransaction | None":
+        """Take note of a batch of a producer, data or marker, that stands in the log at `base_offset`; the transaction that it aborts."""
         in_transaction = header.attributes & _IN_TRANSACTION
         if in_transaction & CONTROL:
             if header.producer_id == END_OF_PRODUCERS and in_transaction == CONTROL:
-                self._entries.clear()
-                return
+                self.clear()
+                return None
             if not header.record_count:
-                return  # A marker that compaction emptied: its transaction is gone from the log.
+                return None  # A marker that compaction emptied: its transaction is gone from the log.
         entry = self._entries.get(header.producer_id)
         if entry is None:
             if len(self._entries) >= MAX_PRODUCERS:
@@ -157,16 +196,38 @@ class ProducerState:
         entry.last_timestamp = header.max_timestamp
         if in_transaction:
             if header.is_control:
-                entry.transaction_first_offset = -1
-                entry.coordinator_epoch = _coordinator_epoch(batch, default=entry.coordinator_epoch)
-                return
+                return self._learn_marker(entry, batch, offset=base_offset)
             if entry.transaction_first_offset < 0:
                 entry.transaction_first_offset = base_offset
+                self._begin_transaction(entry.producer_id, base_offset)
         batches = entry.batches
         first, delta = header.base_sequence, header.last_offset_delta
-        batches.append(_make(WrittenBatch, (first, (first + delta) & MAX_SEQUENCE, base_offset, base_offset + delta, header.max_timestamp)))
+        last = (first + delta) & MAX_SEQUENCE if first >= 0 else NO_SEQUENCE
+        batches.append(_make(WrittenBatch, (first, last, base_offset, base_offset + delta, header.max_timestamp)))
         if len(batches) > REMEMBERED_BATCHES:
             del batches[0]
+        return None
+
+    def _begin_transaction(self, producer_id: int, first_offset: int) -> None:
+        if self.transactions is None:
+            from millstream.log.transactions.open_transactions import OpenTransactions
+
+            self.transactions = OpenTransactions()
+        self.transactions.begin(producer_id, first_offset)
+
+    def _learn_marker(self, entry: ProducerEntry, batch: Buffer, *, offset: int) -> "AbortedTransaction | None":
+        from millstream.log.transactions.marker import read_marker  # most logs have no transactions
+        from millstream.log.transactions.open_transactions import AbortedTransaction
+
+        marker = read_marker(batch)
+        if marker is not None:
+            entry.coordinator_epoch = marker.coordinator_epoch
+        first_offset, entry.transaction_first_offset = entry.transaction_first_offset, -1
+        if first_offset < 0 or self.transactions is None:
+            return None
+        last_stable_offset = self.transactions.end(entry.producer_id, offset)
+        is_aborted = marker is not None and not marker.is_commit
+        return AbortedTransaction(entry.producer_id, first_offset, offset, last_stable_offset) if is_aborted else None
 
     def expire(self, *, older_than_ms: int) -> int:
         """Forget the producers whose last batch is older and who have no transaction open; how many that were."""
@@ -188,6 +249,7 @@ class ProducerState:
     def clear(self) -> None:
         """Forget all producers."""
         self._entries.clear()
+        self.transactions = None
 
     def render(self) -> bytes:
         """The content of a snapshot file."""
@@ -227,16 +289,7 @@ class ProducerState:
             entry.coordinator_epoch = coordinator_epoch
             entry.transaction_first_offset = first_offset
             if last_offset >= 0:
-                base_sequence = (last_sequence - offset_delta) & MAX_SEQUENCE
+                base_sequence = (last_sequence - offset_delta) & MAX_SEQUENCE if last_sequence >= 0 else NO_SEQUENCE
                 entry.batches.append(WrittenBatch(base_sequence, last_sequence, last_offset - offset_delta, last_offset, timestamp))
             entries[producer_id] = entry
         return cls(entries)
-
-
-def _coordinator_epoch(marker: Buffer, *, default: int) -> int:
-    """The epoch of the coordinator that wrote the marker; `default` where the record is not one that a coordinator writes."""
-    try:
-        value = next(decode_records(marker)).value or b""
-    except (KafkaError, StopIteration):
-        return default
-    return int(_MARKER_VALUE.unpack_from(value)[1]) if len(value) >= _MARKER_VALUE.size else default

@@ -2,13 +2,13 @@
 
 After a crash a segment that may hold unsynced data is read whole. A batch counts if its header makes sense, its offsets go on where the
 last one ended, all its bytes are there and its CRC is right; at the first that does not, the segment is cut. Indexes are rebuilt on the
-way, leader epochs and producer sequences are learned from the headers.
+way, leader epochs, producer sequences and transactions are learned from the batches.
 
 Reads are chunks of a few MiB; the loop over batches does as little as it can, because it may run over gigabytes.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from millstream.errors import CorruptMessage
 from millstream.files import Files
@@ -115,16 +115,22 @@ class _Scan:
                 self._epochs.assign(epoch, base_offset)
                 latest_epoch = epoch
             if producer_id >= 0:
-                self._producers.learn(read_header(chunk, at), view[at:stop], base_offset=base_offset)
+                aborted = self._producers.learn(read_header(chunk, at), view[at:stop], base_offset=base_offset)
+                if aborted is not None:
+                    self._segment.add_aborted(aborted)
             next_offset = last_offset + 1
             at = stop
         self.next_offset = next_offset
         self.position = start + at
 
 
-def rebuild_indexes(files: Files, segment: Segment) -> None:
-    """Make the indexes of a sealed segment anew, from its headers, and sync them; the segment itself is left as it is."""
+def rebuild_indexes(files: Files, segment: Segment, producers_before: Callable[[], ProducerState]) -> None:
+    """Make the indexes of a sealed segment anew, from its batches, and sync them; the segment itself is left as it is.
+
+    `producers_before` says what was known of producers, and of their transactions, where the segment begins; only asked if it ends any.
+    """
     segment.forget_indexes()
+    has_markers = False
     next_offset, largest = segment.base_offset, segment.base_offset + MAX_RELATIVE_OFFSET
     for position, header, batch in batches(files, segment):
         if header.base_offset < next_offset or not header.base_offset <= header.last_offset <= largest:
@@ -132,10 +138,21 @@ def rebuild_indexes(files: Files, segment: Segment) -> None:
             continue
         next_offset = header.next_offset
         segment.account(position, size=len(batch), last_offset=header.last_offset, max_timestamp=header.index_timestamp)
+        has_markers |= header.is_control and header.is_transactional
+    if has_markers:
+        _find_aborted(files, segment, producers_before())
     segment.seal()
-    files.fsync(segment.offset_index.handle())
-    files.fsync(segment.time_index.handle())
+    for handle in segment.write_indexes():
+        files.fsync(handle)
     segment.release()
+
+
+def _find_aborted(files: Files, segment: Segment, producers: ProducerState) -> None:
+    """Fill the index of aborted transactions."""
+    for _, header, batch in batches(files, segment):
+        aborted = producers.learn(header, batch, base_offset=header.base_offset) if header.producer_id >= 0 else None
+        if aborted is not None:
+            segment.add_aborted(aborted)
 
 
 def replay_producers(files: Files, segment: Segment, producers: ProducerState, *, from_offset: int, to_offset: int) -> None:

@@ -1,8 +1,9 @@
-"""One segment: a file of record batches, `<base offset>.log`, and the two sparse indexes beside it.
+"""One segment: a file of record batches, `<base offset>.log`, and the indexes beside it.
 
     00000000000000000042.log         batches one after the other, nothing else
     00000000000000000042.index       see offset_index
     00000000000000000042.timeindex   see time_index
+    00000000000000000042.txnindex    see transactions.aborted_index; most segments have none
 
 Invariants:
 - bytes [0, size_bytes) of the file are whole batches whose offsets grow; bytes after that mean nothing (a failed append) and are
@@ -19,7 +20,7 @@ Not done here: checking batches, syncing, repairing.
 from bisect import bisect_left
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from millstream.buffer import Buffer
 from millstream.errors import CorruptMessage
@@ -31,6 +32,10 @@ from millstream.log.sparse_index import whole_entries
 from millstream.log.time_index import ENTRY as TIME_ENTRY
 from millstream.log.time_index import TimeIndex
 from millstream.wire.batch import HEADER_SIZE, HEADER_TO_LAST_OFFSET, LENGTH_OVERHEAD, MAGIC, BatchHeader, read_header
+
+if TYPE_CHECKING:
+    from millstream.log.transactions.aborted_index import AbortedIndex
+    from millstream.log.transactions.open_transactions import AbortedTransaction
 
 LOG_SUFFIX = ".log"
 INDEX_SUFFIX = ".index"
@@ -58,6 +63,7 @@ class Segment:
     """A piece of the log, from its base offset to the base offset of the next one."""
 
     __slots__ = (
+        "_aborted_index",
         "_bytes_since_index",
         "_directory",
         "_files",
@@ -75,6 +81,7 @@ class Segment:
         "_time_index",
         "base_offset",
         "created_ms",
+        "has_aborted",
         "is_index_full",
         "size_bytes",
     )
@@ -93,6 +100,9 @@ class Segment:
         self._handle: FileHandle | None = None
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
+        self._aborted_index: AbortedIndex | None = None
+        self.has_aborted = False
+        """Whether transactions were aborted by markers in it, so that there is an index of them. Whoever opens a segment sets it."""
         self._largest: TimestampOffset | None = None
         self._first_timestamp: int | None = None
         self._bytes_since_index = size_bytes
@@ -141,6 +151,10 @@ class Segment:
         _ = self.largest, self.offset_index, self.time_index
         self.close_indexes()
 
+    def is_file_of(self, handle: FileHandle) -> bool:
+        """Whether the handle is the .log file as this segment has it open."""
+        return self._handle is handle
+
     def handle(self, *, create: bool = False, read_only: bool = False) -> FileHandle:
         """The open .log file."""
         handle = self._handle
@@ -165,6 +179,22 @@ class Segment:
             written = whole_entries(self._files, path, entry=TIME_ENTRY) if self.size_bytes else 0
             self._time_index = TimeIndex(self._files, path, written=max(0, written))
         return self._time_index
+
+    @property
+    def aborted_index(self) -> "AbortedIndex":
+        """The index of aborted transactions, opened when first asked for."""
+        if self._aborted_index is None:
+            from millstream.log.transactions.aborted_index import ENTRY, AbortedIndex  # most logs have no transactions
+
+            path = self.path(TRANSACTION_INDEX_SUFFIX)
+            written = whole_entries(self._files, path, entry=ENTRY) if self.has_aborted else 0
+            self._aborted_index = AbortedIndex(self._files, path, written=max(0, written))
+        return self._aborted_index
+
+    def add_aborted(self, aborted: "AbortedTransaction") -> None:
+        """A marker in this segment aborted a transaction."""
+        self.aborted_index.append(aborted)
+        self.has_aborted = True
 
     @property
     def largest(self) -> TimestampOffset:
@@ -275,7 +305,8 @@ class Segment:
         timestamp, offset = self.largest
         self.time_index.maybe_add(timestamp, offset - self.base_offset)
         # An index without entries is an empty file: no file at all would be taken for a lost one.
-        return self.offset_index.complete(), self.time_index.complete()
+        written = self.offset_index.complete(), self.time_index.complete()
+        return (*written, self.aborted_index.complete()) if self.has_aborted else written
 
     def truncate_to(self, offset: int) -> None:
         """Drop every batch that ends at or after `offset`, and what the indexes say of them."""
@@ -284,6 +315,8 @@ class Segment:
             return
         self.offset_index.truncate_from(offset - self.base_offset)
         self.time_index.truncate_from(offset - self.base_offset)
+        if self.has_aborted:
+            self.aborted_index.truncate_from(offset)
         self.cut(position)
         self._recent_last_offsets = []
         self._recent_positions = []
@@ -297,9 +330,14 @@ class Segment:
         self.size_bytes = position
 
     def forget_indexes(self) -> None:
-        """Start both indexes anew, empty, to be filled by `account`; their files are emptied when they are written."""
+        """Start the indexes anew, empty, to be filled by `account` and `add_aborted`; files are emptied when they are written."""
         self._offset_index = OffsetIndex(self._files, self.path(INDEX_SUFFIX))
         self._time_index = TimeIndex(self._files, self.path(TIME_INDEX_SUFFIX))
+        if self.has_aborted:
+            # It may stay empty, and would not be written then.
+            self._files.unlink(self.path(TRANSACTION_INDEX_SUFFIX))
+            self.has_aborted = False
+        self._aborted_index = None
         self._largest = TimestampOffset(-1, self.base_offset)
         self._bytes_since_index = 0
         self._recent_last_offsets = []
@@ -322,7 +360,7 @@ class Segment:
 
     def close_indexes(self) -> None:
         """Close the index files until they are searched. May be called in any thread."""
-        for index in (self._offset_index, self._time_index):
+        for index in (self._offset_index, self._time_index, self._aborted_index):
             if index is not None:
                 index.close_file()
 
@@ -334,7 +372,7 @@ class Segment:
     def release(self) -> None:
         """Close what can be opened again; regions that wait to be sent keep their handle."""
         self._handle = None
-        for index in (self._offset_index, self._time_index):
+        for index in (self._offset_index, self._time_index, self._aborted_index):
             if index is not None:
                 index.release()
 

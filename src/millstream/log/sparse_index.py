@@ -1,4 +1,5 @@
-"""Entries of one size, appended in order, in a file of their own: what the offset index and the time index share.
+"""Entries of one size, appended in order, in a file of their own: what the offset index, the time index and the index of aborted
+transactions share.
 
 Entries that were added lie in memory until they fill a block, then they are written; `write_out` writes what is left, at a flush of a
 sealed segment and at close. The file is opened for that, and closed again: a block stands for about 2 MiB of log. A search that needs
@@ -21,26 +22,26 @@ BLOCK_BYTES = 4096
 
 
 class SparseIndex:
-    """An append-only file of fixed-size entries whose first field grows."""
+    """An append-only file of fixed-size entries, one field of which, the key, grows from entry to entry."""
 
     __slots__ = (
         "_block",
         "_block_start",
         "_entry",
         "_files",
-        "_first_field",
         "_handle",
         "_is_stale",
+        "_key_field",
         "_pending",
         "_written",
         "last_key",
         "path",
     )
 
-    def __init__(self, files: Files, path: Path, *, entry: Struct, first_field: Struct, written: int) -> None:
+    def __init__(self, files: Files, path: Path, *, entry: Struct, key_field: int = 0, written: int) -> None:
         self._files = files
         self._entry = entry
-        self._first_field = first_field
+        self._key_field = key_field
         self._handle: FileHandle | None = None
         """The file, where a search left it open."""
         self._written = written
@@ -50,7 +51,7 @@ class SparseIndex:
         self._block = b""
         self._block_start = 0
         self.path = path
-        self.last_key = self.entry(written - 1)[0] if written else -1
+        self.last_key = self._key_at(written - 1) if written else -1
 
     def __len__(self) -> int:
         return self._written + len(self._pending) // self._entry.size
@@ -60,11 +61,11 @@ class SparseIndex:
         """Size of all entries, written or not."""
         return self._written * self._entry.size + len(self._pending)
 
-    def add(self, key: int, value: int) -> None:
+    def add(self, *fields: int) -> None:
         """Append one entry; the key is larger than the last one's."""
         pending = self._pending
-        pending += self._entry.pack(key, value)
-        self.last_key = key
+        pending += self._entry.pack(*fields)
+        self.last_key = fields[self._key_field]
         if len(pending) >= BLOCK_BYTES:
             try:
                 self.write_out()
@@ -73,15 +74,13 @@ class SparseIndex:
                 if error.errno not in OUT_OF_DESCRIPTORS:
                     raise
 
-    def entry(self, number: int) -> tuple[int, int]:
+    def entry(self, number: int) -> tuple[int, ...]:
         """The entry at `number`."""
         size = self._entry.size
         if number >= self._written:
-            key, value = self._entry.unpack_from(self._pending, (number - self._written) * size)
-            return key, value
+            return self._entry.unpack_from(self._pending, (number - self._written) * size)
         self._load_block_of(number)
-        key, value = self._entry.unpack_from(self._block, (number - self._block_start) * size)
-        return key, value
+        return self._entry.unpack_from(self._block, (number - self._block_start) * size)
 
     def last_at_or_below(self, key: int) -> int:
         """Number of the last entry whose key is not above `key`; -1 if there is none."""
@@ -91,7 +90,7 @@ class SparseIndex:
             low = self._written
         elif self._block:
             block_end = self._block_start + len(self._block) // self._entry.size
-            if self._key_in_block(self._block_start) <= key <= self._key_in_block(block_end - 1):
+            if self._key_at(self._block_start) <= key <= self._key_at(block_end - 1):
                 low, high = self._block_start, block_end
         return bisect_right(range(total), key, lo=low, hi=high, key=self._key_at) - 1
 
@@ -104,7 +103,7 @@ class SparseIndex:
             self._written = count
             self._files.truncate(self.handle(), count * self._entry.size)
         self._block = b""
-        self.last_key = self.entry(count - 1)[0] if count else -1
+        self.last_key = self._key_at(count - 1) if count else -1
 
     def write_out(self) -> None:
         """Write the entries that are only in memory."""
@@ -151,11 +150,7 @@ class SparseIndex:
             raise OSError(f"{self.path} ended before entry {number}")
 
     def _key_at(self, number: int) -> int:
-        return self.entry(number)[0]
-
-    def _key_in_block(self, number: int) -> int:
-        key: int = self._first_field.unpack_from(self._block, (number - self._block_start) * self._entry.size)[0]
-        return key
+        return self.entry(number)[self._key_field]
 
 
 def whole_entries(files: Files, path: Path, *, entry: Struct) -> int:

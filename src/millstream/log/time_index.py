@@ -14,7 +14,6 @@ from millstream.files import Files
 from millstream.log.sparse_index import SparseIndex
 
 ENTRY = Struct(">qi")
-_KEY = Struct(">q")
 
 
 class TimeIndex(SparseIndex):
@@ -23,7 +22,7 @@ class TimeIndex(SparseIndex):
     __slots__ = ()
 
     def __init__(self, files: Files, path: Path, *, written: int = 0) -> None:
-        super().__init__(files, path, entry=ENTRY, first_field=_KEY, written=written)
+        super().__init__(files, path, entry=ENTRY, written=written)
 
     def maybe_add(self, timestamp: int, relative_offset: int) -> None:
         """Append an entry if the timestamp is news."""
@@ -33,7 +32,10 @@ class TimeIndex(SparseIndex):
     def first_at_or_above(self, timestamp: int) -> tuple[int, int] | None:
         """The first entry whose timestamp is not before this one; None if there is none."""
         number = self.last_at_or_below(timestamp - 1) + 1
-        return self.entry(number) if number < len(self) else None
+        if number >= len(self):
+            return None
+        found, relative_offset = self.entry(number)
+        return found, relative_offset
 
     def truncate_from(self, relative_offset: int) -> None:
         """Drop the entries that speak of offsets from this one on."""

@@ -5,7 +5,7 @@
     kafka_topic_partitions{topic="clicks"} 3
 
 Written by hand: 70 000 series take 30 ms, and a client library twenty times as long. Labels are made once (`labels`) and used for
-every family that has the same ones.
+every family that has the same ones; where there are many series, the beginnings of their lines are kept from page to page (`lines`).
 """
 
 from collections.abc import Iterable
@@ -19,25 +19,23 @@ Series = Iterable[tuple[str, int | float]]
 
 def labels(**values: object) -> str:
     """The labels of a series, in the order given."""
-    return joined(some(**values))
-
-
-def some(**values: object) -> str:
-    """Some labels of a series, to be joined with others: what many series share is written once."""
-    return ",".join([f'{name}="{_escaped(str(value))}"' for name, value in values.items()])
-
-
-def joined(*parts: str) -> str:
-    """The labels of a series, of parts that `some` made."""
-    return "{" + ",".join(parts) + "}"
+    return "{" + ",".join([f'{name}="{_escaped(str(value))}"' for name, value in values.items()]) + "}"
 
 
 def family(name: str, kind: str, explanation: str, series: Series) -> str:
     """All series of one name; nothing at all if there are none. A label set may begin with a suffix of the name (`_bucket{...}`)."""
-    lines = [f"{name}{label} {value:.16g}" if isinstance(value, float) else f"{name}{label} {value}" for label, value in series]
-    if not lines:
-        return ""
-    return f"# HELP {name} {explanation}\n# TYPE {name} {kind}\n" + "\n".join(lines) + "\n"
+    lines = [f"{name}{label} {number(value)}\n" for label, value in series]
+    return head(name, kind, explanation) + "".join(lines) if lines else ""
+
+
+def head(name: str, kind: str, explanation: str) -> str:
+    """What comes before the series of a family."""
+    return f"# HELP {name} {explanation}\n# TYPE {name} {kind}\n"
+
+
+def number(value: int | float) -> str:  # noqa: PYI041 -- a whole number is written as one
+    """A value as Prometheus reads it."""
+    return f"{value:.16g}" if isinstance(value, float) else str(value)
 
 
 def _escaped(text: str) -> str:

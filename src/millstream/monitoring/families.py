@@ -4,12 +4,13 @@ Each is said once in a cluster, so that sums over all brokers are right: what is
 its coordinator, what is about the cluster by its controller; about logs, requests and connections each broker says its own.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from millstream.broker.metrics.sample import PartitionSample, Sample
-from millstream.monitoring.exposition import Series, family, joined, labels, some
+from millstream.monitoring.exposition import Series, family, labels, number
 from millstream.monitoring.lag import PartitionLag
+from millstream.monitoring.lines import Lines
 from millstream.monitoring.request_times import RecentTimes, cumulative
 from millstream.topic_partition import TopicPartition
 
@@ -99,11 +100,20 @@ _OF_TOPICS: Final[dict[str, Callable[[PartitionSample], int]]] = {
 }
 
 
-def write(snapshot: Snapshot) -> str:
+def write(snapshot: Snapshot, lines: Lines) -> str:
     """The page, but for what changes with every look at it (`process_families`)."""
     sample, lags, times = snapshot
     return "".join(
-        [*_partitions(sample), *_topics(sample), *_replicas(sample), *_cluster(sample), *_groups(sample, lags), *_requests(sample, times)]
+        [
+            *_partitions(sample, lines),
+            *_topics(sample),
+            *_replicas(sample),
+            *_cluster(sample),
+            *_groups(sample),
+            *_positions(lags, lines),
+            *_seconds(lags, sample.broker.cluster_id, lines),
+            *_requests(sample, times),
+        ]
     )
 
 
@@ -111,11 +121,18 @@ def _family(name: str, series: Series) -> str:
     return family(name, *FAMILIES[name], series)
 
 
-def _partitions(sample: Sample) -> Iterator[str]:
-    rows = [(labels(topic=row.topic, partition=row.partition), row) for row in sample.partitions if row.leader == sample.broker.node_id]
+def _partitions(sample: Sample, lines: Lines) -> Iterator[str]:
+    rows = [row for row in sample.partitions if row.leader == sample.broker.node_id]
+    own = lines.labels("led", [row[:2] for row in rows], _partition_labels)
     for name, value in _OF_LEADERS.items():
-        yield _family(name, [(label, value(row)) for label, row in rows])
-    yield _family("kafka_log_log_size", [(labels(topic=row.topic, partition=row.partition), row.size_bytes) for row in sample.partitions])
+        yield lines.family(name, *FAMILIES[name], own, map(str, map(value, rows)))
+    replicas = lines.labels("kept", [row[:2] for row in sample.partitions], _partition_labels)
+    name = "kafka_log_log_size"
+    yield lines.family(name, *FAMILIES[name], replicas, [str(row.size_bytes) for row in sample.partitions])
+
+
+def _partition_labels(place: tuple[str, int]) -> str:
+    return labels(topic=place[0], partition=place[1])
 
 
 def _topics(sample: Sample) -> Iterator[str]:
@@ -146,31 +163,45 @@ def _cluster(sample: Sample) -> Iterator[str]:
         yield _family(strimzi_name(name), [("", value)])
 
 
-def _groups(sample: Sample, lags: Sequence[PartitionLag]) -> Iterator[str]:
-    places = {lag.place: some(topic=lag.place.topic, partition=lag.place.partition) for lag in lags}
-    groups = {row.group: some(consumergroup=row.group) for row in sample.groups}
-    rows = [(joined(groups[lag.group], places[lag.place]), lag) for lag in lags]
-    yield _family("kafka_consumergroup_current_offset", [(label, lag.committed) for label, lag in rows])
-    yield _family("kafka_consumergroup_lag", [(label, lag.messages) for label, lag in rows if lag.messages is not None])
-    sums: dict[tuple[str, str], int] = {}
-    for lag in lags:
-        if lag.messages is not None:
-            key = lag.group, lag.place.topic
-            sums[key] = sums.get(key, 0) + lag.messages
-    yield _family("kafka_consumergroup_lag_sum", [(labels(consumergroup=group, topic=topic), lag) for (group, topic), lag in sums.items()])
+def _groups(sample: Sample) -> Iterator[str]:
     yield _family("kafka_consumergroup_members", [(labels(consumergroup=row.group), row.members) for row in sample.groups])
-    yield from _seconds(lags, places, sample.broker.cluster_id)
 
 
-def _seconds(lags: Iterable[PartitionLag], places: Mapping[TopicPartition, str], cluster: str) -> Iterator[str]:
-    known = [(lag, lag.seconds) for lag in lags if lag.seconds is not None]
-    groups = {lag.group: some(cluster_name=cluster, group=lag.group) for lag, _ in known}
-    rows = [(joined(groups[lag.group], places[lag.place]), round(seconds, 3)) for lag, seconds in known]
-    yield _family("kafka_consumergroup_group_lag_seconds", rows)
+def _positions(lags: Sequence[PartitionLag], lines: Lines) -> Iterator[str]:
+    own = lines.labels("positions", [lag[:2] for lag in lags], _position_labels)
+    name = "kafka_consumergroup_current_offset"
+    yield lines.family(name, *FAMILIES[name], own, [str(lag.committed) for lag in lags])
+    known = [lag for lag in lags if lag.messages is not None]
+    if len(known) < len(lags):
+        own = lines.labels("lags", [lag[:2] for lag in known], _position_labels)
+    name = "kafka_consumergroup_lag"
+    yield lines.family(name, *FAMILIES[name], own, [str(lag.messages) for lag in known])
+    sums: dict[tuple[str, str], int] = {}
+    for lag in known:
+        key = lag.group, lag.place.topic
+        sums[key] = sums.get(key, 0) + (lag.messages or 0)
+    yield _family("kafka_consumergroup_lag_sum", [(labels(consumergroup=group, topic=topic), lag) for (group, topic), lag in sums.items()])
+
+
+def _position_labels(position: tuple[str, TopicPartition]) -> str:
+    group, place = position
+    return labels(consumergroup=group, topic=place.topic, partition=place.partition)
+
+
+def _seconds(lags: Sequence[PartitionLag], cluster: str, lines: Lines) -> Iterator[str]:
+    known = [(lag, round(lag.seconds, 3)) for lag in lags if lag.seconds is not None]
+
+    def write_labels(position: tuple[str, TopicPartition]) -> str:
+        group, place = position
+        return labels(cluster_name=cluster, group=group, topic=place.topic, partition=place.partition)
+
+    own = lines.labels("seconds", [lag[:2] for lag, _ in known], write_labels)
+    name = "kafka_consumergroup_group_lag_seconds"
+    yield lines.family(name, *FAMILIES[name], own, [number(seconds) for _, seconds in known])
     largest: dict[str, float] = {}
     for lag, seconds in known:
-        largest[lag.group] = max(largest.get(lag.group, 0.0), round(seconds, 3))
-    series = [(joined(groups[group]), seconds) for group, seconds in largest.items()]
+        largest[lag.group] = max(largest.get(lag.group, 0.0), seconds)
+    series = [(labels(cluster_name=cluster, group=group), seconds) for group, seconds in largest.items()]
     yield _family("kafka_consumergroup_group_max_lag_seconds", series)
 
 

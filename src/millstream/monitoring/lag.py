@@ -11,6 +11,7 @@ batch is asked for, a few partitions per sample; it is then its own timestamp th
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, Protocol
 
+from millstream.batch_memory import is_batch_memory
 from millstream.broker.metrics.sample import Sample
 from millstream.monitoring.end_history import EndHistory
 from millstream.topic_partition import TopicPartition
@@ -49,9 +50,12 @@ class Lags:
         """Of records that had to be asked for, by partition and offset."""
 
     def of(self, sample: Sample, *, now: float) -> list[PartitionLag]:
-        """Every position of every group that this broker coordinates."""
+        """Every position of every group that this broker coordinates, unless it is no position (`batch_memory`)."""
         positions = [
-            (group.group, TopicPartition(topic, partition), offset) for group in sample.groups for topic, partition, offset in group.offsets
+            (group.group, TopicPartition(topic, partition), offset)
+            for group in sample.groups
+            if not is_batch_memory(group.group)
+            for topic, partition, offset in group.offsets
         ]
         led = {TopicPartition(row.topic, row.partition): row for row in sample.partitions if row.leader == sample.broker.node_id}
         places = {place for _, place, _ in positions}
@@ -61,24 +65,25 @@ class Lags:
         self._history.note(now, ends)
         # What was deleted is not waited for: the oldest record that is left is.
         first = {place: led[place].log_start_offset for place in places if place in led}
-        waiting = {(place, max(offset, first.get(place, 0))) for _, place, offset in positions if place in ends and offset < ends[place]}
+        waiting = {(place, max(offset, first.get(place, 0))) for _, place, offset in positions if offset < ends.get(place, 0)}
         self._ask_for(waiting)
-        return [
-            PartitionLag(group, place, offset, _behind(offset, ends.get(place)), self._seconds(place, offset, ends, first, now=now))
-            for group, place, offset in positions
-        ]
+        lags = []
+        for group, place, offset in positions:
+            end = ends.get(place)
+            if end is None:
+                lags.append(PartitionLag(group, place, offset, None, None))
+            elif offset >= end:
+                lags.append(PartitionLag(group, place, offset, 0, 0.0))
+            else:
+                oldest = max(offset, first.get(place, 0))
+                lags.append(PartitionLag(group, place, offset, end - offset, self._age(place, oldest, now) if oldest < end else 0.0))
+        return lags
 
-    def _seconds(
-        self, place: TopicPartition, offset: int, ends: Mapping[TopicPartition, int], first: Mapping[TopicPartition, int], *, now: float
-    ) -> float | None:
-        if place not in ends:
-            return None
-        waiting = max(offset, first.get(place, 0))
-        if waiting >= ends[place]:
-            return 0.0
-        written = self._history.time_of(place, waiting)
+    def _age(self, place: TopicPartition, offset: int, now: float) -> float | None:
+        """How long ago a record was written, as far as that is known."""
+        written = self._history.time_of(place, offset)
         if written is None:
-            written = self._timestamps.get((place, waiting))
+            written = self._timestamps.get((place, offset))
         # A clock that is ahead of ours must not make a record wait a negative time.
         return None if written is None else max(now - written, 0.0)
 
@@ -92,7 +97,3 @@ class Lags:
                 wanted.setdefault(place, offset)
         found = self._reader.timestamps(wanted) if wanted else {}
         self._timestamps |= {(place, wanted[place]): timestamp for place, timestamp in found.items()}
-
-
-def _behind(offset: int, end: int | None) -> int | None:
-    return None if end is None else max(end - offset, 0)

@@ -9,6 +9,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from millstream.broker.metrics.sample import Sample
@@ -16,6 +17,7 @@ from millstream.monitoring.broker_process import process_families
 from millstream.monitoring.exposition import CONTENT_TYPE, family, labels
 from millstream.monitoring.families import FAMILIES, Snapshot, write
 from millstream.monitoring.lag import Lags
+from millstream.monitoring.lines import Lines
 from millstream.monitoring.request_times import RecentTimes
 
 FIRST_SAMPLE_S: Final = 10.0
@@ -58,6 +60,7 @@ class Publisher:
         self._clock = clock
         self._monotonic = monotonic
         self._times = RecentTimes()
+        self._lines = Lines()
         self._has_sample = threading.Event()
         self._lock = threading.Lock()
         self._snapshot: Snapshot | None = None
@@ -112,24 +115,28 @@ class Publisher:
         snapshot = self._snapshot
         assert snapshot is not None
         if self._written is None or self._written[0] is not snapshot:
-            self._written = snapshot, _Text(write(snapshot).encode())
+            self._written = snapshot, _Text(write(snapshot, self._lines).encode())
         return self._written[1]
 
 
 class _Text:
-    """A long text that is sent with different ends; compressed once, whatever follows it."""
+    """A long text that is sent with different ends; compressed once, whatever follows it, if anybody asks for that."""
 
     def __init__(self, plain: bytes) -> None:
         self._plain = plain
-        self._compressor = zlib.compressobj(1, wbits=_GZIP)
-        self._compressed = self._compressor.compress(plain) + self._compressor.flush(zlib.Z_SYNC_FLUSH)
 
     def followed_by(self, end: bytes, *, compressed: bool) -> bytes:
         """The text and its end."""
         if not compressed:
             return self._plain + end
-        compressor = self._compressor.copy()
-        return self._compressed + compressor.compress(end) + compressor.flush()
+        begun, compressor = self._compressed
+        compressor = compressor.copy()
+        return begun + compressor.compress(end) + compressor.flush()
+
+    @cached_property
+    def _compressed(self) -> "tuple[bytes, zlib._Compress]":
+        compressor = zlib.compressobj(1, wbits=_GZIP)
+        return compressor.compress(self._plain) + compressor.flush(zlib.Z_SYNC_FLUSH), compressor
 
 
 def _plain(status: int, text: str) -> Page:

@@ -6,7 +6,7 @@ A person who brings a `server.properties` from Kafka learns for each line what t
 from collections.abc import Mapping
 
 _REPLACED: Mapping[str, str] = {
-    "zookeeper.connect": "use --zookeeper HOST:PORT",
+    "zookeeper.connect": "use --zookeeper HOST:PORT/PATH, with a PATH that no Kafka uses, or remove it: the broker has a coordination",
     "log.flush.start.offset.checkpoint.interval.ms": "start offsets are written at log.flush.offset.checkpoint.interval.ms; remove it",
     "log.message.timestamp.difference.max.ms": "use log.message.timestamp.before.max.ms and log.message.timestamp.after.max.ms",
     "message.timestamp.difference.max.ms": "use message.timestamp.before.max.ms and message.timestamp.after.max.ms",
@@ -83,6 +83,15 @@ _WITHOUT_COUNTERPART = (
 def is_passed_over(name: str) -> bool:
     """Whether Kafka 4 does not know the option either, starts all the same, and is right to do so."""
     return name in _PASSED_OVER or name.startswith(_PASSED_OVER_PREFIXES)
+
+
+def is_local_zookeeper(connect: str) -> bool:
+    """Whether it is the ZooKeeper beside a Kafka on a developer's machine, `localhost:2181`, and not that of a cluster.
+
+    It is not joined: Kafka keeps its znodes at the same paths.
+    """
+    hosts = [address.strip().rpartition(":")[0] or address.strip() for address in connect.partition("/")[0].split(",")]
+    return len(hosts) == 1 and hosts[0] in ("localhost", "127.0.0.1", "[::1]")
 
 
 def advice_for(name: str) -> str | None:

@@ -42,20 +42,26 @@ def validate_dynamic_broker_values(values: Mapping[str, str]) -> None:
     validate_broker_values(values)
 
 
-def check_startup_values(values: Mapping[str, str]) -> None:
-    """Check what a person gave at start; raises one `UsageError` that names everything that is wrong."""
+def startup_mistakes(values: Mapping[str, str]) -> list[str]:
+    """Everything that is wrong with what a person gave at start, a sentence each."""
     mistakes = []
     for name, text in values.items():
         try:
             parse_value(find_option(BROKER_OPTIONS, name), text)
         except InvalidConfig as error:
             mistakes.append(str(error))
-    if mistakes:
+    if not mistakes:
+        try:
+            validate_broker_values(values)
+        except InvalidConfig as error:
+            mistakes.append(str(error))
+    return mistakes
+
+
+def check_startup_values(values: Mapping[str, str]) -> None:
+    """Check what a broker is started with; raises one `UsageError` that names everything that is wrong."""
+    if mistakes := startup_mistakes(values):
         raise UsageError("; ".join(mistakes))
-    try:
-        validate_broker_values(values)
-    except InvalidConfig as error:
-        raise UsageError(str(error)) from None
 
 
 def _check_order(values: Mapping[str, object], lower: str, upper: str) -> None:

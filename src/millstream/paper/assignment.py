@@ -4,8 +4,9 @@ Sort the partitions; sort the streams of all consumers of the group; with P part
 in this order, the first P mod S streams one more. Whoever sees the same partitions and the same consumers comes to the same division, so
 no other has to be asked. A consumer with two streams is sorted as two.
 
-What each consumer reads stands in its registration, `/consumers/<group>/ids/<consumer>`: `{"topics": {"clicks": 2}}` means two streams of
-the topic `clicks`. Other programs can write to the tree: what makes no sense there is None here, never an error.
+What each consumer reads stands in its registration, `/consumers/<group>/ids/<consumer>`: `{"topics": {"clicks": 2}, "session_timeout_ms":
+6000}` means two streams of the topic `clicks`, and a consumer whose registration is gone 6 s after it was killed. Other programs can write
+to the tree: what makes no sense there is None here, never an error.
 """
 
 import json
@@ -14,6 +15,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from millstream.json_object import JsonObject
+
+_SESSION = "session_timeout_ms"
 
 
 class StreamId(NamedTuple):
@@ -31,16 +34,19 @@ class Subscription:
     """The topics that a consumer reads, each with the number of its streams."""
 
     topics: Mapping[str, int]
+    session_timeout_ms: int | None = None
+    """How long its registration outlives a consumer that was killed; None if it does not say it."""
 
     def encode(self) -> bytes:
         """The content of the consumer's znode."""
-        return json.dumps({"topics": dict(self.topics)}).encode()
+        return json.dumps({"topics": dict(self.topics), _SESSION: self.session_timeout_ms}).encode()
 
 
 def read_subscription(data: bytes) -> Subscription | None:
     """The subscription in a consumer's znode; None if it holds something else."""
     try:
-        return Subscription(JsonObject.parse(data).counts("topics"))
+        fields = JsonObject.parse(data)
+        return Subscription(fields.counts("topics"), fields.optional_integer(_SESSION) if _SESSION in fields else None)
     except ValueError:
         return None
 

@@ -55,7 +55,7 @@ class Consumer:
         group: str,
         *,
         consumer_id: str | None = None,
-        start: Start = "smallest",
+        start: Start = "earliest",
         expired: Expired = "earliest",
         auto_commit_interval_s: float | None = 1.0,
         session_timeout_s: float = 6.0,
@@ -217,9 +217,10 @@ class Consumer:
                 self._zookeeper,
                 session_timeout_ms=round(settings.session_timeout_s * _MILLISECONDS),
                 connect_timeout_ms=round(settings.connect_timeout_s * _MILLISECONDS),
+                timeout_option="connect_timeout_s",
             )
         except StartupError as error:
-            raise ZooKeeperUnavailable(str(error)) from error
+            raise ZooKeeperUnavailable(str(error)) from None
         except ValueError as error:
             raise UsageError(f"zookeeper={self._zookeeper!r} is no address: give HOST:PORT, several with commas, then a /path") from error
 
@@ -252,7 +253,8 @@ class Consumer:
         if isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
             error = error.exceptions[0]
         if not self._connected.done():
-            self._connected.set_exception(error)
+            # Where in our thread it was raised says nothing to whoever made the consumer.
+            self._connected.set_exception(error.with_traceback(None) if isinstance(error, MillstreamError) else error)
             return
         failure = error if isinstance(error, MillstreamError) else ClientError(f"the consumer's thread ended: {error!r}")
         for stream in self.streams:

@@ -22,7 +22,8 @@ from millstream.errors import UnknownTopicOrPartition
 from millstream.paper.assignment import Subscription
 from millstream.paper.errors import ConsumerIdTaken
 from millstream.paper.group_registry import GroupRegistry
-from millstream.paper.group_view import GroupReader
+from millstream.paper.group_remarks import GroupRemarks
+from millstream.paper.group_view import GroupReader, GroupView
 from millstream.paper.rebalance import Rebalance, ask_brokers
 from millstream.paper.settings import ConsumerSettings
 from millstream.paper.start_offsets import Target, rewind_offsets
@@ -35,6 +36,8 @@ _log = logging.getLogger(__name__)
 _SETTLE_S: Final = 0.02
 """Changes come in swarms: what comes within this time is dealt with together."""
 _RETRY_S: Final = 1.0
+_REMARK_S: Final = 1.0
+"""Who has no partition for so long is not just about to get one."""
 _LEASES_PER_SESSION: Final = 4
 _AWAY = (ConnectionLost, SessionExpired)
 """ZooKeeper is away for now; the session's state says when it is back."""
@@ -58,8 +61,13 @@ class GroupMember:
         self._path = paths.consumer(group, consumer_id)
         self._streams = streams
         self._topics = list(dict.fromkeys(stream.topic for stream in streams))
-        self._subscription = Subscription({topic: sum(stream.topic == topic for stream in streams) for topic in self._topics})
+        self._subscription = Subscription(
+            {topic: sum(stream.topic == topic for stream in streams) for topic in self._topics},
+            session_timeout_ms=round(settings.session_timeout_s * 1000),
+        )
         self._settings = settings
+        self._remarks = GroupRemarks(group=group, consumer_id=consumer_id, topics=self._topics)
+        self._remark: asyncio.TimerHandle | None = None
         self._wake = asyncio.Event()
         self._writing = asyncio.Lock()
         self._registry = GroupRegistry(coordination, group, before_storing=before_storing)
@@ -71,14 +79,14 @@ class GroupMember:
 
     async def join(self) -> None:
         """Register and take the first partitions; raises if there is no broker, no such topic, or another consumer of this id."""
-        view = await self._reader.read()
-        if not view.brokers:
-            raise BrokerUnavailable("no broker is registered in this ZooKeeper: start one, or name the ZooKeeper that the brokers use")
-        for topic in self._topics:
-            if topic not in view.partitions:
-                raise UnknownTopicOrPartition(f"there is no topic {topic!r}: create it, for example with `millstream topic create {topic}`")
-        await self._registry.prepare(self._topics)
-        await self._divide()
+        try:
+            self._check(await self._reader.read())
+            await self._registry.prepare(self._topics)
+            await self._divide()
+        except BaseException:
+            # The end of the session, which follows, is nothing to speak of.
+            self._has_left = True
+            raise
 
     async def run(self) -> None:
         """Follow the group until cancelled."""
@@ -91,6 +99,8 @@ class GroupMember:
     async def leave(self, *, holder: object) -> None:
         """Hand out nothing more, wait for what is in hand (but not for the caller itself), store the offsets, give up the partitions."""
         self._has_left = True
+        if self._remark is not None:
+            self._remark.cancel()
         try:
             await self._rebalance.give_up_all(holder=holder)
         except _AWAY as error:
@@ -110,6 +120,11 @@ class GroupMember:
         """Let the streams of a topic go on from elsewhere, and store that at once; returns the new offsets."""
         streams = [stream for stream in self._streams if stream.topic == topic]
         owned = [TopicPartition(topic, partition) for stream in streams for partition in stream.claims()]
+        if not owned:
+            _log.warning(
+                "rewind moved nothing: consumer %s owns no partition of %r now, and it rewinds only its own", self._consumer_id, topic
+            )
+            return {}
         brokers = (await self._reader.read()).bootstrap_servers
         offsets = await asyncio.to_thread(ask_brokers, brokers, lambda cluster: rewind_offsets(cluster, owned, to))
         for stream in streams:
@@ -137,12 +152,35 @@ class GroupMember:
     async def _divide(self) -> bool:
         """Register if need be, and own what should be owned; False if something is still to be waited for."""
         await self._register()
-        is_complete = await self._rebalance.apply(await self._reader.read())
+        view = await self._reader.read()
+        for remark in self._remarks.on_topics(view.partitions):
+            _log.warning("%s", remark)
+        is_complete = await self._rebalance.apply(view)
+        self._remark_later(view)
         if not self._is_lease_good:
             # Every claim has been taken in this session, or dropped.
             self._is_lease_good = True
             await self._renew_lease()
         return is_complete
+
+    def _check(self, view: GroupView) -> None:
+        if not view.brokers:
+            raise BrokerUnavailable("no broker is registered in this ZooKeeper: start one, or name the ZooKeeper that the brokers use")
+        for topic in self._topics:
+            if topic not in view.partitions:
+                raise UnknownTopicOrPartition(f"there is no topic {topic!r}: create it, for example with `millstream topic create {topic}`")
+
+    def _remark_later(self, view: GroupView) -> None:
+        """Say who has the partitions, unless this consumer has some by then or everything is different."""
+
+        def remark() -> None:
+            owned = {stream.topic for stream in self._streams if stream.claims()}
+            for remark in self._remarks.on_partitions(view, owned):
+                _log.warning("%s", remark)
+
+        if self._remark is not None:
+            self._remark.cancel()
+        self._remark = asyncio.get_running_loop().call_later(_REMARK_S, remark)
 
     async def _register(self) -> None:
         deadline = monotonic() + self._settings.session_timeout_s * 1.5
@@ -161,6 +199,12 @@ class GroupMember:
                     f"another consumer of the group {self._group!r} is called {self._consumer_id!r}: give each an id of its own, or none"
                 )
             # Perhaps it is our own former life, whose session has yet to end.
+            _log.warning(
+                "another consumer of the group %r is called %r; if that was killed, its session ends within %g s: waiting for that",
+                self._group,
+                self._consumer_id,
+                self._settings.session_timeout_s,
+            )
             await self._until_gone(deadline)
 
     async def _until_gone(self, deadline: float) -> None:

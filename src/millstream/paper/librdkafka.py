@@ -13,10 +13,12 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition, cimpl
 from confluent_kafka import KafkaError as LibrdkafkaError
 
+from millstream.client.connect_reason import ConnectReason
 from millstream.client.errors import BrokerUnavailable, ClientError, DeliveryFailed
 from millstream.client.key_partition import key_partition
 from millstream.errors import MillstreamError, UnknownTopicOrPartition, UsageError
 from millstream.paper.errors import OffsetExpired
+from millstream.paper.message import Message, Payload
 from millstream.paper.settings import Setting
 
 _log = logging.getLogger(__name__)
@@ -30,6 +32,8 @@ _UNUSABLE_SETTING_CODES: Final = frozenset({LibrdkafkaError._INVALID_ARG, Librdk
 _GONE_CODES: Final = frozenset({LibrdkafkaError._TRANSPORT, LibrdkafkaError._ALL_BROKERS_DOWN, LibrdkafkaError._RESOLVE})
 
 _STATISTICS_MS: Final = 2_000
+_LARGEST_MESSAGE: Final = 1_000_000
+"""What librdkafka sends where `message.max.bytes` does not say otherwise."""
 _PRODUCER: Final[dict[str, Setting]] = {
     "client.id": "millstream",
     "partitioner": "murmur2_random",
@@ -52,13 +56,19 @@ _CONSUMER: Final[dict[str, Setting]] = {
 
 
 def open_producer(
-    brokers: str, options: Settings, *, on_failure: Callable[[Any, Any], None], on_statistics: Callable[[str], None] | None = None
+    brokers: str,
+    options: Settings,
+    *,
+    on_failure: Callable[[Any, Any], None],
+    on_statistics: Callable[[str], None] | None = None,
+    on_error: Callable[[Any], None] | None = None,
 ) -> Producer:
-    """A producer; `on_failure(error, message)` is called for each message that could not be delivered, `on_statistics` now and then."""
+    """A producer; `on_failure(error, message)` is called for each message that could not be delivered, `on_statistics` now and then, and
+    `on_error` with what is wrong with its connections."""
     statistics = {} if on_statistics is None else {"statistics.interval.ms": _STATISTICS_MS, "stats_cb": on_statistics}
-    client: Producer = _open(
-        Producer, {**_PRODUCER, **statistics, "bootstrap.servers": brokers, **options, "on_delivery": on_failure, "logger": _log}
-    )
+    errors = {} if on_error is None else {"error_cb": on_error}
+    callbacks = {**errors, "on_delivery": on_failure, "logger": _log}
+    client: Producer = _open(Producer, {**_PRODUCER, **statistics, "bootstrap.servers": brokers, **options, **callbacks})
     return client
 
 
@@ -73,14 +83,14 @@ def positions(topic: str, offsets: Iterable[tuple[int, int]]) -> list[TopicParti
     return [TopicPartition(topic, partition, offset) for partition, offset in offsets]
 
 
-def await_answer(client: Producer, brokers: str, *, timeout_s: float) -> None:
-    """Wait until one of the brokers has answered; `BrokerUnavailable` if none does."""
+def await_answer(client: Producer, brokers: str, reason: ConnectReason, *, timeout_s: float) -> None:
+    """Wait until one of the brokers has answered; `BrokerUnavailable` if none does, with the reason that its `error_cb` was given."""
     try:
         client.list_topics(topic="", timeout=timeout_s)
     except KafkaException as error:
-        raise BrokerUnavailable(
-            f"no broker answers at {brokers} ({_text(error.args[0])}); is one running, and is the address right?"
-        ) from error
+        client.poll(0)  # calls back with what librdkafka has to say
+        why = reason.text or _text(error.args[0])
+        raise BrokerUnavailable(f"no broker answers at {brokers} ({why}); is one running, and is the address right?") from None
 
 
 def partition_leaders(client: Producer, topic: str, *, timeout_s: float) -> dict[int, int]:
@@ -112,9 +122,30 @@ def delivery_failure(error: Any, message: Any) -> DeliveryFailed:
     """Why a message was not delivered."""
     if error.code() in _UNKNOWN_TOPIC_CODES:
         return DeliveryFailed(f"there is no topic {message.topic()!r}, and the brokers do not create it: create it first")
+    if error.code() == LibrdkafkaError.MSG_SIZE_TOO_LARGE:
+        return DeliveryFailed(
+            f"a message of {_size(message.value(), message.key())} bytes is more than the topic {message.topic()!r} takes: raise its"
+            " max.message.bytes, which holds for a batch after compression, or send less at once"
+        )
     if error.code() == LibrdkafkaError._MSG_TIMED_OUT:
         return DeliveryFailed(f"a message for {message.topic()!r} was not taken in time; are the brokers up?")
     return DeliveryFailed(f"a message for {message.topic()!r} was refused: {_text(error)}")
+
+
+def send_failure(error: KafkaException, topic: str, message: Message | Payload, options: Settings) -> DeliveryFailed:
+    """Why a message was not even queued."""
+    if error.args[0].code() == LibrdkafkaError.MSG_SIZE_TOO_LARGE:
+        size = _size(message.payload, message.key) if isinstance(message, Message) else _size(message)
+        limit = options.get("message.max.bytes", _LARGEST_MESSAGE)
+        return DeliveryFailed(
+            f"a message of {size} bytes for {topic!r} is more than this producer sends: its message.max.bytes is {limit}."
+            " Give a larger one in options=, and see that the topic's max.message.bytes is as large"
+        )
+    return DeliveryFailed(f"a message for {topic!r} was refused: {_text(error.args[0])}")
+
+
+def _size(*parts: Payload) -> int:
+    return sum(len(part.encode() if isinstance(part, str) else part) for part in parts if part is not None)
 
 
 def consume_failure(error: Any, message: Any) -> MillstreamError | None:

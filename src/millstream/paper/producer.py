@@ -22,8 +22,17 @@ from millstream.address import parse_bootstrap_servers
 from millstream.audit.report import ANY_PARTITION
 from millstream.audited.sent_counts import Lane
 from millstream.audited.settings import Audit
+from millstream.client.connect_reason import ConnectReason
 from millstream.client.errors import DeliveryFailed
-from millstream.paper.librdkafka import RefusedAtOnce, Settings, await_answer, delivery_failure, is_unknown_partition, open_producer
+from millstream.paper.librdkafka import (
+    RefusedAtOnce,
+    Settings,
+    await_answer,
+    delivery_failure,
+    is_unknown_partition,
+    open_producer,
+    send_failure,
+)
 from millstream.paper.message import Message, Payload, Sendable, as_messages
 from millstream.paper.producer_audit import ProducerAudit
 
@@ -47,16 +56,17 @@ class Producer:
         options: Settings | None = None,
     ) -> None:
         parse_bootstrap_servers(brokers)
-        options = options or {}
+        self._options = options = options or {}
         self._first_failure: DeliveryFailed | None = None
         self._failures = 0
         self._polled_at = monotonic()
         self._audit = None if audit is None else ProducerAudit(audit, brokers, options)
         on_statistics = None if self._audit is None else self._audit.note_statistics
-        self._client = open_producer(brokers, options, on_failure=self._note_failure, on_statistics=on_statistics)
+        reason = ConnectReason()
+        self._client = open_producer(brokers, options, on_failure=self._note_failure, on_statistics=on_statistics, on_error=reason.note)
         if self._audit is not None:
             self._audit.follow(self._client)
-        await_answer(self._client, brokers, timeout_s=connect_timeout_s)
+        await_answer(self._client, brokers, reason, timeout_s=connect_timeout_s)
 
     def __enter__(self) -> Self:
         return self
@@ -87,6 +97,8 @@ class Producer:
                     self._produce(topic, message)
             except BufferError:
                 self._wait_for_room(topic, message)
+            except RefusedAtOnce as error:
+                raise send_failure(error, topic, message, self._options) from error
 
     def flush(self, timeout_s: float = FLUSH_TIMEOUT_S) -> None:
         """Wait until everything sent has been written; `DeliveryFailed` for what was not, or not within the time."""
@@ -198,7 +210,7 @@ class Producer:
                 self._send_placed(topic, one, timestamp_ms, partition)
             except RefusedAtOnce as error:
                 if partition == ANY_PARTITION or not is_unknown_partition(error):
-                    raise
+                    raise send_failure(error, topic, message, self._options) from error
                 audit.partitions.forget(topic)
                 partition = ANY_PARTITION
                 self._send_placed(topic, one, timestamp_ms, partition)

@@ -6,7 +6,7 @@ from typing import Final, Literal, get_args
 
 from millstream.errors import UsageError
 
-Start = Literal["smallest", "largest"]
+Start = Literal["earliest", "latest"]
 Expired = Literal["earliest", "latest", "error"]
 Setting = str | int | float | bool
 
@@ -17,7 +17,7 @@ _SHORTEST_SESSION_S: Final = 0.3
 class ConsumerSettings:
     """How a consumer behaves; `Consumer` takes each of these by keyword."""
 
-    start: Start = "smallest"
+    start: Start = "earliest"
     """Where a group begins that has no offset stored: at the oldest message there is, or after the newest."""
     expired: Expired = "earliest"
     """What to do when the next message to read is not there any more: go to either end, or raise `OffsetExpired`."""

@@ -1,6 +1,6 @@
 """Where to start reading: the stored offset if it is still good, else what the consumer was set to. Rewinding asks the same questions.
 
-A group without a stored offset starts at the smallest or the largest offset there is. A stored one that lies outside the log (retention was
+A group without a stored offset starts at the earliest or the latest offset there is. A stored one that lies outside the log (retention was
 faster, or the topic was made anew) has expired. The answer is always a number, never "the end", and is stored before anything is handed
 out: otherwise a group that has read nothing yet would skip, on its next rebalance, what was sent meanwhile.
 """
@@ -38,7 +38,7 @@ def read_ends(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[To
 def start_offset(stored: int | None, ends: Ends, settings: ConsumerSettings) -> int:
     """The offset to start from. An expired one is kept where the consumer is set to say so: pulling from it raises `OffsetExpired`."""
     if stored is None:
-        return ends.earliest if settings.start == "smallest" else ends.latest
+        return ends.earliest if settings.start == "earliest" else ends.latest
     if ends.earliest <= stored <= ends.latest or settings.expired == "error":
         return stored
     return ends.earliest if settings.expired == "earliest" else ends.latest

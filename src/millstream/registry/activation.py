@@ -7,7 +7,6 @@ loop or in a thread beside it; in a process of its own it takes the other core. 
 import errno
 import logging
 import socket
-from importlib.util import find_spec
 from typing import Final
 
 from millstream.address import Address
@@ -18,13 +17,6 @@ from millstream.registry.socket_activation import SocketActivation, listen
 logger = logging.getLogger(__name__)
 
 PROCESS: Final = ("-P", "-m", "millstream.registry.process")
-NEEDED: Final = ("starlette", "uvicorn")
-INSTALL: Final = "pip install '.[registry]' in a checkout of Millstream"
-
-
-def missing_packages() -> list[str]:
-    """What a registry needs and is not installed."""
-    return [name for name in NEEDED if find_spec(name) is None]
 
 
 def bind(host: str, port: int, *, is_required: bool) -> socket.socket:

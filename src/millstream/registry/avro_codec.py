@@ -10,11 +10,15 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import Any
 
-import fastavro
-
 from millstream.avro.parser import SchemaError, parse_schema
 from millstream.avro.schema import Enum, Fixed, Record
 from millstream.registry.errors import SerializationFailed
+from millstream.registry.extra import INSTALL
+
+try:
+    import fastavro
+except ModuleNotFoundError:
+    raise ModuleNotFoundError(f"Avro needs fastavro: {INSTALL}", name="fastavro") from None
 
 FASTAVRO_ERRORS = (
     ValueError,

@@ -15,7 +15,7 @@ import threading
 from millstream.errors import MillstreamError
 from millstream.log_lines import log_to_stderr
 from millstream.registry.child import end_with_parent
-from millstream.registry.server import RegistryOptions, serve
+from millstream.registry.extra import INSTALL
 
 
 def main() -> int:
@@ -24,13 +24,19 @@ def main() -> int:
     threading.Thread(target=end_with_parent, name="parent", daemon=True).start()
     flags = _flags()
     log_to_stderr(flags.log_level, flags.log_format)
-    options = RegistryOptions(client_options={"bootstrap.servers": flags.brokers}, url=flags.url)
     try:
+        # What the registry needs may be installed in part: `missing_packages` knows only what it imports itself.
+        from millstream.registry.server import RegistryOptions, serve
+
+        options = RegistryOptions(client_options={"bootstrap.servers": flags.brokers}, url=flags.url)
         with socket.socket(fileno=flags.socket) as listener:
             listener.setblocking(False)
             asyncio.run(serve(options, listener, on_ready=gc.freeze))
     except MillstreamError as error:
         print(f"millstream registry: {error}", file=sys.stderr)  # noqa: T201 -- the process ends with this sentence
+        return 1
+    except ModuleNotFoundError as error:
+        print(f"millstream registry: {error.name} is not installed: {INSTALL}", file=sys.stderr)  # noqa: T201 -- as above
         return 1
     return 0
 

@@ -26,6 +26,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined] # they do not list re-exports
 from confluent_kafka.cimpl import NewTopic
 
+from millstream.client.connect_reason import ConnectReason
 from millstream.coordination.topic_names import SCHEMAS_TOPIC
 from millstream.registry.errors import SchemaTooLarge, StoreFailed, StoreTimedOut
 from millstream.registry.model.records import TERM_HEADER, LogRecord, UnreadableRecord, decode_record, encode_key, encode_value
@@ -38,6 +39,12 @@ POLL_SECONDS: Final = 0.5
 RECORDS_PER_POLL: Final = 1_000
 PAUSE_SECONDS: Final = 0.2
 MAX_REPLICAS: Final = 3
+SHORTEST_WAIT_SECONDS: Final = 1.0
+"""How long the first question to the brokers waits for its answer, so that it is soon said when there is none; each further one twice as
+long, up to `REQUEST_SECONDS`."""
+AGAIN_SECONDS: Final = 60.0
+"""After so long what is still wrong is worth another line."""
+_CONNECTION_ERRORS: Final = frozenset({"_TRANSPORT", "_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT"})
 
 OnRecord = Callable[[int, LogRecord, str | None], None]
 
@@ -48,7 +55,8 @@ class SchemaLog:
     def __init__(
         self, client_options: Mapping[str, str], *, topic: str = SCHEMAS_TOPIC, on_record: OnRecord, on_failure: Callable[[str], None]
     ) -> None:
-        self._options: dict[str, Any] = {"client.id": "millstream-registry", "log_level": 0, **client_options, "error_cb": self._complaint}
+        own = {"client.id": "millstream-registry", "log_level": 0, "reconnect.backoff.max.ms": 1_000}
+        self._options: dict[str, Any] = {**own, **client_options, "error_cb": self._complaint}
         self._topic = topic
         self._on_record = on_record
         self._on_failure = on_failure
@@ -61,6 +69,9 @@ class SchemaLog:
         self._end_offset = 0
         """Where the log ended when reading began; its last records may have been compacted away, then the end comes as an event."""
         self._passed: list[tuple[int, asyncio.Future[None]]] = []
+        self._brokers = client_options.get("bootstrap.servers", "")
+        self._connect_reason = ConnectReason()
+        self._said_at = 0.0
         self.cluster_id = ""
         self.reason = "the topic is being read"
         """Why the log cannot be used at the moment, for who asks in vain."""
@@ -167,9 +178,10 @@ class SchemaLog:
             future.set_exception(error)
 
     def _say(self, reason: str) -> None:
-        if reason != self.reason:
-            self.reason = reason
-            logger.warning("%s: %s", self._topic, reason)
+        now = time.monotonic()
+        if reason != self.reason or now - self._said_at > AGAIN_SECONDS:
+            self.reason, self._said_at = reason, now
+            logger.warning("%s cannot be read or written for now: %s; trying again all the time", self._topic, reason)
 
     # -- in threads
 
@@ -192,7 +204,14 @@ class SchemaLog:
         self._producer.flush(0)
 
     def _complaint(self, error: KafkaError) -> None:
-        self._to_loop(self._say, error.str())
+        self._connect_reason.note(error)
+        self._to_loop(self._say, self._sentence(error))
+
+    def _sentence(self, error: KafkaError) -> str:
+        """The error in words that stay the same as long as its cause does: librdkafka has many for a broker that is away."""
+        if error.name() in _CONNECTION_ERRORS:
+            return f"no broker answers at {self._brokers} ({self._connect_reason.text or 'no answer'})"
+        return _plain(error)
 
     def _read(self) -> None:
         settings = {
@@ -203,11 +222,11 @@ class SchemaLog:
             "allow.auto.create.topics": False,
             "fetch.wait.max.ms": 500,
             "fetch.queue.backoff.ms": 10,
-            "reconnect.backoff.max.ms": 1_000,
         }
+        self._await_topic()
         consumer = Consumer({**self._options, **settings})
         try:
-            while not self._stopping.is_set() and not self._prepare(consumer):
+            while not self._stopping.is_set() and not self._begin(consumer):
                 self._stopping.wait(PAUSE_SECONDS)
             while not self._stopping.is_set():
                 first = consumer.poll(POLL_SECONDS)
@@ -217,26 +236,39 @@ class SchemaLog:
         finally:
             consumer.close()
 
-    def _prepare(self, consumer: Consumer) -> bool:
-        """See that there is a topic and that it is fit, and begin at its first record; False if the broker does not answer yet."""
+    def _await_topic(self) -> None:
+        """Wait for the brokers and see that there is a topic and that it is fit."""
+        admin = AdminClient(self._options)
+        patience_s = SHORTEST_WAIT_SECONDS
+        while not self._stopping.is_set():
+            try:
+                reason = self._prepared_topic(admin, patience_s)
+            except KafkaException as exception:
+                admin.poll(0)  # calls back with what is wrong with the connections
+                self._to_loop(self._say, self._sentence(exception.args[0]))
+                patience_s = min(patience_s * 2, REQUEST_SECONDS)
+                self._stopping.wait(PAUSE_SECONDS)
+                continue
+            if reason is not None:
+                self._to_loop(self._on_failure, reason)
+                self._stopping.set()
+            return
+
+    def _begin(self, consumer: Consumer) -> bool:
+        """Begin at the first record; False if the broker does not answer."""
+        place = TopicPartition(self._topic, 0, OFFSET_BEGINNING)
         try:
-            reason = self._prepared_topic()
-            place = TopicPartition(self._topic, 0, OFFSET_BEGINNING)
             _, end_offset = consumer.get_watermark_offsets(place, timeout=REQUEST_SECONDS)
             consumer.assign([place])
         except KafkaException as exception:
-            self._to_loop(self._say, _plain(exception.args[0]))
+            self._to_loop(self._say, self._sentence(exception.args[0]))
             return False
-        if reason is not None:
-            self._to_loop(self._on_failure, reason)
-            self._stopping.set()
         self._to_loop(self._expect_end, end_offset)
         return True
 
-    def _prepared_topic(self) -> str | None:
+    def _prepared_topic(self, admin: AdminClient, patience_s: float) -> str | None:
         """Create the topic if it is not there; returns why it is not fit for schemas, if so."""
-        admin = AdminClient(self._options)
-        metadata = admin.list_topics(timeout=REQUEST_SECONDS)
+        metadata = admin.list_topics(timeout=patience_s)
         self.cluster_id = str(metadata.cluster_id)
         if self._topic not in metadata.topics:
             _create(admin, self._topic, replicas=min(len(metadata.brokers), MAX_REPLICAS))
@@ -257,7 +289,7 @@ class SchemaLog:
             elif error.name() == "_AUTO_OFFSET_RESET":
                 self._to_loop(self._on_failure, f"the topic {self._topic} lost records that were read; was it deleted and made anew?")
             else:
-                self._to_loop(self._say, error.str())
+                self._to_loop(self._say, self._sentence(error))
         if records:
             self._to_loop(self._take, records)
         if is_end:

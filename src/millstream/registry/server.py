@@ -19,6 +19,7 @@ from millstream.errors import StartupError
 from millstream.registry.api.app import RegistryApp
 from millstream.registry.api.desk import Desk
 from millstream.registry.forwarding import Forwarder
+from millstream.registry.http_noise import HttpNoise
 from millstream.registry.model.records import LogRecord
 from millstream.registry.model.registration import Registrar
 from millstream.registry.model.state import RegistryState
@@ -86,6 +87,7 @@ async def serve(options: RegistryOptions, listener: socket.socket, *, on_ready: 
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, server.handle_exit, number, None)
+    logging.getLogger("uvicorn.error").addFilter(HttpNoise())
     log.start()
     readiness = asyncio.create_task(_report_ready(log, on_ready))
     try:

@@ -3,7 +3,7 @@
 The broker's process binds the port and listens, so that clients can connect from the beginning and the ready line is true; it does not
 accept. The first connection starts a child process that is given the socket and accepts everything that waits. So a broker whose child is
 not used pays one socket for it. A child that ends, for whatever reason, is started again by the next connection; one that ends at once
-not before a pause.
+not before a pause, and if it gave up by itself the connections that waited for it are closed: they alone would start it again and again.
 """
 
 import asyncio
@@ -20,6 +20,8 @@ logger = logging.getLogger(__name__)
 
 BACKLOG: Final = 128
 SHORT_LIFE_SECONDS: Final = 5.0
+START_SECONDS: Final = 60.0
+"""A child that gives up within this time has not served anyone, however slow the machine is."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -95,8 +97,20 @@ class SocketActivation(ABC):
             )
         except OSError as error:
             logger.error("the %s cannot be started: %s", self.name, error)
+            self._refuse_waiting()
         else:
             await self._accompany(self.process)
+            if (self.process.returncode or 0) > 0 and loop.time() - started < START_SECONDS:
+                self._refuse_waiting()
         if loop.time() - started < SHORT_LIFE_SECONDS:
             await asyncio.sleep(self._pause_s)
         self._wait()
+
+    def _refuse_waiting(self) -> None:
+        self._listener.setblocking(False)
+        for _ in range(BACKLOG):
+            try:
+                connected, _ = self._listener.accept()
+            except OSError:
+                return
+            connected.close()

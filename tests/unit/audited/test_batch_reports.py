@@ -3,12 +3,13 @@
 import logging
 import threading
 from collections.abc import Iterable, Sequence
+from time import time
 
 import pytest
 
 from millstream.audit.report import Count, Kind, Report
 from millstream.audited.audit_topic import AuditTopic
-from millstream.audited.batch_reports import publish_batch, reporter_of
+from millstream.audited.batch_reports import BatchProgress, publish_batch, reporter_of
 from millstream.audited.settings import AuditSettings
 from millstream.client.errors import BrokerUnavailable
 
@@ -38,6 +39,32 @@ def test_a_batch_that_cannot_be_reported_is_reported_with_the_next(
     assert [(report.sequence, report.counts[0].count, report.is_last) for report in published] == [(0, 1, True), (1, 2, True), (2, 3, True)]
     assert {report.origin.cluster for report in published} == {"cluster-1"}
     assert len(caplog.messages) == 2
+
+
+def test_a_batch_with_a_backlog_says_how_far_it_is_and_that_more_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    published: list[Report] = []
+    monkeypatch.setattr(AuditTopic, "cluster_id", lambda _topic: "cluster-1")
+    monkeypatch.setattr(AuditTopic, "publish", lambda _topic, reports: published.extend(reports))
+    hour_ago_ms = int(time() * 1000) - 3_600_000
+    publish_batch(
+        SETTINGS,
+        "127.0.0.1:3",
+        Kind.LOAD,
+        reporter=reporter_of("lake", "table"),
+        sequence=0,
+        counts={"orders": [], "clicks": [], "views": [], "old": []},
+        progress={
+            "orders": BatchProgress(hour_ago_ms, next_report_ms=90_000),
+            "clicks": BatchProgress(hour_ago_ms),
+            "old": BatchProgress(0, next_report_ms=90_000),
+        },
+    )
+    orders, clicks, views, old = published
+    assert (orders.progress_ms, orders.is_last, orders.interval_ms) == (hour_ago_ms, False, 90_000)
+    assert (clicks.progress_ms, clicks.is_last, clicks.interval_ms) == (hour_ago_ms, True, 10_000)
+    assert (views.progress_ms, views.is_last) == (views.sent_ms, True)
+    # What is further back than a day would be taken for a wrong clock.
+    assert old.progress_ms == old.sent_ms - 23 * 3_600_000
 
 
 def test_batches_that_fail_at_the_same_time_are_all_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,15 @@
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
+from millstream.cli.app import COMMANDS as COMMANDS_BUT_SERVE
 from millstream.cli.main import run_command
 from millstream.errors import CommandFailed, MalformedFrame, MillstreamError, StartupError, UsageError
 from tests.unit.cli.conftest import Millstream
 
-COMMANDS = ["serve", "topic", "produce", "consume", "dump-log", "version"]
+COMMANDS = ["serve", *COMMANDS_BUT_SERVE]
 
 
 def test_help_lists_every_command(millstream: Millstream) -> None:
@@ -28,6 +30,26 @@ def test_a_mistyped_command_is_answered_with_the_one_that_was_meant(millstream: 
     outcome = millstream("topc")
     assert outcome.code == 2
     assert "topic" in outcome.err
+
+
+@pytest.mark.parametrize("flags", [["--version"], ["topic", "--help"]])
+def test_the_version_is_printed_at_once_and_a_command_loads_no_other(flags: list[str]) -> None:
+    program = f"""
+import sys
+from millstream.cli.main import main
+sys.argv = ["millstream", *{flags!r}]
+try:
+    main()
+except SystemExit:
+    pass
+unwanted = ("confluent_kafka", "millstream.cli.mirror", "millstream.cli.serve", "millstream.client.cluster", "re2", "tomllib")
+loaded = [name for name in unwanted if name in sys.modules]
+loaded += [name for name in ("typer", "rich") if name in sys.modules and {flags!r} == ["--version"]]
+sys.exit(f"loaded {{loaded}}" if loaded else 0)
+"""
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert finished.returncode == 0, finished.stderr
+    assert finished.stdout.strip() == version("millstream") or flags != ["--version"]
 
 
 def test_starting_a_broker_loads_no_client_and_no_decoration() -> None:

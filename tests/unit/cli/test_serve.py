@@ -210,6 +210,12 @@ def ready_line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline()
 
 
+def test_the_ready_line_says_where_the_data_is_in_one_word(start: Starter, tmp_path: Path) -> None:
+    first, second = tmp_path / "one disk", tmp_path / "100%"
+    words = ready_line(start("--data", str(first), "--data", str(second))).removeprefix("ready:").split()
+    assert dict(zip(words[::2], words[1::2], strict=True))["data"] == f"{tmp_path}/one%20disk,{tmp_path}/100%25"
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_says_where_it_is_ready_and_a_signal_stops_it_cleanly(start: Starter, number: signal.Signals) -> None:
     process = start()

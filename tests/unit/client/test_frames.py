@@ -48,3 +48,34 @@ def test_a_large_frame_takes_memory_only_as_its_bytes_come() -> None:
     assert frames.received(4) == []
     assert len(frames.target()) == 1 << 30
     assert resident_pages() - before < 10_000, "pages of 4 kB"
+
+
+def receive_large(frames: AnswerFrames, content: bytes) -> memoryview:
+    """One frame that comes in two pieces."""
+    frames.target()[:4] = INT32.pack(len(content))
+    assert frames.received(4) == []
+    frames.target()[:] = content
+    [frame] = frames.received(len(content))
+    return frame
+
+
+def test_memory_is_used_again_only_when_nothing_refers_to_it() -> None:
+    frames = AnswerFrames(keeps_memory=True)
+    first = receive_large(frames, b"a" * 500_000)
+    part = first[10:20]
+    del first
+    second = receive_large(frames, b"b" * 400_000)
+    assert bytes(part) == b"a" * 10
+    owner = id(part.obj)
+    assert id(second.obj) != owner
+    del part
+    third = receive_large(frames, b"c" * 450_000)
+    assert id(third.obj) == owner
+    assert bytes(second) == b"b" * 400_000
+    assert bytes(third) == b"c" * 450_000
+
+
+def test_frames_that_are_all_held_stay_as_they_are() -> None:
+    frames = AnswerFrames(keeps_memory=True)
+    held = [receive_large(frames, bytes([number]) * 300_000) for number in range(6)]
+    assert [bytes(frame) for frame in held] == [bytes([number]) * 300_000 for number in range(6)]

@@ -58,3 +58,38 @@ def test_a_field_without_default_may_be_missing() -> None:
 
 def test_what_is_no_record_is_widened_too() -> None:
     assert arrow_type(parse_avro([reading_schema([parse_avro(['"int"'])])])) == pa.int64()
+
+
+def inner(*fields: Any, name: str = "inner") -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": list(fields)}
+
+
+def test_records_inside_of_others_keep_the_fields_of_former_versions_too() -> None:
+    first = record(field("d", inner(field("a", "int"), field("gone", "string"))))
+    second = record(field("d", inner(field("a", "long"), field("new", "boolean", default=False))))
+    third = record(field("d", ["null", inner(field("a", "long"))], default=None))
+    expected = {"d": pa.struct([("a", pa.int64()), ("new", pa.bool_()), ("gone", pa.string())])}
+    assert columns(first, second, third) == expected
+    assert columns(first, second) == expected
+
+
+def test_records_in_lists_and_maps_keep_their_fields_and_one_of_two_places_is_enough() -> None:
+    first = record(field("l", {"type": "array", "items": inner(field("a", "int"))}), field("m", {"type": "map", "values": "site.inner"}))
+    second = record(field("l", {"type": "array", "items": inner(field("b", "int"))}))
+    kind = pa.struct([("b", pa.int64()), ("a", pa.int64())])
+    assert columns(first, second) == {"l": pa.list_(kind), "m": pa.map_(pa.string(), kind)}
+
+
+def test_a_message_may_change_its_name_and_a_former_field_may_be_of_a_type_that_changed() -> None:
+    first = record(field("d", inner(field("a", "int"))), field("e", {"type": "enum", "name": "colour", "symbols": ["RED", "BLUE"]}))
+    second = record(field("x", inner(field("b", "int")))) | {"name": "visit"}
+    kind = pa.struct([("b", pa.int64()), ("a", pa.int64())])
+    assert columns(first, second) == {"x": kind, "d": kind, "e": pa.string()}
+
+
+def test_an_enum_has_the_symbols_of_all_versions() -> None:
+    versions = [
+        record(field("e", {"type": "enum", "name": "colour", "symbols": symbols})) for symbols in (["RED", "BLUE"], ["RED", "GREEN"])
+    ]
+    text = json.loads(reading_schema([parse_avro([json.dumps(version)]) for version in versions]))
+    assert text["fields"][0]["type"][1]["symbols"] == ["RED", "GREEN", "BLUE"]

@@ -1,13 +1,26 @@
 import json
+import os
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
+import duckdb
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from millstream.lake.hour_files import NO_HOUR, HourFiles, hours_of, partition_of, split_by_hour, worth_a_dictionary
+from millstream.lake.hour_files import (
+    MOST_OPEN,
+    NO_HOUR,
+    HourFiles,
+    encoding_of,
+    hours_of,
+    partition_of,
+    split_by_hour,
+    worth_a_dictionary,
+)
 from millstream.lake.place import open_place
 
 HOUR_US = 3_600_000_000
@@ -73,3 +86,64 @@ def test_only_columns_that_repeat_themselves_get_a_dictionary() -> None:
         }
     )
     assert worth_a_dictionary(rows) == ["same", "list.list.element", "map.key_value.key", "map.key_value.value"]
+
+
+def test_messages_of_very_many_hours_do_not_open_as_many_files(tmp_path: Path) -> None:
+    files = HourFiles(open_place(str(tmp_path)), SCHEMA, gathered_bytes=0)
+    hours = list(range(MOST_OPEN + 50))
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(2):
+        files.write(batch(hours), np.array(hours))
+        assert len(os.listdir("/proc/self/fd")) <= before + MOST_OPEN
+    found = files.close()
+    assert sum(file.rows for file in found) == 2 * len(hours)
+    assert len({file.path for file in found}) == len(found) == len(list(tmp_path.rglob("*.parquet")))
+    files.abandon()
+    assert list(tmp_path.rglob("*.parquet")) == []
+
+
+def test_other_columns_are_written_as_differences_and_come_back_as_they_were(tmp_path: Path) -> None:
+    numbers = range(1000)
+    moments = pa.array([number * 10**9 for number in numbers], pa.int64())
+    rows = pa.table(
+        {
+            "text": [None if number % 7 == 0 else f"{number:x}" * (number % 5) for number in numbers],
+            "bytes": [b"%d" % number for number in numbers],
+            "long": [(-1) ** number * number**6 for number in numbers],
+            "int": pa.array(numbers, pa.int32()),
+            "at": moments.cast(pa.timestamp("us", "UTC")),
+            "day": pa.array(numbers, pa.int32()).cast(pa.date32()),
+            "price": [Decimal(number) for number in numbers],
+            "share": [number / 7 for number in numbers],
+            "same": [None] * 1000,
+            "inner": pa.array([{"id": number} for number in numbers], pa.struct([("id", pa.int64())])),
+        }
+    ).cast(
+        pa.schema(
+            {
+                "text": pa.string(),
+                "bytes": pa.binary(),
+                "long": pa.int64(),
+                "int": pa.int32(),
+                "at": pa.timestamp("us", "UTC"),
+                "day": pa.date32(),
+                "price": pa.decimal128(20, 2),
+                "share": pa.float64(),
+                "same": pa.string(),
+                "inner": pa.struct([("id", pa.int64())]),
+            }
+        )
+    )
+    texts, whole = dict.fromkeys(("text", "bytes"), "DELTA_LENGTH_BYTE_ARRAY"), ("long", "int", "at", "day")
+    assert encoding_of(rows) == (["same", "inner.id"], {**texts, **dict.fromkeys(whole, "DELTA_BINARY_PACKED")})
+    files = HourFiles(open_place(str(tmp_path)), rows.schema)
+    [whole_batch] = rows.combine_chunks().to_batches()
+    files.write(whole_batch, np.zeros(1000, np.int64))
+    [file] = files.close()
+    written = str(tmp_path / file.path)
+    assert pq.read_table(written, partitioning=None).equals(rows)
+    assert pl.read_parquet(written).equals(pl.DataFrame(rows))
+    columns = 'sum(long)::bigint, max(text), sum("inner".id)::bigint, count("at"), count(day), sum(octet_length(bytes))'
+    found = duckdb.connect().execute(f"select {columns} from '{written}'").fetchone()
+    texts_written, sizes = [text for text in rows["text"].to_pylist() if text], [len(str(number)) for number in numbers]
+    assert found == (sum(rows["long"].to_pylist()), max(texts_written), sum(numbers), 1000, 1000, sum(sizes))

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from millstream.log.log import Log
+from millstream.log.transactions.committed_reads import aborted_in
 from millstream.wire.compression import Codec
 from millstream.wire.records import Record, encode_batch
 from tests.batches import encode_batch as encode_by_hand
@@ -13,6 +14,7 @@ from tests.java import run_tool
 from tests.unit.log.compacted import compact, records_of
 from tests.unit.log.conftest import NOW_MS, OpenLog
 from tests.unit.log.partition import append
+from tests.unit.log.transacted import Writer
 
 DUMP = "kafka.tools.DumpLogSegments"
 
@@ -56,6 +58,25 @@ def test_producer_snapshot_holds_the_last_batch(closed: Log) -> None:
     output = dump([closed.path / f"{600:020d}.snapshot"])
     assert "producerId: 7 producerEpoch: 1" in output
     assert "lastSequence: 199 lastOffset: 599" in output
+
+
+def test_aborted_transactions_and_markers_are_read(open_log: OpenLog) -> None:
+    log = open_log(segment_bytes=2000)
+    writers = [Writer(log, producer_id) for producer_id in (3, 4)]
+    for number in range(40):
+        writers[number % 2].send(b"x" * 100)
+        if number % 3 == 0:
+            writers[number % 2].end(is_commit=number % 2 == 0, coordinator_epoch=5)
+    log.close()
+    output = dump(sorted(log.path.glob("*.txnindex")))
+    expected = aborted_in(log, 0, log.log_end_offset)
+    assert len(expected) > 3
+    for producer_id, first, last, stable in expected:
+        assert f"version: 0 producerId: {producer_id} firstOffset: {first} lastOffset: {last} lastStableOffset: {stable}" in output
+    output = dump(sorted(log.path.glob("*.log")), "--deep-iteration")
+    assert len(re.findall("endTxnMarker: (?:COMMIT|ABORT) coordinatorEpoch: 5", output)) == 14
+    output = dump([log.path / f"{log.log_end_offset:020d}.snapshot"])
+    assert "currentTxnFirstOffset: OptionalLong[" in output
 
 
 @pytest.fixture

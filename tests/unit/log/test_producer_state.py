@@ -35,6 +35,35 @@ def in_transaction(header: BatchHeader) -> BatchHeader:
     return header._replace(attributes=TRANSACTIONAL)
 
 
+def test_open_transactions_come_back_from_a_snapshot_in_the_order_of_their_offsets() -> None:
+    state = ProducerState()
+    for producer, offset in ((9, 50), (7, 60), (8, 70)):
+        state.learn(in_transaction(header(0, producer=producer)), b"", base_offset=offset)
+    state.learn(read_header(marker()), marker(), base_offset=80)
+    state.learn(in_transaction(header(2)), b"", base_offset=90)
+    again = ProducerState.parse(state.render())
+    assert again.transactions is not None
+    assert list(again.transactions.ongoing.items()) == [(9, 50), (8, 70), (7, 90)]
+
+
+def test_an_aborted_transaction_is_reported_with_where_readers_stood() -> None:
+    state = ProducerState()
+    state.learn(in_transaction(header(0)), b"", base_offset=10)
+    state.learn(in_transaction(header(0, producer=8)), b"", base_offset=12)
+    aborted = marker(is_commit=False)
+    assert state.learn(read_header(aborted), aborted, base_offset=14) == (7, 10, 14, 12)
+    assert state.learn(read_header(aborted), aborted, base_offset=15) is None
+
+
+def test_what_has_no_sequence_is_remembered_without_one() -> None:
+    state = ProducerState()
+    state.learn(in_transaction(header(-1)), b"", base_offset=10)
+    assert state.check(in_transaction(header(-1))) is None
+    again = ProducerState.parse(state.render()).get(7)
+    assert again is not None
+    assert again.batches == [(-1, -1, 10, 11, 1000)]
+
+
 def test_unknown_producer_may_start_anywhere() -> None:
     assert ProducerState().check(header(55)) is None
 

@@ -94,7 +94,7 @@ def test_indexes_are_rebuilt_without_touching_the_segment(tmp_path: Path) -> Non
     data = b"".join(stamped(10 + number) for number in range(10))
     damaged = data[:-1] + bytes([data[-1] ^ 1])
     segment = segment_of(tmp_path, damaged)
-    rebuild_indexes(Files(), segment)
+    rebuild_indexes(Files(), segment, ProducerState)
     assert segment.path().read_bytes() == damaged
     assert segment.path(".index").stat().st_size > 0
     assert segment.path(".timeindex").stat().st_size % 12 == 0
@@ -110,7 +110,7 @@ def test_epochs_are_learned_from_a_whole_segment(tmp_path: Path) -> None:
 def test_end_of_a_segment_that_was_closed(tmp_path: Path) -> None:
     data = b"".join(stamped(10 + number) for number in range(10))
     segment = segment_of(tmp_path, data)
-    rebuild_indexes(Files(), segment)
+    rebuild_indexes(Files(), segment, ProducerState)
     assert end_of(Files(), segment) == 20
     assert end_of(Files(), segment_of(tmp_path, b"", base=70)) == 70
     assert end_of(Files(), segment_of(tmp_path, data + b"x")) is None

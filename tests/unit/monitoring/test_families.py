@@ -3,6 +3,7 @@ import re
 from millstream.broker.metrics.sample import GroupSample, Sample
 from millstream.monitoring.families import FAMILIES, Snapshot, write
 from millstream.monitoring.lag import PartitionLag
+from millstream.monitoring.lines import Lines
 from millstream.monitoring.request_times import RecentTimes
 from millstream.topic_partition import TopicPartition
 from tests.unit.monitoring.samples import partition_sample, sample_of
@@ -20,7 +21,7 @@ ON_PAGES_ONLY = {"millstream_sample_age_seconds", "millstream_build_info"}
 def series(sample: Sample, *lags: PartitionLag) -> dict[str, str]:
     times = RecentTimes()
     times.note(0, sample.broker.requests)
-    text = write(Snapshot(sample, lags, times))
+    text = write(Snapshot(sample, lags, times), Lines())
     return dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
 
 

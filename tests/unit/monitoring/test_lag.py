@@ -39,6 +39,11 @@ def test_commit_ahead_of_the_end_is_no_negative_lag() -> None:
     assert Lags(ScriptedReader()).of(clicks(end=10, committed=12), now=100) == [PartitionLag("g", CLICKS, 12, 0, 0.0)]
 
 
+def test_numbers_of_micro_batches_are_no_positions() -> None:
+    sample = sample_of([partition_sample("clicks", end=500)], [GroupSample("millstream-sink-5b59-clicks", 0, [("clicks", 0, 7)])])
+    assert Lags(ScriptedReader()).of(sample, now=100) == []
+
+
 def test_partition_that_another_broker_leads_is_asked_for_there() -> None:
     reader = ScriptedReader({CLICKS: 50}, {CLICKS: 70.0})
     assert Lags(reader).of(clicks(end=3, committed=10, leader=2), now=100) == [PartitionLag("g", CLICKS, 10, 40, 30.0)]

@@ -9,7 +9,7 @@ from millstream.paper.settings import ConsumerSettings
 @pytest.mark.parametrize(
     ("chosen", "hint"),
     [
-        ({"start": "newest"}, "'smallest', 'largest'"),
+        ({"start": "newest"}, "'earliest', 'latest'"),
         ({"expired": "ignore"}, "'earliest', 'latest', 'error'"),
         ({"auto_commit_interval_s": 0}, "above 0"),
         ({"handover_timeout_s": -1}, "above 0"),

@@ -6,14 +6,14 @@ from millstream.paper.start_offsets import Ends, start_offset
 ENDS = Ends(earliest=10, latest=20)
 
 
-@pytest.mark.parametrize(("start", "offset"), [("smallest", 10), ("largest", 20)])
+@pytest.mark.parametrize(("start", "offset"), [("earliest", 10), ("latest", 20)])
 def test_a_new_group_starts_at_the_end_it_is_set_to(start: Start, offset: int) -> None:
     assert start_offset(None, ENDS, ConsumerSettings(start=start)) == offset
 
 
 @pytest.mark.parametrize("stored", [10, 15, 20])
 def test_a_stored_offset_that_is_still_there_is_taken(stored: int) -> None:
-    assert start_offset(stored, ENDS, ConsumerSettings(start="largest", expired="latest")) == stored
+    assert start_offset(stored, ENDS, ConsumerSettings(start="latest", expired="latest")) == stored
 
 
 @pytest.mark.parametrize("stored", [9, 21])

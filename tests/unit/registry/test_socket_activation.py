@@ -2,6 +2,7 @@ import asyncio
 import socket
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import pytest
 
@@ -46,3 +47,21 @@ async def test_mistake_ends_the_child_and_the_next_request_starts_it_again(sleep
     assert sleeper.attended[1].returncode is None
     assert "the sleeper is ended" in caplog.text
     writer.close()
+
+
+class Failing(Sleeper):
+    """A child that gives up by itself."""
+
+    def arguments(self) -> list[str]:
+        return ["-c", "raise SystemExit(3)"]
+
+
+async def test_child_that_gives_up_is_not_started_again_by_the_connection_that_waited_for_it(caplog: pytest.LogCaptureFixture) -> None:
+    async with Failing(listen("127.0.0.1", 0), mistakes=0) as activation:
+        for count in (1, 2):
+            reader, writer = await asyncio.open_connection(*activation.address)
+            with suppress(ConnectionResetError):
+                assert await reader.read(1) == b""
+            writer.close()
+            assert len(activation.attended) == count
+    assert caplog.text.count("the sleeper ended with 3") == 2

@@ -18,7 +18,7 @@ from millstream.arrow.avro.program import Compiler
 from millstream.arrow.binary_columns import BinaryColumn
 from millstream.arrow.columns import Format
 from millstream.arrow.field_decoding import TypedColumn
-from millstream.arrow.kernels.avro_kernel import CHECKING_UTF8, FRAME_SIZE, REASONS, WRITING, run_messages
+from millstream.arrow.kernels.avro_kernel import CHECKING_UTF8, REASONS, WRITING, read_schema_ids, run_messages
 from millstream.arrow.kernels.compiled import Bytes, Ends, Ints
 from millstream.avro.schema import Schema
 from millstream.registry.addresses import Addresses
@@ -69,6 +69,8 @@ class AvroFormat:
 
     def _look_up(self, ids: Ints) -> Ints:
         """The entry of each message's program."""
+        if len(ids) and (ids == ids[0]).all():
+            return np.full(len(ids), self._entry(int(ids[0])), np.int64)
         different, where = np.unique(ids, return_inverse=True)
         return np.array([self._entry(int(schema_id)) for schema_id in different], np.int64)[where]
 
@@ -136,13 +138,8 @@ class AvroDecoder:
 
 def schema_ids(column: BinaryColumn) -> Ints:
     """The id of the schema of each message; -1 where there is none."""
-    starts, ends = column.offsets[:-1].astype(np.int64), column.offsets[1:].astype(np.int64)
-    has_frame = ~column.is_null & (ends - starts >= FRAME_SIZE)
-    places = starts[has_frame]
-    has_frame[has_frame] = column.data[places] == 0
-    places = starts[has_frame]
-    ids = np.full(len(starts), -1, np.int64)
-    ids[has_frame] = sum(column.data[places + 1 + byte].astype(np.int64) << (24 - 8 * byte) for byte in range(4))
+    ids = np.empty(len(column.is_null), np.int64)
+    read_schema_ids(column.data, column.offsets, column.is_null, ids)
     return ids
 
 

@@ -27,7 +27,7 @@ from typing import Final
 
 import numpy as np
 
-from millstream.arrow.kernels.compiled import Bytes, Ends, Ints, Number, compiled
+from millstream.arrow.kernels.compiled import Bytes, Ends, Flags, Ints, Number, compiled
 from millstream.arrow.kernels.raw_memory import (
     copy_memory,
     load_byte,
@@ -102,37 +102,33 @@ def run_messages(
     the entry of a null. The frame of a message is left out."""
     stack = np.empty(_STACK, np.int64)
     saved = nodes.copy()
+    bytes_of_nodes = nodes.size * 8
+    start, program, table = data.ctypes.data + FRAME_SIZE, operations.ctypes.data, tables.ctypes.data
+    constant, node, save, top = constants.ctypes.data, nodes.ctypes.data, saved.ctypes.data, stack.ctypes.data
     for row in range(len(entries)):
         if entries[row] >= 0:
-            code = run_message(
-                data.ctypes.data + np.int64(offsets[row]) + FRAME_SIZE,
-                data.ctypes.data + np.int64(offsets[row + 1]),
-                entries[row],
-                operations.ctypes.data,
-                tables.ctypes.data,
-                constants.ctypes.data,
-                nodes.ctypes.data,
-                stack.ctypes.data,
-                flags,
-            )
+            position, end = start + np.int64(offsets[row]), start + np.int64(offsets[row + 1]) - FRAME_SIZE
+            code = run_message(position, end, entries[row], program, table, constant, node, top, flags)
             if code != FINE:
                 status[row] = code
                 entries[row] = -1
-                nodes[:] = saved
+                copy_memory(node, save, bytes_of_nodes)
         if entries[row] < 0:
-            run_message(
-                0,
-                0,
-                null_entry,
-                operations.ctypes.data,
-                tables.ctypes.data,
-                constants.ctypes.data,
-                nodes.ctypes.data,
-                stack.ctypes.data,
-                flags,
-            )
+            run_message(0, 0, null_entry, program, table, constant, node, top, flags)
         if not flags & WRITING:
-            saved[:] = nodes
+            copy_memory(save, node, bytes_of_nodes)
+
+
+@compiled
+def read_schema_ids(data: Bytes, offsets: Ends, is_null: Flags, ids: Ints) -> None:
+    """Fill in the id of the schema of each message, -1 where there is none."""
+    for row in range(len(ids)):
+        start, schema_id = np.int64(offsets[row]), np.int64(-1)
+        if not is_null[row] and np.int64(offsets[row + 1]) - start >= FRAME_SIZE and data[start] == 0:
+            schema_id = np.int64(0)
+            for place in range(start + 1, start + FRAME_SIZE):
+                schema_id = (schema_id << 8) | np.int64(data[place])
+        ids[row] = schema_id
 
 
 @compiled

@@ -257,7 +257,7 @@ def _read_partition(
         partition.last_stable_offset,
         partition.log.log_start_offset,
         region,
-        [] if is_committed_only else None,
+        leader.aborted_in(offset, region) if is_committed_only else None,
     )
 
 

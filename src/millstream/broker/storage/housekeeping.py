@@ -68,11 +68,20 @@ class Housekeeping:
         """Do all chores until cancelled."""
         async with asyncio.TaskGroup() as chores:
             chores.create_task(self._repeat(lambda: FLUSH_CHECK_SECONDS, self._flush))
-            chores.create_task(self._repeat(self._every("log.retention.check.interval.ms"), self._apply_retention))
+            chores.create_task(self._repeat(self._every("log.retention.check.interval.ms"), self.apply_retention))
             chores.create_task(self._repeat(self._every("log.cleaner.backoff.ms"), self._cleaning.clean_due))
             chores.create_task(self._repeat(self._every("log.flush.offset.checkpoint.interval.ms"), self._checkpoint))
             chores.create_task(self._repeat(self._every("replica.high.watermark.checkpoint.interval.ms"), self._checkpoint_high_watermarks))
             chores.create_task(self._repeat(self._every("producer.id.expiration.check.interval.ms"), self._expire_producers))
+
+    async def apply_retention(self) -> None:
+        """Forget what is too old, or too much."""
+        async for some in in_turns(list(self._logs)):
+            for log, dropped in self._logs.apply_retention(some, self._replicas.high_watermark_of):
+                self._replicas.log_shortened(log)
+                self._after_delay(log.config.file_delete_delay_ms, partial(self._logs.unlink, dropped))
+        # Sealed segments that were read stay open otherwise, and descriptors are few.
+        await self._release_idle()
 
     def remove_later(self, directory: Path, delay_ms: int) -> None:
         """Remove the directory of a deleted log after a while."""
@@ -114,14 +123,6 @@ class Housekeeping:
             self._flusher.request(partition)
         elif not (log.is_truncating or log.config.is_flushed_by_itself):
             to_flush.discard(name)  # whatever makes it due puts it back
-
-    async def _apply_retention(self) -> None:
-        async for some in in_turns(list(self._logs)):
-            for log, dropped in self._logs.apply_retention(some, self._replicas.high_watermark_of):
-                self._replicas.log_shortened(log)
-                self._after_delay(log.config.file_delete_delay_ms, partial(self._logs.unlink, dropped))
-        # Sealed segments that were read stay open otherwise, and descriptors are few.
-        await self._release_idle()
 
     async def _release_idle(self) -> None:
         async for some in in_turns(list(self._logs)):

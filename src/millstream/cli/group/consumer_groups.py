@@ -5,16 +5,20 @@ however the broker puts it: older versions of the protocol call it a group in th
 """
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from millstream.cli.kafka_client import REQUEST_SECONDS, Cluster
-from millstream.cli.start_position import OffsetRange
+from millstream.cli.kafka_client import REQUEST_SECONDS, Cluster, plain
+from millstream.cli.position import OffsetRange
 from millstream.errors import CommandFailed
 from millstream.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
     import confluent_kafka
     from confluent_kafka.admin import AdminClient
+
+
+LEFT_OUT: Final = ("UNKNOWN_TOPIC_OR_PART", "LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "_TIMED_OUT")
+"""An error belongs to its partition: the others are shown all the same."""
 
 
 class Committed(NamedTuple):
@@ -24,39 +28,52 @@ class Committed(NamedTuple):
     metadata: str
 
 
-def describe_groups(cluster: Cluster, admin: "AdminClient", *, names: Sequence[str]) -> list[Any]:
-    """The descriptions of groups that must exist, in the order of the names."""
-    found = [find_group(cluster, admin, name=name) for name in names]
-    missing = [name for name, group in zip(names, found, strict=True) if group is None]
-    if missing:
-        raise CommandFailed(f"There is no group {missing[0]!r} at {cluster.brokers}: `millstream group list` shows those that exist.")
+def list_groups(cluster: Cluster, admin: "AdminClient") -> list[Any]:
+    """Every group of the cluster, with state and type."""
+    with cluster.plain_errors("listing the groups"):
+        result = admin.list_consumer_groups(request_timeout=REQUEST_SECONDS).result()
+    if result.errors:
+        raise CommandFailed(f"At {cluster.brokers} a broker did not list its groups: {plain(result.errors[0].args[0])}.")
+    return list(result.valid)
+
+
+def try_describe_groups(cluster: Cluster, admin: "AdminClient", *, names: Sequence[str]) -> list[Any | None]:
+    """The descriptions of groups in the order of their names, None for one that does not exist."""
+    from confluent_kafka import KafkaException
+
+    if not names:
+        return []
+    found: list[Any | None] = []
+    with cluster.plain_errors("describing groups"):
+        futures = admin.describe_consumer_groups(list(dict.fromkeys(names)), request_timeout=REQUEST_SECONDS)
+        for name in names:
+            try:
+                group = futures[name].result()
+            except KafkaException as exception:
+                if exception.args[0].name() != "GROUP_ID_NOT_FOUND":
+                    raise
+                group = None
+            found.append(None if group is None or group.state.name == "DEAD" else group)
     return found
 
 
-def find_group(cluster: Cluster, admin: "AdminClient", *, name: str) -> Any | None:
-    """The description of a group, or None if there is no such group."""
-    from confluent_kafka import KafkaException
-
-    with cluster.plain_errors(f"describing the group {name!r}"):
-        try:
-            group = admin.describe_consumer_groups([name], request_timeout=REQUEST_SECONDS)[name].result()
-        except KafkaException as exception:
-            if exception.args[0].name() == "GROUP_ID_NOT_FOUND":
-                return None
-            raise
-    return None if state_name(group.state) == "dead" else group
-
-
-def committed_offsets(cluster: Cluster, admin: "AdminClient", *, group: str) -> dict[TopicPartition, Committed]:
-    """Every offset that the group has committed."""
+def committed_offsets(cluster: Cluster, admin: "AdminClient", *, groups: Sequence[str]) -> dict[str, dict[TopicPartition, Committed]]:
+    """Every offset that each group has committed; all groups are asked for at once."""
     from confluent_kafka import ConsumerGroupTopicPartitions
 
-    with cluster.plain_errors(f"reading the offsets of the group {group!r}"):
-        answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)], request_timeout=REQUEST_SECONDS)[group].result()
+    with cluster.plain_errors("reading committed offsets"):
+        futures = {
+            group: admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)], request_timeout=REQUEST_SECONDS)[group]
+            for group in groups
+        }
+        answers = {group: future.result() for group, future in futures.items()}
     return {
-        TopicPartition(found.topic, found.partition): Committed(found.offset, _metadata(found))
-        for found in answer.topic_partitions or []
-        if found.error is None and found.offset >= 0
+        group: {
+            TopicPartition(found.topic, found.partition): Committed(found.offset, _metadata(found))
+            for found in answer.topic_partitions or []
+            if found.error is None and found.offset >= 0
+        }
+        for group, answer in answers.items()
     }
 
 
@@ -70,7 +87,7 @@ def _metadata(found: "confluent_kafka.TopicPartition") -> str:
 
 
 def offset_ranges(cluster: Cluster, admin: "AdminClient", *, places: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRange]:
-    """First offset and end of each partition; a partition that is gone (its topic was deleted) is left out."""
+    """First offset and end of each partition; a partition that is gone (its topic was deleted), or has no leader now, is left out."""
     from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined] # their types do not list what they re-export
 
     specs: list[OffsetSpec] = [OffsetSpec.earliest(), OffsetSpec.latest()]  # type: ignore[no-untyped-call] # theirs have no types
@@ -99,16 +116,6 @@ def _list_offsets(cluster: Cluster, admin: "AdminClient", *, places: Collection[
             try:
                 offsets[TopicPartition(asked.topic, asked.partition)] = int(future.result().offset)
             except confluent_kafka.KafkaException as exception:
-                if exception.args[0].name() != "UNKNOWN_TOPIC_OR_PART":
+                if exception.args[0].name() not in LEFT_OUT:
                     raise
-    return offsets
-
-
-def state_name(state: Any) -> str:
-    """`PREPARING_REBALANCING` -> `preparing-rebalance`, the words of `millstream group list --state`."""
-    return str(state.name).lower().replace("_", "-").replace("rebalancing", "rebalance")
-
-
-def type_name(kind: Any) -> str:
-    """`CLASSIC` -> `classic`."""
-    return str(kind.name).lower()
+    return {place: offset for place, offset in offsets.items() if offset >= -1}

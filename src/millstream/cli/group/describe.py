@@ -1,58 +1,33 @@
-"""`millstream group describe`: who is in a group, who has which partitions, and how far behind each partition is.
+"""`millstream group describe`: who is in a group, who has which partitions, and how far behind each partition is (`lag`).
 
-A partition is shown if the group has committed an offset for it or a member owns it. How far behind it is:
-
-    lag            end of the partition - committed offset: what is still to be consumed, in offsets. In a compacted topic some of these
-                   offsets have no message any more.
-    lag in seconds now - timestamp of the first message at or after the committed offset: how long the oldest message that the group has
-                   not finished has been waiting. 0 when there is none.
-
-The second number needs that message, so it is fetched, one per partition that lags, by a consumer that joins no group. It trusts the
-timestamps of the topic (CreateTime is the producer's clock, LogAppendTime the broker's) and the clock of this machine. A partition whose
-message did not come in time has no such number.
+Every partition of a topic that the group reads or has read is shown, also those for which it has committed nothing yet: what is in them is
+still to be consumed, and counts.
 """
 
-import time
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from millstream.cli.group.consumer_groups import Committed, committed_offsets, describe_groups, offset_ranges, state_name, type_name
+from millstream.cli.group.consumer_groups import offset_ranges
+from millstream.cli.group.known_group import Groups, KnownGroup, Member
+from millstream.cli.group.lag import UNKNOWN, Lag, lags, total
+from millstream.cli.group.paper_groups import Zookeeper
 from millstream.cli.kafka_client import Cluster
 from millstream.cli.output import print_json, print_table
 from millstream.cli.parameters import DEFAULT_BROKERS, Brokers, ClientOptions, GroupNames, Output, OutputFormat
-from millstream.cli.start_position import OffsetRange
+from millstream.cli.position import OffsetRange
 from millstream.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer
-    from confluent_kafka.admin import AdminClient
+    from millstream.cli.partition_reader import PartitionReader
 
 PARTITION_COLUMNS = ("topic", "partition", "committed", "latest", "lag", "lag seconds", "member")
 MEMBER_COLUMNS = ("member", "client", "host", "instance", "partitions")
-FETCH_SECONDS = 5.0
-POLL_SECONDS = 0.2
-SETTINGS = {
-    "auto.offset.reset": "earliest",
-    "fetch.wait.max.ms": "100",
-    "fetch.message.max.bytes": "1024",  # a broker sends the first batch whole however little is asked for; more is not needed
-    "queued.max.messages.kbytes": "1024",
-    "allow.auto.create.topics": "false",
-}
-
-
-class Lag(NamedTuple):
-    """How far behind the end of a partition a committed offset is; None where it is not known."""
-
-    messages: int | None
-    seconds: float | None
-
-
-UNKNOWN = Lag(None, None)
 
 
 def describe(
     names: GroupNames,
     *,
+    zookeeper: Zookeeper = None,
     brokers: Brokers = DEFAULT_BROKERS,
     output: OutputFormat = Output.TABLE,
     client_options: ClientOptions = None,
@@ -62,8 +37,9 @@ def describe(
     The lag in seconds is the age of the oldest message that the group has not committed, by its timestamp and this machine's clock.
     """
     cluster = Cluster.of(brokers, client_options)
-    admin = cluster.admin()
-    described = [_description(cluster, admin, group=group) for group in describe_groups(cluster, admin, names=names)]
+    groups = Groups(cluster, zookeeper)
+    with cluster.reader() as reader:
+        described = [_description(groups, reader, group=group) for group in groups.named(names)]
     if output is Output.JSON:
         print_json(described)
         return
@@ -71,52 +47,38 @@ def describe(
         _print(group)
 
 
-def _description(cluster: Cluster, admin: "AdminClient", *, group: Any) -> dict[str, Any]:
-    owners = {
-        TopicPartition(place.topic, place.partition): member.member_id
-        for member in group.members
-        for place in member.assignment.topic_partitions
-    }
-    committed = committed_offsets(cluster, admin, group=group.group_id)
-    places = sorted(committed.keys() | owners.keys())
-    ranges = offset_ranges(cluster, admin, places=places)
-    behind = lags(cluster, committed, ranges=ranges)
+def _description(groups: Groups, reader: "PartitionReader", *, group: KnownGroup) -> dict[str, Any]:
+    places = group.places(groups.partitions)
+    ranges = offset_ranges(groups.cluster, groups.admin, places=places)
+    behind = lags(reader, {place: at.offset if (at := group.committed.get(place)) else None for place in places}, ranges=ranges)
+    sum_of_lags = total(behind.values())
     return {
-        "group": group.group_id,
-        "state": state_name(group.state),
-        "type": type_name(group.type),
-        "assignor": group.partition_assignor or None,
-        "coordinator": None if group.coordinator is None else f"{group.coordinator.host}:{group.coordinator.port}",
-        "lag": _sum(lag.messages for lag in behind.values()),
-        "lag_seconds": max((lag.seconds for lag in behind.values() if lag.seconds is not None), default=None),
+        "group": group.name,
+        "state": group.state,
+        "type": group.type,
+        "assignor": group.assignor,
+        "coordinator": group.coordinator,
+        "lag": sum_of_lags.messages,
+        "lag_seconds": sum_of_lags.seconds,
         "members": [_member(member) for member in group.members],
-        "partitions": [_partition(place, committed=committed, ranges=ranges, behind=behind, owners=owners) for place in places],
+        "partitions": [_partition(group, place, ranges=ranges, behind=behind) for place in places],
     }
 
 
-def _sum(numbers: Iterable[int | None]) -> int:
-    return sum(number for number in numbers if number is not None)
-
-
-def _member(member: Any) -> dict[str, Any]:
+def _member(member: Member) -> dict[str, Any]:
     return {
         "member": member.member_id,
-        "client": member.client_id,
-        "host": member.host.lstrip("/"),
-        "instance": member.group_instance_id or None,
-        "partitions": [[place.topic, place.partition] for place in member.assignment.topic_partitions],
+        "client": member.client,
+        "host": member.host,
+        "instance": member.instance,
+        "partitions": [list(place) for place in member.partitions],
     }
 
 
 def _partition(
-    place: TopicPartition,
-    *,
-    committed: Mapping[TopicPartition, Committed],
-    ranges: Mapping[TopicPartition, OffsetRange],
-    behind: Mapping[TopicPartition, Lag],
-    owners: Mapping[TopicPartition, str],
+    group: KnownGroup, place: TopicPartition, *, ranges: Mapping[TopicPartition, OffsetRange], behind: Mapping[TopicPartition, Lag]
 ) -> dict[str, Any]:
-    at, lag = committed.get(place), behind.get(place, UNKNOWN)
+    at, lag = group.committed.get(place), behind.get(place, UNKNOWN)
     return {
         "topic": place.topic,
         "partition": place.partition,
@@ -124,72 +86,9 @@ def _partition(
         "latest": ranges[place].latest if place in ranges else None,
         "lag": lag.messages,
         "lag_seconds": lag.seconds,
-        "member": owners.get(place),
+        "member": group.owners.get(place),
         "metadata": None if at is None else at.metadata,
     }
-
-
-def lags(
-    cluster: Cluster,
-    committed: Mapping[TopicPartition, Committed],
-    *,
-    ranges: Mapping[TopicPartition, OffsetRange],
-    now_ms: int | None = None,
-) -> dict[TopicPartition, Lag]:
-    """The lag of each partition with a committed offset."""
-    behind = {place: ranges[place].latest - at.offset for place, at in committed.items() if place in ranges}
-    starts = {place: max(committed[place].offset, ranges[place].earliest) for place, count in behind.items() if count > 0}
-    waiting = {place: start for place, start in starts.items() if start < ranges[place].latest}
-    timestamps = _first_timestamps(cluster, waiting)
-    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
-    return {place: _lag(place, behind=behind, waiting=waiting, timestamps=timestamps, now_ms=now) for place in committed}
-
-
-def _lag(
-    place: TopicPartition,
-    *,
-    behind: Mapping[TopicPartition, int],
-    waiting: Mapping[TopicPartition, int],
-    timestamps: Mapping[TopicPartition, int],
-    now_ms: int,
-) -> Lag:
-    if place not in behind:
-        return UNKNOWN
-    messages = max(behind[place], 0)
-    if place not in waiting:
-        return Lag(messages, 0.0)
-    timestamp = timestamps.get(place, -1)
-    # A clock that is ahead of ours must not make a message wait a negative time.
-    return Lag(messages, max(now_ms - timestamp, 0) / 1000 if timestamp >= 0 else None)
-
-
-def _first_timestamps(cluster: Cluster, starts: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Timestamp of the first message from each offset on, as far as they arrive within a few seconds."""
-    if not starts:
-        return {}
-    consumer = cluster.consumer(SETTINGS)
-    try:
-        with cluster.plain_errors("reading the first messages that wait"):
-            return _read(consumer, starts)
-    finally:
-        consumer.close()
-
-
-def _read(consumer: "Consumer", starts: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    import confluent_kafka
-
-    found: dict[TopicPartition, int] = {}
-    consumer.assign([confluent_kafka.TopicPartition(*place, start) for place, start in starts.items()])
-    deadline = time.monotonic() + FETCH_SECONDS
-    while len(found) < len(starts) and time.monotonic() < deadline:
-        message = consumer.poll(POLL_SECONDS)
-        if message is None or message.error() is not None:
-            continue
-        place = TopicPartition(message.topic() or "", message.partition() or 0)
-        if place not in found:
-            found[place] = message.timestamp()[1]
-            consumer.pause([confluent_kafka.TopicPartition(*place)])
-    return found
 
 
 def _print(group: Mapping[str, Any]) -> None:
@@ -197,9 +96,9 @@ def _print(group: Mapping[str, Any]) -> None:
     facts = [
         group["group"],
         group["state"],
-        f"{group['type']} protocol",
+        "the paper's, in ZooKeeper" if group["type"] == "paper" else f"{group['type']} protocol",
         f"{count} member{'' if count == 1 else 's'}",
-        f"lag {group['lag']}",
+        f"lag {'unknown' if group['lag'] is None else group['lag']}",
     ]
     if group["lag_seconds"] is not None:
         facts.append(f"{group['lag_seconds']:.1f} s")

@@ -1,9 +1,11 @@
-"""`millstream group seek`: move the committed offsets of a group that has no members.
+"""`millstream group seek`: move the committed offsets of a group, one of Kafka's or one of the paper's.
 
-Where to is said as in `millstream consume`: `-o earliest`, `latest`, N, -N (the last N), @TIME; or `--by N`, a shift from what is
-committed, forward or back. The result never lies outside of the partition. A dry run unless `--execute` is given.
+Where to is said as in every command (`position`): `earliest`, `latest`, N, -N (the last N), -24h, @TIME; or with `--by N`, a shift from
+what is committed, forward or back. Every partition of the topics that the group reads is moved, also one without a committed offset. The
+result never lies outside of the partition. A dry run unless `--execute` is given.
 
-A group with members refuses to be moved, since they would commit their own positions over it; that is said before anything is changed.
+A group of Kafka's with members refuses to be moved, since they would commit their own positions over it; that is said before anything is
+changed. The paper's consumers notice that their offset was written by another with their next commit, and go on from there.
 """
 
 import sys
@@ -12,11 +14,13 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from millstream.cli.group.consumer_groups import Committed, committed_offsets, find_group, offset_ranges, offsets_for_time
+from millstream.cli.group.consumer_groups import Committed, offset_ranges, offsets_for_time
+from millstream.cli.group.known_group import Groups, GroupType, KnownGroup
+from millstream.cli.group.paper_groups import Zookeeper
 from millstream.cli.kafka_client import REQUEST_SECONDS, Cluster, plain
 from millstream.cli.output import print_json, print_table
 from millstream.cli.parameters import DEFAULT_BROKERS, Brokers, ClientOptions, Execute, GroupName, Output, OutputFormat
-from millstream.cli.start_position import OffsetRange, Start, StartPosition, parse_start_position
+from millstream.cli.position import HELP, OffsetRange, Position, PositionKind, parse_position
 from millstream.errors import CommandFailed, UsageError
 from millstream.topic_partition import TopicPartition
 
@@ -24,6 +28,9 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 COLUMNS = ("topic", "partition", "from", "to", "change")
+ChosenType = Annotated[
+    GroupType | None, typer.Option("--type", help="Which one, if the name stands for a group of Kafka's and one of the paper's.")
+]
 
 
 class Move(NamedTuple):
@@ -35,89 +42,97 @@ class Move(NamedTuple):
 
 
 def seek(
-    group: GroupName,
+    name: GroupName,
+    position: Annotated[str | None, typer.Argument(metavar="POSITION", help=f"Where to: {HELP}", show_default=False)] = None,
     *,
-    offset: Annotated[
-        str | None, typer.Option("-o", "--offset", metavar="OFFSET", help="Where to: earliest, latest, N, -N (the last N), @TIME.")
-    ] = None,
     by: Annotated[int | None, typer.Option("--by", metavar="N", help="Shift what is committed by N messages, back if negative.")] = None,
     topic: Annotated[
-        list[str] | None, typer.Option("-t", "--topic", help="Only this topic; repeatable.", show_default="all with committed offsets")
+        list[str] | None, typer.Option("-t", "--topic", help="Only this topic; repeatable.", show_default="all that the group reads")
     ] = None,
     partition: Annotated[
         list[int] | None, typer.Option("-p", "--partition", help="Only this partition; repeatable.", show_default="all")
     ] = None,
+    chosen_type: ChosenType = None,
     execute: Execute = False,
+    zookeeper: Zookeeper = None,
     brokers: Brokers = DEFAULT_BROKERS,
     output: OutputFormat = Output.TABLE,
     client_options: ClientOptions = None,
 ) -> None:
     """Move the committed offsets of a group; only shows what would be done, unless --execute is given."""
-    if (offset is None) == (by is None):
-        raise UsageError("Say where to: either -o OFFSET (earliest, latest, N, -N, @TIME) or --by N.")
-    target = None if offset is None else parse_start_position(offset)
+    if (position is None) == (by is None):
+        raise UsageError("Say where to: either a position (earliest, latest, N, -N, -24h, @TIME) or --by N.")
+    target = None if position is None else parse_position(position, "POSITION")
     cluster = Cluster.of(brokers, client_options)
-    admin = cluster.admin()
-    members = _member_count(cluster, admin, group=group, may_be_new=bool(topic) and by is None)
-    committed = committed_offsets(cluster, admin, group=group)
-    places = _chosen(cluster, admin, committed=committed, topics=topic or [], partitions=partition or [], group=group)
+    groups = Groups(cluster, zookeeper)
+    group = _group(groups, name, chosen_type, may_be_new=bool(topic) and by is None)
+    places = _chosen(groups, group, topics=topic or [], partitions=partition or [])
     if by is None:
         assert target is not None
-        moves = _moves_to(cluster, admin, target, places=places, committed=committed)
+        moves = _moves_to(cluster, groups.admin, target, places=places, committed=group.committed)
     else:
-        moves = _moves_by(cluster, admin, by, places=places, committed=committed)
-    if execute and members:
-        raise CommandFailed(f"The group {group!r} at {cluster.brokers} has {members} members: stop them first, then seek.")
+        moves = _moves_by(cluster, groups.admin, by, places=places, committed=group.committed)
     if execute:
-        _commit(cluster, admin, group=group, moves=moves)
+        _execute(groups, group, moves)
     _show(moves, output=output)
-    if not execute:
-        busy = f" The group has {members} members, which must be stopped first." if members else ""
-        print(f"Nothing was changed: repeat with --execute to commit these offsets.{busy}", file=sys.stderr)
+    print(_remark(group, is_done=execute), end="", file=sys.stderr)
 
 
-def _member_count(cluster: Cluster, admin: "AdminClient", *, group: str, may_be_new: bool) -> int:
-    found = find_group(cluster, admin, name=group)
-    if found is None and not may_be_new:
-        advice = "`millstream group list` shows those that exist, and -t TOPIC with -o makes a new one."
-        raise CommandFailed(f"There is no group {group!r} at {cluster.brokers}: {advice}")
-    return 0 if found is None else len(found.members)
+def _group(groups: Groups, name: str, chosen: GroupType | None, *, may_be_new: bool) -> KnownGroup:
+    found = groups.one(name, chosen)
+    if found is not None:
+        return found
+    if not may_be_new:
+        raise CommandFailed(groups.missing(name) + " With -t TOPIC a new one is made.")
+    return KnownGroup(name, GroupType.PAPER if chosen is GroupType.PAPER else GroupType.CLASSIC, "empty")
 
 
-def _chosen(
-    cluster: Cluster,
-    admin: "AdminClient",
-    *,
-    committed: Mapping[TopicPartition, Committed],
-    topics: Sequence[str],
-    partitions: Sequence[int],
-    group: str,
-) -> list[TopicPartition]:
-    """The partitions to move: of the named topics all, otherwise those with a committed offset."""
+def _execute(groups: Groups, group: KnownGroup, moves: Sequence[Move]) -> None:
+    if group.is_paper:
+        if groups.paper is None:
+            raise UsageError("The paper's groups are in ZooKeeper: say where with --zookeeper HOST:PORT.")
+        groups.paper.move(group.name, {move.place: move.new for move in moves})
+        return
+    if group.members:
+        where = f"The group {group.name!r} at {groups.cluster.brokers}"
+        raise CommandFailed(f"{where} has {len(group.members)} members: stop them first, then seek.")
+    _commit(groups.cluster, groups.admin, group=group.name, moves=moves)
+
+
+def _remark(group: KnownGroup, *, is_done: bool) -> str:
+    if is_done:
+        live = f"Its {len(group.members)} members go on from there with their next commit.\n"
+        return live if group.is_paper and group.members else ""
+    busy = f" The group has {len(group.members)} members, which must be stopped first." if group.members and not group.is_paper else ""
+    return f"Nothing was changed: repeat with --execute to commit these offsets.{busy}\n"
+
+
+def _chosen(groups: Groups, group: KnownGroup, *, topics: Sequence[str], partitions: Sequence[int]) -> list[TopicPartition]:
+    """The partitions to move: all of the named topics, otherwise all of the topics that the group reads."""
     if topics:
-        existing = {name: cluster.existing_topic(admin, name).partitions for name in topics}
+        existing = {name: groups.cluster.existing_topic(groups.admin, name).partitions for name in topics}
         for name, numbers in existing.items():
             if missing := set(partitions) - set(numbers):
                 raise CommandFailed(f"The topic {name!r} has no partition {min(missing)}: it has {len(numbers)}.")
         candidates = [TopicPartition(name, number) for name, numbers in existing.items() for number in numbers]
     else:
-        candidates = list(committed)
+        candidates = group.places(groups.partitions)
     chosen = sorted(place for place in candidates if not partitions or place.partition in partitions)
     if not chosen:
-        raise CommandFailed(f"The group {group!r} has no committed offset to move there: name a topic with -t TOPIC.")
+        raise CommandFailed(f"The group {group.name!r} reads nothing there that could be moved: name a topic with -t TOPIC.")
     return chosen
 
 
 def _moves_to(
     cluster: Cluster,
     admin: "AdminClient",
-    target: StartPosition,
+    target: Position,
     *,
     places: Sequence[TopicPartition],
     committed: Mapping[TopicPartition, Committed],
 ) -> list[Move]:
     ranges = _ranges(cluster, admin, places=places)
-    if target.kind is not Start.TIME:
+    if target.kind is not PositionKind.TIME:
         new = {place: target.offset_in(ranges[place]) for place in places}
     else:
         found = offsets_for_time(cluster, admin, places=places, timestamp_ms=target.number)
@@ -129,11 +144,10 @@ def _moves_by(
     cluster: Cluster, admin: "AdminClient", shift: int, *, places: Sequence[TopicPartition], committed: Mapping[TopicPartition, Committed]
 ) -> list[Move]:
     ranges = _ranges(cluster, admin, places=places)
-    for place in places:
-        if place not in committed:
-            raise CommandFailed(f"Nothing is committed for {place}, so there is nothing to shift: choose an offset with -o.")
-    olds = {place: committed[place].offset for place in places}
-    return [Move(place, old, StartPosition(Start.OFFSET, old + shift).offset_in(ranges[place])) for place, old in olds.items()]
+    olds = {place: committed[place].offset for place in places if place in committed}
+    if not olds:
+        raise CommandFailed("Nothing is committed there, so there is nothing to shift: choose a position instead of --by.")
+    return [Move(place, old, Position(PositionKind.OFFSET, old + shift).offset_in(ranges[place])) for place, old in olds.items()]
 
 
 def _ranges(cluster: Cluster, admin: "AdminClient", *, places: Sequence[TopicPartition]) -> dict[TopicPartition, OffsetRange]:

@@ -6,8 +6,7 @@ import typer
 
 from millstream.cli.pipeline import job_run
 from millstream.cli.pipeline.job_run import Final, JobFile, Master, Once, Quiet
-from millstream.cli.start_position import Start, StartPosition, parse_start_position
-from millstream.errors import UsageError
+from millstream.cli.position import HELP, Position, PositionKind, parse_position
 
 if TYPE_CHECKING:
     from millstream.spark.jobs.job_settings import Job
@@ -18,9 +17,7 @@ def replay(
     *,
     topic: Annotated[str, typer.Option("--to-topic", metavar="TOPIC", help="A topic for the results; not the live job's.")] = "",
     table: Annotated[str, typer.Option("--to-table", metavar="PATH", help="A Delta table for the results; not the live job's.")] = "",
-    start: Annotated[
-        str, typer.Option("--from", metavar="OFFSET", help="Where to begin: beginning, N, -N (the last N of each partition), @TIME.")
-    ] = "beginning",
+    start: Annotated[str, typer.Option("--from", metavar="POSITION", help=f"Where to begin: {HELP}")] = "earliest",
     checkpoint: Annotated[
         str | None, typer.Option(metavar="DIR", help="Directory for its checkpoint.", show_default="beside the live job's")
     ] = None,
@@ -37,31 +34,24 @@ def replay(
     from millstream.spark.jobs.replay import replayed
 
     job = read_job(file)
-    position = _position(start)
+    position = parse_position(start, "--from")
     again = replayed(
         job,
         _starts(job, position),
         topic=topic,
         table=table,
         checkpoint=checkpoint,
-        from_ms=position.number if position.kind is Start.TIME else None,
+        from_ms=position.number if position.kind is PositionKind.TIME else None,
     )
     job_run.run(again, once=once, final=final, master=master, quiet=quiet, beginning=start)
 
 
-def _position(text: str) -> StartPosition:
-    try:
-        return parse_start_position(text)
-    except UsageError:
-        raise UsageError(f"--from takes beginning, an offset, -N for the last N of each partition, or @TIME, and got {text!r}.") from None
-
-
-def _starts(job: "Job", position: StartPosition) -> dict[str, str]:
+def _starts(job: "Job", position: Position) -> dict[str, str]:
     """Where each input begins, as a job file would say it."""
-    edges = {Start.BEGINNING: "earliest", Start.END: "latest", Start.TIME: f"@{position.number}"}
+    edges = {PositionKind.EARLIEST: "earliest", PositionKind.LATEST: "latest", PositionKind.TIME: f"@{position.number}"}
     if position.kind in edges:
         return dict.fromkeys(job.inputs, edges[position.kind])
     from millstream.spark.jobs.job_topics import JobTopics
 
     with JobTopics(job) as topics:
-        return topics.starts_at(position.number if position.kind is Start.OFFSET else -position.number)
+        return topics.starts_at(position.number if position.kind is PositionKind.OFFSET else -position.number)

@@ -41,20 +41,19 @@ def _group_lag(progress: "JobProgress", brokers: str | None, client_options: lis
     if progress.group is None or servers is None:
         return None
     from millstream.cli.group.consumer_groups import committed_offsets, offset_ranges
-    from millstream.cli.group.describe import lags
+    from millstream.cli.group.lag import lags, total
     from millstream.cli.kafka_client import Cluster
 
     try:
         cluster = Cluster.of(servers, client_options)
         admin = cluster.admin()
-        committed = committed_offsets(cluster, admin, group=progress.group)
-        behind = lags(cluster, committed, ranges=offset_ranges(cluster, admin, places=sorted(committed)))
+        committed = committed_offsets(cluster, admin, groups=[progress.group])[progress.group]
+        ranges = offset_ranges(cluster, admin, places=sorted(committed))
+        with cluster.reader() as reader:
+            behind = total(lags(reader, {place: at.offset for place, at in committed.items()}, ranges=ranges).values())
     except MillstreamError as error:
         return {"error": str(error)}
-    return {
-        "lag": sum(one.messages or 0 for one in behind.values()),
-        "lag_seconds": max((one.seconds for one in behind.values() if one.seconds is not None), default=None),
-    }
+    return {"lag": behind.messages, "lag_seconds": behind.seconds}
 
 
 def _print(progress: "JobProgress", lag: Any) -> None:

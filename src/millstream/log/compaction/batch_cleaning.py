@@ -6,7 +6,11 @@ that the base timestamp is one (KIP-534). A record without a key goes.
 
 A batch keeps its base offset, its last offset, its sequence numbers, its codec and the times of its records; only its records get fewer.
 One that has none left goes, unless it has to stay, empty: the last batch of a producer that the log remembers (its sequence would be
-forgotten otherwise), and the last batch of a segment (the segment would end too early otherwise). Control batches are not touched.
+forgotten otherwise), and the last batch of a segment (the segment would end too early otherwise).
+
+The records of an aborted transaction go. A marker stays as long as its transaction has a batch, and then for `delete.retention.ms` from the
+next time it is compacted, like a tombstone, so that whoever reads the transaction finds out how it ended. Which is which is known to
+`transactions.cleaned_transactions`.
 
 Records are copied as they are, so their deltas stay right; only setting a horizon writes the timestamp deltas anew.
 """
@@ -52,6 +56,15 @@ class CleaningRules:
     delete_retention_ms: int
     last_offsets: Mapping[int, int]
     """Per producer id the last offset of its last batch."""
+    marker_epochs: Mapping[int, int]
+    """The epochs of producers of which the log has no such batch, only markers."""
+
+    def is_last_of_producer(self, header: BatchHeader) -> bool:
+        """Whether what the log remembers of a producer comes from this batch."""
+        last_offset = self.last_offsets.get(header.producer_id)
+        if last_offset is not None:
+            return last_offset == header.last_offset
+        return header.is_control and self.marker_epochs.get(header.producer_id) == header.producer_epoch
 
 
 class CleanedBatch:
@@ -91,15 +104,21 @@ def read_columns(payload: bytes, header: BatchHeader) -> RecordColumns:
     return columns
 
 
-def clean_batch(header: BatchHeader, batch: memoryview, rules: CleaningRules, *, is_last: bool) -> CleanedBatch:
-    """The batch without the records that compaction drops; raises what `open_batch` raises, and where times do not fit 64 bits."""
+def clean_batch(
+    header: BatchHeader, batch: memoryview, rules: CleaningRules, *, is_last: bool, is_discardable: bool = False
+) -> CleanedBatch:
+    """The batch without the records that compaction drops; raises what `open_batch` raises, and where times do not fit 64 bits.
+
+    `is_discardable`: it is of an aborted transaction, or a marker that has nothing left to mark.
+    """
     if header.is_control:
-        return CleanedBatch(batch, header.record_count, header.max_timestamp)
+        return _clean_marker(header, batch, rules, is_last=is_last, is_discardable=is_discardable)
+    if is_discardable:
+        return _without_records(header, batch, rules, is_last=is_last)
     payload, records = open_batch(header, batch)
     kept = _kept_records(header, records, rules)
     if not kept:
-        must_stay = is_last or (header.producer_id >= 0 and rules.last_offsets.get(header.producer_id) == header.last_offset)
-        return CleanedBatch(_emptied(header, batch) if must_stay else None, 0, NO_TIMESTAMP)
+        return _without_records(header, batch, rules, is_last=is_last)
     needs_horizon = bool(records.tombstones) and not header.attributes & DELETE_HORIZON and not set(kept).isdisjoint(records.tombstones)
     if needs_horizon:
         return _with_horizon(header, payload, records, kept, horizon_ms=min(rules.now_ms + rules.delete_retention_ms, LONG_MAX))
@@ -108,6 +127,23 @@ def clean_batch(header: BatchHeader, batch: memoryview, rules: CleaningRules, *,
     ends = records.ends
     body = b"".join([payload[ends[number - 1] if number else 0 : ends[number]] for number in kept])
     return _rebuilt(header, records, kept, body)
+
+
+def _clean_marker(header: BatchHeader, batch: memoryview, rules: CleaningRules, *, is_last: bool, is_discardable: bool) -> CleanedBatch:
+    if not is_discardable:
+        return CleanedBatch(batch, header.record_count, header.max_timestamp)
+    if not header.attributes & DELETE_HORIZON and header.record_count:
+        payload, records = open_batch(header, batch)
+        return _with_horizon(header, payload, records, [0], horizon_ms=min(rules.now_ms + rules.delete_retention_ms, LONG_MAX))
+    if header.record_count and header.base_timestamp > rules.now_ms:
+        return CleanedBatch(batch, header.record_count, header.max_timestamp)
+    return _without_records(header, batch, rules, is_last=is_last)
+
+
+def _without_records(header: BatchHeader, batch: memoryview, rules: CleaningRules, *, is_last: bool) -> CleanedBatch:
+    """Nothing, or an empty batch where one has to stay."""
+    must_stay = is_last or (header.producer_id >= 0 and rules.is_last_of_producer(header))
+    return CleanedBatch(_emptied(header, batch) if must_stay else None, 0, NO_TIMESTAMP)
 
 
 def _kept_records(header: BatchHeader, records: RecordColumns, rules: CleaningRules) -> list[int]:

@@ -20,6 +20,7 @@ from millstream.files import Files
 from millstream.log.compaction.batch_cleaning import CleanedBatch, CleaningRules, RecordColumns, clean_batch, open_batch
 from millstream.log.compaction.cleaning_order import CleanedGroup, CleaningOrder, CleaningResult
 from millstream.log.compaction.cleaning_rules import GroupedSegment, group_segments
+from millstream.log.compaction.ordered_aborted import OrderedAborted
 from millstream.log.compaction.swap import CleanedSegment
 from millstream.log.config import LONG_MAX, LogConfig
 from millstream.log.offset_index import ENTRY as OFFSET_ENTRY
@@ -27,6 +28,7 @@ from millstream.log.recovery import batches
 from millstream.log.segment import INDEX_SUFFIX, TIME_INDEX_SUFFIX, Segment
 from millstream.log.sparse_index import whole_entries
 from millstream.log.time_index import ENTRY as TIME_ENTRY
+from millstream.log.transactions.cleaned_transactions import CleanedTransactions
 from millstream.wire.batch import BatchHeader
 
 MAX_REPORTED = 5
@@ -88,6 +90,7 @@ class Cleaner:
         self._spend = spend
         self._unspent = 0
         self._result = CleaningResult(order.first_dirty_offset)
+        self._aborted = OrderedAborted(files, order)
         self._config = LogConfig(
             segment_bytes=order.segment_bytes,
             segment_index_bytes=order.segment_index_bytes,
@@ -101,10 +104,18 @@ class Cleaner:
         latest = self._learn()
         result.key_count = len(latest)
         result.end_offset = latest.latest_offset + 1
-        rules = CleaningRules(latest.by_key, latest.latest_offset, order.now_ms, order.delete_retention_ms, dict(order.producers))
+        rules = CleaningRules(
+            latest.by_key,
+            latest.latest_offset,
+            order.now_ms,
+            order.delete_retention_ms,
+            last_offsets={producer_id: last_offset for producer_id, last_offset, _ in order.producers if last_offset >= 0},
+            marker_epochs={producer_id: epoch for producer_id, last_offset, epoch in order.producers if last_offset < 0},
+        )
+        transactions = CleanedTransactions()
         touched = [segment for segment in self._grouped() if segment.base_offset < result.end_offset]
         for group in group_segments(touched, max_bytes=order.segment_bytes, max_index_bytes=order.segment_index_bytes):
-            cleaned = self._clean_group(group, rules)
+            cleaned = self._clean_group(group, rules, transactions)
             if cleaned is not None:
                 yield cleaned
         result.seconds = round(time.monotonic() - started, 3)
@@ -115,18 +126,23 @@ class Cleaner:
     def _learn(self) -> LatestOffsets:
         order = self._order
         latest = LatestOffsets(first_dirty_offset=order.first_dirty_offset, max_bytes=order.dedupe_buffer_bytes)
+        transactions = CleanedTransactions()
         for base_offset, end, size in order.bounded_segments():
-            if end > order.first_dirty_offset and not self._learn_segment(self._segment(base_offset, size), latest):
-                break
+            if end > order.first_dirty_offset:
+                transactions.expect(self._aborted.search(max(base_offset, order.first_dirty_offset), end))
+                if not self._learn_segment(self._segment(base_offset, size), latest, transactions):
+                    break
             # Offsets that no record has up to the next segment are seen as well.
             latest.reach(end - 1)
         return latest
 
-    def _learn_segment(self, segment: Segment, latest: LatestOffsets) -> bool:
-        """Learn the keys of a segment; False when there is no room for more."""
+    def _learn_segment(self, segment: Segment, latest: LatestOffsets, transactions: CleanedTransactions) -> bool:
+        """Learn the keys of a segment; False when there is no room for more. Those of aborted transactions do not count."""
         first = self._order.first_dirty_offset
         for header, batch, _ in self._batches(segment, position=segment.find(max(first, segment.base_offset))):
-            if not header.is_control:
+            if header.is_control:
+                transactions.end(header, batch)
+            elif not transactions.is_aborted(header):
                 try:
                     _, records = open_batch(header, batch)
                 except KafkaError:
@@ -140,7 +156,7 @@ class Cleaner:
 
     # -- second pass
 
-    def _clean_group(self, group: list[GroupedSegment], rules: CleaningRules) -> CleanedGroup | None:
+    def _clean_group(self, group: list[GroupedSegment], rules: CleaningRules, transactions: CleanedTransactions) -> CleanedGroup | None:
         """Write what is left of the group; None if that is what was there before."""
         size_before = sum(one.size_bytes for one in group)
         if size_before == 0:
@@ -150,10 +166,13 @@ class Cleaner:
         )
         filled = [one for one in group if one.size_bytes]
         is_changed = len(group) > 1
+        if any(self._aborted.has_file(one.base_offset) for one in group):
+            cleaned.begin_aborted_index()
         for one in filled:
             segment = self._segment(one.base_offset, one.size_bytes)
+            transactions.expect(self._aborted.search(one.base_offset, one.end_offset))
             modified_ms = self._files.status(segment.path()).modified_ms
-            is_changed |= self._clean_segment(segment, cleaned, rules, is_last_segment=one is filled[-1])
+            is_changed |= self._clean_segment(segment, cleaned, rules, transactions, is_last_segment=one is filled[-1])
         cleaned.finish(modified_ms=modified_ms)
         self._files.fsync_directory(self._order.path)
         self._result.bytes_before += size_before
@@ -163,14 +182,28 @@ class Cleaner:
             return None
         return CleanedGroup([one.base_offset for one in group], cleaned.size_bytes)
 
-    def _clean_segment(self, segment: Segment, cleaned: CleanedSegment, rules: CleaningRules, *, is_last_segment: bool) -> bool:
+    def _clean_segment(
+        self,
+        segment: Segment,
+        cleaned: CleanedSegment,
+        rules: CleaningRules,
+        transactions: CleanedTransactions,
+        *,
+        is_last_segment: bool,
+    ) -> bool:
         """Write what is left of a segment; whether that is anything else than what was there."""
         result = self._result
         is_changed = False
         for header, batch, is_last_batch in self._batches(segment):
             result.records_before += max(0, header.record_count)
+            if header.is_control:
+                is_discardable, aborted = transactions.end(header, batch)
+                if aborted is not None:
+                    cleaned.add_aborted(aborted)
+            else:
+                is_discardable = transactions.is_aborted(header)
             try:
-                left = clean_batch(header, batch, rules, is_last=is_last_segment and is_last_batch)
+                left = clean_batch(header, batch, rules, is_last=is_last_segment and is_last_batch, is_discardable=is_discardable)
             except KafkaError as error:
                 self._report(header, error)
                 left = CleanedBatch(batch, max(1, header.record_count), header.max_timestamp)

@@ -21,7 +21,7 @@ from millstream.log.compaction.cleaning_rules import CleanableSegment, CleaningB
 from millstream.log.compaction.swap import commit_swap, complete_swap
 from millstream.log.config import LONG_MAX
 from millstream.log.log import Log
-from millstream.log.segment import Segment
+from millstream.log.segment import TRANSACTION_INDEX_SUFFIX, Segment
 
 
 def cleaning_extent(log: Log, now_ms: int, *, high_watermark: int) -> CleaningExtent:
@@ -54,6 +54,8 @@ class Cleaning:
         io_buffer_bytes: int,
         bytes_per_second: float = float("inf"),
     ) -> None:
+        from millstream.log.transactions.committed_reads import aborted_in  # a broker starts sooner without it
+
         log.check_usable()
         segments = list(log.segments)[: extent.segment_count]
         self._log = log
@@ -69,7 +71,8 @@ class Cleaning:
             segment_bytes=log.config.segment_bytes,
             segment_index_bytes=log.config.segment_index_bytes,
             index_interval_bytes=log.config.index_interval_bytes,
-            producers=[(entry.producer_id, entry.last_offset) for entry in log.producers if entry.last_offset >= 0],
+            producers=[(entry.producer_id, entry.last_offset, entry.epoch) for entry in log.producers],
+            aborted_behind=aborted_in(log, extent.end_offset, extent.end_offset),
             dedupe_buffer_bytes=dedupe_buffer_bytes,
             io_buffer_bytes=io_buffer_bytes,
             bytes_per_second=bytes_per_second,
@@ -96,6 +99,7 @@ class Cleaning:
             marked = [path for segment in old for path in segment.mark_deleted()]
             complete_swap(files, log.path, base_offset)
             new = Segment(files, log.path, base_offset, config=log.config, created_ms=now_ms, size_bytes=group.size_bytes)
+            new.has_aborted = files.exists(new.path(TRANSACTION_INDEX_SUFFIX))
             log.local.replace(old, new)
         for segment in old:
             segment.release()

@@ -11,7 +11,10 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
+
+if TYPE_CHECKING:
+    from millstream.log.transactions.open_transactions import AbortedTransaction
 
 
 @dataclass(slots=True, frozen=True)
@@ -29,8 +32,10 @@ class CleaningOrder:
     segment_bytes: int
     segment_index_bytes: int
     index_interval_bytes: int
-    producers: list[tuple[int, int]] = field(default_factory=list)
-    """Producer id and last offset of each idempotent producer that the log remembers."""
+    producers: list[tuple[int, int, int]] = field(default_factory=list)
+    """Producer id, last offset (-1 if the log has only markers of it) and epoch of each producer that the log remembers."""
+    aborted_behind: list["AbortedTransaction"] = field(default_factory=list)
+    """Aborted transactions with records in these segments whose marker lies behind them."""
     dedupe_buffer_bytes: int = 128 << 20
     io_buffer_bytes: int = 512 << 10
     bytes_per_second: float = float("inf")
@@ -52,9 +57,12 @@ class CleaningOrder:
     @classmethod
     def from_line(cls, line: bytes) -> Self:
         """As it was sent."""
+        from millstream.log.transactions.open_transactions import AbortedTransaction  # a broker starts sooner without it
+
         fields = json.loads(line)
         fields["segments"] = [tuple(pair) for pair in fields["segments"]]
-        fields["producers"] = [tuple(pair) for pair in fields["producers"]]
+        fields["producers"] = [tuple(one) for one in fields["producers"]]
+        fields["aborted_behind"] = [AbortedTransaction._make(one) for one in fields["aborted_behind"]]
         return cls(**fields)
 
 

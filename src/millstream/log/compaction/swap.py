@@ -7,6 +7,9 @@
     2   the files of the old segments are renamed to .deleted
     3   B.index.swap, B.timeindex.swap, then B.log.swap are renamed to what segments are called
 
+Where one of the old segments has a `.txnindex`, the new one has one, too, if only an empty one, and it takes the same way: so what stands
+under its name is never left over from the old segment.
+
 The `.cleaned` files and their names were synced before step 1, and names reach the disk in the order they were changed in. A start that
 finds `B.log.swap` does what was left of steps 2 and 3: the old segments are those that begin within the range of the new one. That range is
 known because a compacted segment ends with its last batch, even if that is empty. Without a `B.log.swap` nothing had happened yet.
@@ -20,7 +23,7 @@ from millstream.buffer import Buffer
 from millstream.files import Files
 from millstream.log.config import LogConfig
 from millstream.log.recovery import end_of
-from millstream.log.segment import INDEX_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX, Segment
+from millstream.log.segment import INDEX_SUFFIX, LOG_SUFFIX, SEGMENT_SUFFIXES, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, Segment
 
 CLEANED_SUFFIX = ".cleaned"
 SWAP_SUFFIX = ".swap"
@@ -29,7 +32,7 @@ _BUFFERED_PIECES = 512
 """Linux takes 1024 in one call."""
 _SYNC_BYTES = 32 << 20
 """A disk that gets a gigabyte to sync at once keeps all other writers waiting."""
-_COMMIT_LAST = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, LOG_SUFFIX)
+_COMMIT_LAST = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX, LOG_SUFFIX)
 _logger = logging.getLogger(__name__)
 
 
@@ -71,11 +74,16 @@ class CleanedSegment(RenamedSegment):
         if self._buffered_bytes >= _BUFFERED_BYTES or len(self._buffered) >= _BUFFERED_PIECES:
             self._write_buffered()
 
+    def begin_aborted_index(self) -> None:
+        """Have an index of aborted transactions, if only an empty one."""
+        _ = self.aborted_index  # whatever an interrupted compaction left under its name does not count
+        self.has_aborted = True
+
     def finish(self, *, modified_ms: int) -> None:
         """Write and sync everything; the file keeps the age of what it stands for."""
         self._write_buffered()
         self.seal()
-        for handle in (self.handle(), self.offset_index.handle(), self.time_index.handle()):
+        for handle in (self.handle(), *self.write_indexes()):
             self._files.fsync(handle)
         self._files.set_modified(self.path(), modified_ms)
         self.release()

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple, Self
 from millstream.buffer import Buffer
 from millstream.errors import CorruptMessage, InvalidRecord, InvalidTimestamp, MessageTooLarge, RecordError
 from millstream.log.config import LogConfig
-from millstream.wire.batch import HEADER_SIZE, NO_TIMESTAMP, BatchHeader, read_header
+from millstream.wire.batch import HEADER_SIZE, NO_TIMESTAMP, BatchHeader, read_header, with_log_append_time
 from millstream.wire.compression import MAX_DECOMPRESSED_BYTES, Codec, UnfoldsTooFar, codec_of
 from millstream.wire.records import decompressed, recompressed, walk_headers, walk_records
 
@@ -56,6 +56,23 @@ def checked(batch: Buffer, header: BatchHeader, *, config: LogConfig, now_ms: in
         while not check.walk(header.record_count):
             pass
     return check.result()
+
+
+def as_stored(
+    batch: Buffer, header: BatchHeader, *, config: LogConfig, now_ms: int, known: CheckedBatch | None
+) -> tuple[Buffer, BatchHeader, int]:
+    """The batch as the topic wants it stored, with its header and the time that the broker gave it, if it did.
+
+    `known` is what came out of a check with the options of then. Markers of transactions are not looked into, and never compressed.
+    """
+    if not header.is_control:
+        if known is None or known.config is not config:
+            known = checked(batch, header, config=config, now_ms=now_ms)
+        batch, header, _ = known
+    if not config.is_log_append_time:
+        return batch, header, NO_TIMESTAMP
+    batch = with_log_append_time(batch, now_ms=now_ms)
+    return batch, read_header(batch), now_ms
 
 
 class RecordCheck:

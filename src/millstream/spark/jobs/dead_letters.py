@@ -94,7 +94,7 @@ def produce_dead_letters(settings: LoadSettings, topic: str, names: Sequence[str
     if not names:
         return
     target = settings.dead_letter_topic(topic)
-    options = {f"kafka.{name}": value for name, value in settings.options.items()}
+    options = {f"kafka.{name}": value for name, value in settings.kafka.items()}
     plan = plan_letters({**options, "kafka.bootstrap.servers": settings.brokers, "topic": target})
     with Cluster(settings.brokers, client_id="millstream-load", security=plan.producer.security) as cluster:
         find_or_create(cluster, target, partitions=1, configs=DEAD_LETTER_OPTIONS)

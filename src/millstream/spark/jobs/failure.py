@@ -16,6 +16,10 @@ _WRAPPERS: Final = {
     "PYTHON_DATA_SOURCE_ERROR",
     "FOREACH_BATCH_USER_FUNCTION_ERROR",
 }
+_NOT_STARTED: Final = re.compile(
+    r'^(?:Error:|Exception in thread "[^"]*"|Caused by:) (?:[\w.$]+(?:Exception|Error): )?(?P<sentence>.+)$', re.MULTILINE
+)
+_WORKER_GONE: Final = "Python worker exited unexpectedly"
 _LONGEST: Final = 1_000
 _EXPLAINED: Final = {
     "CONCURRENT_STREAM_LOG_UPDATE": "another run of this job has the same checkpoint: let only one run at a time",
@@ -33,11 +37,19 @@ def sentence_of(text: str) -> str:
     for name, sentence in causes:
         if name.split(".")[0] in _EXPLAINED:
             return f"{_EXPLAINED[name.split('.')[0]]}. ({_short(sentence)})"
+    if _WORKER_GONE in text:
+        return "a worker process of Spark was killed, perhaps for want of memory. Start the job again: it goes on where it was."
     python = [line for line in _PYTHON.findall(text) if not line.startswith("py4j.")]
     if python:
         return _short(python[-1])
     telling = [sentence for name, sentence in causes if name.split(".")[0] not in _WRAPPERS]
     return _short((telling or [text.strip().splitlines()[0] if text.strip() else "no reason was given"])[-1])
+
+
+def why_not_started(log: str) -> str:
+    """The sentence in what a JVM said that did not come up."""
+    found = _NOT_STARTED.findall(log)
+    return _short(found[-1]) if found else "it did not say why."
 
 
 def _short(sentence: str) -> str:

@@ -11,6 +11,7 @@ large one is split, so that every core has its share.
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from time import time
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
@@ -22,7 +23,7 @@ from millstream.spark.positions import Offsets
 from millstream.spark.source.offset_ranges import OffsetRange, split_ranges
 from millstream.spark.source.read_options import ReadOptions, check_stream_options, parse_read_options
 from millstream.spark.source.read_plan import ReadField, ReadPlan
-from millstream.spark.source.reader import SparkOffset, StreamReader
+from millstream.spark.source.reader import SparkOffset, StreamReader, read_stream_offset
 from millstream.spark.worker_connections import cluster_for
 from millstream.topic_partition import TopicPartition
 
@@ -34,8 +35,10 @@ if TYPE_CHECKING:
 FORMAT: Final = "millstream-load"
 SETTINGS: Final = "load"
 TASKS: Final = "tasks"
-JSON_TYPE: Final = "jsontype"
+CATALOG: Final = "catalog."
+"""Begins the names of a catalog's properties: options of their own, because Spark hides those that look like secrets."""
 COLUMN: Final = "written"
+_KAFKA: Final = "kafka."
 SCHEMA: Final = f"{COLUMN} STRING"
 SMALLEST_TASK: Final = 20_000
 """Offsets that are not worth a task of their own."""
@@ -49,6 +52,10 @@ class LoadTask(InputPartition):
     ranges: "tuple[OffsetRange, ...]"
     plans: "tuple[TablePlan, ...]"
     topic_ids: Mapping[str, str]
+    planned_ms: int
+    """When it was asked where the topics end."""
+    behind: frozenset[TopicPartition] = frozenset()
+    """The partitions that had more then than the micro-batch takes."""
 
 
 class LoadSource(DataSource):
@@ -67,33 +74,33 @@ class LoadSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 -- Spark's name
         """The reader of a load; Spark passes the names of options in lower case."""
-        own = {SETTINGS, TASKS, JSON_TYPE}
-        options = parse_read_options({name: value for name, value in self.options.items() if name.lower() not in own})
+        options = parse_read_options({name: value for name, value in self.options.items() if not _is_own(name)})
         check_stream_options(options)
-        settings = LoadSettings.of(self.options[SETTINGS])
-        return self.reader_class(options, settings, schema, tasks=int(self.options[TASKS]), json_type=self.options.get(JSON_TYPE))
+        return self.reader_class(options, settings_of(self.options), schema, tasks=int(self.options[TASKS]))
 
 
 class LoadReader(StreamReader):
     """Plans micro-batches as `StreamReader` does, and writes files where that one builds rows."""
 
     _planner: "TablePlanner | None" = None
+    _seen_ms = 0
+    """When it was asked where the topics end."""
 
-    def __init__(self, options: ReadOptions, settings: LoadSettings, schema: StructType, *, tasks: int, json_type: str | None) -> None:
+    def __init__(self, options: ReadOptions, settings: LoadSettings, schema: StructType, *, tasks: int) -> None:
         super().__init__(options, _RAW, schema)
         self._settings = settings
         self._tasks = tasks
-        self._json_type = json_type
 
     def partitions(self, start: SparkOffset, end: SparkOffset) -> Sequence[InputPartition]:
         """The tasks of a micro-batch; the schemas are looked up now that its end is known."""
-        ranges = [one for one in super().partitions(start, end) if isinstance(one, OffsetRange)]
+        ranges = split_ranges(self.ranges(start, end))
         if not ranges:
             return []
         plans = self._plans()
         topic_ids = self._topic_ids({one.place.topic for one in ranges})
+        behind = self._behind(read_stream_offset(end).offsets)
         shares = share_ranges(ranges, self._tasks)
-        return [LoadTask(tuple(share), plans, topic_ids) for share in shares]
+        return [LoadTask(tuple(share), plans, topic_ids, self._seen_ms, behind) for share in shares]
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         """Write the files of a task; one row describes them."""
@@ -113,11 +120,25 @@ class LoadReader(StreamReader):
 
         return positions_in_tables(self._settings, self._plans(), self._source().partitions())
 
+    def _latest(self) -> dict[TopicPartition, int]:
+        known, now_ms = self._last_seen, int(time() * 1000)
+        latest = super()._latest()
+        if self._last_seen is not known:
+            self._seen_ms = now_ms
+        return latest
+
+    def _behind(self, until: Offsets) -> frozenset[TopicPartition]:
+        """The partitions that have more than the micro-batch, which goes `until` there."""
+        if self._last_seen is None:
+            # A micro-batch that is run again: Spark has not asked for the end before.
+            self._latest()
+        return frozenset(place for place, end in (self._last_seen or {}).items() if end > until.get(place, 0))
+
     def _plans(self) -> "tuple[TablePlan, ...]":
         from millstream.spark.jobs.table_plan import TablePlanner
 
         if self._planner is None:
-            self._planner = TablePlanner(self._settings, self._json_type)
+            self._planner = TablePlanner(self._settings)
         return self._planner.plans()
 
     def _topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
@@ -127,6 +148,28 @@ class LoadReader(StreamReader):
 
 
 LoadSource.reader_class = LoadReader
+
+
+def load_options(settings: LoadSettings) -> dict[str, str]:
+    """A load as options of Spark's, with what may be secret in options of their own, which Spark hides."""
+    return {
+        **{_KAFKA + name: value for name, value in settings.kafka.items()},
+        **{CATALOG + name: value for name, value in settings.catalog.items()},
+        SETTINGS: settings.document(),
+    }
+
+
+def settings_of(options: Mapping[str, str]) -> LoadSettings:
+    """The load that such options describe."""
+    catalog, kafka = (
+        {name[len(part) :]: value for name, value in options.items() if name.lower().startswith(part)} for part in (CATALOG, _KAFKA)
+    )
+    kafka.pop("bootstrap.servers", None)
+    return LoadSettings.of(options[SETTINGS], catalog=catalog, kafka=kafka)
+
+
+def _is_own(option: str) -> bool:
+    return option.lower() in {SETTINGS, TASKS} or option.lower().startswith(CATALOG)
 
 
 def share_ranges(ranges: Sequence[OffsetRange], tasks: int) -> list[list[OffsetRange]]:

@@ -33,11 +33,12 @@ from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hi
 from millstream.errors import UsageError
 from millstream.spark.jobs.job_settings import Job
 from millstream.spark.jobs.join_job import JoinJob
+from millstream.spark.jobs.load_settings import LoadSettings
 from millstream.spark.jobs.setting_line import line_of
 from millstream.spark.jobs.suggestion import did_you_mean
 from millstream.spark.jobs.windows_job import WindowsJob
 
-AnyJob = TypeVar("AnyJob", bound=Job)
+AnyJob = TypeVar("AnyJob", bound=Job | LoadSettings)
 _NOT_IN_A_FILE: Final = frozenset({"complete_from_ms", "added"})
 _WORDS: Final = {str: "a text in quotes", int: "a whole number", bool: "true or false", tuple: "a list of texts", dict: "a table of texts"}
 

@@ -2,14 +2,16 @@
 
 State is kept in RocksDB with a change log, because the heap of a job should not grow with its keys; the number of shuffle partitions is
 that of the cores (Spark's 200 cost seconds per micro-batch); times are UTC. On one machine everything binds to loopback and there is no web
-page.
+page. A session that is running already, and one of spark-submit, are taken as they are.
 """
 
 import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from millstream.spark.jobs.spark_log import log_options, stderr_of_new_processes
 from millstream.spark.session import start_session
 
 if TYPE_CHECKING:
@@ -33,13 +35,21 @@ _ON_ONE_MACHINE: Final = {
 }
 
 
-def start_job_session(name: str, *, master: str | None = None, options: Mapping[str, str] | None = None) -> "SparkSession":
-    """A session for jobs, or the running one; `master` is Spark's. Without it, what spark-submit was given, or this machine."""
+def start_job_session(
+    name: str, *, master: str | None = None, options: Mapping[str, str] | None = None, log: Path | None = None
+) -> "SparkSession":
+    """A session for jobs, or the running one; `master` is Spark's. Without it, what spark-submit was given, or this machine.
+
+    A JVM that is started for it writes to the file `log`; without, to stderr.
+    """
     # Set by spark-submit, whose master a session must not overrule.
-    wanted = master or (None if "PYSPARK_GATEWAY_PORT" in os.environ else DEFAULT_MASTER)
-    session = start_session(f"millstream-{name}", master=wanted, options={**job_options(wanted), **(options or {})})
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    wanted = master or (None if is_submitted else DEFAULT_MASTER)
+    given = {**job_options(wanted), **(options or {})}
+    if log is None or is_submitted:
+        return start_session(f"millstream-{name}", master=wanted, options=given)
+    with stderr_of_new_processes(log):
+        return start_session(f"millstream-{name}", master=wanted, options=given | log_options(log))
 
 
 def job_options(master: str | None) -> dict[str, str]:

@@ -8,11 +8,11 @@ from typing import Final, Literal, Self, get_args
 
 from millstream.errors import UsageError
 from millstream.spark.jobs.durations import parse_duration_ms
+from millstream.spark.jobs.job_name import check_name, group_of
 from millstream.spark.jobs.topic_input import TopicInput, check_topic, check_word
 
 ResultFormat = Literal["json", "avro"]
 MOST_STATE_PARTITIONS: Final = 10_000
-_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 _PATTERN: Final = re.compile(r"[\[\]{}*?\\]")
 
 
@@ -60,8 +60,7 @@ class Job(ABC):
     """Options of Kafka's clients, without `kafka.` in front: `security.protocol` and the like."""
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
-            raise UsageError(f"name: {self.name!r} cannot be a job's: it has letters, digits, '.', '_' and '-', at most 100")
+        check_name(self.name)
         for name in ("brokers", "checkpoint"):
             if not getattr(self, name).strip():
                 raise UsageError(f"{name}: it is empty")
@@ -106,7 +105,7 @@ class Job(ABC):
     @property
     def group(self) -> str:
         """The consumer group that its progress is committed to."""
-        return f"millstream-pipeline-{self.name}"
+        return group_of(self.name)
 
     @abstractmethod
     def begun_at(self, starts: Mapping[str, str]) -> Self:

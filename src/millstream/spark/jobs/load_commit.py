@@ -9,18 +9,19 @@ In this order, because each step may be the last before a crash, after which Spa
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from time import monotonic
 from typing import TYPE_CHECKING
 
-from millstream.audit.report import ANY_BUCKET
+from millstream.audit.report import ANY_BUCKET, DEFAULT_INTERVAL_MS
 from millstream.lake.bucket_counts import BucketCount
-from millstream.lake.delta_table import DeltaWriter
 from millstream.lake.load_batch import LoadBatch, joined
+from millstream.lake.load_table import LoadTable
 from millstream.lake.place import open_place
 from millstream.spark.jobs.batch_progress import BatchCounts
 from millstream.spark.jobs.dead_letters import produce_dead_letters
 from millstream.spark.jobs.load_audit import report_batch
 from millstream.spark.jobs.load_settings import LoadSettings
-from millstream.spark.jobs.load_tables import table_address
+from millstream.spark.jobs.load_tables import load_table
 from millstream.spark.jobs.task_result import TaskResult, tables_of
 from millstream.spark.query_id import query_id_of
 
@@ -35,6 +36,7 @@ class LoadCommitter:
     def __init__(self, settings: LoadSettings, progress: BatchCounts) -> None:
         self._settings = settings
         self._progress = progress
+        self._reported_at = monotonic()
 
     def __call__(self, rows: "DataFrame", batch_id: int) -> None:
         """What `foreachBatch` calls."""
@@ -55,12 +57,12 @@ class LoadCommitter:
     def commit(self, results: Sequence[TaskResult], batches: Mapping[str, LoadBatch]) -> None:
         """Commit each table."""
         for name, table in tables_of(results).items():
-            self.commit_table(table_address(self._settings.to, name), replace(batches[table.topic], files=table.files), table.schema)
+            self.commit_table(load_table(self._settings, name), replace(batches[table.topic], files=table.files), table.schema)
 
-    def commit_table(self, address: str, batch: LoadBatch, schema: "pa.Schema") -> None:
+    def commit_table(self, table: LoadTable, batch: LoadBatch, schema: "pa.Schema") -> None:
         """Commit one table; the files of a micro-batch that it has already are deleted."""
-        if not DeltaWriter(address).commit(batch, schema):
-            place = open_place(address)
+        if not table.commit(batch, schema):
+            place = open_place(table.address)
             for file in batch.files:
                 place.delete(file.path)
 
@@ -75,8 +77,11 @@ class LoadCommitter:
             produce_dead_letters(self._settings, topic, files)
 
     def report(self, query_id: str, batch_id: int, batches: Mapping[str, LoadBatch]) -> None:
-        """Report the counts."""
-        report_batch(self._settings, query_id, batch_id, batches)
+        """Report the counts; where there is a backlog the next micro-batch takes about as long as this one did."""
+        now = monotonic()
+        next_report_ms = round(2000 * (now - self._reported_at)) + self._settings.every_ms + DEFAULT_INTERVAL_MS
+        self._reported_at = now
+        report_batch(self._settings, query_id, batch_id, batches, next_report_ms=next_report_ms)
 
 
 def batches_of(results: Sequence[TaskResult], query_id: str, batch_id: int) -> dict[str, LoadBatch]:
@@ -85,6 +90,14 @@ def batches_of(results: Sequence[TaskResult], query_id: str, batch_id: int) -> d
     for topic in sorted({topic for result in results for topic in result.topics}):
         parts = [result.topics[topic] for result in results if topic in result.topics]
         counts: list[BucketCount] = [count for part in parts for count in part.counts]
-        ranges = joined([one for part in parts for one in part.ranges])
-        batches[topic] = LoadBatch(query_id, batch_id, topic, parts[0].topic_id, ranges, tuple(counts))
+        batches[topic] = LoadBatch(
+            query_id,
+            batch_id,
+            topic,
+            parts[0].topic_id,
+            joined([one for part in parts for one in part.ranges]),
+            tuple(counts),
+            progress_ms=min((part.progress_ms for part in parts if part.progress_ms is not None), default=None),
+            is_behind=any(part.is_behind for part in parts),
+        )
     return batches

@@ -8,13 +8,13 @@ they find, also those of a micro-batch that was killed and done again, and torn 
 a new one Spark takes the first micro-batches for repetitions, and drops them; that is refused here.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from millstream.lake.columns import EVENT_DATE, EVENT_HOUR
+from millstream.lake.columns import EVENT_DATE, EVENT_HOUR, EVENT_TIMESTAMP, KAFKA_TIMESTAMP
 from millstream.lake.errors import TableMismatch
 from millstream.lake.place import normal_address
-from millstream.spark.jobs.load_identity import check_checkpoint
 from millstream.spark.jobs.load_settings import LoadSettings
 from millstream.spark.jobs.progress import local_directory
 
@@ -28,9 +28,6 @@ _TIMESTAMPS: Final = "spark.sql.parquet.outputTimestampType"
 
 def start_parquet_load(session: "SparkSession", settings: LoadSettings) -> "StreamingQuery":
     """Start the load."""
-    if local_directory(settings.checkpoint) is not None:
-        _check_directory(settings)
-    check_checkpoint(settings)
     # Spark's default are 96 bits, which cost a quarter of the speed and have no statistics.
     session.conf.set(_TIMESTAMPS, "TIMESTAMP_MICROS")
     writer = build_parquet_load(session, settings).writeStream.format("parquet").option("path", settings.to)
@@ -39,23 +36,38 @@ def start_parquet_load(session: "SparkSession", settings: LoadSettings) -> "Stre
 
 def build_parquet_load(session: "SparkSession", settings: LoadSettings) -> "DataFrame":
     """The rows: the fields of a record, or `value`, and where they come from."""
-    options = {**settings.read_options(), "value.format": settings.value_format, "key.format": settings.key_format}
-    if settings.value_schema is not None:
-        options["value.schema"] = settings.value_schema
-    if settings.registry is not None:
-        options["schema.registry.url"] = settings.registry
-    rows = session.readStream.format("millstream").options(**options).load()
-    value = "value.*" if settings.value_format in {"json", "avro"} and rows.schema["value"].dataType.typeName() == "struct" else "value"
+    rows = message_rows(session, settings, settings.read_options())
+    time = KAFKA_TIMESTAMP if settings.event_time is None else _event_time(rows, settings.event_time)
+    if settings.event_time is not None:
+        rows = rows.selectExpr("*", f"{time} AS {EVENT_TIMESTAMP}")
+        time = EVENT_TIMESTAMP
+    return rows.selectExpr("*", f"to_date({time}) AS {EVENT_DATE}", f"hour({time}) AS {EVENT_HOUR}")
+
+
+def message_rows(session: "SparkSession", settings: LoadSettings, options: Mapping[str, str]) -> "DataFrame":
+    """The messages with the columns of a table, and their topic."""
+    formats = {"value.format": settings.value_format, "key.format": settings.key_format, "includeHeaders": str(settings.headers).lower()}
+    given = {"value.schema": settings.value_schema, "key.schema": settings.key_schema, "schema.registry.url": settings.registry}
+    known = {name: value for name, value in given.items() if value is not None}
+    rows = session.readStream.format("millstream").options(**options, **formats, **known).load()
+    is_record = settings.value_format in {"json", "avro"} and rows.schema["value"].dataType.typeName() == "struct"
     return rows.selectExpr(
-        value,
+        "value.*" if is_record else "value",
         "key AS kafka_key",
         "partition AS kafka_partition",
         "offset AS kafka_offset",
-        "timestamp AS kafka_timestamp",
+        f"timestamp AS {KAFKA_TIMESTAMP}",
+        *(["headers AS kafka_headers"] if settings.headers else []),
         "topic",
-        f"to_date(timestamp) AS {EVENT_DATE}",
-        f"hour(timestamp) AS {EVENT_HOUR}",
     )
+
+
+def _event_time(rows: "DataFrame", path: str) -> str:
+    """The field as a time, in SQL: null where it is none that a date can be made of."""
+    quoted = ".".join(f"`{name}`" for name in path.split("."))
+    kind = rows.selectExpr(f"{quoted} AS time").schema["time"].dataType.typeName()
+    moment = f"timestamp_millis({quoted})" if kind in {"long", "integer"} else f"CAST({quoted} AS TIMESTAMP)"
+    return f"CASE WHEN {moment} >= TIMESTAMP'1970-01-01 00:00:00Z' AND {moment} < TIMESTAMP'+10000-01-01 00:00:00Z' THEN {moment} END"
 
 
 def triggered(writer: "DataStreamWriter", settings: LoadSettings) -> "DataStreamWriter":
@@ -63,12 +75,13 @@ def triggered(writer: "DataStreamWriter", settings: LoadSettings) -> "DataStream
     writer = writer.option("checkpointLocation", settings.checkpoint)
     if settings.once:
         return writer.trigger(availableNow=True)
-    return writer.trigger(processingTime=f"{round(settings.every_s * 1000)} milliseconds")
+    return writer.trigger(processingTime=f"{settings.every_ms} milliseconds")
 
 
-def _check_directory(settings: LoadSettings) -> None:
-    """A directory that another checkpoint has written to would silently lose the first micro-batches of this one."""
-    if "://" in settings.to:
+def check_directory(settings: LoadSettings) -> None:
+    """Raises `TableMismatch` for a directory that another checkpoint has written to: it would silently lose the first micro-batches of this
+    one. Only directories of this machine are looked at."""
+    if "://" in settings.to or local_directory(settings.checkpoint) is None:
         return
     known = Path(normal_address(settings.to), "_spark_metadata")
     if known.exists() and not Path(normal_address(settings.checkpoint), "metadata").exists():

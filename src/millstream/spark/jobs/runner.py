@@ -13,16 +13,20 @@ import json
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from time import time
 from typing import TYPE_CHECKING, Final
 
 from millstream.errors import CommandFailed
 from millstream.spark.jobs.batch_progress import BatchCounts, BatchProgress, LagHistory, read_progress
-from millstream.spark.jobs.failure import sentence_of
+from millstream.spark.jobs.checkpoint_lock import locked_checkpoint
+from millstream.spark.jobs.failure import sentence_of, why_not_started
 from millstream.spark.jobs.job_session import start_job_session
 from millstream.spark.jobs.late_messages import late_messages
 from millstream.spark.jobs.progress import JobProgress, State, write_progress
+from millstream.spark.jobs.spark_log import last_words, log_path
+from millstream.spark.session import check_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,15 +51,29 @@ def run_job(
     counts: BatchCounts | None = None,
 ) -> int:
     """Start a session and in it the query, and run it to its end; the exit code. `brokers` and `group` are for `pipeline status`."""
+    now_ms = int(time() * 1000)
+    run = _Run(JobProgress(name, now_ms, now_ms, brokers=brokers, group=group), checkpoint, once=once, quiet=quiet, counts=counts)
+    with _stopped_by_signals(run), locked_checkpoint(checkpoint):
+        return run.to_its_end(start, _session(name, master, log_path(name, checkpoint)))
+
+
+@contextmanager
+def _session(name: str, master: str | None, log: Path) -> "Iterator[SparkSession]":
+    """A session that is stopped in the end, unless it was running before."""
+    check_java()
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession  # takes a second
 
     was_running = SparkSession.getActiveSession() is not None
-    session = start_job_session(name, master=master)
-    now_ms = int(time() * 1000)
-    run = _Run(JobProgress(name, now_ms, now_ms, brokers=brokers, group=group), checkpoint, once=once, quiet=quiet, counts=counts)
     try:
-        with _stopped_by_signals(run):
-            return run.to_its_end(start, session)
+        session = start_job_session(name, master=master, log=None if was_running else log)
+    except (PySparkException, Py4JError) as error:
+        # A JVM that did not come up has said why to its stderr alone.
+        reason = sentence_of(str(error)) if isinstance(error, Py4JError) else why_not_started(last_words(log))
+        raise CommandFailed(f"Spark did not start: {reason} Its log is {log}.") from None
+    try:
+        yield session
     finally:
         if not was_running:
             session.stop()
@@ -74,14 +92,15 @@ class _Run:
         self._history = LagHistory()
         self._last_batch = -1
 
-    def to_its_end(self, start: Start, session: "SparkSession") -> int:
+    def to_its_end(self, start: Start, opened: "AbstractContextManager[SparkSession]") -> int:
         from pyspark.errors import PySparkException
 
-        write_progress(self._checkpoint, self._progress)
+        self._keep()
         try:
-            query = start(session)
-            self._say(f"{self._progress.name}: running" + (" until what is there is processed" if self._once else "; Ctrl-C stops it"))
-            self._follow(query)
+            with opened as session:
+                query = start(session)
+                self._say(f"{self._progress.name}: running" + (" until what is there is processed" if self._once else "; Ctrl-C stops it"))
+                self._follow(query)
         except PySparkException as error:
             self._fail(sentence_of(str(error)), error)
         except Exception as error:
@@ -111,8 +130,15 @@ class _Run:
             late = late_messages(document, self._checkpoint)
             batch = read_progress(document, self._history, self._counts.take(batch_id), late=late)
             self._progress = self._progress.after(batch)
-            write_progress(self._checkpoint, self._progress)
+            self._keep()
             self._say(batch_line(batch))
+
+    def _keep(self) -> None:
+        """Write the progress down; a disk that is full is the job's trouble, not that of who looks at it."""
+        try:
+            write_progress(self._checkpoint, self._progress)
+        except OSError as error:
+            self._say(f"{self._progress.name}: the progress cannot be written beside the checkpoint: {error.strerror}")
 
     def _fail(self, sentence: str, cause: Exception) -> None:
         self._end("failed", sentence)
@@ -120,7 +146,7 @@ class _Run:
 
     def _end(self, state: State, error: str | None = None) -> None:
         self._progress = self._progress.ended(state, int(time() * 1000), error)
-        write_progress(self._checkpoint, self._progress)
+        self._keep()
         self._say(end_line(self._progress))
 
     def _say(self, line: str) -> None:

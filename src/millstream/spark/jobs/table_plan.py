@@ -1,13 +1,13 @@
 """How the messages of a topic become rows of tables: one table, or one for each record type that the topic has.
 
 An Avro topic whose subject is `<topic>-value` has one table. One without, but with subjects `<topic>-<record>` (the names of Confluent's
-TopicRecordNameStrategy), has a table for each of them, `<topic>.<record>`, and the schema of a message decides where it goes.
+TopicRecordNameStrategy), has a table for each of them, `<topic>.<record>`, and the schema of a message decides where it goes. Avro keys
+have the subject `<topic>-key`.
 
 The registry is asked before every micro-batch, after its end is known: whoever wrote a message had registered its schema before, so no
 column of a message is missed. Versions are fetched only when the latest one is new.
 """
 
-import base64
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Self
@@ -15,46 +15,58 @@ from typing import Final, Self
 import pyarrow as pa
 
 from millstream.arrow.avro.column_types import BadSchema, arrow_type, parse_avro
-from millstream.arrow.columns import Format
+from millstream.arrow.columns import Field, Format
 from millstream.avro.schema import Record, Schema
 from millstream.errors import UsageError
 from millstream.lake.avro_columns import reading_schema
-from millstream.lake.columns import file_schema
+from millstream.lake.columns import file_schema, widened
+from millstream.lake.ddl import parse_columns
+from millstream.lake.event_time import check_event_time
 from millstream.registry.client import RegisteredSchema, RegistryClient
 from millstream.registry.errors import RegistryError
 from millstream.spark.jobs.load_settings import LoadSettings
 
 _NOT_FOUND: Final = 404
-_KEY_TYPES: Final = {"binary": pa.binary(), "string": pa.string()}
-_VALUE_TYPES: Final = {"binary": pa.binary(), "string": pa.string()}
+_PLAIN_TYPES: Final = {"binary": pa.binary(), "string": pa.string()}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldPlan:
+    """How the keys or the values of a table are read, and what they are read as."""
+
+    format: Format
+    kind: pa.DataType
+    avro: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """One table of a topic: its name, how values are read, and what they are read as."""
+    """One table of a topic: its name, and how messages become its rows."""
 
     topic: str
     table: str
-    format: Format
-    value_type: pa.DataType
-    key_type: pa.DataType
-    avro: tuple[str, ...] = ()
+    value: FieldPlan
+    key: FieldPlan
+    with_headers: bool = False
+    event_time: str | None = None
     record: str | None = None
     """The record type whose messages go here; None: all messages of the topic do."""
 
     @property
     def files(self) -> pa.Schema:
         """The columns of its files."""
-        return file_schema(self.value_type, key=self.key_type)
+        return file_schema(self.value.kind, key=self.key.kind, with_headers=self.with_headers, with_event_time=self.event_time is not None)
 
 
 class TablePlanner:
     """Makes the plans of a load, and remembers what the registry said."""
 
-    def __init__(self, settings: LoadSettings, json_type: str | None = None) -> None:
-        """`json_type` is the type of JSON values, as `type_text` wrote it: only Spark can read its DDL."""
+    def __init__(self, settings: LoadSettings) -> None:
         self._settings = settings
-        self._json_type = None if json_type is None else read_type(json_type)
+        self._plain = {
+            "value": _plain_field("value", settings.value_format, settings.value_schema),
+            "key": _plain_field("key", settings.key_format, settings.key_schema),
+        }
         self._registry = None if settings.registry is None else RegistryClient(settings.registry)
         self._known: dict[str, tuple[int | None, str]] = {}
 
@@ -75,18 +87,24 @@ class TablePlanner:
         return plans
 
     def _of_topic(self, topic: str) -> list[TablePlan]:
-        key = _KEY_TYPES[self._settings.key_format]
-        format_ = self._settings.value_format
-        if format_ == "json":
-            assert self._json_type is not None, "the driver has parsed the columns"
-            return [TablePlan(topic, topic, format_, self._json_type, key)]
-        if format_ != "avro":
-            return [TablePlan(topic, topic, format_, _VALUE_TYPES[format_], key)]
         try:
-            subjects = self._subjects(topic)
-            return [self._avro_plan(topic, latest, record=record) for latest, record in subjects]
+            key = self._plain["key"] or self._avro_field(self._key_schema(topic), f"{topic}-key")
+            value = self._plain["value"]
+            if value is not None:
+                return [self._plan(topic, topic, value, key)]
+            return [
+                self._plan(topic, topic if record is None else f"{topic}.{record}", self._avro_field(latest, f"{topic}-value"), key, record)
+                for latest, record in self._subjects(topic)
+            ]
         except BadSchema as error:
             raise UsageError(f"the schemas of {topic} cannot become a table: {error}") from None
+
+    def _plan(self, topic: str, table: str, value: FieldPlan, key: FieldPlan, record: str | None = None) -> TablePlan:
+        plan = TablePlan(topic, table, value, key, self._settings.headers, self._settings.event_time, record)
+        # With sql the field is one of the query's.
+        if plan.event_time is not None and self._settings.sql is None:
+            check_event_time(plan.files, plan.event_time, where=f"the table {table}")
+        return plan
 
     def _subjects(self, topic: str) -> list[tuple[RegisteredSchema, str | None]]:
         """The latest schema of each record type."""
@@ -107,18 +125,28 @@ class TablePlanner:
             )
         return list(named)
 
+    def _key_schema(self, topic: str) -> RegisteredSchema:
+        assert self._registry is not None, "the settings were checked"
+        try:
+            return self._registry.latest(f"{topic}-key")
+        except RegistryError as error:
+            if error.status != _NOT_FOUND:
+                raise
+        raise UsageError(
+            f"the registry has no schema for the keys of {topic}: there is no subject {topic}-key. Write a message with an Avro "
+            "serialiser for keys first, or load with another key-format."
+        )
+
     def _record_name(self, registered: RegisteredSchema) -> str | None:
         schema = self._parsed(registered)
         return schema.fullname if isinstance(schema, Record) else None
 
-    def _avro_plan(self, topic: str, latest: RegisteredSchema, *, record: str | None) -> TablePlan:
-        subject = latest.subject or f"{topic}-value"
+    def _avro_field(self, latest: RegisteredSchema, default_subject: str) -> FieldPlan:
+        subject = latest.subject or default_subject
         known = self._known.get(subject)
         if known is None or known[0] != latest.version:
             known = self._known[subject] = latest.version, reading_schema(self._versions(subject, latest))
-        value = arrow_type(parse_avro([known[1]]))
-        table = topic if record is None else f"{topic}.{record}"
-        return TablePlan(topic, table, "avro", value, _KEY_TYPES[self._settings.key_format], (known[1],), record)
+        return FieldPlan("avro", arrow_type(parse_avro([known[1]])), (known[1],))
 
     def _versions(self, subject: str, latest: RegisteredSchema) -> Sequence[Schema]:
         """The schemas of a subject, the latest last; those that cannot be read any more are left out."""
@@ -140,11 +168,14 @@ class TablePlanner:
         return parse_avro([*references, registered.schema])
 
 
-def type_text(kind: pa.DataType) -> str:
-    """A type of Arrow as a text."""
-    return base64.b64encode(pa.schema([("value", kind)]).serialize()).decode()
-
-
-def read_type(text: str) -> pa.DataType:
-    """What `type_text` wrote."""
-    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text))).field(0).type
+def _plain_field(name: Field, form: Format, schema: str | None) -> FieldPlan | None:
+    """Keys or values whose type is known without a registry; None for Avro."""
+    if form == "avro":
+        return None
+    if form != "json":
+        return FieldPlan(form, _PLAIN_TYPES[form])
+    assert schema is not None, "the settings were checked"
+    try:
+        return FieldPlan(form, widened(parse_columns(schema)))
+    except UsageError as error:
+        raise UsageError(f"{name}-schema: {error}") from None

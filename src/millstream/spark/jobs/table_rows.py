@@ -10,18 +10,18 @@ from millstream.arrow.field_decoding import FieldFormat, TypedColumn, make_forma
 from millstream.arrow.kernels.compiled import Flags, Ints
 from millstream.arrow.record_buffers import RecordBuffers, arrow_numbers
 from millstream.arrow.row_builder import MalformedMessage
-from millstream.lake.columns import TIMESTAMP, flattened
-from millstream.lake.hour_files import END_OF_TIME_US
+from millstream.lake.columns import HEADERS, TIMESTAMP, flattened
+from millstream.lake.event_time import event_times_us, is_time, time_column
 from millstream.registry.addresses import Addresses, parse_addresses
 from millstream.spark.jobs.load_settings import LoadSettings
 from millstream.spark.jobs.record_types import Malformed, RecordTypes
-from millstream.spark.jobs.table_plan import TablePlan
+from millstream.spark.jobs.table_plan import FieldPlan, TablePlan
 from millstream.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class TableRows:
-    """Rows for one table, with their times; of the records that belong to it, those that could not be read."""
+    """Rows for one table, with the times that decide about their hours; of the records that belong to it, those that could not be read."""
 
     table: str
     rows: pa.RecordBatch
@@ -34,10 +34,10 @@ class TopicDecoder:
 
     def __init__(self, settings: LoadSettings, plans: Sequence[TablePlan]) -> None:
         self._plans = plans
-        self._fails_on_malformed = settings.fails_on_malformed
+        self._fail_on_malformed = settings.fail_on_malformed
         registry: Addresses | None = None if settings.registry is None else parse_addresses(settings.registry, needs_scheme=True)
-        self._values = {plan.table: make_format(plan.format, plan.value_type, schemas=plan.avro, registry=registry) for plan in plans}
-        self._key: FieldFormat = make_format(settings.key_format, plans[0].key_type)
+        self._values = {plan.table: _format(plan.value, registry) for plan in plans}
+        self._key = _format(plans[0].key, registry)
         self._types = None if plans[0].record is None else RecordTypes(plans, registry)
 
     def close(self) -> None:
@@ -69,10 +69,17 @@ class TopicDecoder:
         among: Flags | None = None,
     ) -> TableRows:
         malformed = _malformed(values, keys, among)
-        if malformed is not None and self._fails_on_malformed:
+        if malformed is not None and self._fail_on_malformed:
             _complain(malformed, records, place)
-        batch = pa.RecordBatch.from_arrays([*flattened(values.array), keys.array, *_origin(records, place)], schema=plan.files)
+        columns = [*flattened(values.array), keys.array, *_origin(records, place)]
+        if plan.with_headers:
+            columns.append(records.headers(HEADERS))
         timestamps = records.timestamps_us()
+        if plan.event_time is not None:
+            # The files have a column more, which is made of one of these.
+            timestamps = event_times_us(pa.RecordBatch.from_arrays(columns, plan.files.names[:-1]), plan.event_time)
+            columns.append(time_column(timestamps))
+        batch = pa.RecordBatch.from_arrays(columns, schema=plan.files)
         if malformed is not None or among is not None:
             keep = np.ones(records.rows, np.bool_) if among is None else among
             keep = keep if malformed is None else keep & ~malformed.is_malformed
@@ -80,10 +87,14 @@ class TopicDecoder:
         return TableRows(plan.table, batch, timestamps, malformed)
 
     def _without_table(self, records: RecordBuffers, place: TopicPartition, unknown: Malformed) -> TableRows:
-        if self._fails_on_malformed:
+        if self._fail_on_malformed:
             _complain(unknown, records, place)
         plan = self._plans[0]
         return TableRows(plan.table, pa.RecordBatch.from_pylist([], schema=plan.files), np.zeros(0, np.int64), unknown)
+
+
+def _format(plan: FieldPlan, registry: Addresses | None) -> FieldFormat:
+    return make_format(plan.format, plan.kind, schemas=plan.avro, registry=registry)
 
 
 def _malformed(values: TypedColumn, keys: TypedColumn, among: Flags | None) -> Malformed | None:
@@ -107,10 +118,7 @@ def _malformed(values: TypedColumn, keys: TypedColumn, among: Flags | None) -> M
 def _origin(records: RecordBuffers, place: TopicPartition) -> list[pa.Array]:
     """Partition, offset and time of each record."""
     times = records.timestamps_us()
-    timestamps = arrow_numbers(times, TIMESTAMP)
-    if len(times) and not 0 <= int(times.min()) <= int(times.max()) < END_OF_TIME_US:
-        is_unknown = (times < 0) | (times >= END_OF_TIME_US)
-        timestamps = pa.array(np.where(is_unknown, 0, times), pa.int64(), mask=is_unknown).cast(TIMESTAMP)
+    timestamps = arrow_numbers(times, TIMESTAMP) if is_time(times).all() else time_column(times)
     partitions = arrow_numbers(np.full(records.rows, place.partition, np.int32), pa.int32())
     return [partitions, arrow_numbers(records.offsets(), pa.int64()), timestamps]
 

@@ -22,6 +22,10 @@ class TopicResult:
     counts: tuple[BucketCount, ...]
     dead_letters: str | None
     """The file with the messages that could not be read, relative to the directory of dead letters."""
+    progress_ms: int | None = None
+    """Up to which time of messages the task has loaded what it read of the topic."""
+    is_behind: bool = False
+    """Whether the topic has more than the micro-batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,7 @@ class TaskResult:
     def text(self) -> str:
         """The form in which it travels."""
         topics = {
-            name: [one.topic_id, one.ranges, [count.document() for count in one.counts], one.dead_letters]
+            name: [one.topic_id, one.ranges, [count.document() for count in one.counts], one.dead_letters, one.progress_ms, one.is_behind]
             for name, one in self.topics.items()
         }
         tables = {
@@ -72,8 +76,8 @@ def tables_of(results: Iterable[TaskResult]) -> dict[str, TableResult]:
     return tables
 
 
-def _topic(topic_id: str | None, ranges: Any, counts: Any, dead_letters: str | None) -> TopicResult:
-    return TopicResult(topic_id, tuple(LoadedRange(*one) for one in ranges), tuple(map(BucketCount.of, counts)), dead_letters)
+def _topic(topic_id: str | None, ranges: Any, counts: Any, *rest: Any) -> TopicResult:
+    return TopicResult(topic_id, tuple(LoadedRange(*one) for one in ranges), tuple(map(BucketCount.of, counts)), *rest)
 
 
 def _table(topic: str, files: Any, schema: str) -> TableResult:

@@ -25,6 +25,7 @@ A crash before the sink's commit is not recognised: the batch is written again, 
 import json
 from typing import NamedTuple
 
+from millstream.batch_memory import batch_memory_of
 from millstream.client.cluster import Cluster
 from millstream.spark.group_progress import CommittedOffset, GroupProgress
 from millstream.topic_partition import TopicPartition
@@ -58,16 +59,11 @@ class WrittenBatch(NamedTuple):
         return json.dumps({"turn": self.turn, "rows": self.row_count, "digest": f"{self.digest:016x}", **run})
 
 
-def group_of_query(query_id: str, topic: str | None) -> str:
-    """The name of the group that remembers what a query has written to a topic, or (None) to those that its rows name."""
-    return f"millstream-sink-{query_id}" if topic is None else f"millstream-sink-{query_id}-{topic}"
-
-
 class SinkProgress:
     """The last micro-batch that one query has written to its target."""
 
     def __init__(self, cluster: Cluster, query_id: str, topic: str | None, *, timeout_s: float) -> None:
-        self._group = GroupProgress(cluster, group_of_query(query_id, topic), timeout_s=timeout_s)
+        self._group = GroupProgress(cluster, batch_memory_of(query_id, topic), timeout_s=timeout_s)
 
     def remember(self, batch: WrittenBatch) -> None:
         """The batch is written."""

@@ -3,22 +3,29 @@
 The rules are those of Spark's own connector. `maxOffsetsPerTrigger` is shared out in proportion to what each partition has waiting, and a
 partition that has something gets at least one. `maxRecordsPerPartition` and `minPartitions` split what one partition has over several
 tasks.
+
+One rule is ours: partitions with little to read share a task, because a task costs Spark and the worker about 60 ms of CPU however little
+it reads. The records of a partition stay in one task unless they were split, and in order.
 """
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Final
 
 from pyspark.sql.datasource import InputPartition
 
 from millstream.spark.positions import Offsets
 from millstream.topic_partition import TopicPartition
 
+DEFAULT_MIN_RECORDS_PER_TASK: Final = 50_000
+"""About what a worker reads in the time that Spark needs for one more task."""
+
 
 @dataclass(frozen=True, order=True)
-class OffsetRange(InputPartition):
-    """What one task reads, and what travels to it from the driver: offsets of one partition, from `start` up to but not including `end`."""
+class OffsetRange:
+    """Offsets of one partition, from `start` up to but not including `end`."""
 
     place: TopicPartition
     start: int
@@ -28,6 +35,13 @@ class OffsetRange(InputPartition):
     def size(self) -> int:
         """How many offsets; there may be fewer records."""
         return self.end - self.start
+
+
+@dataclass(frozen=True)
+class TaskRanges(InputPartition):
+    """What one task reads, one range after the other, and what travels to it from the driver."""
+
+    ranges: tuple[OffsetRange, ...]
 
 
 def limit_offsets(start: Offsets, end: Offsets, maximum: int) -> dict[TopicPartition, int]:
@@ -60,6 +74,24 @@ def split_ranges(ranges: Iterable[OffsetRange], *, at_least: int | None = None, 
         shares = _share_out(at_least, [piece.size for piece in pieces])
         pieces = [part for piece, share in zip(pieces, shares, strict=True) for part in _split(piece, share)]
     return pieces
+
+
+def combine_ranges(ranges: Iterable[OffsetRange], *, min_records: int, max_records: int | None = None) -> list[TaskRanges]:
+    """The tasks of some ranges: a range with at least `min_records` offsets has one of its own, smaller ones share tasks, in their order,
+    until those have as many, and never more than `max_records`."""
+    tasks: list[TaskRanges] = []
+    together: list[OffsetRange] = []
+    size = 0
+    for one in ranges:
+        if one.size >= min_records:
+            tasks.append(TaskRanges((one,)))
+            continue
+        if together and (size >= min_records or (max_records is not None and size + one.size > max_records)):
+            tasks.append(TaskRanges(tuple(together)))
+            together, size = [], 0
+        together.append(one)
+        size += one.size
+    return [*tasks, TaskRanges(tuple(together))] if together else tasks
 
 
 def _split(whole: OffsetRange, parts: int) -> list[OffsetRange]:

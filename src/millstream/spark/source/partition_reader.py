@@ -1,4 +1,4 @@
-"""The work of a task: its range of offsets of one partition, read and built into rows.
+"""The work of a task: its ranges of offsets, read one after the other and built into rows.
 
 Only tasks import this: numba and Arrow take a second, and the processes that plan queries need neither.
 """
@@ -15,7 +15,7 @@ from millstream.arrow.field_decoding import FieldFormat, make_format
 from millstream.arrow.kernels.compiled import warn_if_slow
 from millstream.arrow.partition_reader import PartitionReader
 from millstream.arrow.row_builder import RowBuilder
-from millstream.spark.source.offset_ranges import OffsetRange
+from millstream.spark.source.offset_ranges import TaskRanges
 from millstream.spark.source.read_options import ReadOptions
 from millstream.spark.source.read_plan import ReadPlan
 from millstream.spark.worker_connections import cluster_for
@@ -30,12 +30,14 @@ def read_rows(options: ReadOptions, plan: ReadPlan, schema: StructType, partitio
     """The rows of a task. Spark makes up an empty partition for a read that has none."""
     if type(partition) is InputPartition:
         return
-    assert isinstance(partition, OffsetRange), "driver and worker have the same millstream"
+    assert isinstance(partition, TaskRanges), "driver and worker have the same millstream"
     warn_if_slow()
     columns = to_arrow_schema(schema, timezone="UTC")
-    builder = RowBuilder(columns, partition.place, formats=_formats(plan, columns), mode=plan.mode)
-    for records in PartitionReader(cluster_for(options), options, partition, wanted=builder.wanted).read():
-        yield builder.build(records)
+    formats = _formats(plan, columns)
+    for offsets in partition.ranges:
+        builder = RowBuilder(columns, offsets.place, formats=formats, mode=plan.mode)
+        for records in PartitionReader(cluster_for(options), options, offsets, wanted=builder.wanted).read():
+            yield builder.build(records)
 
 
 def _formats(plan: ReadPlan, columns: "pa.Schema") -> dict[Field, FieldFormat]:

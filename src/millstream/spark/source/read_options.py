@@ -17,6 +17,7 @@ from millstream.offset import EARLIEST, LATEST
 from millstream.registry.addresses import Addresses
 from millstream.spark.options import READ, FieldOptions, OptionError, Options
 from millstream.spark.positions import AtEdge, AtOffsets, Position, parse_offsets_option, parse_timestamp_option, parse_timestamps_option
+from millstream.spark.source.offset_ranges import DEFAULT_MIN_RECORDS_PER_TASK
 from millstream.spark.topic_selection import TopicSelection, parse_selection
 
 logger = logging.getLogger(__name__)
@@ -49,6 +50,8 @@ class ReadOptions:
     max_trigger_delay_ms: int
     min_partitions: int | None
     max_records_per_partition: int | None
+    min_records_per_partition: int
+    """Partitions with fewer to read share tasks."""
     include_headers: bool
     group_id: str | None
     client_id: str
@@ -81,6 +84,7 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
     maximum, minimum = options.positive("maxOffsetsPerTrigger"), options.positive("minOffsetsPerTrigger")
     if maximum is not None and minimum is not None and minimum > maximum:
         raise OptionError("minOffsetsPerTrigger", f"{minimum} is more than maxOffsetsPerTrigger, {maximum}")
+    largest = options.positive("maxRecordsPerPartition")
     strategy = options.word("startingOffsetsByTimestampStrategy", ("error", "latest"), default="error")
     isolation_level = "isolation.level" if "isolation.level" in options else "kafka.isolation.level"
     isolation = options.word(isolation_level, ("read_uncommitted", "read_committed"), default="read_uncommitted")
@@ -96,7 +100,8 @@ def parse_read_options(given: Mapping[str, str]) -> ReadOptions:
         min_offsets_per_trigger=minimum,
         max_trigger_delay_ms=options.duration_ms("maxTriggerDelay", default="15m"),
         min_partitions=options.positive("minPartitions"),
-        max_records_per_partition=options.positive("maxRecordsPerPartition"),
+        max_records_per_partition=largest,
+        min_records_per_partition=_smallest_task(options, largest),
         include_headers=include_headers,
         group_id=options.text("group.id"),
         client_id=options.get("kafka.client.id") or options.get("groupIdPrefix") or "spark-millstream-source",
@@ -146,6 +151,14 @@ def _position(options: Options, edge: str) -> Position | None:
     if (text := options.get(f"{edge}Offsets")) is not None:
         return parse_offsets_option(f"{edge}Offsets", text)
     return None
+
+
+def _smallest_task(options: Options, largest: int | None) -> int:
+    """Nothing is put together that `maxRecordsPerPartition` would have to split."""
+    smallest = options.positive("minRecordsPerPartition")
+    if smallest is not None and largest is not None and smallest > largest:
+        raise OptionError("minRecordsPerPartition", f"{smallest} is more than maxRecordsPerPartition, {largest}")
+    return smallest or min(DEFAULT_MIN_RECORDS_PER_TASK, largest or DEFAULT_MIN_RECORDS_PER_TASK)
 
 
 def _columns(options: Options, *, include_headers: bool) -> tuple[str, ...] | None:

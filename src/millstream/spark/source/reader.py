@@ -35,7 +35,7 @@ from millstream.errors import UnknownTopicOrPartition
 from millstream.offset import EARLIEST, LATEST
 from millstream.spark.group_progress import ReportedProgress
 from millstream.spark.positions import AtEdge, Offsets, format_offsets, read_offsets
-from millstream.spark.source.offset_ranges import OffsetRange, count_offsets, limit_offsets, split_ranges
+from millstream.spark.source.offset_ranges import OffsetRange, combine_ranges, count_offsets, limit_offsets, split_ranges
 from millstream.spark.source.read_options import ReadOptions
 from millstream.spark.source.read_plan import ReadPlan
 from millstream.spark.source.source_offsets import SourceOffsets
@@ -63,7 +63,7 @@ class BatchReader(DataSourceReader):
         self._schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        """One task per partition, or as many as the options ask for."""
+        """A task per partition that has much to read; the others share some, or there are as many as the options ask for."""
         options = self._options
         offsets = SourceOffsets(cluster_for(options), options)
         places = offsets.partitions()
@@ -73,7 +73,7 @@ class BatchReader(DataSourceReader):
             if start[place] > end[place]:
                 options.report_data_loss(f"{place} is to be read from offset {start[place]} up to {end[place]}, which is before it")
         ranges = [OffsetRange(place, start[place], end[place]) for place in places]
-        return list(split_ranges(ranges, at_least=options.min_partitions, at_most_records=options.max_records_per_partition))
+        return plan_tasks(ranges, options)
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         from millstream.spark.source.partition_reader import read_rows  # the planning process never gets here, and does not wait for numba
@@ -144,6 +144,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: SparkOffset, end: SparkOffset) -> Sequence[InputPartition]:
         """The tasks of a micro-batch."""
+        return plan_tasks(self.ranges(start, end), self._options)
+
+    def ranges(self, start: SparkOffset, end: SparkOffset) -> list[OffsetRange]:
+        """What a micro-batch reads of each partition; ranges may be empty."""
         until, processed = read_stream_offset(end)
         if start != NOT_BEGUN:
             processed = read_stream_offset(start).offsets
@@ -156,7 +160,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if offset < begin[place]:
                 self._options.report_data_loss(f"{place} was read up to offset {begin[place]} and now ends at {offset}")
             ranges.append(OffsetRange(place, begin[place], offset))
-        return split_ranges(ranges, at_least=self._options.min_partitions, at_most_records=self._options.max_records_per_partition)
+        return ranges
 
     def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
         from millstream.spark.source.partition_reader import read_rows  # the planning process never gets here, and does not wait for numba
@@ -243,6 +247,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._offsets is None:
             self._offsets = SourceOffsets(cluster_for(self._options), self._options)
         return self._offsets
+
+
+def plan_tasks(ranges: Iterable[OffsetRange], options: ReadOptions) -> list[InputPartition]:
+    """Who reads what. Whoever asks for at least so many tasks does not want them combined."""
+    pieces = split_ranges(ranges, at_least=options.min_partitions, at_most_records=options.max_records_per_partition)
+    min_records = options.min_records_per_partition if options.min_partitions is None else 1
+    return list(combine_ranges(pieces, min_records=min_records, max_records=options.max_records_per_partition))
 
 
 def format_stream_offset(offsets: Offsets, *, began_at: Offsets | None = None) -> SparkOffset:

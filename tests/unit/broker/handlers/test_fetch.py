@@ -13,6 +13,7 @@ from tests.batches import decode_records
 from tests.manual_clock import ManualClock
 from tests.unit.broker.handlers.desk import Desk
 from tests.unit.cluster.hosting import append, flush, topic_state, view_of
+from tests.unit.cluster.test_leader_transactions import end, send
 
 LONG_MS = 1_000_000
 
@@ -50,6 +51,22 @@ async def test_what_is_there_is_answered_at_once(family: FetchFamily, desk: Desk
     found = answer.responses[0].partitions[0]
     assert (found.high_watermark, found.last_stable_offset, found.log_start_offset) == (2, 2, 0)
     assert [record.value for record in decode_records(found.records)] == [b"a", b"b"]
+
+
+async def test_readers_of_committed_data_wait_for_the_end_of_a_transaction_and_are_told_what_was_aborted(
+    family: FetchFamily, desk: Desk, partitions: list[Partition]
+) -> None:
+    partition = partitions[0]
+    send(partition, 7)
+    assert await desk.ask(family.fetch, ApiKey.FETCH, 12, **asked(isolation_level=1)) is None
+    append(partition, b"behind it")
+    end(partition, 7, is_commit=False)
+    found = (await desk.later(ApiKey.FETCH, 12)).responses[0].partitions[0]
+    assert (found.high_watermark, found.last_stable_offset) == (3, 3)
+    assert [(one.producer_id, one.first_offset) for one in found.aborted_transactions] == [(7, 0)]
+    assert len(decode_records(found.records)) == 3
+    found = (await desk.ask(family.fetch, ApiKey.FETCH, 12, **asked())).responses[0].partitions[0]
+    assert found.aborted_transactions is None
 
 
 async def test_an_empty_fetch_waits_for_the_next_append_and_then_lets_go(

@@ -32,6 +32,7 @@ from millstream.wire.records import Record, Walked, encode_batch, walk_records
 from tests.connection import encode_request
 from tests.unit.broker.handlers.desk import Desk
 from tests.unit.cluster.hosting import NOW_MS, append, topic_state, view_of
+from tests.unit.cluster.test_leader_transactions import end, send
 from tests.waiting import eventually
 
 
@@ -41,11 +42,11 @@ def family(replicas: Replicas, executor: ThreadPoolExecutor) -> OffsetsFamily:
 
 
 async def list_offset(
-    desk: Desk, family: OffsetsFamily, timestamp: int, *, version: int = 11, epoch: int = -1, topic: str = "orders"
+    desk: Desk, family: OffsetsFamily, timestamp: int, *, version: int = 11, epoch: int = -1, topic: str = "orders", isolation: int = 0
 ) -> Any:
     wanted = {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": epoch}
     topics = [{"name": topic, "partitions": [wanted]}]
-    answer = await desk.ask(family.list_offsets, ApiKey.LIST_OFFSETS, version, replica_id=-1, isolation_level=0, topics=topics)
+    answer = await desk.ask(family.list_offsets, ApiKey.LIST_OFFSETS, version, replica_id=-1, isolation_level=isolation, topics=topics)
     return answer.topics[0].partitions[0]
 
 
@@ -62,6 +63,20 @@ async def test_every_special_time_is_known(replicas: Replicas, family: OffsetsFa
     append(replicas.partition("orders", 0), b"a", b"b", b"c")
     found = await list_offset(desk, family, timestamp)
     assert (found.error_code, found.offset) == (0, offset)
+
+
+async def test_readers_of_committed_data_find_the_end_and_times_before_the_oldest_open_transaction(
+    replicas: Replicas, family: OffsetsFamily, desk: Desk
+) -> None:
+    await replicas.apply(view_of(topic_state()))
+    [partition] = replicas
+    append(partition, b"plain")
+    send(partition, 7)
+    append(partition, b"behind it")
+    assert [(await list_offset(desk, family, -1, isolation=isolation)).offset for isolation in (0, 1)] == [3, 1]
+    assert [(await list_offset(desk, family, NOW_MS, isolation=isolation)).offset for isolation in (0, 1)] == [0, 0]
+    end(partition, 7, is_commit=True)
+    assert (await list_offset(desk, family, -1, isolation=1)).offset == 4
 
 
 @pytest.mark.parametrize(("timestamp", "version"), [(-3, 6), (-4, 7), (-5, 8), (-6, 10), (-7, 11)])

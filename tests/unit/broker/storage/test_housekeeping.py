@@ -78,11 +78,11 @@ async def test_old_segments_go_and_read_ones_are_closed(house: House, tmp_path: 
     append(partition, b"old")
     partition.log.roll(now_ms=NOW_MS)
     house.clock.advance(10_000)
-    await house.chores._apply_retention()
+    await house.chores.apply_retention()
     assert partition.log.log_start_offset == 0, "the new segment is not on disk yet"
     await house.chores._flush()
     await eventually(lambda: partition.log.durable_end == 1)
-    await house.chores._apply_retention()
+    await house.chores.apply_retention()
     await eventually(lambda: not list((tmp_path / "orders-0").glob("*.deleted")))
     assert partition.log.log_start_offset == 1
 
@@ -138,7 +138,7 @@ async def test_a_disk_error_does_not_end_the_chores(house: House) -> None:
     await house.replicas.apply(view_of(topic_state()))
     house.logs.directories[0].fail("testing", OSError(5, "input/output error"))
     await house.chores._flush()
-    await house.chores._apply_retention()
+    await house.chores.apply_retention()
     await house.chores._checkpoint()
     await house.chores._expire_producers()
 
@@ -168,7 +168,7 @@ async def test_others_have_a_turn_while_many_logs_are_looked_at(house: House, mo
     monkeypatch.setattr(loop_turns, "TURN_S", -1.0)
     await house.replicas.apply(view_of(replace(topic_state(), partitions=(LED_BY_1,) * 10)))
     chores = house.chores
-    for chore in (chores._flush, chores._apply_retention, chores._checkpoint, chores._expire_producers):
+    for chore in (chores._flush, chores.apply_retention, chores._checkpoint, chores._expire_producers):
         task, turns = asyncio.ensure_future(chore()), 0
         while not task.done():
             await asyncio.sleep(0)

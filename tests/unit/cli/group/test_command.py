@@ -3,7 +3,7 @@ import pytest
 from tests.unit.cli.conftest import Millstream
 
 
-@pytest.mark.parametrize("command", [["list"], ["describe", "g"], ["delete", "g"], ["seek", "g", "-o", "latest"]])
+@pytest.mark.parametrize("command", [["list"], ["describe", "g"], ["delete", "g"], ["seek", "g", "latest"]])
 def test_a_broker_that_is_not_there_is_reported_with_what_to_do(millstream: Millstream, command: list[str]) -> None:
     outcome = millstream("group", *command, "-b", "127.0.0.1:1")
     assert outcome.code == 1

@@ -76,7 +76,7 @@ def test_a_changed_job_is_refused_and_short_retention_warned_of(millstream: Mill
     [
         (["--to-topic", "results"], "results is where the live job writes"),
         ([], "a replay needs a place for its results"),
-        (["--to-topic", "again", "--from", "yesterday"], "--from takes beginning"),
+        (["--to-topic", "again", "--from", "yesterday"], "--from takes earliest"),
     ],
 )
 def test_a_replay_that_cannot_be_is_said(millstream: Millstream, file: Path, arguments: list[str], problem: str) -> None:

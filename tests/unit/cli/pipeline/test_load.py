@@ -1,11 +1,18 @@
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
 from tests.unit.cli.conftest import Millstream
 
 PLACES = ("--to", "lake", "--checkpoint", "checkpoint")
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a load would write goes nowhere else."""
+    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -15,8 +22,8 @@ PLACES = ("--to", "lake", "--checkpoint", "checkpoint")
         (["--topics", "a b"], "'a b' is not the name of a topic"),
         (["--topics", "a", "--value-format", "avro"], "value-format avro needs a registry"),
         (["--topics", "a", "--value-format", "jason"], "value-format 'jason' is none of binary, string, json, avro"),
-        (["--topics", "a", "--table", "iceberg"], "table 'iceberg' is none of delta, parquet"),
-        (["--topics", "a", "--table", "parquet", "--audit", "lake"], "only a Delta table keeps its counts"),
+        (["--topics", "a", "--table", "icebreg"], "table 'icebreg' is none of delta, parquet, iceberg. Did you mean 'iceberg'?"),
+        (["--topics", "a", "--table", "parquet", "--audit", "lake"], "only Delta and Iceberg tables keep their counts"),
         (["--topics", "a", "--dead-letters", "a"], "would feed itself"),
     ],
 )
@@ -24,6 +31,38 @@ def test_what_is_asked_wrongly_is_said_before_spark_starts(millstream: Millstrea
     done = millstream("pipeline", "load", *PLACES, *flags)
     assert (done.code, done.out) == (2, "")
     assert sentence in done.err
+    assert done.err.count("\n") == 1
+
+
+def test_a_load_that_is_not_complete_says_what_is_missing(millstream: Millstream) -> None:
+    done = millstream("pipeline", "load", "--topics", "a")
+    assert done.code == 2
+    assert "give --to PATH, --checkpoint DIR, or a FILE.toml that says it" in done.err
+
+
+def test_a_load_is_described_by_a_file_and_flags_count_more(millstream: Millstream, tmp_path: Path) -> None:
+    file = tmp_path / "load.toml"
+    whole = 'brokers = "127.0.0.1:1"\ntopics = ["clicks"]\nto = "lake"\ncheckpoint = "here"\nevery = "2 minutes"\n'
+    file.write_text(whole)
+    done = millstream("pipeline", "load", str(file), "--value-format", "jsn")
+    assert (done.code, "value-format 'jsn' is none of" in done.err) == (2, True)
+    for line, sentence in (
+        ('event-tiem = "at"', "'event-tiem'. Did you mean 'event-time'?"),
+        ("once = 1", "once: 1 is not true or false"),
+        ("[kafka]\nretries = 5", "kafka: {'retries': 5} is not a table of texts"),
+        ('value-format = "avro"', "value-format avro needs a registry"),
+        ('value-format = "json"\nvalue-schema = "id BIGINY"', "value-schema: 'id BIGINY' is no list of columns"),
+    ):
+        file.write_text(whole + line)
+        done = millstream("pipeline", "load", str(file))
+        assert (done.code, done.out) == (2, "")
+        assert sentence in done.err
+
+
+def test_brokers_that_do_not_answer_are_said_before_spark_starts(millstream: Millstream) -> None:
+    done = millstream("pipeline", "load", *PLACES, "--topics", "a", "--brokers", "127.0.0.1:1")
+    assert done.code == 1
+    assert "127.0.0.1:1" in done.err
     assert done.err.count("\n") == 1
 
 

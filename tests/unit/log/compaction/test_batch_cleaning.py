@@ -24,7 +24,7 @@ def clean(
     producers: dict[int, int] | None = None,
     is_last: bool = False,
 ) -> CleanedBatch:
-    rules = CleaningRules({None: 2**63 - 1, **latest}, latest_offset, now_ms, RETENTION_MS, producers or {})
+    rules = CleaningRules({None: 2**63 - 1, **latest}, latest_offset, now_ms, RETENTION_MS, producers or {}, marker_epochs={})
     return clean_batch(read_header(batch), memoryview(batch), rules, is_last=is_last)
 
 

@@ -1,4 +1,5 @@
 from millstream.log.compaction.cleaning_order import CleanedGroup, CleaningOrder, CleaningResult, answer_from_line, answer_line
+from millstream.log.transactions.open_transactions import AbortedTransaction
 
 ORDER = CleaningOrder(
     directory="data/orders-0",
@@ -10,7 +11,8 @@ ORDER = CleaningOrder(
     segment_bytes=3,
     segment_index_bytes=4,
     index_interval_bytes=5,
-    producers=[(7, 39)],
+    producers=[(7, 39, 0)],
+    aborted_behind=[AbortedTransaction(8, 10, 60, 61)],
 )
 
 

@@ -1,4 +1,4 @@
-from millstream.spark.jobs.failure import sentence_of
+from millstream.spark.jobs.failure import sentence_of, why_not_started
 
 
 def test_a_sentence_of_ours_is_found_in_the_page_of_tracebacks() -> None:
@@ -29,3 +29,14 @@ def test_an_error_of_sparks_own_is_its_message() -> None:
 
 def test_a_long_sentence_is_cut() -> None:
     assert len(sentence_of("ValueError: " + "x" * 5_000)) < 1_100
+
+
+def test_why_a_jvm_did_not_come_up_is_what_it_said_last() -> None:
+    said = (
+        "WARNING: Using incubator modules: jdk.incubator.vector\n"
+        'Exception in thread "main" org.apache.spark.SparkException: Master must either be yarn or start with spark, k8s, or local\n'
+        "\tat org.apache.spark.deploy.SparkSubmit.error(SparkSubmit.scala:1047)\n"
+    )
+    assert why_not_started(said) == "Master must either be yarn or start with spark, k8s, or local"
+    assert why_not_started("Error: Could not create the Java Virtual Machine.\n") == "Could not create the Java Virtual Machine."
+    assert why_not_started("") == "it did not say why."

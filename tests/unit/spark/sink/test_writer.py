@@ -4,7 +4,8 @@ import logging
 
 import pytest
 
-from millstream.spark.sink.sink_progress import WrittenBatch, group_of_query
+from millstream.batch_memory import batch_memory_of
+from millstream.spark.sink.sink_progress import WrittenBatch
 from millstream.spark.sink.writer import BatchWritten, ReplayDiffers, add_up, check_replay, warn_of_rollback
 
 TOPICS = frozenset({"t"})
@@ -55,4 +56,4 @@ def test_a_checkpoint_that_went_back_is_a_warning(caplog: pytest.LogCaptureFixtu
 
 
 def test_the_group_carries_the_target() -> None:
-    assert group_of_query("q", "a") != group_of_query("q", "b") != group_of_query("q", None)
+    assert batch_memory_of("q", "a") != batch_memory_of("q", "b") != batch_memory_of("q", None)

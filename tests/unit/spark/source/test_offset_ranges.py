@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from millstream.spark.source.offset_ranges import OffsetRange, count_offsets, limit_offsets, split_ranges
+from millstream.spark.source.offset_ranges import OffsetRange, combine_ranges, count_offsets, limit_offsets, split_ranges
 from millstream.topic_partition import TopicPartition
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
@@ -59,3 +59,29 @@ def test_ranges_cover_everything_once_and_keep_to_their_limits(lengths: list[int
 def test_what_is_largest_is_split_first() -> None:
     pieces = split_ranges([OffsetRange(A, 0, 90), OffsetRange(B, 0, 10)], at_least=4)
     assert [(piece.place, piece.size) for piece in pieces] == [(A, 30), (A, 30), (A, 30), (B, 10)]
+
+
+def ranges_of(*lengths: int) -> list[OffsetRange]:
+    return [OffsetRange(TopicPartition("t", number), 10, 10 + length) for number, length in enumerate(lengths)]
+
+
+def test_small_ranges_share_tasks_beside_a_large_one() -> None:
+    tasks = combine_ranges(ranges_of(5, 100, 5, 1, 5, 5), min_records=10)
+    assert [[one.size for one in task.ranges] for task in tasks] == [[100], [5, 5], [1, 5, 5]]
+
+
+def test_tasks_of_several_ranges_are_never_larger_than_allowed() -> None:
+    tasks = combine_ranges(ranges_of(9, 9, 1, 9), min_records=10, max_records=10)
+    assert [[one.size for one in task.ranges] for task in tasks] == [[9], [9, 1], [9]]
+
+
+@given(sizes, st.integers(1, 500), st.none() | st.integers(500, 1000))
+def test_every_range_is_in_one_task_and_the_tasks_are_few(lengths: list[int], min_records: int, max_records: int | None) -> None:
+    whole = split_ranges(ranges_of(*lengths), at_most_records=max_records)
+    tasks = combine_ranges(whole, min_records=min_records, max_records=max_records)
+    assert sorted(one for task in tasks for one in task.ranges) == whole
+    assert all(list(task.ranges) == sorted(task.ranges) for task in tasks)
+    shared = [sum(one.size for one in task.ranges) for task in tasks if len(task.ranges) > 1]
+    assert all(size < 2 * min_records and size <= (max_records or size) for size in shared)
+    if max_records is None:
+        assert len(tasks) <= sum(lengths) // min_records + 1

@@ -6,6 +6,7 @@ import pytest
 
 from millstream.spark.options import OptionError
 from millstream.spark.positions import AtEdge, AtOffsets, AtTime, AtTimes
+from millstream.spark.source.offset_ranges import DEFAULT_MIN_RECORDS_PER_TASK
 from millstream.spark.source.read_options import ReadOptions, check_batch_options, check_stream_options, parse_read_options
 from millstream.topic_partition import TopicPartition
 
@@ -49,6 +50,12 @@ def test_one_time_goes_before_times_and_times_before_offsets() -> None:
     assert parse(startingOffsets=offsets).starting == expected
     assert parse(endingOffsets=offsets).ending == expected
     assert parse(startingOffsets="Latest").starting == AtEdge(-1)
+
+
+def test_partitions_share_tasks_up_to_the_largest_task_that_is_allowed() -> None:
+    assert parse().min_records_per_partition == DEFAULT_MIN_RECORDS_PER_TASK
+    assert parse(minRecordsPerPartition="7").min_records_per_partition == 7
+    assert parse(maxRecordsPerPartition="100").min_records_per_partition == 100
 
 
 @pytest.mark.parametrize(
@@ -97,6 +104,8 @@ WRONG = [
     ({"maxOffsetsPerTrigger": "9" * 5000}, "option maxOffsetsPerTrigger: '9+' is not a whole number above zero and below"),
     ({"kafka__max__partition__fetch__bytes": str(2**31)}, "option kafka.max.partition.fetch.bytes: 2147483648 is not between 1 and"),
     ({"minPartitions": "-1"}, "option minPartitions: '-1' is not a whole number above zero"),
+    ({"minRecordsPerPartition": "6", "maxRecordsPerPartition": "5"},
+     "option minRecordsPerPartition: 6 is more than maxRecordsPerPartition, 5"),
     ({"isolation__level": "serializable"}, "option isolation.level: 'serializable' is none of read_uncommitted, read_committed"),
     ({"columns": "key,nope"}, "option columns: 'key,nope' is not a list of columns: choose from key, value, topic"),
     ({"columns": "headers"}, "option columns: headers are read only with includeHeaders = true"),

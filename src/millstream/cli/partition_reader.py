@@ -1,0 +1,145 @@
+"""What confluent-kafka does not answer, or not quickly, asked by our own client: sizes, ends and times of many partitions of any Kafka.
+
+At most 500 partitions go into one request, so that no other client waits long for its turn. An error belongs to its partition: what a
+leader does not answer in time is left out, and shown as unknown. That a broker does not let us ask for sizes is no error either.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice
+from time import monotonic
+from typing import TYPE_CHECKING, Final, Self, TypeVar
+
+from millstream.client.cluster import Cluster
+from millstream.client.errors import SecurityOptionError
+from millstream.client.fetch import READ_UNCOMMITTED, FetchFrom
+from millstream.client.list_offsets import OffsetAndTime, list_offsets_request, read_list_offsets
+from millstream.client.metadata import NO_LEADER, ClusterMetadata
+from millstream.client.request import MessageRequest
+from millstream.client.security import NO_SECURITY, ClientSecurity
+from millstream.errors import MillstreamError
+from millstream.topic_partition import TopicPartition
+from millstream.wire.api import ApiKey
+from millstream.wire.batch import split_batches
+from millstream.wire.records import decode_records
+
+if TYPE_CHECKING:
+    from millstream.wire.responses.describe_log_dirs import DescribeLogDirsResponse
+
+T = TypeVar("T")
+
+TIMEOUT_S: Final = 5.0
+PARTITIONS_PER_REQUEST: Final = 500
+
+
+class PartitionReader:
+    """Connections to the brokers of a cluster, opened when something has to be asked."""
+
+    def __init__(self, brokers: str, options: Mapping[str, str], *, timeout_s: float = TIMEOUT_S) -> None:
+        self._timeout_s = timeout_s
+        self._may_ask = True
+        try:
+            security = ClientSecurity.of(options)
+        except SecurityOptionError:
+            # Kerberos, for example: confluent-kafka can do it and we cannot, so nothing is known here.
+            self._may_ask, security = False, NO_SECURITY
+        self._cluster = Cluster(brokers, timeout_s=timeout_s, security=security)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cluster.close()
+
+    def metadata(self) -> ClusterMetadata:
+        """Every broker and topic, asked anew; raises if no broker answers."""
+        return self._cluster.refresh(None)
+
+    def offsets(self, places: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, OffsetAndTime]:
+        """The first record of each partition at or after a time in ms, or at one of the words of `millstream.offset`."""
+        found: dict[TopicPartition, OffsetAndTime] = {}
+        until = monotonic() + self._timeout_s
+        for leader, wanted in self._by_leader(places).items():
+            for some in _portions(wanted):
+                if monotonic() > until:
+                    return found
+                request = list_offsets_request(dict.fromkeys(some, timestamp), isolation_level=READ_UNCOMMITTED)
+                try:
+                    answer = self._cluster.connection(leader).call(request)
+                except MillstreamError:
+                    break
+                found |= {place: offset for place, code, offset in read_list_offsets(answer) if not code}
+        return found
+
+    def sizes(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The bytes that the leader of each partition keeps on its disks."""
+        found: dict[TopicPartition, int] = {}
+        until = monotonic() + self._timeout_s
+        for leader, wanted in self._by_leader(places).items():
+            for some in _portions(wanted):
+                if monotonic() > until:
+                    return found
+                request: MessageRequest[DescribeLogDirsResponse] = MessageRequest(ApiKey.DESCRIBE_LOG_DIRS, {"topics": _topics(some)})
+                try:
+                    answer = self._cluster.connection(leader).call(request)
+                except MillstreamError:
+                    break
+                found |= _sizes(answer)
+        return found
+
+    def timestamps(self, wanted: Collection[tuple[TopicPartition, int]]) -> dict[tuple[TopicPartition, int], int]:
+        """The time, in ms, of the first record at or after an offset; one fetch each, as many as the time allows."""
+        found: dict[tuple[TopicPartition, int], int] = {}
+        until = monotonic() + self._timeout_s
+        for place, offset in wanted:
+            if monotonic() > until or not self._may_ask:
+                break
+            timestamp = self._timestamp(place, offset)
+            if timestamp is not None and timestamp >= 0:
+                found[place, offset] = timestamp
+        return found
+
+    def _timestamp(self, place: TopicPartition, offset: int) -> int | None:
+        try:
+            fetched = self._cluster.fetch(FetchFrom(*place, offset, max_bytes=1), max_wait_ms=0)
+            for header, batch in split_batches(fetched.records):
+                for record in () if header.is_control else decode_records(batch):
+                    if record.offset >= offset:
+                        return record.timestamp
+        except MillstreamError:
+            return None
+        return None
+
+    def _by_leader(self, places: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
+        wanted = list(places) if self._may_ask else []
+        if {place.topic for place in wanted} - self._cluster.metadata.topics.keys():
+            self._cluster.refresh(None)
+        topics = self._cluster.metadata.topics
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for place in wanted:
+            known = topics[place.topic].partitions.get(place.partition) if place.topic in topics else None
+            if known is not None and known.leader != NO_LEADER:
+                by_leader.setdefault(known.leader, []).append(place)
+        return by_leader
+
+
+def _portions(values: Iterable[T]) -> Iterator[list[T]]:
+    left = iter(values)
+    while some := list(islice(left, PARTITIONS_PER_REQUEST)):
+        yield some
+
+
+def _topics(places: Iterable[TopicPartition]) -> list[dict[str, object]]:
+    by_topic: dict[str, list[int]] = {}
+    for place in places:
+        by_topic.setdefault(place.topic, []).append(place.partition)
+    return [{"topic": topic, "partitions": partitions} for topic, partitions in by_topic.items()]
+
+
+def _sizes(answer: "DescribeLogDirsResponse") -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(topic.name, partition.partition_index): partition.partition_size
+        for directory in answer.results
+        for topic in directory.topics
+        for partition in topic.partitions
+        if not partition.is_future_key
+    }

@@ -1,0 +1,1 @@
+"""`millstream top`: a live view of a cluster. `command` draws it, the others read what it shows."""

@@ -1,0 +1,1 @@
+"""`millstream topic`: several commands, a file each."""

@@ -1,0 +1,36 @@
+"""The errors that a test may want from a broker, by Kafka's names: those that clients meet in production, not all there are."""
+
+from collections.abc import Mapping
+from typing import Final
+
+ERROR_CODES: Final[Mapping[str, int]] = {
+    "UNKNOWN_SERVER_ERROR": -1,
+    "OFFSET_OUT_OF_RANGE": 1,
+    "CORRUPT_MESSAGE": 2,
+    "UNKNOWN_TOPIC_OR_PARTITION": 3,
+    "LEADER_NOT_AVAILABLE": 5,
+    "NOT_LEADER_OR_FOLLOWER": 6,
+    "REQUEST_TIMED_OUT": 7,
+    "MESSAGE_TOO_LARGE": 10,
+    "OFFSET_METADATA_TOO_LARGE": 12,
+    "NETWORK_EXCEPTION": 13,
+    "COORDINATOR_LOAD_IN_PROGRESS": 14,
+    "COORDINATOR_NOT_AVAILABLE": 15,
+    "NOT_COORDINATOR": 16,
+    "NOT_ENOUGH_REPLICAS": 19,
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": 20,
+    "ILLEGAL_GENERATION": 22,
+    "UNKNOWN_MEMBER_ID": 25,
+    "REBALANCE_IN_PROGRESS": 27,
+    "TOPIC_AUTHORIZATION_FAILED": 29,
+    "GROUP_AUTHORIZATION_FAILED": 30,
+    "CLUSTER_AUTHORIZATION_FAILED": 31,
+    "POLICY_VIOLATION": 44,
+    "OUT_OF_ORDER_SEQUENCE_NUMBER": 45,
+    "INVALID_PRODUCER_EPOCH": 47,
+    "KAFKA_STORAGE_ERROR": 56,
+    "FENCED_INSTANCE_ID": 82,
+    "INVALID_RECORD": 87,
+    "FENCED_MEMBER_EPOCH": 110,
+    "STALE_MEMBER_EPOCH": 113,
+}

@@ -1,0 +1,17 @@
+from datetime import timedelta
+
+from millstream.clock import SystemClock
+from millstream.testing_broker.jumping_clock import JumpingClock
+
+WEEK_MS = 7 * 24 * 3_600_000
+
+
+def test_the_time_of_day_jumps_and_distances_do_not() -> None:
+    clock, system = JumpingClock(), SystemClock()
+    clock.jump(timedelta(days=7))
+    clock.jump(timedelta(milliseconds=1))
+    before = system.now_ms(), system.monotonic_ms()
+    now_ms, monotonic_ms = clock.now_ms(), clock.monotonic_ms()
+    after = system.now_ms(), system.monotonic_ms()
+    assert before[0] <= now_ms - WEEK_MS - 1 <= after[0]
+    assert before[1] <= monotonic_ms <= after[1]
