@@ -9,7 +9,7 @@ import typer
 from demo.advice import advice, advice_while_running, shown
 from demo.process import ROOT, Process
 from demo.services import Services
-from millstream.cli.app import app
+from millstream.cli.app import make_app
 from millstream.cli.serve import parse_flags
 
 
@@ -28,7 +28,7 @@ def running(tmp_path: Path) -> Services:
 
 
 def test_every_suggested_command_is_understood(running: Services) -> None:
-    group = typer.main.get_command(app)
+    group = typer.main.get_command(make_app(None))
     commands = [line for line in advice_while_running(running) if line.startswith(".venv/bin/millstream")]
     assert len(commands) > 5
     for line in commands:

@@ -50,7 +50,7 @@ def list_groups(
         list[GroupType] | None, typer.Option("--type", help="Only groups of this type (paper: in ZooKeeper); repeatable.")
     ] = None,
     observe: Annotated[
-        float, typer.Option("--observe", metavar="SECONDS", min=0, help="How long to watch groups that lag, to tell slow from stuck.")
+        float, typer.Option("--observe", metavar="SECONDS", min=0, help="How long to watch groups that lag, to know slow from stuck.")
     ] = OBSERVE_SECONDS,
     watch: Watch = False,
     every: Every = 2.0,
