@@ -26,10 +26,17 @@ def test_a_lake_is_loaded_looked_at_and_maintained(broker: Broker, tmp_path: Pat
         write(broker, topic, [b"one", b"two"])
     lake, checkpoint = str(tmp_path / "lake"), str(tmp_path / "checkpoint")
     name = fresh_name("load")  # the group of the lag has this name, and other tests load as well
-    place = ["--to", lake, "--checkpoint", checkpoint, "--brokers", broker.bootstrap_servers, "--once", "--name", name]
-    done = run("load", "--topics", ",".join(topics), *place, "--value-format", "string")
+    file = tmp_path / "load.toml"
+    document = {"brokers": broker.bootstrap_servers, "topics": topics, "to": lake, "checkpoint": checkpoint, "value-format": "string"}
+    file.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in document.items()))
+    done = run("load", str(file), "--once", "--name", name)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert f"{name}: done after 1 batches, 4 rows" in done.stderr
+    # Nothing of Spark's start, its warnings and its ways is on the terminal.
+    first, batch, last = done.stderr.splitlines()
+    assert first == f"{name}: running until what is there is processed"
+    assert batch.startswith("batch 0: 4 rows in ")
+    assert last == f"{name}: done after 1 batches, 4 rows"
+    assert "jdk.incubator.vector" in Path(checkpoint, "millstream-spark.log").read_text()
     assert sorted(DeltaTable(f"{lake}/{topics[1]}").to_pyarrow_table()["value"].to_pylist()) == ["one", "two"]
     shown = run("status", "--checkpoint", checkpoint, "--output", "json")
     status = json.loads(shown.stdout)

@@ -159,15 +159,15 @@ def _action(file: DataFile) -> AddAction:
 
 
 def _is_same(present: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether the types are one to a reader, whatever their inner fields are called; text and bytes have several forms in Arrow."""
+    """Whether the types are one to a reader, who finds the fields of a record by name and does not care how items of lists are called."""
     types = pa.types
     if types.is_list(present) and types.is_list(wanted):
         return _is_same(present.value_type, wanted.value_type)
     if types.is_map(present) and types.is_map(wanted):
         return _is_same(present.key_type, wanted.key_type) and _is_same(present.item_type, wanted.item_type)
     if types.is_struct(present) and types.is_struct(wanted):
-        names = [field.name for field in wanted]
-        return [field.name for field in present] == names and all(_is_same(present.field(n).type, wanted.field(n).type) for n in names)
+        names = {field.name for field in wanted}
+        return {field.name for field in present} == names and all(_is_same(present.field(n).type, wanted.field(n).type) for n in names)
     return bool(present == wanted)
 
 

@@ -3,6 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -159,3 +160,17 @@ def test_a_micro_batch_without_rows_is_a_commit_too(address: str) -> None:
 
 def test_parts_of_a_partition_are_joined() -> None:
     assert joined([LoadedRange(1, 5, 9), LoadedRange(0, 0, 2), LoadedRange(1, 2, 5)]) == (LoadedRange(0, 0, 2), LoadedRange(1, 2, 9))
+
+
+def test_records_in_lists_may_have_their_fields_in_another_order_and_get_no_new_ones(address: str) -> None:
+    def value(*names: str) -> pa.DataType:
+        return pa.struct([("n", pa.int64()), ("l", pa.list_(pa.struct([(name, pa.int64()) for name in names])))])
+
+    writer = DeltaWriter(address)
+    for number, names in enumerate((("a", "b"), ("b", "a"))):
+        files = write_files(address, number, 1, value(*names), l=[[{"a": 1, "b": 2}]])
+        writer.commit(batch(address, number, number, number + 1, files=files), file_schema(value(*names)))
+    assert [row["l"] for row in DeltaTable(address).to_pyarrow_table().to_pylist()] == [[{"a": 1, "b": 2}]] * 2
+    assert pl.read_delta(address)["l"].to_list() == [[{"a": 1, "b": 2}]] * 2
+    with pytest.raises(TableMismatch, match="the column l of the table"):
+        writer.check(file_schema(value("a", "b", "c")))

@@ -1,7 +1,8 @@
 """The paper's groups, which live in ZooKeeper and not in the brokers: read, moved and deleted there (`coordination.paths`).
 
 ZooKeeper is the one that is named (`--zookeeper`), or the one that `millstream serve` has on this machine; whether it belongs to the
-cluster that is asked is known by the cluster's id, which both hold. Nothing is created there but offsets that are asked for.
+cluster that is asked is known by the cluster's id, which both hold. Nothing is created there but offsets that are asked
+for (and the path behind the address, if there is none).
 
 Writing an offset changes its version, so an owner notices with its next commit and goes on from there: a group can be moved while it runs.
 """

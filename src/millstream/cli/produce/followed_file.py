@@ -61,7 +61,10 @@ class OpenFile:
     @classmethod
     def at(cls, path: Path, place: FilePlace | None = None) -> "OpenFile":
         """Open a file, at a place where it was left."""
-        file = path.open("rb", buffering=0)
+        try:
+            file = path.open("rb", buffering=0)
+        except OSError as error:
+            raise CommandFailed(f"{path} cannot be followed: {error.strerror}.") from error
         return cls(file, position=0 if place is None else place.position, head=b"" if place is None else place.head)
 
     @property

@@ -36,7 +36,8 @@ def start_load(
         return start_parquet_load(session, settings)
     if local_directory(settings.checkpoint) is not None:
         remove_leftovers(settings.checkpoint)
-        report_unpublished(settings, {plan.topic: plan.table for plan in plans})
+        # The result of a query is one table.
+        report_unpublished(settings, {plan.topic: plan.topic if settings.sql is not None else plan.table for plan in plans})
     if settings.sql is not None:
         from millstream.spark.jobs.sql_load import start_sql_load  # few loads have a query
 

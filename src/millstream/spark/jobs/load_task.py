@@ -115,6 +115,8 @@ class _TaskWork:
 
     def _check_topics(self) -> None:
         """Raises `LoadConflict` if a topic was made anew while it was read: its offsets mean other messages now."""
+        if not self._task.topic_ids:
+            return
         now = cluster_for(self._options).refresh(self._task.topic_ids).topics
         for topic, topic_id in self._task.topic_ids.items():
             if topic not in now or str(now[topic].topic_id) != topic_id:

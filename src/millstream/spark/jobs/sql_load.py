@@ -33,8 +33,6 @@ def start_sql_load(session: "SparkSession", settings: LoadSettings) -> "Streamin
     from pyspark.errors import AnalysisException
 
     session.dataSource.register(TableSink)
-    # Views are a session's own: that of another load has the same name.
-    session = session.newSession()
     try:
         rows = build_sql_load(session, settings)
         load_table(settings, settings.topics[0]).check(result_columns(rows.schema, settings.event_time))
@@ -49,7 +47,11 @@ def build_sql_load(session: "SparkSession", settings: LoadSettings) -> "DataFram
     assert settings.sql is not None, "the settings were checked"
     options = settings.read_options() | {"startingOffsets": _starting(settings)}
     message_rows(session, settings, options).createOrReplaceTempView(VIEW)
-    rows = session.sql(settings.sql)
+    try:
+        rows = session.sql(settings.sql)
+    finally:
+        # It is part of the plan now, and the name is free for the next load of the session.
+        session.catalog.dropTempView(VIEW)
     if not rows.isStreaming:
         raise UsageError(f"sql: the query does not read {VIEW}, so it has no end: {settings.sql}")
     return rows
