@@ -19,7 +19,7 @@ from millstream.spark.session import NoJava, check_java
 from tests.waiting import wait_until
 
 DEMO = [sys.executable, "-m", "demo"]
-LONG_S = 900
+LONG_S = 1800
 """For a machine that is busy with other tests; the demo has deadlines of its own."""
 
 

@@ -61,7 +61,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Written]:
         create_topic(kafka, name=TOPIC, configs={"segment.bytes": MIB})
         last_open = transact(kafka.bootstrap_servers)
         fetched = fetch(kafka.bootstrap_servers)
-        decided = ask_kafka(kafka, topic=TOPIC)
+        decided = ask_kafka(kafka, topic=create_topic(kafka))
         kafka.stop()
         del last_open
         yield Written(kafka.partition_directory(TOPIC), fetched, decided)

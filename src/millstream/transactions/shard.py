@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from millstream.coordinator_shard import CoordinatorRecord, Fields, Outcome, Waiter
-from millstream.errors import InvalidRequest, InvalidTransactionTimeout, KafkaError, NotCoordinator
+from millstream.errors import InvalidRequest, InvalidTransactionTimeout, KafkaError
 from millstream.topic_partition import TopicPartition
 from millstream.transaction_errors import ConcurrentTransactions, InvalidProducerIdMapping, TransactionAbortable, TransactionalIdNotFound
 from millstream.transactions.commands import AddPartitions, EndTransaction, InitProducerId, TransactionCommand, VerifyPartitions
@@ -266,11 +266,6 @@ class TransactionShard:
         self._transactions.pop(transaction.transactional_id, None)
         self._transactions[transaction.transactional_id] = transaction
         outcome.write(encode_record(transaction))
-
-
-def not_coordinator() -> Fields:
-    """The answer of a broker that does not lead the partition of the transactional id any more."""
-    return {"error_code": NotCoordinator.code, "producer_id": NO_PRODUCER, "producer_epoch": NO_EPOCH}
 
 
 def _granted(producer: Producer) -> Fields:
