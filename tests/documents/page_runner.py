@@ -131,7 +131,8 @@ class PageRunner:
             try:
                 if block.until:
                     wait_until(lambda: block.until in file.read_text(errors="replace") or process.poll() is not None, block.place)
-                    os.killpg(process.pid, signal.SIGINT)
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGINT)
                 process.wait(TIMEOUT_S)
             finally:
                 with contextlib.suppress(ProcessLookupError):
