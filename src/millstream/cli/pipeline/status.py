@@ -50,7 +50,7 @@ def _group_lag(progress: "JobProgress", brokers: str | None, client_options: lis
         committed = committed_offsets(cluster, admin, groups=[progress.group])[progress.group]
         ranges = offset_ranges(cluster, admin, places=sorted(committed))
         with cluster.reader() as reader:
-            behind = total(lags(reader, {place: at.offset for place, at in committed.items()}, ranges=ranges).values())
+            behind = total(lags(reader, dict(committed), ranges=ranges).values())
     except MillstreamError as error:
         return {"error": str(error)}
     return {"lag": behind.messages, "lag_seconds": behind.seconds}
