@@ -8,9 +8,10 @@ which is less work than any other line does, is shown beside it.
 
 import json
 from collections.abc import Callable
+from functools import cache
 from tempfile import TemporaryDirectory
 from time import monotonic, thread_time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from bench.case import Bar, BenchError, Case, Context, Metric, Values
 from bench.lake_topic import VIEW, fill_with_views, register_views
@@ -38,26 +39,24 @@ WARM_UPS: Final = 2
 _OWN, _BYTES = "Spark's own", "Spark's own, bytes as they are"
 
 
+@cache
+def registry_url() -> str:
+    """A registry of this process, for all cases: the peer may have none."""
+    from millstream.testing import Broker as InProcessBroker
+
+    return InProcessBroker(registry=True).start().registry_url
+
+
 class LakeCase(Case):
     """What the cases share: topics of Avro messages, and a registry that knows their schemas."""
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._registry: Any = None
-
-    @property
-    def registry_url(self) -> str:
-        """A registry of this process: the peer may have none."""
-        from millstream.testing import Broker as InProcessBroker
-
-        if self._registry is None:
-            self._registry = InProcessBroker(registry=True).start()
-        return str(self._registry.registry_url)
 
     def fill(self, context: Context, topic: str, count: int, *, partitions: int = PARTITIONS, versions: int = 1) -> int:
         """Make a topic; how many messages it has."""
         before = monotonic()
-        schema_ids = register_views(self.registry_url, topic, versions=versions)
+        schema_ids = register_views(registry_url(), topic, versions=versions)
         made = fill_with_views(context.broker, topic, count, schema_ids, partitions=partitions)
         context.say(f"{self.name}: wrote {made:,} messages to {topic} in {monotonic() - before:.1f} s")
         return made
@@ -71,7 +70,7 @@ class LakeCase(Case):
             checkpoint=f"{directory}/checkpoint",
             table=table,
             value_format="avro",
-            registry=self.registry_url,
+            registry=registry_url(),
             once=once,
             every="1 second",
         )

@@ -14,7 +14,7 @@ from typing import Final
 from bench.case import Bar, BenchError, Context, Metric, Values
 from bench.lake_topic import register_views, view_batch
 from bench.measure import percentile
-from bench.pipeline import LakeCase
+from bench.pipeline import LakeCase, registry_url
 from bench.spark_session import session
 from bench.topics import create_topic
 from millstream.client.cluster import Cluster
@@ -48,7 +48,7 @@ class PipelineDelay(LakeCase):
 
     def run(self, context: Context) -> Values:
         broker = context.broker
-        [schema_id] = register_views(self.registry_url, self.name)
+        [schema_id] = register_views(registry_url(), self.name)
         create_topic(broker, self.name, partitions=self._partitions)
         with TemporaryDirectory(prefix="millstream-bench-") as directory:
             settings = self.settings(broker, self.name, directory, once=False)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from bench.case import Context, Metric, Values
 from bench.lake_topic import add_views, register_views
-from bench.pipeline import PARTITIONS, WARM_UPS, LakeCase
+from bench.pipeline import PARTITIONS, WARM_UPS, LakeCase, registry_url
 from bench.spark_read import rate
 
 
@@ -69,7 +69,7 @@ class GrowingBacklog(_Growth):
         if not self._filled:
             self._filled = self.fill(context, self.name, size)
         elif size > self._filled:
-            schema_ids = register_views(self.registry_url, self.name)
+            schema_ids = register_views(registry_url(), self.name)
             self._filled += add_views(context.broker, self.name, size - self._filled, schema_ids, partitions=PARTITIONS)
         return self.name, self._filled
 

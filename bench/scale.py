@@ -2,7 +2,7 @@
 
     python -m bench.scale                prints the tables of the page
 
-`MEASURED` is read from bench/results, or was measured as its note says; `ASSUMED` is what anybody may see otherwise: change it, and print
+`MEASURED` is read from bench/results, or was measured as its note says; `ASSUMED` is open to other opinions: change it, and print
 the tables again. Nothing here is a promise: what is calculated was never run.
 """
 
@@ -33,7 +33,7 @@ def _result(file: str, case: str, metric: str) -> Figure:
     return Figure(float(row["millstream"]), row["unit"], f"bench/results/{file}")
 
 
-_LAKE: Final = "two cores, `local[2]`, 2026-11: no file"
+_LAKE: Final = "two cores, `local[2]`; no file of it is kept"
 MEASURED: Final = {
     "broker CPU, 3 replicas, batches of 50": _result("20261116-090503-cluster.json", "replicated-50", "CPU of all brokers"),
     "broker CPU of one reader": _result("20261116-015327-single.json", "consume", "broker CPU"),

@@ -151,7 +151,7 @@ class SparkStream(_SparkCase):
         super().__init__(count)
         self.name = "spark-stream"
         self.title = "Spark streams what is available, four micro-batches"
-        self.metrics = _metrics(1.0)
+        self.metrics = _metrics(1.5)
 
     def query(self, broker: Broker, format_name: str) -> None:
         options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(self.count // 4), "subscribe": self.name}

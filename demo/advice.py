@@ -12,9 +12,10 @@ _COMMAND = ".venv/bin/millstream"
 
 def advice(directory: Path) -> list[str]:
     """For when everything has been stopped; the tables are still there."""
-    lake = shown(directory) / "lake" / PAGE_VIEWS
+    table = f"DeltaTable('{shown(directory) / 'lake' / PAGE_VIEWS}').to_pyarrow_table()"
+    question = "duckdb.sql('select device, count(*) from views group by device')"
     return [
-        f""".venv/bin/python -c "import polars; print(polars.read_delta('{lake}').group_by('device').len())\"""",
+        f'.venv/bin/python -c "import duckdb; from deltalake import DeltaTable; views = {table}; print({question})"',
         "scripts/demo --keep      leaves everything running, to look at and to break",
         "scripts/demo --short     the broker alone, in a few seconds",
         "scripts/cluster          three brokers, to kill one of",

@@ -195,6 +195,20 @@ def test_every_script_can_be_executed() -> None:
     assert [relative(path) for path in scripts if not os.access(path, os.X_OK)] == []
 
 
+@pytest.mark.parametrize("name", [".ci/run", ".github/workflows/check.yml", ".pre-commit-config.yaml", "CONTRIBUTING.md", "README.md"])
+def test_scripts_that_are_named_exist(name: str) -> None:
+    named = set(re.findall(r"\bscripts/[a-z_]+(?:\.py)?", (ROOT / name).read_text()))
+    assert named
+    assert [script for script in named if not os.access(ROOT / script, os.X_OK)] == []
+
+
+def test_the_hosted_ci_tries_every_python_that_the_matrix_does() -> None:
+    listed = re.findall(r"python: \[(.*)\]", (ROOT / ".github/workflows/check.yml").read_text())
+    versions = re.search(r"for version in (.*); do", (ROOT / "scripts/matrix").read_text())
+    assert versions is not None
+    assert listed == [", ".join(f'"{version}"' for version in versions[1].split())] * 2
+
+
 def test_nothing_names_a_directory_of_one_machine() -> None:
     assert matching_lines(MACHINE_PATHS) == []
 

@@ -7,6 +7,7 @@ import pytest
 from confluent_kafka import Consumer
 from kio.schema.errors import ErrorCode
 
+from millstream.batch_memory import batch_memory_of
 from tests.batches import encode_batch
 from tests.brokers import Broker
 from tests.clients.group_kinds import CONSUMER_PROTOCOL, RANGE, Kind
@@ -96,6 +97,14 @@ def test_members_that_commit_nothing_are_stuck(millstream: Millstream, brokers: 
         consumer.close()
     (found,) = [row for row in listed if row["group"] == name]
     assert (found["members"], found["lag"], found["is"]) == (1, 20, "stuck")
+
+
+def test_what_sparks_sink_remembers_is_no_lag(millstream: Millstream, brokers: list[str], group_broker: Broker, topic: str) -> None:
+    name = batch_memory_of(fresh_name("query"), topic)
+    with group_broker.connect() as connection:
+        commit_alone(connection, name, topic, 3)
+    [described] = millstream("group", "describe", name, "--output", "json", *brokers).documents[0]
+    assert (described["lag"], described["partitions"]) == (0, [])
 
 
 def test_partitions_without_a_commit_count_and_are_moved(

@@ -62,6 +62,17 @@ def test_what_consume_writes_produce_takes_to_the_byte(millstream: Millstream, b
     assert [record["value"] for record in again.documents if record["key"] is None] == [None]
 
 
+def test_partition_of_a_line_that_the_topic_lacks_is_said_and_can_be_left_to_the_key(
+    millstream: Millstream, brokers: list[str], broker: Broker
+) -> None:
+    name, line = create_topic(broker), b'{"key": "k", "value": "v", "partition": 7}'
+    refused = millstream("produce", name, "-i", "json", *brokers, stdin=line)
+    assert (refused.code, refused.err.count("\n")) == (1, 1)
+    assert "--by-key" in refused.err
+    assert millstream("produce", name, "-i", "json", "--by-key", *brokers, stdin=line).code == 0
+    assert values(broker, name) == [b"v"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "numbers"),
     [

@@ -24,6 +24,10 @@ from tests.batches import encode_batch
 from tests.certificates import Authority
 from tests.secured_kafka import PASSWORD, USER, SecuredKafka
 from tests.topics import create_topic, read_all
+from tests.unit.cli.conftest import Millstream
+from tests.unit.cli.conftest import millstream as command
+
+__all__ = ["command"]
 
 METADATA = metadata_request([])
 LOGIN_LIFE_S = 1.5
@@ -193,3 +197,21 @@ def test_a_table_is_read_with_tls_and_a_login(kafka: SecuredKafka) -> None:
     with pytest.raises(AuthenticationFailed, match="refused the login of user 'alice'") as raised:
         millstream.read_table(topic, brokers=kafka.at("SASL_SSL"), options={**kafka.client_options(), "sasl.password": "hidden"})
     assert "hidden" not in str(raised.value)
+
+
+def test_commands_reach_a_secured_cluster_by_a_profile(
+    kafka: SecuredKafka, command: Millstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = create_topic(kafka)
+    options = "".join(f"{json.dumps(name)} = {json.dumps(value)}\n" for name, value in kafka.client_options().items())
+    profiles = tmp_path / "profiles.toml"
+    profiles.write_text(f'[secured]\nbrokers = "{kafka.at("SASL_SSL")}"\n[secured.options]\n{options}')
+    profiles.chmod(0o600)
+    monkeypatch.setenv("MILLSTREAM_PROFILES", str(profiles))
+    assert command("produce", topic, "one", "--profile", "secured").code == 0
+    assert command("consume", topic, "--profile", "secured").out == "one\n"
+    (listed,) = command("topic", "list", "--output", "json", "--profile", "secured").documents
+    assert [(found["messages"], found["size_bytes"] > 0) for found in listed if found["topic"] == topic] == [(1, True)]
+    assert command("group", "seek", "secured", "earliest", "-t", topic, "--execute", "--profile", "secured").code == 0
+    (groups,) = command("group", "list", "--output", "json", "--profile", "secured").documents
+    assert [(found["lag"], found["lag_seconds"] is not None) for found in groups if found["group"] == "secured"] == [(1, True)]

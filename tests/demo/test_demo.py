@@ -1,5 +1,6 @@
 """The demo itself, as `scripts/demo` runs it, with few events."""
 
+import ast
 import os
 import signal
 import subprocess
@@ -18,7 +19,7 @@ from millstream.spark.session import NoJava, check_java
 from tests.waiting import wait_until
 
 DEMO = [sys.executable, "-m", "demo"]
-LONG_S = 900
+LONG_S = 1800
 """For a machine that is busy with other tests; the demo has deadlines of its own."""
 
 
@@ -87,6 +88,18 @@ def test_a_missing_java_is_said_before_anything_is_started(tmp_path: Path) -> No
     assert "Java 17" in done.stderr
     assert "apt-get install default-jre-headless" in done.stderr
     assert not directory.exists()
+
+
+def test_the_demo_needs_only_what_its_set_up_installs() -> None:
+    installed = {"demo", "millstream", "deltalake", "numpy", "pyarrow", "rich"}
+    imported = {
+        name.partition(".")[0]
+        for path in (ROOT / "demo").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        for name in ([alias.name for alias in node.names] if isinstance(node, ast.Import) else [getattr(node, "module", "")])
+        if name
+    }
+    assert imported - installed <= sys.stdlib_module_names
 
 
 def test_too_few_events_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

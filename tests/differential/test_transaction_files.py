@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 
 from millstream.client.cluster import Cluster
 from millstream.client.fetch import READ_COMMITTED, FetchFrom
+from millstream.coordinator_shard import CoordinatorRecord
 from millstream.files import Files
 from millstream.log.config import LogConfig
 from millstream.log.directories.directory import LogDirectory
@@ -19,7 +20,13 @@ from millstream.log.log import Log
 from millstream.log.producer_state import ProducerState
 from millstream.log.transactions.committed_reads import aborted_in_region
 from millstream.topic_partition import TopicPartition
+from millstream.transactions.settings import TransactionSettings
+from millstream.transactions.shard import TransactionShard
+from millstream.wire.batch import split_batches
+from millstream.wire.records import decode_records
 from tests.brokers import KafkaBroker
+from tests.differential.transaction_commands import Decided, ask_kafka, ask_machine
+from tests.machines.transaction_script import Coordinator
 from tests.topics import create_topic
 
 TOPIC = "transactions"
@@ -43,6 +50,7 @@ class Written(NamedTuple):
 
     directory: Path
     fetched: list[Fetched]
+    decided: list[Decided]
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +61,10 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Written]:
         create_topic(kafka, name=TOPIC, configs={"segment.bytes": MIB})
         last_open = transact(kafka.bootstrap_servers)
         fetched = fetch(kafka.bootstrap_servers)
+        decided = ask_kafka(kafka, topic=create_topic(kafka))
         kafka.stop()
         del last_open
-        yield Written(kafka.partition_directory(TOPIC), fetched)
+        yield Written(kafka.partition_directory(TOPIC), fetched, decided)
     finally:
         kafka.kill()
 
@@ -92,6 +101,35 @@ def fetch(address: str) -> list[Fetched]:
             aborted = list(got.aborted_transactions)
             answers.append(Fetched(offset, max_bytes, len(got.records), got.last_stable_offset, got.high_watermark, aborted))
     return answers
+
+
+def test_the_machine_decides_as_kafka(written: Written) -> None:
+    coordinator = Coordinator()
+    assert len({(type(one.command), one.code) for one in written.decided}) > 6
+    for number, one in enumerate(written.decided):
+        assert ask_machine(coordinator, one.command) == (one.code, one.epoch), f"{number}: {one}"
+
+
+def test_kafkas_records_are_read(written: Written) -> None:
+    """What Kafka wrote to `__transaction_state` is what the machine says, from its own records."""
+    segment = next((written.directory.parent / "__transaction_state-0").glob("*.log"))
+    shard = TransactionShard(TransactionSettings(), coordinator_epoch=0)
+    for header, batch in split_batches(segment.read_bytes()):
+        if not header.is_control:
+            for record in decode_records(batch):
+                assert record.key is not None
+                shard.apply(CoordinatorRecord(record.key, record.value))
+    coordinator = Coordinator()
+    for one in written.decided:
+        ask_machine(coordinator, one.command)
+    mine = {one.transactional_id: one for one in coordinator.shard}
+    kafkas = {one.transactional_id: one for one in shard if one.transactional_id in mine}
+    assert len(mine) == len(kafkas) > 2
+    for name, own in mine.items():
+        kafka = kafkas[name]
+        assert (own.state, own.epoch, own.timeout_ms, own.partitions, own.client_version) == (
+            kafka.state, kafka.epoch, kafka.timeout_ms, kafka.partitions, kafka.client_version,
+        )  # fmt: skip
 
 
 def opened(written: Written, into: Path, *, is_clean: bool) -> Log:

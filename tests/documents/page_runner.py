@@ -1,4 +1,4 @@
-"""Runs the blocks of a page one after the other, as somebody would who types them in one directory.
+"""Runs the blocks of a page one after the other, as a user would type them in one directory.
 
 `python` runs in one namespace per page, `sh` and `console` in bash, `sql` in Spark. `text` is what the block before it printed; in
 `console` the lines after a `$ command` are what it prints. In both `...` stands for anything. Other languages are files.
@@ -131,7 +131,8 @@ class PageRunner:
             try:
                 if block.until:
                     wait_until(lambda: block.until in file.read_text(errors="replace") or process.poll() is not None, block.place)
-                    os.killpg(process.pid, signal.SIGINT)
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGINT)
                 process.wait(TIMEOUT_S)
             finally:
                 with contextlib.suppress(ProcessLookupError):

@@ -75,7 +75,7 @@ def test_a_stream_whose_topic_is_deleted_says_so_and_goes_on_with_the_next_of_th
         wait_until(lambda: stream.partitions == [0], "the stream has its partition again")
 
 
-def test_who_gets_nothing_because_a_consumer_was_killed_is_told_how_long(
+def test_who_gets_nothing_because_a_consumer_was_killed_learns_how_long(
     served: Broker, topic: str, said: list[str], tmp_path: Path
 ) -> None:
     group, notes = fresh_name("group"), tmp_path / "notes"

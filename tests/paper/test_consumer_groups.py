@@ -18,7 +18,7 @@ from confluent_kafka.cimpl import NewPartitions
 from millstream.paper.message import Message
 from millstream.paper.producer import Producer
 from millstream.paper.settings import ConsumerSettings
-from tests.paper.sites import Reader, Site, fresh_group, wait_for_all
+from tests.paper.sites import SESSION_S, Reader, Site, fresh_group, wait_for_all
 from tests.topics import LATEST, list_offset
 from tests.waiting import wait_until
 
@@ -136,7 +136,7 @@ def test_the_registries_say_who_is_there_who_owns_what_and_how_far_it_has_read(s
     broker, broker_stat = site.tree.get("/brokers/ids/1")
     assert (json.loads(broker)["host"], json.loads(broker)["port"]) == site.broker.address
     consumer, consumer_stat = site.tree.get(f"/consumers/{group}/ids/ann")
-    assert json.loads(consumer) == {"topics": {topic: 1}}
+    assert json.loads(consumer) == {"topics": {topic: 1}, "session_timeout_ms": round(SESSION_S * 1000)}
     assert settled(site, group, topic, 2) == {0: "ann-0", 1: "ann-0"}
     owner_stat = site.tree.exists(f"/consumers/{group}/owners/{topic}/0")
     read = Counter(message.partition for message in reader.got)

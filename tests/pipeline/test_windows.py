@@ -1,5 +1,6 @@
 """Windows on a real Spark, compared with what plain Python computes from the same events, while another producer writes to the topic."""
 
+import json
 import os
 import signal
 import subprocess
@@ -21,7 +22,7 @@ from millstream.spark.jobs.progress import read_job_progress
 from millstream.spark.jobs.runner import run_job
 from millstream.spark.jobs.windows import start_windows
 from millstream.spark.jobs.windows_job import Window, WindowsJob
-from tests.brokers import Broker
+from tests.brokers import Broker, StartBroker
 from tests.pipeline.site_activity import (
     MINUTE_MS,
     START_MS,
@@ -105,7 +106,11 @@ def test_what_is_left_out_is_counted_and_malformed_messages_are_kept(
     write(
         broker,
         topic,
-        [Message(b'{"page": 1', b"key", 1), Message(b"\xff", None, 0), *[Message(b'{"page": "/a"}', b"%d" % n) for n in range(3)]],
+        [
+            Message(b'{"page": 1', b"key", 1),
+            Message(b"\xff", None, 0),
+            *[Message(b'{"page": "/a"%s}' % time) for time in (b"", b', "at": null', b', "at": 1000000000000000000')],
+        ],
     )
     code = run_job(
         lambda session: start_windows(session, job, is_final=True),
@@ -169,6 +174,26 @@ def test_results_are_in_the_table_once_and_on_the_topic_when_the_job_was_killed_
         start_windows(spark, replace(job, checkpoint=str(tmp_path / "other")))
     with pytest.raises(TableMismatch, match="and the results have"):
         start_windows(spark, replace(job, measures={"views": "max(price)"}))
+
+
+def test_the_example_with_a_function_runs_as_a_program(start_broker: StartBroker, tmp_path: Path) -> None:
+    broker = start_broker()
+    topic = create_topic(broker, name="page-views", partitions=2)
+    agents = ["Mozilla", "Googlebot/2.1"]
+    seen = [(f"/{'news' if number % 3 else 'shop'}/{number}", agents[number % 5 == 0], START_MS + number * 20_000) for number in range(60)]
+    write(
+        broker,
+        topic,
+        [Message(json.dumps({"page": page, "agent": agent}).encode(), timestamp_ms=at, partition=at % 2) for page, agent, at in seen],
+    )
+    example = Path(__file__).parents[2] / "examples" / "pipeline" / "views_per_section.py"
+    command = [sys.executable, str(example), broker.bootstrap_servers, str(tmp_path / "checkpoint"), "--final"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    views = [View(0, page.split("/")[1], "", 0, 0.0, at) for page, agent, at in seen if agent == "Mozilla"]
+    expected = expected_windows(views, size_ms=10 * MINUTE_MS, step_ms=MINUTE_MS)
+    found = {(in_ms(one["window_start"]), one["section"]): one["views"] for one in results(broker, "views-per-section").values()}
+    assert found == {(start, section): result["views"] for (start, _, section), result in expected.items()}
 
 
 def window_views(broker: Broker, topic: str) -> dict[tuple[int, int, str], int]:

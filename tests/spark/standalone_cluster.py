@@ -22,8 +22,8 @@ def spark_environment() -> dict[str, str]:
     return kept | {"SPARK_HOME": str(SPARK_HOME), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
-def submit_command(master: str, job: Path, *arguments: str, py_files: Path) -> list[str]:
-    """What runs a job with `spark-submit`."""
+def submit_command(master: str, job: Path, *arguments: str, py_files: Path | None = None) -> list[str]:
+    """What runs a job with `spark-submit`; without `py_files` executors have what is installed."""
     conf = [
         "spark.driver.host=127.0.0.1",
         "spark.ui.enabled=false",
@@ -31,7 +31,9 @@ def submit_command(master: str, job: Path, *arguments: str, py_files: Path) -> l
         "spark.executor.cores=1",
         "spark.executor.memory=600m",
     ]
-    command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", master, "--py-files", str(py_files)]
+    command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", master]
+    if py_files is not None:
+        command += ["--py-files", str(py_files)]
     for line in conf:
         command += ["--conf", line]
     return [*command, str(job), *arguments]

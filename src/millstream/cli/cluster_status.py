@@ -52,7 +52,7 @@ class PartitionStatus:
 
 @dataclass(frozen=True)
 class ClusterStatus:
-    """Everything that `millstream cluster status` tells."""
+    """Everything that `millstream cluster status` shows."""
 
     cluster_id: str
     controller: int

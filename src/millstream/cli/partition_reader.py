@@ -112,7 +112,10 @@ class PartitionReader:
     def _by_leader(self, places: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
         wanted = list(places) if self._may_ask else []
         if {place.topic for place in wanted} - self._cluster.metadata.topics.keys():
-            self._cluster.refresh(None)
+            try:
+                self._cluster.refresh(None)
+            except MillstreamError:
+                return {}
         topics = self._cluster.metadata.topics
         by_leader: dict[int, list[TopicPartition]] = {}
         for place in wanted:

@@ -37,11 +37,16 @@ class Decoded(bytes):
 
     @classmethod
     def of(cls, value: Any) -> Self:
-        """From any value that Avro or JSON can hold."""
+        """From any value that Avro can hold."""
         document = plain_json(value)
-        text = cls(json.dumps(document, ensure_ascii=False).encode())
-        text.document = document
-        return text
+        return cls.with_text(json.dumps(document, ensure_ascii=False).encode(), document)
+
+    @classmethod
+    def with_text(cls, text: bytes, document: Any) -> Self:
+        """A document whose text is known."""
+        decoded = cls(text)
+        decoded.document = document
+        return decoded
 
 
 class ShownRecord(NamedTuple):

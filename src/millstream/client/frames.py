@@ -8,9 +8,11 @@ the rest is received straight into it, so the record batches of a large answer a
 written again: views into it are good for as long as they are held.
 
 Whoever reads one large answer after the other lets the memory of those that nothing refers to any more be used again: new memory has to be
-zeroed and its pages fetched, which costs as much as receiving the bytes.
+zeroed and its pages fetched, which costs as much as receiving the bytes. It is shared by all such connections of a process, so many idle
+ones do not make it large.
 """
 
+from collections import deque
 from mmap import MAP_PRIVATE, mmap
 from typing import Final
 
@@ -21,20 +23,22 @@ RECEIVE_BYTES: Final = 64 * 1024
 _MAPPED_BYTES: Final = 32 * 1024 * 1024
 """From here on malloc maps memory anew each time, and zeroing it takes tens of milliseconds, for a size that may be a lie."""
 _KEPT_SIZES: Final = range(256 * 1024, 8 * 1024 * 1024 + 1)
-"""Frames of these sizes are worth keeping, and do not make an idle connection large."""
-_MOST_KEPT: Final = 2
-"""One is looked at while the next is received."""
+"""Frames of these sizes are worth keeping."""
+_MOST_KEPT: Final = 8
+"""A thread needs two: one is looked at while the next is received."""
 _GRANULE: Final = 256 * 1024
+
+_kept: deque[bytearray] = deque(maxlen=_MOST_KEPT)
 
 
 class AnswerFrames:
     """The receiving half of one connection, without its socket."""
 
-    __slots__ = ("_begun", "_filled", "_frame", "_kept", "_shared", "max_frame_bytes")
+    __slots__ = ("_begun", "_filled", "_frame", "_keeps_memory", "_shared", "max_frame_bytes")
 
     def __init__(self, *, max_frame_bytes: int = MAX_ANSWER_BYTES, keeps_memory: bool = False) -> None:
         self.max_frame_bytes = max_frame_bytes
-        self._kept: list[bytearray] | None = [] if keeps_memory else None
+        self._keeps_memory = keeps_memory
         self._shared = memoryview(bytearray(RECEIVE_BYTES))
         self._begun = 0
         """So many bytes of a size that is not complete stand at the beginning of the shared buffer."""
@@ -64,7 +68,8 @@ class AnswerFrames:
             start = position + SIZE_BYTES
             position = start + read_size(shared, position, limit=self.max_frame_bytes)
             if position > end:
-                self._frame = self._memory(position - start)
+                size = position - start
+                self._frame = _take_kept(size) if self._keeps_memory and size in _KEPT_SIZES else _memory(size)
                 self._filled = end - start
                 self._frame[: self._filled] = shared[start:end]
                 self._begun = 0
@@ -75,15 +80,22 @@ class AnswerFrames:
             shared[: self._begun] = bytes(shared[position:end])
         return frames
 
-    def _memory(self, size: int) -> memoryview:
-        if self._kept is None or size not in _KEPT_SIZES:
-            return _memory(size)
-        for kept in self._kept:
-            if len(kept) >= size and _is_free(kept):
-                return memoryview(kept)[:size]
-        made = bytearray(-(-size // _GRANULE) * _GRANULE)
-        self._kept = [*self._kept[-_MOST_KEPT + 1 :], made]
-        return memoryview(made)[:size]
+
+def _take_kept(size: int) -> memoryview:
+    """Memory that is free, or new. While a thread looks at a piece no other sees it."""
+    for _ in range(len(_kept)):
+        try:
+            kept = _kept.popleft()
+        except IndexError:
+            break
+        view = memoryview(kept)[:size] if len(kept) >= size and _is_free(kept) else None
+        _kept.append(kept)
+        if view is not None:
+            return view
+    made = bytearray(-(-size // _GRANULE) * _GRANULE)
+    view = memoryview(made)[:size]
+    _kept.append(made)
+    return view
 
 
 def _is_free(memory: bytearray) -> bool:

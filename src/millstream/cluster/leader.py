@@ -256,10 +256,11 @@ class Leader:
             return None
         return log.read(offset, max_bytes=max_bytes, limit_offset=end, min_one_batch=min_one_batch)
 
-    def aborted_in(self, offset: int, region: FileRegion | None) -> list[tuple[int, int]]:
-        """Producer id and first offset of each aborted transaction that a reader of committed data at `offset` has to leave out."""
-        if region is None or not self.log.local.has_aborted:
-            return []
+    def aborted_in(self, offset: int, region: FileRegion) -> list[tuple[int, int]]:
+        """Producer id and first offset of each aborted transaction that a reader of committed data at `offset` has to leave out.
+
+        Only worth asking where the log has any (`LocalLog.has_aborted`).
+        """
         from millstream.log.transactions.committed_reads import aborted_in_region  # most logs have none
 
         return [(aborted.producer_id, aborted.first_offset) for aborted in aborted_in_region(self.log, offset, region)]

@@ -8,13 +8,16 @@ topic), only counts are left. No loop over messages.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from millstream.arrow.kernels.compiled import Flags, Ints
 from millstream.audit.offset_set import OffsetSet
 from millstream.audit.report import ANY_BUCKET, NO_TIME, Count
+
+if TYPE_CHECKING:
+    # The process that plans a load comes here, and numba would take it a fifth of a second.
+    from millstream.arrow.kernels.compiled import Flags, Ints
 
 MOST_RUNS: Final = 500
 MOST_GAPS: Final = 10_000
@@ -54,7 +57,7 @@ class PartitionCounts:
         self._all: list[int] = []
         self._runs = 0
 
-    def add(self, offsets: Ints, timestamps_us: Ints, sizes: Ints, is_malformed: Flags | None) -> None:
+    def add(self, offsets: "Ints", timestamps_us: "Ints", sizes: "Ints", is_malformed: "Flags | None") -> None:
         """Count messages: their offsets, ascending, their times, the bytes of key and value, and which could not be read."""
         if not len(offsets):
             return
@@ -79,7 +82,7 @@ class PartitionCounts:
             counted.append(BucketCount(self._partition, ANY_BUCKET, count, size, malformed, tuple(self._all)))
         return counted
 
-    def _add_sums(self, buckets: Ints, sizes: Ints, is_malformed: Flags | None) -> None:
+    def _add_sums(self, buckets: "Ints", sizes: "Ints", is_malformed: "Flags | None") -> None:
         different, where = np.unique(buckets, return_inverse=True)
         rows = np.bincount(where)
         size = np.bincount(where, weights=sizes)
@@ -90,7 +93,7 @@ class PartitionCounts:
             sums[1] += int(size[index])
             sums[2] += int(malformed[index])
 
-    def _add_runs(self, offsets: Ints, buckets: Ints, breaks: Ints) -> None:
+    def _add_runs(self, offsets: "Ints", buckets: "Ints", breaks: "Ints") -> None:
         self._runs += len(breaks) + 1
         if self._runs > MOST_RUNS:
             self._bounds.clear()
@@ -99,7 +102,7 @@ class PartitionCounts:
         for bucket, first, last in zip(buckets[starts].tolist(), offsets[starts].tolist(), offsets[ends].tolist(), strict=True):
             _append(self._bounds.setdefault(bucket, []), first, last + 1)
 
-    def _add_offsets(self, offsets: Ints, gaps: Ints) -> None:
+    def _add_offsets(self, offsets: "Ints", gaps: "Ints") -> None:
         starts, ends = np.append(0, gaps + 1), np.append(gaps, len(offsets) - 1)
         edges = np.stack([offsets[starts], offsets[ends] + 1], axis=1).ravel().tolist()
         if self._all and self._all[-1] == edges[0]:

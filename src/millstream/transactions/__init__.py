@@ -1,1 +1,1 @@
-"""Producer ids, and later transactions."""
+"""Producer ids, and the machine of the transaction coordinator."""

@@ -1,6 +1,7 @@
 import json
+import re
 
-from millstream.cli.record_output import RecordFormat, RecordFormatter, ShownRecord, readable
+from millstream.cli.record_output import Decoded, RecordFormat, RecordFormatter, ShownRecord, readable
 
 RECORD = ShownRecord("clicks", 2, 7, 1_700_000_000_000, b"k", b"v", [("trace", b"1"), ("empty", None)])
 
@@ -36,6 +37,21 @@ def test_a_table_row_is_one_line_whatever_the_value_contains() -> None:
     assert row.count(b"\n") == 1
     assert b"\x1b" not in row
     assert b"2023-11-14T22:13:20.000Z" in row
+
+
+def test_colours_are_added_only_on_request_and_change_nothing_else() -> None:
+    for form in (RecordFormat.JSON, RecordFormat.TABLE):
+        plain, coloured = RecordFormatter(form)(RECORD), RecordFormatter(form, in_colour=True)(RECORD)
+        assert b"\x1b[" not in plain
+        assert b"\x1b[" in coloured
+        assert re.sub(rb"\x1b\[\d+m", b"", coloured) == plain
+    assert RecordFormatter(RecordFormat.RAW, in_colour=True)(RECORD) == b"v\n"
+
+
+def test_decoded_values_are_documents_in_json_and_text_elsewhere() -> None:
+    record = RECORD._replace(value=Decoded.of({"a": b"\xff", "b": [1]}))
+    assert json.loads(RecordFormatter(RecordFormat.JSON)(record))["value"] == {"a": {"base64": "/w=="}, "b": [1]}
+    assert RecordFormatter(RecordFormat.RAW)(record) == b'{"a": {"base64": "/w=="}, "b": [1]}\n'
 
 
 def test_null_is_shown_as_such() -> None:

@@ -1,3 +1,4 @@
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -60,22 +61,31 @@ def receive_large(frames: AnswerFrames, content: bytes) -> memoryview:
 
 
 def test_memory_is_used_again_only_when_nothing_refers_to_it() -> None:
-    frames = AnswerFrames(keeps_memory=True)
-    first = receive_large(frames, b"a" * 500_000)
+    frames, others = AnswerFrames(keeps_memory=True), AnswerFrames(keeps_memory=True)
+    first = receive_large(frames, b"a" * 5_000_000)
     part = first[10:20]
     del first
-    second = receive_large(frames, b"b" * 400_000)
+    second = receive_large(others, b"b" * 4_900_000)
     assert bytes(part) == b"a" * 10
     owner = id(part.obj)
     assert id(second.obj) != owner
     del part
-    third = receive_large(frames, b"c" * 450_000)
+    third = receive_large(frames, b"c" * 4_950_000)
     assert id(third.obj) == owner
-    assert bytes(second) == b"b" * 400_000
-    assert bytes(third) == b"c" * 450_000
+    assert bytes(second) == b"b" * 4_900_000
+    assert bytes(third) == b"c" * 4_950_000
 
 
 def test_frames_that_are_all_held_stay_as_they_are() -> None:
     frames = AnswerFrames(keeps_memory=True)
-    held = [receive_large(frames, bytes([number]) * 300_000) for number in range(6)]
-    assert [bytes(frame) for frame in held] == [bytes([number]) * 300_000 for number in range(6)]
+    held = [receive_large(frames, bytes([number]) * 300_000) for number in range(12)]
+    assert [bytes(frame) for frame in held] == [bytes([number]) * 300_000 for number in range(12)]
+
+
+def test_threads_never_share_a_frame() -> None:
+    def read(number: int) -> int:
+        frames, content = AnswerFrames(keeps_memory=True), bytes([number]) * 300_000
+        return sum(bytes(receive_large(frames, content)) == content for _ in range(200))
+
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(read, range(6))) == [200] * 6

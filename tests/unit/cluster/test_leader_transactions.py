@@ -33,7 +33,7 @@ def committed_read(partition: Partition, offset: int) -> tuple[int, list[tuple[i
     """Size of what a reader of committed data gets, and what it has to leave out."""
     leader = partition.as_leader()
     region = leader.read(offset, end=leader.visible_end(READ_COMMITTED), max_bytes=1 << 20, min_one_batch=True)
-    return region.length if region else 0, leader.aborted_in(offset, region)
+    return (region.length, leader.aborted_in(offset, region)) if region else (0, [])
 
 
 def test_readers_of_committed_data_wait_for_the_marker(logs: LogManager) -> None:

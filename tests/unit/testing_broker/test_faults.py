@@ -94,7 +94,7 @@ def test_a_producer_without_acknowledgements_loses_its_connection(broker: Broker
     assert broker.consume(topic) == []
 
 
-def test_a_fetch_that_fails_is_told_to_librdkafkas_consumer(broker: Broker, topic: str) -> None:
+def test_a_fetch_that_fails_reaches_librdkafkas_consumer(broker: Broker, topic: str) -> None:
     broker.produce(topic, "v")
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": topic})
     consumer.assign([TopicPartition(topic, 0, 0)])

@@ -245,11 +245,13 @@ def _read_partition(
     end = leader.visible_end(fetch.isolation_level, is_replica=is_replica)
     if wanted.max_bytes < 0 and offset < end:
         raise InvalidRequest(f"at most {wanted.max_bytes} bytes of {partition.topic}-{partition.index}")
-    is_committed_only = fetch.isolation_level == READ_COMMITTED and not is_replica
     region = leader.read(offset, end=end, max_bytes=min(budget, wanted.max_bytes), min_one_batch=is_first)
     if is_replica and is_counted and wanted.current_leader_epoch >= 0:
         leader.replica_fetched(fetch.replica_id, fetch.replica_epoch, offset, wanted.log_start_offset, position=wanted)
     wanted.is_quiet = offset >= end and (not is_replica or leader.expects_nothing_of(fetch.replica_id))
+    aborted: Sequence[tuple[int, int]] | None = None
+    if fetch.isolation_level == READ_COMMITTED and not is_replica:
+        aborted = leader.aborted_in(offset, region) if region is not None and partition.log.local.has_aborted else ()
     return PartitionFetched(
         wanted.index,
         0,
@@ -257,7 +259,7 @@ def _read_partition(
         partition.last_stable_offset,
         partition.log.log_start_offset,
         region,
-        leader.aborted_in(offset, region) if is_committed_only else None,
+        aborted,
     )
 
 

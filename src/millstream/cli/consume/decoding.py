@@ -166,4 +166,4 @@ def _json(content: bytes) -> Decoded:
         document: Any = json.loads(content)
     except (ValueError, RecursionError) as error:
         raise CommandFailed(f"this is no JSON ({error}).") from None
-    return Decoded.of(document)
+    return Decoded.with_text(content, document)

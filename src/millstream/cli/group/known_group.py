@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from millstream.batch_memory import is_batch_memory
 from millstream.cli.group.consumer_groups import Committed, committed_offsets, list_groups, try_describe_groups
 from millstream.cli.group.paper_groups import PaperGroup, PaperGroups, find_paper_groups
 from millstream.cli.kafka_client import REQUEST_SECONDS, Cluster, close_name
@@ -79,11 +80,12 @@ class Groups:
         """Every group, by name."""
         listed = list_groups(self.cluster, self.admin)
         kafka = [group for group in self._kafka([found.group_id for found in listed]) if group is not None]
-        # A group whose description is not answered in time is still one.
+        described = {group.name for group in kafka}
+        # A group that is gone by the time it is described was still one.
         kafka += [
             KnownGroup(found.group_id, type_name(found.type), state_name(found.state))
             for found in listed
-            if found.group_id not in {group.name for group in kafka}
+            if found.group_id not in described
         ]
         paper = [] if self.paper is None else [_of_paper(found) for found in self.paper.read().values()]
         return sorted([*kafka, *paper], key=lambda group: (group.name, group.is_paper))
@@ -145,7 +147,8 @@ def _of_kafka(group: Any, committed: Mapping[TopicPartition, Committed]) -> Know
         type_name(group.type),
         state_name(group.state),
         members,
-        committed,
+        # The numbers of micro-batches are no positions: nothing lags there, and nothing is to be moved.
+        {} if is_batch_memory(group.group_id) else committed,
         owners={place: member.member_id for member in members for place in member.partitions},
         assignor=group.partition_assignor or None,
         coordinator=None if group.coordinator is None else f"{group.coordinator.host}:{group.coordinator.port}",

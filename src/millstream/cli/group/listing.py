@@ -1,7 +1,7 @@
 """`millstream group list`: every group with its lag in messages and in seconds, and how it is in one word (`verdict`)."""
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -50,7 +50,7 @@ def list_groups(
         list[GroupType] | None, typer.Option("--type", help="Only groups of this type (paper: in ZooKeeper); repeatable.")
     ] = None,
     observe: Annotated[
-        float, typer.Option("--observe", metavar="SECONDS", min=0, help="How long to watch groups that lag, to tell slow from stuck.")
+        float, typer.Option("--observe", metavar="SECONDS", min=0, help="How long to watch groups that lag, to know slow from stuck.")
     ] = OBSERVE_SECONDS,
     watch: Watch = False,
     every: Every = 2.0,
@@ -85,11 +85,22 @@ def list_groups(
 class GroupListing:
     """Reads all groups, once or again and again, and says how each is."""
 
-    def __init__(self, groups: Groups, reader: "PartitionReader", *, states: Collection[str] = (), types: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        groups: Groups,
+        reader: "PartitionReader",
+        *,
+        states: Collection[str] = (),
+        types: Collection[str] = (),
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._groups = groups
         self._reader = reader
         self._states = states
         self._types = types
+        self._clock = clock
+        self._sleep = sleep
         self._moved: dict[Key, tuple[float, Progress]] = {}
         """When each group was last seen to move, and how it was then; where it is watched again and again."""
 
@@ -98,10 +109,10 @@ class GroupListing:
         first, groups = self._progress()
         words = {key: word_at_once(progress) for key, progress in first.items()}
         last = first
-        until = time.monotonic() + observe_s
+        until = self._clock() + observe_s
         waiting = {key for key, known in words.items() if known is None}
-        while waiting and time.monotonic() < until:
-            time.sleep(min(LOOK_EVERY_S, max(until - time.monotonic(), 0)))
+        while waiting and self._clock() < until:
+            self._sleep(min(LOOK_EVERY_S, max(until - self._clock(), 0)))
             last, groups = self._progress()
             waiting = {key for key in waiting & last.keys() if not has_moved(first[key], last[key])}
         for key, known in words.items():
@@ -111,7 +122,7 @@ class GroupListing:
 
     def again(self) -> list[dict[str, Any]]:
         """Every group, compared with how it was when it last moved."""
-        now = time.monotonic()
+        now = self._clock()
         progress, groups = self._progress()
         rows = []
         for key, group in groups.items():

@@ -6,8 +6,8 @@
     dead    it has lag and no members
     unknown not enough has been answered, or it was not watched
 
-A consumer commits every five seconds unless it is told otherwise, so a group is watched a little longer than that before it is called
-stuck; `group list` watches only groups for which that makes a difference.
+A consumer commits every five seconds by default, so a group is watched a little longer than that before it is called stuck; `group list`
+watches only groups for which that makes a difference.
 """
 
 from collections.abc import Mapping

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from millstream.cli.output import print_json
 from millstream.cli.parameters import Output
 from millstream.cli.produce.record_form import Outgoing
+from millstream.errors import CommandFailed
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
@@ -37,6 +38,8 @@ class Deliveries:
 
     def hand_over(self, record: Outgoing) -> None:
         """Give a record to the producer, which sends it when it likes; waits while its queue is full."""
+        from confluent_kafka import KafkaException
+
         while True:
             try:
                 self.producer.produce(
@@ -51,6 +54,11 @@ class Deliveries:
                 break
             except BufferError:
                 self.producer.poll(FLUSH_SLICE_SECONDS)
+            except KafkaException as exception:
+                if exception.args[0].name() != "_UNKNOWN_PARTITION":
+                    raise
+                where = f"partition {record.partition}, which the topic {self.topic!r} does not have"
+                raise CommandFailed(f"A record names {where}: --by-key lets the keys decide about partitions.") from exception
         self.producer.poll(0)
 
     def wait(self, *, at_most_s: float | None = None) -> bool:

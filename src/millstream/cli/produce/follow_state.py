@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from millstream.cli.produce.followed_file import FilePlace
 from millstream.errors import CommandFailed
@@ -25,16 +26,22 @@ def default_state_file(environment: Mapping[str, str], *, cluster_id: str, topic
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Keep the state file to oneself."""
+    with _lock(path):
+        yield
+
+
+def _lock(path: Path) -> IO[str]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.with_name(path.name + ".lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise CommandFailed(f"Another `produce --follow` uses {path}: give this one a file of its own with --state.") from None
-            yield
+        lock = path.with_name(path.name + ".lock").open("w")
     except OSError as error:
         raise CommandFailed(f"The state file {path} cannot be used: {error.strerror}; choose another with --state.") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.close()
+        raise CommandFailed(f"Another `produce --follow` uses {path}: give this one a file of its own with --state.") from None
+    return lock
 
 
 def read_state(path: Path, topic: str) -> dict[str, list[FilePlace]]:
@@ -46,6 +53,8 @@ def read_state(path: Path, topic: str) -> dict[str, list[FilePlace]]:
         return {name: [FilePlace.of(place) for place in places] for name, places in document["files"].items()}
     except FileNotFoundError:
         return {}
+    except OSError as error:
+        raise CommandFailed(f"The state file {path} cannot be read: {error.strerror}; choose another with --state.") from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CommandFailed(
             f"The state file {path} is damaged ({error}): delete it to begin anew, or choose another with --state."
@@ -56,8 +65,11 @@ def write_state(path: Path, topic: str, places: Mapping[str, list[FilePlace]]) -
     """Remember how far each file was delivered."""
     document = {"topic": topic, "files": {name: [place.document() for place in found] for name, found in places.items()}}
     new = path.with_name(path.name + ".new")
-    with new.open("w") as file:
-        json.dump(document, file)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
+    try:
+        with new.open("w") as file:
+            json.dump(document, file)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except OSError as error:
+        raise CommandFailed(f"The state file {path} cannot be written: {error.strerror}; choose another with --state.") from error

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 Transform = Callable[["DataFrame"], "DataFrame"]
 _PLACE: Final = ("message_partition", "message_offset")
+_TIMES_MS: Final = (-62_135_596_800_000, 253_402_300_799_999)
+"""The years 1 to 9999."""
 
 
 def read_events(
@@ -156,7 +158,8 @@ def _as_timestamp(wanted: TopicInput, kind: "DataType", section: str) -> "Column
     if isinstance(kind, TimestampType):
         return column
     if isinstance(kind, LongType | IntegerType):
-        return f.timestamp_millis(column)
+        # What is no time at all would end the query instead of being left out.
+        return f.when(column.between(*_TIMES_MS), f.timestamp_millis(column))
     raise UsageError(
         f"[{section}] time: the column {wanted.time!r} is of type {kind.simpleString()}: it has to be a timestamp, or a whole number of "
         'milliseconds since 1970. Compute one in columns, as in when = "to_timestamp(date)"'

@@ -36,8 +36,7 @@ def run_to_its_end(
     `once` ends it when what is there now is processed, `final` also closes the last windows. `beginning` is where a replay begins, which
     decides what its checkpoint is about.
     """
-    for warning in check_job(job, beginning=beginning):
-        warn(warning)
+    check_job(job, beginning=beginning, warn=warn)
     return run_job(
         lambda session: (
             start_join(session, job, once=once, is_final=final, transform=transform)
@@ -54,16 +53,16 @@ def run_to_its_end(
     )
 
 
-def check_job(job: WindowsJob | JoinJob, *, beginning: str = "") -> list[str]:
-    """Raise if something is wrong that can be known without Spark; if not, the topics that are written are created. Returns warnings."""
+def check_job(job: WindowsJob | JoinJob, *, beginning: str = "", warn: Callable[[str], None] = logger.warning) -> None:
+    """Raise if something is wrong that can be known without Spark; if not, the topics that are written are created."""
     if job.output.table:
         _check_table(job)
     with JobTopics(job) as topics:
-        warnings = topics.check()
+        for warning in topics.check():
+            warn(warning)
         identity = job.identity() | ({"replay from": beginning} if beginning else {})
         check_checkpoint(job.checkpoint, identity, topic_ids=topics.topic_ids())
         topics.create()
-    return warnings
 
 
 def _check_table(job: WindowsJob | JoinJob) -> None:

@@ -109,7 +109,7 @@ class Job(ABC):
 
     @abstractmethod
     def begun_at(self, starts: Mapping[str, str]) -> Self:
-        """The same job with other starts of its inputs, by section."""
+        """The same job for a replay, with other starts of its inputs, by section."""
 
     @abstractmethod
     def check_columns(self, fields: Mapping[str, list[str] | None]) -> None:

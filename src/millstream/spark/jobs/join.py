@@ -15,7 +15,7 @@ from millstream.spark.jobs.closing import close_windows
 from millstream.spark.jobs.events import Transform, read_events
 from millstream.spark.jobs.join_job import JoinJob, JoinTable
 from millstream.spark.jobs.join_table import KeptTable
-from millstream.spark.jobs.results import BatchWriter, as_messages, check_table, start_query, start_writing
+from millstream.spark.jobs.results import BatchWriter, as_messages, check_table, start_batches, start_writing
 from millstream.spark.jobs.topic_input import EVENT_TIME, MESSAGE_COLUMNS
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _start_with_table(
 
     if job.output.table:
         check_table(to_messages(events), job)
-    return start_query(events.writeStream.foreachBatch(BatchWriter(job, to_messages)), job, once=once)
+    return start_batches(events, BatchWriter(job, to_messages), job, once=once)
 
 
 def _as_messages(results: "DataFrame", job: JoinJob) -> "DataFrame":

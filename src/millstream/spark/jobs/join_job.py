@@ -123,8 +123,8 @@ class JoinJob(Job):
         return self.table is None
 
     def begun_at(self, starts: Mapping[str, str]) -> Self:
-        right = None if self.right is None else replace(self.right, start=starts["right"])
-        return replace(self, left=replace(self.left, start=starts["left"]), right=right)
+        right = None if self.right is None else self.right.replayed_from(starts["right"])
+        return replace(self, left=self.left.replayed_from(starts["left"]), right=right)
 
     def check_columns(self, fields: Mapping[str, list[str] | None]) -> None:
         for section, one in self.inputs.items():

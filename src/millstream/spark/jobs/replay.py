@@ -8,6 +8,7 @@ time of events is that of the messages. Sessions may have begun before: the firs
 """
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -28,7 +29,9 @@ def replayed(
     from_ms: int | None = None,
 ) -> WindowsJob | JoinJob:
     """The job as a replay that begins at `starts`, by section, and writes elsewhere; `from_ms` is the time if it begins at one."""
-    name = topic or PurePosixPath(table).name
+    if not topic and not table:
+        raise UsageError("a replay needs a place for its results: --to-topic TOPIC, --to-table PATH, or both")
+    name = topic or re.sub(r"[^A-Za-z0-9._-]+", "-", PurePosixPath(table).name)
     place = checkpoint or f"{job.checkpoint.rstrip('/')}-replay-{name}"
     _refuse_shared(job, topic, table, place)
     again = job.begun_at(starts)

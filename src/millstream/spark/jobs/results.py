@@ -17,7 +17,7 @@ from millstream.spark.query_id import query_id_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -40,13 +40,17 @@ def start_writing(messages: "DataFrame", job: Job, *, once: bool, writer: "type[
     """Write them to the output of the job, as long as the query runs; `once` ends it when what is there now is processed."""
     if job.output.table:
         check_table(messages, job)
-        return start_query(messages.writeStream.foreachBatch(writer(job)), job, once=once)
-    return start_query(messages.writeStream.format("millstream").options(**_sink_options(job)), job, once=once)
+        return start_batches(messages, writer(job), job, once=once)
+    return _start(messages.sparkSession, messages.writeStream.format("millstream").options(**_sink_options(job)), job, once=once)
 
 
-def start_query(writer: "DataStreamWriter", job: Job, *, once: bool) -> "StreamingQuery":
-    """Start the query of a job."""
-    _set_state_partitions(job)
+def start_batches(rows: "DataFrame", writer: "BatchWriter", job: Job, *, once: bool) -> "StreamingQuery":
+    """The same by a function that gets each micro-batch."""
+    return _start(rows.sparkSession, rows.writeStream.foreachBatch(writer), job, once=once)
+
+
+def _start(session: "SparkSession", writer: "DataStreamWriter", job: Job, *, once: bool) -> "StreamingQuery":
+    _set_state_partitions(session, job)
     writer = writer.outputMode("append").queryName(job.name).option("checkpointLocation", job.checkpoint)
     return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{job.trigger_ms} milliseconds")).start()
 
@@ -104,13 +108,9 @@ class BatchWriter:
         self.write_table(rows, query_id, batch_id)
 
 
-def _set_state_partitions(job: Job) -> None:
+def _set_state_partitions(session: "SparkSession", job: Job) -> None:
     """Into how many parts the state is cut, which is fixed by the first run: as the job says, or as the session, or the cores that there
     are. Spark's own default, 200, costs seconds per micro-batch."""
-    from pyspark.sql import SparkSession
-
-    session = SparkSession.getActiveSession()
-    assert session is not None, "the job is being started in it"
     if job.state_partitions:
         session.conf.set(_STATE_PARTITIONS, str(job.state_partitions))
     elif not session.sparkContext.getConf().contains(_STATE_PARTITIONS):

@@ -2,8 +2,8 @@
 
 This is how a load with SQL in between ends. Spark makes a `TableWriter` for every micro-batch, and copies of it write the rows of each
 task; `commit` gets what they have written, and knows the offsets from the checkpoint (`batch_offsets`). So a micro-batch that comes again
-is left out, and one that does not continue the table is refused, as with any load. Files of a micro-batch that failed are deleted by
-`abort`; those of a killed task by `maintain`.
+is left out, and one that does not continue the table is refused, as with any load. Files of a micro-batch whose tasks failed are deleted
+by `abort`; those of a killed task, or of a commit that failed, by `maintain`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -78,10 +78,12 @@ class TableWriter(DataSourceStreamArrowWriter):
         report_batch(self._settings, batch.query_id, batchId, {batch.topic: batch}, next_report_ms=next_report_ms)
 
     def abort(self, messages: "Sequence[WriterCommitMessage | None]", batchId: int) -> None:  # noqa: N803 -- Spark's name
-        """Delete the files of the tasks that did write."""
+        """Delete the files of the tasks that did write, unless all did: then the commit failed, perhaps after the table had it."""
         from millstream.lake.place import open_place
         from millstream.spark.jobs.load_tables import table_address
 
+        if None not in messages:
+            return
         place = open_place(table_address(self._settings.to, self._settings.topics[0]))
         for file in _files(messages):
             place.delete(file.path)

@@ -7,8 +7,8 @@ The columns of an event are the fields of the message's value, those that `colum
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Final, Literal, get_args
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal, Self, get_args
 
 from millstream.errors import UsageError
 from millstream.spark.jobs.durations import parse_duration_ms
@@ -103,6 +103,11 @@ class TopicInput:
     def dead_letter_topic(self) -> str | None:
         """Where malformed messages are produced to; None if they are not."""
         return (self.dead_letters or f"{self.topic}-dead-letters") if self.malformed == "dead-letters" else None
+
+    def replayed_from(self, start: str) -> Self:
+        """The same input for a replay. Its malformed messages are counted; the live job has produced them as dead letters already."""
+        malformed: Malformed = "skip" if self.malformed == "dead-letters" else self.malformed
+        return replace(self, start=start, malformed=malformed, dead_letters="")
 
     def identity(self) -> dict[str, object]:
         """What decides what the state in a checkpoint is about; a filter or a watermark may change."""

@@ -24,16 +24,22 @@ if TYPE_CHECKING:
 TRACKED: Final = 10_000
 """Different values of a `top` that are followed in one window and key."""
 _DECIMAL: Final = "decimal(38, 9)"
+_NOT_COUNTED: Final = ("binary", "array", "map", "struct")
 
 
 def build_windows(session: "SparkSession", job: WindowsJob, *, is_final: bool = False, transform: Transform | None = None) -> "DataFrame":
     """The results as a stream: `window_start`, `window_end`, the key's columns, the measures."""
-    from pyspark.sql import functions as f
-
     events = read_events(session, job, "input", is_final=is_final, transform=transform)
     # What de-duplication leaves out as late Spark counts one by one; of sessions it adds up only what has the same key and time.
     if job.input.deduplicate is False and job.window.kind != "session":
         events = count_ends(events, EVENT_TIME, step_ms=job.window.step_ms)
+    return measure_windows(events, job)
+
+
+def measure_windows(events: "DataFrame", job: WindowsJob) -> "DataFrame":
+    """The results of these events, which have their columns and `event_time`."""
+    from pyspark.sql import functions as f
+
     keys = [f.col(column).alias(name) for column, name in zip(job.window.by, job.keys, strict=True)]
     measures = job.parsed_measures
     grouped = events.groupBy(_window(job).alias("window"), *keys).agg(*(_aggregate(one, events).alias(one.name) for one in measures))
@@ -85,7 +91,7 @@ def _aggregate(measure: Measure, events: "DataFrame") -> "Column":
     if measure.kind == "distinct":
         return f.approx_count_distinct(column, measure.error)
     if measure.kind == "top":
-        return f.call_function("approx_top_k", column, f.lit(TRACKED), f.lit(TRACKED))
+        return _top(measure, column, events.select(column).dtypes[0][1])
     return f.min(column) if measure.kind == "min" else f.max(column)
 
 
@@ -99,6 +105,17 @@ def _sum(measure: Measure, column: "Column", kind: str) -> "Column":
     raise UsageError(f"[measures] {measure.name}: the column {measure.column!r} is of type {kind}, which cannot be added up")
 
 
+def _top(measure: Measure, column: "Column", kind: str) -> "Column":
+    from pyspark.sql import functions as f
+
+    if kind.startswith(_NOT_COUNTED):
+        raise UsageError(
+            f"[measures] {measure.name}: the column {measure.column!r} is of type {kind}, values of which cannot be counted one by one: "
+            'compute a text of it in [input.columns], as in name = "string(message_key)"'
+        )
+    return f.call_function("approx_top_k", column, f.lit(TRACKED), f.lit(TRACKED))
+
+
 def _finished(measure: Measure) -> "Column":
     """The measure as the results show it: of a `top` the first K, the most frequent first."""
     from pyspark.sql import functions as f
@@ -106,6 +123,8 @@ def _finished(measure: Measure) -> "Column":
     column = f.col(measure.name)
     if measure.kind != "top":
         return column
-    ordered = f.array_sort(f.transform(column, lambda one: f.struct((-one["count"]).alias("count"), one["item"].alias("item"))))
+    # Spark counts missing values like others.
+    values = f.filter(column, lambda one: one["item"].isNotNull())
+    ordered = f.array_sort(f.transform(values, lambda one: f.struct((-one["count"]).alias("count"), one["item"].alias("item"))))
     first = f.slice(ordered, 1, measure.k)
     return f.transform(first, lambda one: f.struct(one["item"].alias("value"), (-one["count"]).alias("count")))

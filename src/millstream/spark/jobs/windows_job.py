@@ -105,7 +105,7 @@ class WindowsJob(Job):
         return self.window.length_ms + self.input.watermark_ms
 
     def begun_at(self, starts: Mapping[str, str]) -> Self:
-        return replace(self, input=replace(self.input, start=starts["input"]))
+        return replace(self, input=self.input.replayed_from(starts["input"]))
 
     def check_columns(self, fields: Mapping[str, list[str] | None]) -> None:
         used = {"[window] by": list(self.window.by)}

@@ -47,6 +47,7 @@ def test_a_misspelt_file_is_said_before_anything_is_started(millstream: Millstre
     file.write_text(file.read_text().replace("[window]", "[widnow]"))
     outcome = millstream("pipeline", "windows", str(file), "--once")
     assert outcome.code == 2
+    assert f"{file}, line " in outcome.err
     assert "there is no section [widnow]. Did you mean 'window'?" in outcome.err
 
 
@@ -63,7 +64,7 @@ def test_a_topic_that_is_not_there_is_said(millstream: Millstream, file: Path) -
 
 
 def test_a_changed_job_is_refused_and_short_retention_warned_of(millstream: Millstream, file: Path, tmp_path: Path) -> None:
-    check_checkpoint(str(tmp_path / "checkpoint"), {"job": "windows", "window": {"size": "2 hours"}})
+    check_checkpoint(str(tmp_path / "checkpoint"), {"job": "windows", "window": {"size": "2 hours"}}, topic_ids={})
     outcome = millstream("pipeline", "windows", str(file))
     assert outcome.code == 2
     assert 'window.size was "2 hours" and is "1 hour"' in outcome.err
@@ -74,7 +75,7 @@ def test_a_changed_job_is_refused_and_short_retention_warned_of(millstream: Mill
     ("arguments", "problem"),
     [
         (["--to-topic", "results"], "results is where the live job writes"),
-        ([], "results need a topic or a table"),
+        ([], "a replay needs a place for its results"),
         (["--to-topic", "again", "--from", "yesterday"], "--from takes earliest"),
     ],
 )

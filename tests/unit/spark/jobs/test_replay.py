@@ -57,5 +57,16 @@ def test_a_replay_into_the_live_jobs_output_or_checkpoint_is_refused() -> None:
         replayed(LIVE, {"input": "earliest"}, topic="again", checkpoint="checkpoints/./live")
     with pytest.raises(UsageError, match="lake/counts/ is where the live job writes"):
         replayed(replace(LIVE, output=JobOutput(table="lake/counts")), {"input": "earliest"}, table="lake/counts/")
-    with pytest.raises(UsageError, match="need a topic or a table"):
+    with pytest.raises(UsageError, match="a replay needs a place for its results: --to-topic TOPIC, --to-table PATH"):
         replayed(LIVE, {"input": "earliest"}, checkpoint="elsewhere")
+
+
+def test_a_replay_into_a_table_is_named_after_it() -> None:
+    assert replayed(LIVE, {"input": "earliest"}, table="lake/by time (2)").name == "live-replay-by-time-2-"
+
+
+def test_a_replay_counts_malformed_messages_and_does_not_produce_them_again() -> None:
+    live = replace(LIVE, input=replace(INPUT, malformed="dead-letters", dead_letters="bad"))
+    again = replayed(live, {"input": "earliest"}, topic="again")
+    assert again.inputs["input"].malformed == "skip"
+    assert again.inputs["input"].dead_letter_topic is None

@@ -1,0 +1,1 @@
+"""Transactions in a world that loses, repeats and delays, and whose coordinator crashes."""
