@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from millstream.lake.columns import EVENT_DATE, EVENT_HOUR, EVENT_TIMESTAMP, KAFKA_TIMESTAMP
 from millstream.lake.errors import TableMismatch
+from millstream.lake.hour_files import END_OF_TIME_US
 from millstream.lake.place import normal_address
 from millstream.spark.jobs.load_settings import LoadSettings
 from millstream.spark.jobs.progress import local_directory
@@ -66,8 +67,11 @@ def _event_time(rows: "DataFrame", path: str) -> str:
     """The field as a time, in SQL: null where it is none that a date can be made of."""
     quoted = ".".join(f"`{name}`" for name in path.split("."))
     kind = rows.selectExpr(f"{quoted} AS time").schema["time"].dataType.typeName()
-    moment = f"timestamp_millis({quoted})" if kind in {"long", "integer"} else f"CAST({quoted} AS TIMESTAMP)"
-    return f"CASE WHEN {moment} >= TIMESTAMP'1970-01-01 00:00:00Z' AND {moment} < TIMESTAMP'+10000-01-01 00:00:00Z' THEN {moment} END"
+    if kind in {"long", "integer"}:
+        # Looked at before it becomes a time: what is absurd would be an error.
+        return f"CASE WHEN {quoted} >= 0 AND {quoted} < {END_OF_TIME_US // 1000} THEN timestamp_millis({quoted}) END"
+    moment = f"CAST({quoted} AS TIMESTAMP)"
+    return f"CASE WHEN unix_micros({moment}) >= 0 AND unix_micros({moment}) < {END_OF_TIME_US} THEN {moment} END"
 
 
 def triggered(writer: "DataStreamWriter", settings: LoadSettings) -> "DataStreamWriter":
