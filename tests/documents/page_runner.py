@@ -40,7 +40,8 @@ class PageRunner:
         self._directory = directory
         self._put_in = {**addresses, "/data/": f"{directory}/data/"}
         self._take_out = {actual: shown for shown, actual in self._put_in.items()}
-        self._spark = spark
+        self._start_spark = spark
+        self._session: SparkSession | None = None
         self._variables: dict[str, Any] = {"__name__": "__main__"}
         self._printed = ""
         path = os.pathsep.join([str(bin_directory(directory)), str(COMMANDS), os.environ["PATH"]])
@@ -82,6 +83,15 @@ class PageRunner:
             warnings.simplefilter("ignore")
             self._variables.clear()
             gc.collect()
+        if self._session is not None:
+            # It is the session of all pages, and of this one when it is tried again.
+            for table in self._session.catalog.listTables():
+                if table.isTemporary:
+                    self._session.catalog.dropTempView(table.name)
+
+    def _spark(self) -> "SparkSession":
+        self._session = self._start_spark()
+        return self._session
 
     def _python(self, block: Block, code: str) -> None:
         if block.until:
