@@ -13,13 +13,13 @@ from millstream.lake.load_batch import LoadBatch
 def check_continues(batch: LoadBatch, address: str, *, positions: Mapping[int, int], is_same_topic: bool) -> None:
     """Raises `LoadConflict` unless the micro-batch begins where the table ends.
 
-    `positions` are those of the micro-batch's partitions that the table has rows of; `is_same_topic` says whether those are of this topic
-    or of a former one, as far as that is known.
+    `positions` are those of the micro-batch's partitions that the table has rows of; `is_same_topic` says whether what the table has, of
+    whichever partition, is of this topic, as far as that is known.
     """
-    if positions and not is_same_topic:
+    if not is_same_topic:
         raise LoadConflict(
             f"the topic {batch.topic} is not the one that the table {address} was loaded from: it was deleted and created again, and its "
-            "offsets begin anew. Load it to another place (--to) with a new checkpoint."
+            "offsets begin anew, or the table is of another topic. Load it to another place (--to) with a new checkpoint."
         )
     for partition, start, end in batch.ranges:
         known = positions.get(partition)
@@ -30,3 +30,8 @@ def check_continues(batch: LoadBatch, address: str, *, positions: Mapping[int, i
                 "load has written to it, or the table or the checkpoint was set back. Use the checkpoint that belongs to the table; a new, "
                 "empty one goes on where the table ends."
             )
+
+
+def is_same(topic: object, known: object) -> bool:
+    """Whether two that name a topic name the same; one that is not known may be any."""
+    return None in {topic, known} or topic == known

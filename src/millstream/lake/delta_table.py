@@ -9,7 +9,6 @@ writer has moved since the table was opened, and nothing else, so here is checke
 
 from collections.abc import Sequence
 from time import time
-from typing import Final
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
@@ -18,14 +17,12 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
 from millstream.lake.columns import EVENT_DATE, EVENT_HOUR, PARTITION_BY, table_schema
-from millstream.lake.continuity import check_continues
+from millstream.lake.continuity import check_continues, is_same
 from millstream.lake.data_file import DataFile
 from millstream.lake.errors import LoadConflict, TableMismatch
-from millstream.lake.load_batch import LoadBatch, offset_key, read_metadata
+from millstream.lake.load_batch import TOPIC_KEY, LoadBatch, offset_key, read_metadata
 from millstream.lake.place import normal_address
 from millstream.lake.table_opening import find_table, has_batch, query_key
-
-_PRESENT: Final = 1
 
 
 class DeltaWriter:
@@ -93,7 +90,7 @@ class DeltaWriter:
             batch,
             self.address,
             positions={partition: offset for partition, offset in found.items() if offset is not None},
-            is_same_topic=batch.topic_key is None or table.transaction_version(batch.topic_key) is not None,
+            is_same_topic=is_same(batch.topic_number, table.transaction_version(TOPIC_KEY)),
         )
         missing = self._missing_columns(table, wanted)
         if missing:
@@ -149,7 +146,7 @@ class DeltaWriter:
     def _transactions(self, batch: LoadBatch) -> list[Transaction]:
         ours = [Transaction(query_key(batch.query_id), batch.batch_id)]
         ours += [Transaction(offset_key(batch.topic, partition), end) for partition, _, end in batch.ranges]
-        return ours if batch.topic_key is None else [*ours, Transaction(batch.topic_key, _PRESENT)]
+        return ours if batch.topic_number is None else [*ours, Transaction(TOPIC_KEY, batch.topic_number)]
 
 
 def _action(file: DataFile) -> AddAction:

@@ -4,7 +4,7 @@ Where the table stands is among its properties, which outlive snapshots, and is 
 
     millstream.query.<id of the query>              number of the micro-batch
     millstream.offset.<topic>.<partition>           the offset that comes next
-    millstream.topic.<topic>                        the id of the topic
+    millstream.topic                                the id of the topic; rows are of this topic alone
 
 What the micro-batch was stands in the summary of its snapshot (`load_batch`). A commit holds only if the snapshot is still the one that was
 looked at. pyiceberg would try again on top of whatever came meanwhile, and a driver that was given up would load twice: so that is off
@@ -24,7 +24,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from millstream.errors import CommandFailed
 from millstream.lake.columns import EVENT_HOUR, EVENT_TIMESTAMP, KAFKA_TIMESTAMP
-from millstream.lake.continuity import check_continues
+from millstream.lake.continuity import check_continues, is_same
 from millstream.lake.errors import LoadConflict, TableMismatch
 from millstream.lake.iceberg_catalog import namespace_of, open_catalog
 from millstream.lake.load_batch import LoadBatch, read_metadata
@@ -42,6 +42,7 @@ _PROPERTIES: Final = {
     "write.metadata.previous-versions-max": "20",
 }
 _ATTEMPTS: Final = 5
+_TOPIC_KEY: Final = "millstream.topic"
 
 
 class IcebergWriter:
@@ -105,12 +106,11 @@ class IcebergWriter:
         known = table.properties.get(_query_key(batch.query_id))
         if known is not None and int(known) >= batch.batch_id:
             return False
-        topic_id = table.properties.get(_topic_key(batch.topic))
         check_continues(
             batch,
             self.address,
             positions=_positions(table, batch.topic, [one.partition for one in batch.ranges]),
-            is_same_topic=None in {batch.topic_id, topic_id} or batch.topic_id == topic_id,
+            is_same_topic=is_same(batch.topic_id, table.properties.get(_TOPIC_KEY)),
         )
         self._check_partitions(table, files)
         with table.transaction() as transaction:
@@ -187,7 +187,7 @@ def _state(batch: LoadBatch) -> dict[str, str]:
     """Where the table stands after the micro-batch, as properties of it."""
     state = {_query_key(batch.query_id): str(batch.batch_id)}
     state |= {_offset_key(batch.topic, partition): str(end) for partition, _, end in batch.ranges}
-    return state if batch.topic_id is None else state | {_topic_key(batch.topic): batch.topic_id}
+    return state if batch.topic_id is None else state | {_TOPIC_KEY: batch.topic_id}
 
 
 def _query_key(query_id: str) -> str:
@@ -196,7 +196,3 @@ def _query_key(query_id: str) -> str:
 
 def _offset_key(topic: str, partition: int) -> str:
     return f"millstream.offset.{topic}.{partition}"
-
-
-def _topic_key(topic: str) -> str:
-    return f"millstream.topic.{topic}"

@@ -6,9 +6,10 @@ once conflict; the counts are metadata of the commit (`history`), for the audit 
 
     millstream/query/<id of the query>              number of the micro-batch
     millstream/offset/<topic>/<partition>           the offset that comes next
-    millstream/topic/<topic>/<id of the topic>      1: rows of this topic are here, not of a former one of the same name
+    millstream/topic                                a number made of the topic's name and id: rows are of this topic alone
 """
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ from millstream.lake.bucket_counts import BucketCount
 from millstream.lake.data_file import DataFile
 
 METADATA: Final = "millstream"
+TOPIC_KEY: Final = "millstream/topic"
+_TOPIC_BYTES: Final = 7
+"""A version of Delta's has 63 bits."""
 
 
 class LoadedRange(NamedTuple):
@@ -45,9 +49,11 @@ class LoadBatch:
     """Whether the topic had more when the micro-batch was planned."""
 
     @property
-    def topic_key(self) -> str | None:
-        """The one that says which topic of this name it is; None where brokers have no ids."""
-        return None if self.topic_id is None else f"millstream/topic/{self.topic}/{self.topic_id}"
+    def topic_number(self) -> int | None:
+        """Says which topic it is, also among those of one name that came after each other; None where brokers have no ids."""
+        if self.topic_id is None:
+            return None
+        return int.from_bytes(hashlib.sha256(f"{self.topic}/{self.topic_id}".encode()).digest()[:_TOPIC_BYTES])
 
     def metadata(self) -> dict[str, str]:
         """What is kept beside the commit."""

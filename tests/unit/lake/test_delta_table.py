@@ -94,6 +94,17 @@ def test_a_topic_that_was_made_anew_is_refused(address: str) -> None:
     assert writer.commit(batch(address, 1, 3, 5, topic_id=None), file_schema(VALUE))
 
 
+def test_a_partition_that_the_table_has_nothing_of_does_not_let_another_topic_in(address: str) -> None:
+    """It would also make the next micro-batch, of a partition that the table has, one of the same topic, at a wrong offset."""
+    writer = DeltaWriter(address)
+    writer.commit(batch(address, 0, 0, 3), file_schema(VALUE))
+    for other in ({"topic_id": "two"}, {"topic": "views", "topic_id": "three"}):
+        elsewhere = replace(batch(address, 0, 0, 2, query_id="another", **other), ranges=(LoadedRange(1, 0, 2),))
+        with pytest.raises(LoadConflict, match=f"the topic {elsewhere.topic} is not the one that the table"):
+            writer.commit(elsewhere, file_schema(VALUE))
+    assert writer.commit(replace(batch(address, 1, 0, 2), ranges=(LoadedRange(1, 0, 2),)), file_schema(VALUE))
+
+
 def test_new_columns_are_added_inside_of_others_too(address: str) -> None:
     writer = DeltaWriter(address)
     writer.commit(batch(address, 0, 0, 1), file_schema(VALUE))

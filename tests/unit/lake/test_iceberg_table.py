@@ -13,6 +13,7 @@ from millstream.lake.delta_table import DeltaWriter
 from millstream.lake.errors import LoadConflict, TableMismatch
 from millstream.lake.iceberg_catalog import open_catalog
 from millstream.lake.iceberg_table import IcebergWriter
+from millstream.lake.load_batch import LoadedRange
 from tests.unit.lake.test_delta_table import VALUE, batch, write_files
 
 FILES = file_schema(VALUE)
@@ -63,6 +64,10 @@ def test_what_does_not_continue_the_table_is_refused(lake: str, writer: IcebergW
         given: dict[str, Any] = {"query_id": "other"} | other
         with pytest.raises(LoadConflict, match=problem):
             writer.commit(batch(writer.address, 0, end=6, **given), FILES)
+    # Also where it begins with a partition that the table has nothing of.
+    elsewhere = replace(batch(writer.address, 0, 0, 2, query_id="other", topic_id="two"), ranges=(LoadedRange(1, 0, 2),))
+    with pytest.raises(LoadConflict, match="is not the one that the table"):
+        writer.commit(elsewhere, FILES)
     assert numbers(lake) == [0, 1, 2]
 
 
