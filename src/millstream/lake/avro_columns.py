@@ -3,6 +3,7 @@
 It is the latest version, with what tables need besides, in the record of the message and in those inside of it:
 - fields that earlier versions had and the latest has not (nor as an alias) stay: their old messages have them, and so has the table;
 - a field without a default may be missing in messages of another version, and is null there;
+- every field may be null, because it may have been in another version;
 - int is read as long and float as double, because a table cannot widen a column later;
 - an enum has the symbols of all versions.
 
@@ -80,7 +81,8 @@ class _Merging:
     def _field(self, field: Field) -> Field:
         schema = self.copied(field.schema)
         if field.default is not NO_DEFAULT:
-            return Field(field.name, schema, default=field.default, aliases=field.aliases)
+            # The type of the default comes first in a union.
+            return Field(field.name, _union([schema, Primitive("null")]), default=field.default, aliases=field.aliases)
         return Field(field.name, _union([Primitive("null"), schema]), default=None, aliases=field.aliases)
 
 

@@ -82,5 +82,6 @@ def _value(value: Any) -> Any:
         return value if len(value) <= LONGEST_TEXT else None
     if isinstance(value, datetime):
         moment = value if value.tzinfo is None else value.astimezone(UTC)
-        return moment.strftime("%Y-%m-%dT%H:%M:%S.%f") + ("" if value.tzinfo is None else "Z")
+        # Always four digits of a year, which `strftime` does not give to one before 1000: readers would skip the file by it.
+        return moment.replace(tzinfo=None).isoformat(timespec="microseconds") + ("" if value.tzinfo is None else "Z")
     return value.isoformat() if isinstance(value, date) else None

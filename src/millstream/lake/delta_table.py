@@ -9,6 +9,7 @@ writer has moved since the table was opened, and nothing else, so here is checke
 
 from collections.abc import Sequence
 from time import time
+from typing import Final
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction
@@ -23,6 +24,8 @@ from millstream.lake.errors import LoadConflict, TableMismatch
 from millstream.lake.load_batch import TOPIC_KEY, LoadBatch, offset_key, read_metadata
 from millstream.lake.place import normal_address
 from millstream.lake.table_opening import find_table, has_batch, query_key
+
+_CONSTRAINT: Final = "delta.constraints."
 
 
 class DeltaWriter:
@@ -111,17 +114,33 @@ class DeltaWriter:
                 f"{', '.join(PARTITION_BY)}: load to another place (--to)."
             )
         present: pa.Schema = pa.schema(table.schema().to_arrow())
+        self._check_demands(table, present)
+        spelt = {name.lower(): name for name in present.names}
         missing = []
         for field in wanted:
             index = present.get_field_index(field.name)
+            if index < 0 and field.name.lower() in spelt:
+                raise TableMismatch(
+                    f"the table {self.address} has a column {spelt[field.name.lower()]}, and the messages have {field.name}: names are "
+                    "compared without case. Load to another place (--to)."
+                )
             if index < 0:
                 missing.append(field)
             elif (added := self._added(present.field(index).type, field.type, field.name)) is not None:
                 missing.append(pa.field(field.name, added))
-        required = [field.name for field in present if not field.nullable and field.name not in wanted.names]
-        if required:
-            raise TableMismatch(f"the table {self.address} wants a value in {', '.join(required)}, which the messages do not have.")
         return missing
+
+    def _check_demands(self, table: DeltaTable, present: pa.Schema) -> None:
+        """What others demand of rows, and nobody checks: Delta does not look into files."""
+        required = [field.name for field in present if not field.nullable]
+        if required:
+            raise TableMismatch(f"the table {self.address} wants a value in {', '.join(required)}, and messages may have none there.")
+        constraints = [name.removeprefix(_CONSTRAINT) for name in table.metadata().configuration if name.startswith(_CONSTRAINT)]
+        if constraints:
+            raise TableMismatch(
+                f"the table {self.address} has constraints ({', '.join(constraints)}), which a load does not check: drop them, or load to "
+                "another place (--to)."
+            )
 
     def _added(self, present: pa.DataType, wanted: pa.DataType, column: str) -> pa.DataType | None:
         """The type of a column with the fields that it has to get; None if it has all of them."""

@@ -157,9 +157,9 @@ class IcebergWriter:
                 f"the table {self.address} is partitioned by {text}, and a load writes files by hour({_time_column(files)}): load to "
                 "another place (--to)."
             )
-        required = [field.name for field in columns.fields if field.required and field.name not in files.names]
+        required = [field.name for field in columns.fields if field.required]
         if required:
-            raise TableMismatch(f"the table {self.address} wants a value in {', '.join(required)}, which the messages do not have.")
+            raise TableMismatch(f"the table {self.address} wants a value in {', '.join(required)}, and messages may have none there.")
 
     def _add_columns(self, transaction: "Transaction", files: pa.Schema) -> None:
         """New columns, and wider ones; `TableMismatch` for others."""

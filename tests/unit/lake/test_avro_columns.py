@@ -56,6 +56,13 @@ def test_a_field_without_default_may_be_missing() -> None:
     assert text["fields"] == [{"name": "a", "type": ["null", "string"], "default": None}]
 
 
+def test_a_field_that_could_be_null_in_a_former_version_still_can() -> None:
+    """With a default, too: messages of that version with a null would otherwise be unreadable."""
+    versions = [record(field("a", ["null", "string"])), record(field("a", "string", default="none"))]
+    text = json.loads(reading_schema([parse_avro([json.dumps(version)]) for version in versions]))
+    assert text["fields"] == [{"name": "a", "type": ["string", "null"], "default": "none"}]
+
+
 def test_what_is_no_record_is_widened_too() -> None:
     assert arrow_type(parse_avro([reading_schema([parse_avro(['"int"'])])])) == pa.int64()
 

@@ -9,7 +9,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from millstream.lake.bucket_counts import BucketCount
-from millstream.lake.columns import file_schema
+from millstream.lake.columns import file_schema, table_schema
 from millstream.lake.data_file import DataFile
 from millstream.lake.delta_table import DeltaWriter
 from millstream.lake.errors import LoadConflict, TableMismatch
@@ -143,6 +143,25 @@ def test_what_is_no_table_of_loads_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("hello")
     with pytest.raises(TableMismatch, match="cannot be opened as a Delta table"):
         DeltaWriter(str(tmp_path / "file")).check(file_schema(VALUE))
+
+
+def test_a_table_that_demands_what_a_load_does_not_check_is_refused(tmp_path: Path) -> None:
+    """Delta looks into no file: nulls, and rows that break a constraint, would go in."""
+    columns = table_schema(file_schema(VALUE))
+
+    def table_of(name: str, fields: list[pa.Field]) -> DeltaTable:
+        return DeltaTable.create(str(tmp_path / name), pa.schema(fields), partition_by=["event_date", "event_hour"])
+
+    table_of("required", [field.with_nullable(field.name != "n") for field in columns])
+    table_of("constrained", list(columns)).alter.add_constraint({"positive": "n > 0"})
+    table_of("case", [field.with_name("N") if field.name == "n" else field for field in columns])
+    for name, problem in (
+        ("required", "wants a value in n,"),
+        ("constrained", r"has constraints \(positive\)"),
+        ("case", "a column N, and"),
+    ):
+        with pytest.raises(TableMismatch, match=problem):
+            DeltaWriter(str(tmp_path / name)).check(file_schema(VALUE))
 
 
 def test_files_of_an_attempt_that_was_killed_before_the_table_was_made_do_no_harm(address: str) -> None:

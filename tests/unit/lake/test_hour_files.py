@@ -68,6 +68,18 @@ def test_files_have_the_rows_and_say_what_is_in_them(tmp_path: Path) -> None:
     }
 
 
+def test_statistics_of_ancient_times_have_four_digits_of_the_year(tmp_path: Path) -> None:
+    """Readers compare them as texts or as times, and pass over the file if the year has three."""
+    schema = pa.schema([("at", pa.timestamp("us", tz="UTC")), ("local", pa.timestamp("us"))])
+    ancient = datetime(400, 9, 26, tzinfo=UTC)
+    files = HourFiles(open_place(str(tmp_path)), schema)
+    files.write(
+        pa.RecordBatch.from_arrays([pa.array([ancient], schema.types[0]), pa.array([None], schema.types[1])], schema=schema), np.array([5])
+    )
+    [written] = files.close()
+    assert json.loads(written.statistics)["minValues"] == {"at": "0400-09-26T00:00:00.000000Z"}
+
+
 def test_what_is_abandoned_is_gone(tmp_path: Path) -> None:
     files = HourFiles(open_place(str(tmp_path)), SCHEMA, gathered_bytes=1)
     files.write(batch([1, 2]), np.array([5, 6]))

@@ -1,6 +1,7 @@
 """Messages that could not be read: kept in a file by the task that met them, produced to a topic by the driver after the table's commit.
 
-    key, value                  as they were; a value above `LONGEST_VALUE` is cut, and `millstream.size` says how long it was
+    key, value                  as they were; a value above `LONGEST_VALUE` is cut, and `millstream.size` says how long it was; a key
+                                above `LONGEST_KEY` is cut, too, so that the letter is one that brokers take
     millstream.topic            where the message is
     millstream.partition
     millstream.offset
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 FOLDER: Final = "dead-letters"
 LONGEST_VALUE: Final = 900_000
+LONGEST_KEY: Final = 100_000
 _LONGEST_ABOUT: Final = 500
 _ROWS_AT_ONCE: Final = 1_000
 LETTERS: Final = pa.schema(
@@ -135,13 +137,15 @@ def as_messages(letters: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _as_messages(rows: pa.RecordBatch) -> pa.RecordBatch:
-    values, headers = [], []
+    keys, values, headers = [], [], []
     for row in rows.to_pylist():
-        value = row["value"]
+        key, value = row["key"], row["value"]
         about = {name: str(row[name])[:_LONGEST_ABOUT] for name in ("topic", "partition", "offset", "timestamp", "reason")}
         if value is not None and len(value) > LONGEST_VALUE:
             about["size"] = str(len(value))
             value = value[:LONGEST_VALUE]
+        keys.append(None if key is None else key[:LONGEST_KEY])
         values.append(value)
         headers.append([{"key": f"millstream.{name}", "value": text.encode()} for name, text in about.items()])
-    return pa.record_batch([rows["key"], pa.array(values, pa.binary()), pa.array(headers, _HEADERS)], names=["key", "value", "headers"])
+    columns = [pa.array(keys, pa.binary()), pa.array(values, pa.binary()), pa.array(headers, _HEADERS)]
+    return pa.record_batch(columns, names=["key", "value", "headers"])

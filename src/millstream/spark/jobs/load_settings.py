@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal, Self, get_args
+from urllib.parse import unquote
 
 from millstream.arrow.columns import Format
 from millstream.audited.settings import AuditSettings
@@ -65,9 +66,7 @@ class LoadSettings:
     """Properties of the catalog of Iceberg tables; empty: an SQLite file beside the tables."""
 
     def __post_init__(self) -> None:
-        for name in ("brokers", "to", "checkpoint"):
-            if not getattr(self, name).strip():
-                raise UsageError(f"{name}: it is empty.")
+        self._check_places()
         self._check_topics()
         for name, allowed in (("table", TableKind), ("value_format", Format), ("key_format", Format), ("starting", Starting)):
             given = getattr(self, name)
@@ -135,6 +134,13 @@ class LoadSettings:
         """Where malformed messages of a topic go."""
         return self.dead_letters or f"{topic}-dead-letters"
 
+    def _check_places(self) -> None:
+        for name in ("brokers", "to", "checkpoint"):
+            if not getattr(self, name).strip():
+                raise UsageError(f"{name}: it is empty.")
+        if self.table != "parquet" and "://" not in self.to and unquote(self.to) != self.to:
+            raise UsageError(f"to {self.to}: libraries of tables take what follows a % for a letter: use a directory without it.")
+
     def _check_topics(self) -> None:
         if not self.topics:
             raise UsageError("topics: name at least one.")
@@ -143,8 +149,18 @@ class LoadSettings:
                 raise UsageError(f"{topic!r} is not the name of a topic: letters, digits, '.', '_' and '-', at most 249 of them.")
         if len(set(self.topics)) < len(self.topics):
             raise UsageError(f"topics {','.join(self.topics)}: one is named twice.")
+        for topic in self.topics:
+            self._check_dead_letters(self.dead_letter_topic(topic))
         if self.dead_letters in self.topics:
             raise UsageError(f"dead-letters {self.dead_letters}: it is one of the topics that are loaded, and would feed itself.")
+
+    def _check_dead_letters(self, name: str) -> None:
+        """It is needed only after the commit of a micro-batch, which would then be done again for ever."""
+        if not _TOPIC.fullmatch(name) and not (self.fail_on_malformed or self.sql is not None or self.table == "parquet"):
+            raise UsageError(
+                f"dead-letters {name!r}: messages that cannot be read would go to this topic, and it is no name of one: letters, digits, "
+                "'.', '_' and '-', at most 249 of them. Give another with dead-letters."
+            )
 
     def _check_formats(self) -> None:
         for part, form, schema in (("value", self.value_format, self.value_schema), ("key", self.key_format, self.key_schema)):

@@ -41,6 +41,9 @@ def test_settings_travel_as_text_without_secrets() -> None:
         ({"batch_messages": 0}, "above zero"),
         ({"every": "2 days"}, "give a day at most"),
         ({"every": "soon"}, "is not a duration"),
+        ({"to": "per%20cent"}, "use a directory without it"),
+        ({"dead_letters": "bad letters"}, "dead-letters 'bad letters': .* no name of one"),
+        ({"topics": ("t" * 249,)}, "dead-letters 't+-dead-letters': .* Give another"),
         ({"name": "two words"}, "name: 'two words' cannot be a job's"),
         ({"audit": "two words"}, "no name of a tier"),
         ({"table": "parquet", "dead_letters": "bad"}, "ends at a malformed message"),
@@ -55,6 +58,8 @@ def test_what_cannot_be_done_is_said(given: dict[str, Any], problem: str) -> Non
 def test_dead_letters_have_a_topic_of_their_own() -> None:
     assert settings().dead_letter_topic("clicks") == "clicks-dead-letters"
     assert settings(dead_letters="bad").dead_letter_topic("clicks") == "bad"
+    longest = "t" * 249
+    assert settings(topics=(longest,), dead_letters="bad").topics == settings(topics=(longest,), fail_on_malformed=True).topics
 
 
 def test_a_load_is_named_after_its_checkpoint_unless_it_has_a_name() -> None:
