@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
 
-from millstream.spark.jobs.job_session import start_job_session
-from millstream.spark.jobs.job_settings import JobOutput
-from millstream.spark.jobs.join import start_join
-from millstream.spark.jobs.join_job import JoinJob, JoinRule
-from millstream.spark.jobs.load import start_load
-from millstream.spark.jobs.load_settings import LoadSettings
-from millstream.spark.jobs.topic_input import TopicInput
-from millstream.spark.jobs.windows import start_windows
-from millstream.spark.jobs.windows_job import Window, WindowsJob
+from millstream.spark.jobs.description.job_settings import JobOutput
+from millstream.spark.jobs.description.join_job import JoinJob, JoinRule
+from millstream.spark.jobs.description.topic_input import TopicInput
+from millstream.spark.jobs.description.windows_job import Window, WindowsJob
+from millstream.spark.jobs.load.load import start_load
+from millstream.spark.jobs.load.settings import LoadSettings
+from millstream.spark.jobs.running.job_session import start_job_session
+from millstream.spark.jobs.streams.join import start_join
+from millstream.spark.jobs.streams.windows import start_windows
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

@@ -11,12 +11,12 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from millstream.errors import UsageError
-from millstream.spark.jobs.job_settings import JobOutput
-from millstream.spark.jobs.join import start_join
-from millstream.spark.jobs.join_job import JoinJob, JoinRule, JoinTable
-from millstream.spark.jobs.join_table import KeptTable
-from millstream.spark.jobs.replay import replayed
-from millstream.spark.jobs.topic_input import TopicInput
+from millstream.spark.jobs.description.job_settings import JobOutput
+from millstream.spark.jobs.description.join_job import JoinJob, JoinRule, JoinTable
+from millstream.spark.jobs.description.replay import replayed
+from millstream.spark.jobs.description.topic_input import TopicInput
+from millstream.spark.jobs.streams.join import start_join
+from millstream.spark.jobs.streams.join_table import KeptTable
 from tests.brokers import Broker
 from tests.pipeline.site_activity import CLICK_SCHEMA, MINUTE_MS, VIEW_SCHEMA, Click, View, make_views, results, send
 from tests.spark.topic_content import Message, write

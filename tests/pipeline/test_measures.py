@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from millstream.errors import UsageError
-from millstream.spark.jobs.job_settings import JobOutput
-from millstream.spark.jobs.measure import MOST_TOP
-from millstream.spark.jobs.topic_input import TopicInput
-from millstream.spark.jobs.windows import TRACKED, measure_windows
-from millstream.spark.jobs.windows_job import Window, WindowsJob
+from millstream.spark.jobs.description.job_settings import JobOutput
+from millstream.spark.jobs.description.measure import MOST_TOP
+from millstream.spark.jobs.description.topic_input import TopicInput
+from millstream.spark.jobs.description.windows_job import Window, WindowsJob
+from millstream.spark.jobs.streams.windows import TRACKED, measure_windows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

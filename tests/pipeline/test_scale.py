@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 from deltalake import DeltaTable
 
-from millstream.spark.jobs.failure import sentence_of
+from millstream.spark.jobs.running.failure import sentence_of
 from tests.brokers import Broker
 from tests.cluster.brokers import MillstreamBrokers
 from tests.pipeline.cluster_jobs import make_join, make_windows

@@ -14,7 +14,7 @@ from millstream.cli.pipeline.parameters import Master, Quiet
 from millstream.errors import UsageError
 
 if TYPE_CHECKING:
-    from millstream.spark.jobs.load_settings import LoadSettings
+    from millstream.spark.jobs.load.settings import LoadSettings
 
 _REQUIRED = {"topics": "--topics A,B", "to": "--to PATH", "checkpoint": "--checkpoint DIR"}
 
@@ -70,10 +70,10 @@ def load(
 
 
 def _settings(file: Path | None, given: dict[str, Any]) -> "LoadSettings":
-    from millstream.spark.jobs.load_settings import LoadSettings
+    from millstream.spark.jobs.load.settings import LoadSettings
 
     if file is not None:
-        from millstream.spark.jobs.job_file import read_job_of
+        from millstream.spark.jobs.description.job_file import read_job_of
 
         return replace(read_job_of(LoadSettings, file), **given)
     missing = [flag for name, flag in _REQUIRED.items() if name not in given]
@@ -87,15 +87,15 @@ def _run(settings: "LoadSettings", *, master: str | None, quiet: bool) -> int:
     need_extra("lake", "deltalake")
     if settings.table == "iceberg":
         need_extra("iceberg", "pyiceberg", "sqlalchemy")
-    from millstream.spark.jobs.load_check import check_load
+    from millstream.spark.jobs.load.check import check_load
     from millstream.spark.session import check_java
 
     check_java()
     settings = settings.located()
     check_load(settings)
-    from millstream.spark.jobs.batch_progress import BatchCounts
-    from millstream.spark.jobs.load import start_load
-    from millstream.spark.jobs.runner import run_job
+    from millstream.spark.jobs.load.load import start_load
+    from millstream.spark.jobs.running.batch_progress import BatchCounts
+    from millstream.spark.jobs.running.runner import run_job
 
     progress = BatchCounts()
     return run_job(

@@ -12,7 +12,7 @@ from millstream.cli.pipeline.job_run import JobFile
 from millstream.errors import CommandFailed, UsageError
 
 if TYPE_CHECKING:
-    from millstream.spark.jobs.windows_job import WindowsJob
+    from millstream.spark.jobs.description.windows_job import WindowsJob
 
 
 def picture(
@@ -22,9 +22,9 @@ def picture(
     measure: Annotated[str, typer.Option(metavar="NAME", help="The measure to draw.", show_default="the first")] = "",
 ) -> None:
     """Draw the results of a windows job: a line per key over time, and the figures. No Spark is started."""
-    from millstream.spark.jobs.job_file import read_job_of
-    from millstream.spark.jobs.results_picture import points_of, results_page
-    from millstream.spark.jobs.windows_job import WindowsJob
+    from millstream.spark.jobs.description.job_file import read_job_of
+    from millstream.spark.jobs.description.windows_job import WindowsJob
+    from millstream.spark.jobs.picture.results_picture import points_of, results_page
 
     job = read_job_of(WindowsJob, file)
     chosen = _measure(job, measure)
