@@ -1,4 +1,4 @@
-"""The same jobs at another scale: a Spark cluster with two workers, and three brokers of which one is killed meanwhile."""
+"""The same jobs at another scale: a Spark cluster with two workers, three brokers of which one is killed meanwhile, and Apache Kafka."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable
 
 from millstream.spark.jobs.running.failure import sentence_of
-from tests.brokers import Broker
+from tests.brokers import Broker, KafkaBroker
 from tests.cluster.brokers import MillstreamBrokers
 from tests.pipeline.cluster_jobs import make_join, make_windows
 from tests.pipeline.site_activity import MINUTE_MS, Click, expected_windows, make_views, milliseconds, results, send
@@ -108,3 +108,22 @@ def test_jobs_on_two_workers_are_exact_though_one_of_three_brokers_is_killed(mas
             outcome = jobs.finish()
         assert outcome == {"executors": 2, "shuffle partitions": "2"}
         check_results(survivor, cluster.bootstrap_servers, views, clicks, tmp_path)
+
+
+def test_jobs_on_two_workers_are_exact_with_apache_kafka(master: str, tmp_path: Path) -> None:
+    kafka = KafkaBroker(tmp_path, {})
+    kafka.start()
+    try:
+        views, clicks = fresh_name("views"), fresh_name("clicks")
+        with kafka.connect() as connection:
+            for topic in (views, clicks):
+                create_assigned_topic(connection, (kafka.node_id,), (kafka.node_id,), name=topic)
+            for output in ("windows", "join"):
+                create_assigned_topic(connection, (kafka.node_id,), name=f"{views}-{output}")
+        send(kafka, views, VIEWS)
+        send(kafka, clicks, CLICKS)
+        with running_jobs(master, kafka.bootstrap_servers, views, clicks, tmp_path) as jobs:
+            jobs.finish()
+        check_results(kafka, kafka.bootstrap_servers, views, clicks, tmp_path)
+    finally:
+        kafka.stop()
