@@ -99,6 +99,8 @@ def _checked(kind: pa.DataType, place: str) -> pa.DataType:
     """The type, if a table can have it."""
     types = pa.types
     if types.is_struct(kind):
+        if not kind.num_fields:
+            raise BadColumns(f"the column {place} would be a record without fields, which tables do not have: give it one, or leave it out")
         _check_names([field.name for field in kind], taken=[], place=f"{place}.")
         for field in kind:
             _checked(field.type, f"{place}.{field.name}")

@@ -15,5 +15,9 @@ class LakeFull(MillstreamError):
     """There is no room for the files of a micro-batch."""
 
 
+class LakeRefused(MillstreamError):
+    """The files of a micro-batch may not be written where they should be."""
+
+
 class BadColumns(UsageError):
     """What the messages are read as cannot become the columns of a table."""

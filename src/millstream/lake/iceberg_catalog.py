@@ -36,7 +36,10 @@ def open_catalog(to: str, properties: Mapping[str, str]) -> "Catalog":
         if "://" in to:
             raise UsageError(f"Iceberg tables at {to} need a catalog that every driver reaches: give it with --catalog type=... and so on.")
         directory = Path(normal_address(to))
-        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"to {to}: it cannot be a directory to write to: {error.strerror}.") from None
         given = {"type": "sql", "uri": f"sqlite:///{directory / CATALOG_FILE}", "warehouse": str(directory)}
     try:
         catalog = load_catalog(_NAME, **given)

@@ -7,9 +7,10 @@ from typing import Any, Final, NamedTuple
 from pyarrow import fs
 
 from millstream.errors import UsageError
-from millstream.lake.errors import LakeFull
+from millstream.lake.errors import LakeFull, LakeRefused
 
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_REFUSED: Final = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENAMETOOLONG})
 
 
 class Place(NamedTuple):
@@ -62,10 +63,15 @@ def normal_address(address: str) -> str:
     return address.rstrip("/") if "://" in address else str(Path(address).expanduser().absolute())
 
 
-def raise_if_full(error: OSError, address: str) -> None:
-    """Raises `LakeFull`, in a sentence, if the error says that there is no room."""
+def raise_unwritable(error: OSError, address: str) -> None:
+    """Raises `LakeFull` if the error says that there is no room, `LakeRefused` if nothing may be written there; in a sentence each."""
     if error.errno in _FULL:
         raise LakeFull(
             f"there is no room for the files of {address} ({error.strerror or error}): nothing of this micro-batch is in the table. Make "
             "room, and start the load again: it goes on where the table ends."
+        ) from error
+    if error.errno in _REFUSED:
+        raise LakeRefused(
+            f"files of {address} cannot be written: {error.strerror or error}. Nothing of this micro-batch is in the table. Give the load "
+            "a directory that it may write to (--to), on every worker."
         ) from error

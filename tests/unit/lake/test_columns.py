@@ -26,6 +26,12 @@ def test_a_type_that_tables_do_not_have_is_refused() -> None:
         file_schema(pa.struct([("a", pa.struct([("b", pa.null())]))]))
 
 
+def test_a_record_without_fields_is_refused() -> None:
+    """Parquet has none, and says so when files are written."""
+    with pytest.raises(BadColumns, match=r"a\.b would be a record without fields"):
+        file_schema(pa.struct([("a", pa.struct([("b", pa.struct([]))]))]))
+
+
 def test_a_null_value_has_nulls_in_all_columns() -> None:
     values = pa.array([{"a": 1, "b": "x"}, None], pa.struct([("a", pa.int64()), ("b", pa.string())]))
     assert [column.to_pylist() for column in flattened(values)] == [[1, None], ["x", None]]

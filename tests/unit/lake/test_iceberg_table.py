@@ -143,5 +143,8 @@ def test_a_table_that_others_let_retry_is_taught_not_to(lake: str, writer: Icebe
 def test_a_catalog_that_cannot_be_opened_is_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="need a catalog that every driver reaches"):
         open_catalog("s3://bucket/lake", {})
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="cannot be a directory to write to: File exists"):
+        open_catalog(str(tmp_path / "file"), {})
     with pytest.raises(UsageError, match="cannot be opened"):
         open_catalog(str(tmp_path), {"type": "nonsense"})

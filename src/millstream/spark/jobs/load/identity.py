@@ -17,12 +17,17 @@ def check_checkpoint(settings: LoadSettings) -> None:
     if directory is None:
         return
     file = directory / FILE_NAME
-    if file.exists():
-        _compare(settings, json.loads(file.read_text(encoding="utf-8")))
-    elif (directory / "metadata").exists():
-        raise UsageError(f"The checkpoint {settings.checkpoint} belongs to another query, not to a load: give this load one of its own.")
-    directory.mkdir(parents=True, exist_ok=True)
-    write_whole(file, json.dumps({"to": settings.to, "table": settings.table, "topics": list(settings.topics)}))
+    try:
+        if file.exists():
+            _compare(settings, json.loads(file.read_text(encoding="utf-8")))
+        elif (directory / "metadata").exists():
+            raise UsageError(
+                f"The checkpoint {settings.checkpoint} belongs to another query, not to a load: give this load one of its own."
+            )
+        directory.mkdir(parents=True, exist_ok=True)
+        write_whole(file, json.dumps({"to": settings.to, "table": settings.table, "topics": list(settings.topics)}))
+    except OSError as error:
+        raise UsageError(f"The checkpoint {settings.checkpoint} cannot be a directory to write to: {error.strerror}.") from None
 
 
 def _compare(settings: LoadSettings, known: dict[str, object]) -> None:

@@ -12,11 +12,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from millstream.errors import UsageError
 from millstream.lake.columns import EVENT_DATE, EVENT_HOUR, EVENT_TIMESTAMP, KAFKA_TIMESTAMP
 from millstream.lake.errors import TableMismatch
 from millstream.lake.hour_files import END_OF_TIME_US
 from millstream.lake.place import normal_address
 from millstream.spark.jobs.load.settings import LoadSettings
+from millstream.spark.jobs.load.table_plan import TablePlanner
 from millstream.spark.jobs.running.progress import local_directory
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+END_OF_TIME_MS: Final = 253_402_300_800_000
+"""The year 10000."""
 _TIMESTAMPS: Final = "spark.sql.parquet.outputTimestampType"
 
 
@@ -49,6 +53,7 @@ def message_rows(session: "SparkSession", settings: LoadSettings, options: Mappi
     """The messages with the columns of a table, and their topic."""
     formats = {"value.format": settings.value_format, "key.format": settings.key_format, "includeHeaders": str(settings.headers).lower()}
     given = {"value.schema": settings.value_schema, "key.schema": settings.key_schema, "schema.registry.url": settings.registry}
+    given |= _avro_schemas(settings)
     known = {name: value for name, value in given.items() if value is not None}
     rows = session.readStream.format("millstream").options(**options, **formats, **known).load()
     is_record = settings.value_format in {"json", "avro"} and rows.schema["value"].dataType.typeName() == "struct"
@@ -61,6 +66,19 @@ def message_rows(session: "SparkSession", settings: LoadSettings, options: Mappi
         *(["headers AS kafka_headers"] if settings.headers else []),
         "topic",
     )
+
+
+def _avro_schemas(settings: LoadSettings) -> dict[str, str]:
+    """The schemas that plain loads read Avro with, made of all versions: so the columns, and what can be read, are the same."""
+    if "avro" not in {settings.value_format, settings.key_format}:
+        return {}
+    with TablePlanner(settings) as planner:
+        plans = planner.plans()
+    if any(plan.record is not None for plan in plans):
+        raise UsageError(
+            f"{settings.topics[0]} has several record types, a table for each: that takes a load without sql, and into Delta or Iceberg."
+        )
+    return {f"{name}.schema": field.avro[0] for name, field in (("value", plans[0].value), ("key", plans[0].key)) if field.avro}
 
 
 def _event_time(rows: "DataFrame", path: str) -> str:

@@ -10,7 +10,7 @@ from millstream.lake.columns import EVENT_TIMESTAMP, KAFKA_TIMESTAMP, TIMESTAMP,
 from millstream.lake.data_file import DataFile
 from millstream.lake.event_time import check_event_time, event_times_us, time_column
 from millstream.lake.hour_files import HourFiles, hours_of
-from millstream.lake.place import open_place, raise_if_full
+from millstream.lake.place import open_place, raise_unwritable
 from millstream.spark.jobs.load.settings import LoadSettings
 from millstream.spark.jobs.load.tables import table_address
 
@@ -49,7 +49,7 @@ def write_result_files(settings: LoadSettings, columns: pa.Schema, batches: Iter
         return tuple(files.close())
     except OSError as error:
         files.abandon()
-        raise_if_full(error, settings.to)
+        raise_unwritable(error, settings.to)
         raise
     except BaseException:
         files.abandon()

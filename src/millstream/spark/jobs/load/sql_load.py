@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 VIEW = "messages"
+_SOURCE = "StreamingRelation"
+"""What Spark calls a stream in the plan of a query."""
 
 
 def start_sql_load(session: "SparkSession", settings: LoadSettings) -> "StreamingQuery":
@@ -54,6 +56,10 @@ def build_sql_load(session: "SparkSession", settings: LoadSettings) -> "DataFram
         session.catalog.dropTempView(VIEW)
     if not rows.isStreaming:
         raise UsageError(f"sql: the query does not read {VIEW}, so it has no end: {settings.sql}")
+    # Each of them would be a source of its own, with offsets of its own, and a table has one for each partition.
+    times = rows._jdf.queryExecution().analyzed().toString().count(_SOURCE)
+    if times > 1:
+        raise UsageError(f"sql: the query reads {VIEW} {times} times, as a join or a union of it with itself does: it may do so once.")
     return rows
 
 

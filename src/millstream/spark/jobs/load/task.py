@@ -18,7 +18,7 @@ from millstream.lake.bucket_counts import BucketCount, PartitionCounts
 from millstream.lake.errors import LoadConflict
 from millstream.lake.hour_files import HourFiles, hours_of
 from millstream.lake.load_batch import LoadedRange
-from millstream.lake.place import open_place, raise_if_full
+from millstream.lake.place import open_place, raise_unwritable
 from millstream.spark.jobs.load.dead_letters import DeadLetterFile
 from millstream.spark.jobs.load.settings import LoadSettings
 from millstream.spark.jobs.load.table_rows import TopicDecoder
@@ -42,7 +42,7 @@ def load_files(options: ReadOptions, settings: LoadSettings, task: "LoadTask") -
         return work.finish()
     except OSError as error:
         work.abandon()
-        raise_if_full(error, settings.to)
+        raise_unwritable(error, settings.to)
         raise
     except BaseException:
         work.abandon()

@@ -31,6 +31,12 @@ def test_a_checkpoint_of_another_query_is_refused(settings: LoadSettings) -> Non
         check_checkpoint(settings)
 
 
+def test_a_checkpoint_that_cannot_be_a_directory_is_said(settings: LoadSettings) -> None:
+    Path(settings.checkpoint).write_text("a file")
+    with pytest.raises(UsageError, match="cannot be a directory to write to: File exists"):
+        check_checkpoint(settings)
+
+
 def test_checkpoints_elsewhere_are_not_looked_into(settings: LoadSettings) -> None:
     assert local_directory("here") is not None
     assert local_directory("file:///here") is not None
