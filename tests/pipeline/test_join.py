@@ -114,7 +114,9 @@ def test_two_streams_meet_within_a_bound_of_time(spark: "SparkSession", broker: 
 def test_a_stream_meets_a_table(spark: "SparkSession", broker: Broker, tmp_path: Path, source: str) -> None:
     if source == "delta":
         path = str(tmp_path / "users")
-        write_deltalake(path, pa.table({"user": list(COUNTRIES), "country": list(COUNTRIES.values())}))
+        # Names that columns of streams have mean nothing in a table.
+        times = {"event_time": ["then"] * len(COUNTRIES), "message_time": ["later"] * len(COUNTRIES)}
+        write_deltalake(path, pa.table({"user": list(COUNTRIES), "country": list(COUNTRIES.values()), **times}))
         table = JoinTable(path=path, format="delta")
     else:
         topic = create_topic(broker, configs={"cleanup.policy": "compact"})
@@ -131,6 +133,8 @@ def test_a_stream_meets_a_table(spark: "SparkSession", broker: Broker, tmp_path:
         (view.at, COUNTRIES[view.user]) for view in VIEWS if view.user in COUNTRIES
     )
     assert len(found) == len(VIEWS)
+    if source == "delta":
+        assert {(row["event_time"], row["message_time"]) for row in found if "country" in row} == {("then", "later")}
 
 
 def test_events_meet_the_table_as_it_is_when_they_come(spark: "SparkSession", broker: Broker, tmp_path: Path) -> None:
@@ -198,6 +202,10 @@ def test_what_a_table_or_stream_lacks_is_said_before_anything_runs(spark: "Spark
         start_join(spark, job)
     with pytest.raises(UsageError, match=r"\[join\] on: the table .* has no column 'page'"):
         start_join(spark, replace(job, join=JoinRule(("page",))))
+    named = str(tmp_path / "named")
+    spark.createDataFrame([("user-1", 1)], "user STRING, Left_Offset INT").write.parquet(named)
+    with pytest.raises(UsageError, match=r"\[join\]: the results would have two columns 'left_offset'"):
+        start_join(spark, replace(job, table=JoinTable(path=named)))
     with pytest.raises(UsageError, match=r"\[left\] where: .*nonsense"):
         start_join(spark, replace(job, left=replace(job.left, where="nonsense > 1")))
     with pytest.raises(UsageError, match=r"\[left.columns\] size: "):

@@ -28,7 +28,11 @@ def picture(
 
     job = read_job_of(WindowsJob, file)
     chosen = _measure(job, measure)
-    points = points_of(_results(job), keys=job.keys, measure=chosen)
+    results = _results(job)
+    try:
+        points = points_of(results, keys=job.keys, measure=chosen)
+    except UsageError as error:
+        raise CommandFailed(f"{job.output.topic or job.output.table} cannot be drawn: {error}") from None
     try:
         to.write_text(results_page(points, title=job.name, keys=job.keys, measure=chosen), encoding="utf-8")
     except OSError as error:
@@ -70,4 +74,11 @@ def _results(job: "WindowsJob") -> Iterable[Mapping[str, Any]]:
         options=job.kafka,
     )
     values = [value for value in table["value"].to_pylist() if value is not None]
-    return values if is_avro else map(json.loads, values)
+    return values if is_avro else map(_parsed, values)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text  # whoever makes points of the results says what is wrong with it

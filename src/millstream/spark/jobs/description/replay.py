@@ -17,6 +17,7 @@ from millstream.errors import UsageError
 from millstream.spark.jobs.description.job_settings import Job
 from millstream.spark.jobs.description.join_job import JoinJob
 from millstream.spark.jobs.description.windows_job import WindowsJob
+from millstream.spark.jobs.running.progress import local_directory
 
 
 def replayed(
@@ -52,4 +53,10 @@ def _refuse_shared(job: Job, topic: str, table: str, checkpoint: str) -> None:
 
 
 def _same_place(one: str, other: str) -> bool:
-    return bool(other) and os.path.normpath(one) == os.path.normpath(other)
+    return bool(other) and _plain(one) == _plain(other)
+
+
+def _plain(address: str) -> str:
+    """An address as one text, however it is written: relative, absolute, with `file:` before it or a slash after it."""
+    directory = local_directory(address)
+    return address.rstrip("/") if directory is None else os.path.realpath(directory)

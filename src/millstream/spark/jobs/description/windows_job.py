@@ -44,7 +44,7 @@ class Window:
         for name in self.by:
             if not COLUMN.fullmatch(name):
                 raise UsageError(f"by: {name!r} is not the name of a column. What has to be computed goes to [input.columns]")
-        if len({_result_name(name) for name in self.by}) < len(self.by):
+        if len({_result_name(name).lower() for name in self.by}) < len(self.by):
             raise UsageError("by: a column is there twice")
 
     @property
@@ -71,12 +71,14 @@ class WindowsJob(Job):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        taken = {*RESULT_COLUMNS, *self.keys}
+        # Spark takes names that differ only in case for the same.
+        taken = {name.lower() for name in (*RESULT_COLUMNS, *self.keys)}
         if not self.measures:
             raise UsageError('[measures]: nothing is measured: add a line such as views = "count"')
         for measure in self.parsed_measures:
-            if measure.name in taken:
+            if measure.name.lower() in taken:
                 raise UsageError(f"[measures] {measure.name}: the results have a column of this name already: choose another")
+            taken.add(measure.name.lower())
             if not COLUMN.fullmatch(measure.name) or "." in measure.name:
                 raise UsageError(f"[measures]: {measure.name!r} cannot be the name of a column: use letters, digits and _")
         self.check_columns({})

@@ -7,12 +7,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape
+from math import isfinite, nan
 from typing import Any, Final, NamedTuple
 
+from millstream.errors import UsageError
 from millstream.spark.jobs.picture.axes import time_labels, time_ticks, value_ticks
 
 MOST_LINES: Final = 8
 COLOURS: Final = ("#1f77b4", "#d62728", "#2ca02c", "#ff7f0e", "#9467bd", "#8c564b", "#e377c2", "#17becf")
+_SHOWN: Final = 80
 _WIDTH, _HEIGHT = 960, 380
 _LEFT, _RIGHT, _TOP, _BOTTOM = 80, 20, 30, 46
 _PAGE: Final = """<!doctype html>
@@ -42,14 +45,17 @@ class Point(NamedTuple):
 
 
 def points_of(results: Iterable[Mapping[str, Any]], *, keys: Sequence[str], measure: str) -> list[Point]:
-    """Results as points, one for each window and key: of one that was written twice the last."""
+    """Results as points, one for each window and key: of one that was written twice the last. What is no finite number is no point."""
     found = {}
     for result in results:
-        value = result.get(measure)
-        if value is not None:
-            key = " / ".join(str(result.get(name)) for name in keys) or "all"
+        try:
             start, end = _milliseconds(result["window_start"]), _milliseconds(result["window_end"])
-            found[start, end, key] = Point(start, end, key, float(value))
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise UsageError(f"there is something that is no result of windows: {str(result)[:_SHOWN]}") from None
+        value = _number(measure, result.get(measure))
+        if isfinite(value):
+            key = " / ".join(str(result.get(name)) for name in keys) or "all"
+            found[start, end, key] = Point(start, end, key, value)
     return sorted(found.values())
 
 
@@ -117,6 +123,14 @@ def _row(colour: str, some: Sequence[Point]) -> str:
     figures = (f"{len(some):,}", _figure(max(point.value for point in some)), _figure(last.value))
     numbers = "".join(f'<td class="n">{figure}' for figure in figures)
     return f'<tr><td><span style="background:{colour}"></span>{escape(last.key)}{numbers}<td>{window}</tr>'
+
+
+def _number(measure: str, value: Any) -> float:
+    """The figure of a result; NaN where there is none. JSON has NaN and infinities as texts that `float` knows."""
+    try:
+        return nan if value is None else float(value)
+    except (TypeError, ValueError):
+        raise UsageError(f"{measure} is no figure that could be drawn: {str(value)[:_SHOWN]!r}. Choose another measure") from None
 
 
 def _figure(value: float) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DIRECTORY: Final = "millstream-closing"
-IS_CLOSING: Final = "is_closing"
+IS_CLOSING: Final = "millstream_is_closing"
 _MARGIN_MS: Final = 1_000
 
 

@@ -7,6 +7,8 @@ Two streams share one watermark, that of the one that is further behind: while o
 without a match wait.
 """
 
+from collections import Counter
+from collections.abc import Sequence
 from time import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,8 +76,9 @@ def _start_with_table(
     def to_messages(some: "DataFrame") -> "DataFrame":
         return _as_messages(join_events(some, kept.rows(), job), job)
 
+    planned = to_messages(events)  # also without a table: what cannot be joined is said before anything runs
     if job.output.table:
-        check_table(to_messages(events), job)
+        check_table(planned, job)
     return start_batches(events, BatchWriter(job, to_messages), job, once=once)
 
 
@@ -106,16 +109,25 @@ def _near_in_time(job: JoinJob) -> Any:
 
 def _result_columns(joined: "DataFrame", job: JoinJob) -> list[Any]:
     """The columns of the results under their names."""
-    sides: dict[str, list[str]] = {mark: [name[2:] for name in joined.columns if name.startswith(mark)] for mark in ("l_", "r_")}
-    columns = [joined[f"l_{name}"].alias(name) for name in sides["l_"] if name not in _OWN]
-    names = {name.lower() for name in sides["l_"]}
-    columns += [
-        joined[f"r_{name}"].alias(f"right_{name}" if name.lower() in names else name)
-        for name in sides["r_"]
-        if name not in _OWN and name not in job.join.on
-    ]
-    for mark, side in (("l_", "left"), ("r_", "right")):
-        if EVENT_TIME in sides[mark]:
-            columns.append(joined[f"{mark}{EVENT_TIME}"].alias(f"{side}_time"))
-            columns += [joined[f"{mark}{name}"].alias(name.replace("message", side)) for name in _PLACE]
-    return columns
+    left, right = ([name[2:] for name in joined.columns if name.startswith(mark)] for mark in ("l_", "r_"))
+    # The rows of a table may have any names: only streams have columns of the message.
+    own_of_right = _OWN if job.right is not None else frozenset[str]()
+    named = {name: f"l_{name}" for name in left if name not in _OWN}
+    taken = {name.lower() for name in named}
+    fields = [name for name in right if name not in own_of_right and name not in job.join.on]
+    columns = [*named.items(), *((f"right_{name}" if name.lower() in taken else name, f"r_{name}") for name in fields)]
+    for mark, side in (("l_", "left"), ("r_", "right"))[: len(job.inputs)]:
+        columns.append((f"{side}_time", f"{mark}{EVENT_TIME}"))
+        columns += [(name.replace("message", side), f"{mark}{name}") for name in _PLACE]
+    _check_names([name for name, _ in columns])
+    return [joined[source].alias(name) for name, source in columns]
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Raise if two columns of the results would have one name; Spark does not distinguish upper and lower case."""
+    for name, count in Counter(name.lower() for name in names).items():
+        if count > 1:
+            raise UsageError(
+                f"[join]: the results would have two columns {name!r}. left_..., right_... are names that a join gives: in Python, rename "
+                "the field with a `transform`"
+            )

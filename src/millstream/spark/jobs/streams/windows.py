@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 TRACKED: Final = 10_000
 """Different values of a `top` that are followed in one window and key."""
 _DECIMAL: Final = "decimal(38, 9)"
+_WINDOW: Final = "millstream_window"
+"""A column beside those of the key and the measures, which may well be called `window`."""
 _NOT_COUNTED: Final = ("binary", "array", "map", "struct")
 
 
@@ -42,10 +44,10 @@ def measure_windows(events: "DataFrame", job: WindowsJob) -> "DataFrame":
 
     keys = [f.col(column).alias(name) for column, name in zip(job.window.by, job.keys, strict=True)]
     measures = job.parsed_measures
-    grouped = events.groupBy(_window(job).alias("window"), *keys).agg(*(_aggregate(one, events).alias(one.name) for one in measures))
+    grouped = events.groupBy(_window(job).alias(_WINDOW), *keys).agg(*(_aggregate(one, events).alias(one.name) for one in measures))
     results = grouped.select(
-        f.col("window.start").alias("window_start"),
-        f.col("window.end").alias("window_end"),
+        f.col(f"{_WINDOW}.start").alias("window_start"),
+        f.col(f"{_WINDOW}.end").alias("window_end"),
         *job.keys,
         *(_finished(one).alias(one.name) for one in measures),
     )
@@ -98,10 +100,11 @@ def _aggregate(measure: Measure, events: "DataFrame") -> "Column":
 def _sum(measure: Measure, column: "Column", kind: str) -> "Column":
     from pyspark.sql import functions as f
 
+    # A sum that does not fit into its type is null: an error would come again with every micro-batch, for ever.
     if kind in {"float", "double"}:
-        return f.sum(column.try_cast(_DECIMAL)).cast("double")
+        return f.try_sum(column.try_cast(_DECIMAL)).cast("double")
     if kind in {"tinyint", "smallint", "int", "bigint"} or kind.startswith("decimal"):
-        return f.sum(column)
+        return f.try_sum(column)
     raise UsageError(f"[measures] {measure.name}: the column {measure.column!r} is of type {kind}, which cannot be added up")
 
 

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -57,6 +58,10 @@ def test_a_replay_into_the_live_jobs_output_or_checkpoint_is_refused() -> None:
         replayed(LIVE, {"input": "earliest"}, topic="again", checkpoint="checkpoints/./live")
     with pytest.raises(UsageError, match="lake/counts/ is where the live job writes"):
         replayed(replace(LIVE, output=JobOutput(table="lake/counts")), {"input": "earliest"}, table="lake/counts/")
+    live = replace(LIVE, output=JobOutput(table="lake/counts"))
+    for same in (str(Path("lake/counts").absolute()), f"file://{Path('lake/counts').absolute()}"):
+        with pytest.raises(UsageError, match="lake/counts is where the live job writes"):
+            replayed(live, {"input": "earliest"}, table=same)
     with pytest.raises(UsageError, match="a replay needs a place for its results: --to-topic TOPIC, --to-table PATH"):
         replayed(LIVE, {"input": "earliest"}, checkpoint="elsewhere")
 

@@ -1,7 +1,11 @@
 """The page of results: what is in it, and that nothing has to be loaded for it."""
 
 from datetime import UTC, datetime
+from typing import Any
 
+import pytest
+
+from millstream.errors import UsageError
 from millstream.spark.jobs.picture.results_picture import MOST_LINES, Point, points_of, results_page
 
 HOUR_MS = 3_600_000
@@ -48,3 +52,24 @@ def test_negative_figures_and_all_zero_can_be_drawn() -> None:
 
 def test_no_results_are_said() -> None:
     assert "There are no results yet." in results_page([], title="t", keys=[], measure="m")
+
+
+@pytest.mark.parametrize(
+    "other", ["a text", 5, ["list"], {"page": "/"}, {"window_start": 3, "window_end": 4}, {"window_start": "x", "window_end": "y"}]
+)
+def test_what_is_no_result_is_said(other: Any) -> None:
+    with pytest.raises(UsageError, match="there is something that is no result of windows: "):
+        points_of([result(2, "/a", 1), other], keys=["page"], measure="views")
+
+
+def test_what_is_no_finite_number_is_not_drawn() -> None:
+    rows = [{**result(hour, "/a", None), "price": price} for hour, price in enumerate([1.5, "NaN", "Infinity", float("nan"), None])]
+    points = points_of(rows, keys=["page"], measure="price")
+    assert [point.value for point in points] == [1.5]
+    assert "<polyline" in results_page(points, title="t", keys=["page"], measure="price")
+
+
+@pytest.mark.parametrize("value", ["2026-01-31T12:00:00Z", datetime(2026, 1, 31, tzinfo=UTC), [1], "/page"])
+def test_a_measure_that_is_no_figure_is_said(value: Any) -> None:
+    with pytest.raises(UsageError, match="last is no figure that could be drawn: "):
+        points_of([{**result(2, "/a", 1), "last": value}], keys=["page"], measure="last")
