@@ -22,10 +22,10 @@ from millstream.arrow.kernels.record_kernel import WITH_KEY, WITH_VALUE
 from millstream.arrow.partition_reader import PartitionReader
 from millstream.lake.hour_files import HourFiles, hours_of
 from millstream.lake.place import open_place
-from millstream.spark.jobs.load import start_load
-from millstream.spark.jobs.load_settings import LoadSettings, TableKind
-from millstream.spark.jobs.table_plan import TablePlanner
-from millstream.spark.jobs.table_rows import TopicDecoder
+from millstream.spark.jobs.load.load import start_load
+from millstream.spark.jobs.load.settings import LoadSettings, TableKind
+from millstream.spark.jobs.load.table_plan import TablePlanner
+from millstream.spark.jobs.load.table_rows import TopicDecoder
 from millstream.spark.source.offset_ranges import OffsetRange
 from millstream.spark.source.read_options import parse_read_options
 from millstream.spark.worker_connections import cluster_for

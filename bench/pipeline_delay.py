@@ -20,7 +20,7 @@ from bench.topics import create_topic
 from millstream.client.cluster import Cluster
 from millstream.client.produce import BatchFor
 from millstream.lake.delta_table import DeltaWriter
-from millstream.spark.jobs.load import start_load
+from millstream.spark.jobs.load.load import start_load
 
 RECORDS: Final = 10
 PAUSE_S: Final = 0.01

@@ -23,8 +23,12 @@ def open_run_directory(directory: Path) -> Iterator[Path]:
         raise UsageError(f"{directory} has something in it that no demo has made: name an empty directory, or one that is not there.")
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"{directory} is not a directory: name one, or something that is not there.")
-    directory.mkdir(parents=True, exist_ok=True)
-    with (directory / MARK).open("w") as mark:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        opened = (directory / MARK).open("w")
+    except OSError as error:
+        raise UsageError(f"{directory} cannot be used: {error.strerror}. Name another place with --directory.") from None
+    with opened as mark:
         try:
             fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

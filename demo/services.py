@@ -127,7 +127,7 @@ class Services:
     def await_load(self) -> None:
         """Until the load takes what comes."""
         load = self.named("load")
-        wait_for(lambda: load.line_of(load.stderr, "load: running"), "the load into the lake runs", needs=[load])
+        wait_for(lambda: load.line_of(load.stderr, ": running"), "the load into the lake runs", needs=[load])
 
     def run_jobs(self) -> None:
         """The windows and the join over all that has come, side by side; they end by themselves."""

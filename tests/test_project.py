@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -62,8 +63,14 @@ def tracked_files() -> list[Path]:
     return [path for name in listed.stdout.split("\0") if name and (path := ROOT / name).is_file()]
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """A file, parsed once for all tests."""
+    return ast.parse(path.read_text())
+
+
 def functions_of(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
@@ -89,11 +96,11 @@ def test_every_file_is_named_after_its_noun() -> None:
 def test_a_package_file_holds_its_docstring_and_nothing_else() -> None:
     # The root offers the client's public names, lazily; Spark looks for a name in `pyspark_millstream`.
     packages = [path for path in SOURCES if path.name == "__init__.py" and path.parent.name not in {"millstream", "pyspark_millstream"}]
-    assert [relative(path) for path in packages if not ast.get_docstring(tree := ast.parse(path.read_text())) or len(tree.body) > 1] == []
+    assert [relative(path) for path in packages if not ast.get_docstring(tree := parsed(path)) or len(tree.body) > 1] == []
 
 
 def test_a_module_opens_with_what_it_is() -> None:
-    openings = {relative(path): ast.get_docstring(ast.parse(path.read_text())) or "" for path in SOURCES if path.name != "__init__.py"}
+    openings = {relative(path): ast.get_docstring(parsed(path)) or "" for path in SOURCES if path.name != "__init__.py"}
     assert [path for path, opening in openings.items() if len(opening) <= 40] == []
 
 

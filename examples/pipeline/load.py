@@ -5,9 +5,9 @@ spark-submit examples/pipeline/load.py 127.0.0.1:9092 clicks /data/lake /data/ch
 
 import sys
 
-from millstream.spark.jobs.job_session import start_job_session
-from millstream.spark.jobs.load import start_load
-from millstream.spark.jobs.load_settings import LoadSettings
+from millstream.spark.jobs.load.load import start_load
+from millstream.spark.jobs.load.settings import LoadSettings
+from millstream.spark.jobs.running.job_session import start_job_session
 
 
 def main(brokers: str, topic: str, lake: str, checkpoint: str) -> None:

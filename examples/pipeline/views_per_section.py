@@ -11,10 +11,10 @@ import sys
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from millstream.spark.jobs.job_run import run_to_its_end
-from millstream.spark.jobs.job_settings import JobOutput
-from millstream.spark.jobs.topic_input import TopicInput
-from millstream.spark.jobs.windows_job import Window, WindowsJob
+from millstream.spark.jobs.description.job_settings import JobOutput
+from millstream.spark.jobs.description.topic_input import TopicInput
+from millstream.spark.jobs.description.windows_job import Window, WindowsJob
+from millstream.spark.jobs.streams.job_run import run_to_its_end
 
 
 def by_section(events: DataFrame) -> DataFrame:

@@ -12,9 +12,9 @@ import pytest
 from demo.__main__ import parse
 from demo.jobs import windows_file, write_job_files
 from demo.process import ROOT
-from millstream.spark.jobs.job_file import read_job
-from millstream.spark.jobs.join_job import JoinJob
-from millstream.spark.jobs.windows_job import WindowsJob
+from millstream.spark.jobs.description.job_file import read_job
+from millstream.spark.jobs.description.join_job import JoinJob
+from millstream.spark.jobs.description.windows_job import WindowsJob
 from millstream.spark.session import NoJava, check_java
 from tests.waiting import wait_until
 

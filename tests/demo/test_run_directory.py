@@ -26,6 +26,15 @@ def test_a_directory_with_other_things_is_left_alone(tmp_path: Path) -> None:
         pass
 
 
+def test_a_directory_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(UsageError, match=r"cannot be used: Not a directory\. Name another place"),
+        open_run_directory(tmp_path / "file" / "run"),
+    ):
+        pass
+
+
 def test_two_runs_do_not_share_a_directory(tmp_path: Path) -> None:
     with open_run_directory(tmp_path) as directory:
         (directory / "data").touch()

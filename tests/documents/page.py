@@ -20,7 +20,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 USUAL_BROKER: Final = "127.0.0.1:9092"
 _FENCE: Final = re.compile(r"^(?P<indent> *)```(?P<language>\S*)\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
-_COMMENT: Final = re.compile(r"<!-- (not run|file|until): (.+?) -->\n *$")
+_COMMENT: Final = re.compile(r"<!-- (not run|file|until): (.+?) -->\n *\Z")
 _BROKERS: Final = re.compile(r"<!-- brokers: (.+?) -->")
 
 

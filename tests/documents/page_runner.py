@@ -1,4 +1,4 @@
-"""Runs the blocks of a page one after the other, as somebody would who types them in one directory.
+"""Runs the blocks of a page one after the other, as a user would type them in one directory.
 
 `python` runs in one namespace per page, `sh` and `console` in bash, `sql` in Spark. `text` is what the block before it printed; in
 `console` the lines after a `$ command` are what it prints. In both `...` stands for anything. Other languages are files.
@@ -40,7 +40,8 @@ class PageRunner:
         self._directory = directory
         self._put_in = {**addresses, "/data/": f"{directory}/data/"}
         self._take_out = {actual: shown for shown, actual in self._put_in.items()}
-        self._spark = spark
+        self._start_spark = spark
+        self._session: SparkSession | None = None
         self._variables: dict[str, Any] = {"__name__": "__main__"}
         self._printed = ""
         path = os.pathsep.join([str(bin_directory(directory)), str(COMMANDS), os.environ["PATH"]])
@@ -82,6 +83,15 @@ class PageRunner:
             warnings.simplefilter("ignore")
             self._variables.clear()
             gc.collect()
+        if self._session is not None:
+            # It is the session of all pages, and of this one when it is tried again.
+            for table in self._session.catalog.listTables():
+                if table.isTemporary:
+                    self._session.catalog.dropTempView(table.name)
+
+    def _spark(self) -> "SparkSession":
+        self._session = self._start_spark()
+        return self._session
 
     def _python(self, block: Block, code: str) -> None:
         if block.until:
@@ -131,7 +141,8 @@ class PageRunner:
             try:
                 if block.until:
                     wait_until(lambda: block.until in file.read_text(errors="replace") or process.poll() is not None, block.place)
-                    os.killpg(process.pid, signal.SIGINT)
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGINT)
                 process.wait(TIMEOUT_S)
             finally:
                 with contextlib.suppress(ProcessLookupError):

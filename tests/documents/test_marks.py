@@ -23,7 +23,7 @@ NOT_RUN = {
     "docs/spark.md": 1,
     "docs/storage.md": 6,
     "docs/tables.md": 1,
-    "docs/windows-and-joins.md": 6,
+    "docs/windows-and-joins.md": 7,
 }
 """How many blocks of a page are not run. Who adds one says why here, or better makes it run."""
 

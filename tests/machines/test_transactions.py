@@ -178,6 +178,19 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(co
     assert coordinator.add(Producer(1000, 1)) == 0
 
 
+def test_so_many_transactions_are_aborted_at_once_and_the_others_right_after() -> None:
+    coordinator = Coordinator(max_aborted_at_once=2)
+    for number in range(5):
+        producer = granted(coordinator.ask(InitProducerId(f"id-{number}", 1000)))
+        coordinator.ask(AddPartitions(f"id-{number}", producer, frozenset({ONE})))
+    coordinator.now_ms += 10_000
+    for aborted in (2, 4, 5):
+        assert coordinator.shard.next_deadline_ms() == coordinator.now_ms
+        coordinator.shard.tick(coordinator.now_ms)
+        assert sum(transaction.state is State.PREPARE_ABORT for transaction in coordinator.shard) == aborted
+    assert coordinator.shard.next_deadline_ms() != coordinator.now_ms
+
+
 def test_time_counts_on_after_a_restart(coordinator: Coordinator) -> None:
     coordinator.add(coordinator.begin(timeout_ms=MINUTE_MS))
     coordinator.pass_time(MINUTE_MS)

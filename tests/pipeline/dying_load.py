@@ -17,11 +17,11 @@ from pyspark.sql.datasource import InputPartition
 
 from millstream.lake.load_batch import LoadBatch
 from millstream.lake.load_table import LoadTable
-from millstream.spark.jobs.files_as_rows import LoadReader, LoadSource
-from millstream.spark.jobs.load import start_load
-from millstream.spark.jobs.load_commit import LoadCommitter
-from millstream.spark.jobs.load_settings import LoadSettings
-from millstream.spark.jobs.task_result import TaskResult
+from millstream.spark.jobs.load.commit import LoadCommitter
+from millstream.spark.jobs.load.files_as_rows import LoadReader, LoadSource
+from millstream.spark.jobs.load.load import start_load
+from millstream.spark.jobs.load.settings import LoadSettings
+from millstream.spark.jobs.load.task_result import TaskResult
 from millstream.spark.session import start_session
 from tests.spark.conftest import SPARK_OPTIONS
 

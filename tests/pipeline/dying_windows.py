@@ -12,10 +12,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from millstream.spark.jobs.job_file import read_job_of
-from millstream.spark.jobs.results import BatchWriter
-from millstream.spark.jobs.windows import start_windows
-from millstream.spark.jobs.windows_job import WindowsJob
+from millstream.spark.jobs.description.job_file import read_job_of
+from millstream.spark.jobs.description.windows_job import WindowsJob
+from millstream.spark.jobs.streams.results import BatchWriter
+from millstream.spark.jobs.streams.windows import start_windows
 from millstream.spark.session import start_session
 from tests.spark.conftest import SPARK_OPTIONS
 

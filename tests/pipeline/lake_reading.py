@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from deltalake import DeltaTable
 
-from millstream.spark.jobs.batch_progress import BatchCounts
-from millstream.spark.jobs.load import start_load
-from millstream.spark.jobs.load_settings import LoadSettings
+from millstream.spark.jobs.load.load import start_load
+from millstream.spark.jobs.load.settings import LoadSettings
+from millstream.spark.jobs.running.batch_progress import BatchCounts
 from tests.brokers import Broker
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from millstream.errors import UsageError
-from millstream.spark.jobs.job_settings import JobOutput
-from millstream.spark.jobs.join import start_join
-from millstream.spark.jobs.join_job import JoinJob, JoinRule, JoinTable
-from millstream.spark.jobs.join_table import KeptTable
-from millstream.spark.jobs.replay import replayed
-from millstream.spark.jobs.topic_input import TopicInput
+from millstream.spark.jobs.description.job_settings import JobOutput
+from millstream.spark.jobs.description.join_job import JoinJob, JoinRule, JoinTable
+from millstream.spark.jobs.description.replay import replayed
+from millstream.spark.jobs.description.topic_input import TopicInput
+from millstream.spark.jobs.streams.join import start_join
+from millstream.spark.jobs.streams.join_table import KeptTable
 from tests.brokers import Broker
 from tests.pipeline.site_activity import CLICK_SCHEMA, MINUTE_MS, VIEW_SCHEMA, Click, View, make_views, results, send
 from tests.spark.topic_content import Message, write
@@ -114,7 +114,9 @@ def test_two_streams_meet_within_a_bound_of_time(spark: "SparkSession", broker: 
 def test_a_stream_meets_a_table(spark: "SparkSession", broker: Broker, tmp_path: Path, source: str) -> None:
     if source == "delta":
         path = str(tmp_path / "users")
-        write_deltalake(path, pa.table({"user": list(COUNTRIES), "country": list(COUNTRIES.values())}))
+        # Names that columns of streams have mean nothing in a table.
+        times = {"event_time": ["then"] * len(COUNTRIES), "message_time": ["later"] * len(COUNTRIES)}
+        write_deltalake(path, pa.table({"user": list(COUNTRIES), "country": list(COUNTRIES.values()), **times}))
         table = JoinTable(path=path, format="delta")
     else:
         topic = create_topic(broker, configs={"cleanup.policy": "compact"})
@@ -131,6 +133,8 @@ def test_a_stream_meets_a_table(spark: "SparkSession", broker: Broker, tmp_path:
         (view.at, COUNTRIES[view.user]) for view in VIEWS if view.user in COUNTRIES
     )
     assert len(found) == len(VIEWS)
+    if source == "delta":
+        assert {(row["event_time"], row["message_time"]) for row in found if "country" in row} == {("then", "later")}
 
 
 def test_events_meet_the_table_as_it_is_when_they_come(spark: "SparkSession", broker: Broker, tmp_path: Path) -> None:
@@ -198,6 +202,10 @@ def test_what_a_table_or_stream_lacks_is_said_before_anything_runs(spark: "Spark
         start_join(spark, job)
     with pytest.raises(UsageError, match=r"\[join\] on: the table .* has no column 'page'"):
         start_join(spark, replace(job, join=JoinRule(("page",))))
+    named = str(tmp_path / "named")
+    spark.createDataFrame([("user-1", 1)], "user STRING, Left_Offset INT").write.parquet(named)
+    with pytest.raises(UsageError, match=r"\[join\]: the results would have two columns 'left_offset'"):
+        start_join(spark, replace(job, table=JoinTable(path=named)))
     with pytest.raises(UsageError, match=r"\[left\] where: .*nonsense"):
         start_join(spark, replace(job, left=replace(job.left, where="nonsense > 1")))
     with pytest.raises(UsageError, match=r"\[left.columns\] size: "):

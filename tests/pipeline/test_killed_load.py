@@ -11,7 +11,7 @@ from pyspark.errors import StreamingQueryException
 
 from millstream.audit.verdict import Verdict
 from millstream.registry.client import RegistryClient
-from millstream.spark.jobs.load import start_load
+from millstream.spark.jobs.load.load import start_load
 from tests.audit_reports import read_rows
 from tests.brokers import Broker
 from tests.pipeline.dying_load import DEAD_LETTERS, KILLED_AT, STAGE, STAGES, DyingCommitter, dying_settings

@@ -14,7 +14,7 @@ from millstream.errors import UsageError
 from millstream.lake.delta_table import DeltaWriter
 from millstream.lake.errors import TableMismatch
 from millstream.registry.client import RegistryClient
-from millstream.spark.jobs.batch_progress import CountedRows
+from millstream.spark.jobs.running.batch_progress import CountedRows
 from tests.brokers import Broker
 from tests.pipeline.events import MINUTE_MS, NOON_MS, write
 from tests.pipeline.lake_reading import load, query_id, rows, settings_for, table

@@ -15,12 +15,12 @@ from pyspark.sql.datasource import InputPartition
 
 from millstream.lake.load_batch import LoadBatch
 from millstream.registry.client import RegistryClient
-from millstream.spark.jobs.failure import sentence_of
-from millstream.spark.jobs.files_as_rows import LoadReader, LoadSource
-from millstream.spark.jobs.load import start_load
-from millstream.spark.jobs.load_commit import LoadCommitter
-from millstream.spark.jobs.load_settings import LoadSettings
-from millstream.spark.jobs.task_result import TaskResult
+from millstream.spark.jobs.load.commit import LoadCommitter
+from millstream.spark.jobs.load.files_as_rows import LoadReader, LoadSource
+from millstream.spark.jobs.load.load import start_load
+from millstream.spark.jobs.load.settings import LoadSettings
+from millstream.spark.jobs.load.task_result import TaskResult
+from millstream.spark.jobs.running.failure import sentence_of
 from millstream.testing import Broker as InProcessBroker
 from tests.brokers import Broker
 from tests.crash.loop_disk import LoopDisk, loop_disk

@@ -10,8 +10,8 @@ from pyspark.errors import StreamingQueryException
 
 from millstream.errors import MillstreamError
 from millstream.registry.client import RegistryClient
-from millstream.spark.jobs.load import start_load
-from millstream.spark.jobs.load_check import check_load
+from millstream.spark.jobs.load.check import check_load
+from millstream.spark.jobs.load.load import start_load
 from tests.brokers import Broker
 from tests.pipeline.events import NOON_MS, write
 from tests.pipeline.lake_reading import LOAD_S, load, places, rows, settings_for

@@ -2,16 +2,18 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from millstream.errors import UsageError
-from millstream.spark.jobs.job_settings import JobOutput
-from millstream.spark.jobs.measure import MOST_TOP
-from millstream.spark.jobs.topic_input import TopicInput
-from millstream.spark.jobs.windows import TRACKED, measure_windows
-from millstream.spark.jobs.windows_job import Window, WindowsJob
+from millstream.spark.jobs.description.job_settings import JobOutput
+from millstream.spark.jobs.description.measure import MOST_TOP
+from millstream.spark.jobs.description.topic_input import TopicInput
+from millstream.spark.jobs.description.windows_job import Window, WindowsJob
+from millstream.spark.jobs.streams.results import as_messages
+from millstream.spark.jobs.streams.windows import TRACKED, measure_windows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,7 +25,7 @@ JOB = WindowsJob(
     name="measures",
     brokers="b:1",
     checkpoint="checkpoint",
-    input=TopicInput("views", schema="page STRING, user STRING, price DOUBLE, spans ARRAY<INT>"),
+    input=TopicInput("views", schema="page STRING, user STRING, price DOUBLE, spans ARRAY<INT>, whole BIGINT, exact DECIMAL(38, 0)"),
     window=Window(size="10 minutes", by=("page",)),
     measures={"views": "count"},
     output=JobOutput("results"),
@@ -63,6 +65,28 @@ def test_sums_do_not_depend_on_the_order_and_leave_out_what_is_no_number(spark: 
     rows = [(page, price) for page, some in (("/up", prices), ("/down", prices[::-1])) for price in some]
     found = measure(spark, rows, "page STRING, price DOUBLE", price="sum(price)")
     assert found["/up"]["price"] == found["/down"]["price"] == 1.0
+
+
+def test_a_sum_that_does_not_fit_into_its_type_is_null_and_no_error(spark: "SparkSession") -> None:
+    rows = [("/", 2**62, 9e28, Decimal("9" * 38))] * 20 + [("/fits", 2**62, 9e27, Decimal(1))]
+    sums = {"whole": "sum(whole)", "price": "sum(price)", "exact": "sum(exact)"}
+    found = measure(spark, rows, "page STRING, whole BIGINT, price DOUBLE, exact DECIMAL(38, 0)", **sums)
+    assert {name: found["/"][name] for name in sums} == dict.fromkeys(sums)
+    assert {name: found["/fits"][name] for name in sums} == {"whole": 2**62, "price": 9e27, "exact": 1}
+
+
+def test_a_key_and_a_measure_may_be_called_window(spark: "SparkSession") -> None:
+    events = spark.createDataFrame([(NOON, "left")], "event_time TIMESTAMP, window STRING")
+    by_window = replace(JOB, input=TopicInput("views", schema="window STRING"), window=Window(size="10 minutes", by=("window",)))
+    assert [row["window"] for row in measure_windows(events, by_window).collect()] == ["left"]
+    assert measure(spark, [("/",)], "page STRING", window="count")["/"]["window"] == 1
+
+
+def test_results_whose_keys_differ_by_a_microsecond_have_keys_of_their_own(spark: "SparkSession") -> None:
+    times = [NOON + timedelta(microseconds=number) for number in (1, 2)]
+    results = spark.createDataFrame([(moment,) for moment in times], "at TIMESTAMP")
+    keys = [row["key"] for row in as_messages(results, identity=["at"], values=["at"]).collect()]
+    assert keys == ['{"at":"2026-01-31T12:00:00.000001Z"}', '{"at":"2026-01-31T12:00:00.000002Z"}']
 
 
 def test_the_most_frequent_of_more_values_than_are_followed_are_found(spark: "SparkSession") -> None:

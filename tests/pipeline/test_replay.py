@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
-from millstream.spark.jobs.job_topics import JobTopics
-from millstream.spark.jobs.replay import replayed
-from millstream.spark.jobs.windows import start_windows
-from millstream.spark.jobs.windows_job import WindowsJob
+from millstream.spark.jobs.description.job_topics import JobTopics
+from millstream.spark.jobs.description.replay import replayed
+from millstream.spark.jobs.description.windows_job import WindowsJob
+from millstream.spark.jobs.streams.windows import start_windows
 from tests.brokers import Broker
 from tests.pipeline.site_activity import MINUTE_MS, START_MS, expected_windows, make_views, send_in_order, window_results
 from tests.pipeline.windows_jobs import windows_job

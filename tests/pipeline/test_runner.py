@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from millstream.errors import CommandFailed
-from millstream.spark.jobs.progress import FILE_NAME, read_job_progress
-from millstream.spark.jobs.runner import run_job
+from millstream.spark.jobs.running.progress import FILE_NAME, read_job_progress
+from millstream.spark.jobs.running.runner import run_job
 from tests.brokers import Broker
 from tests.spark.reading import stream
 from tests.spark.topic_content import write_numbers

@@ -16,12 +16,12 @@ from deltalake import DeltaTable
 from millstream.lake.errors import TableMismatch
 from millstream.registry.avro_deserializer import AvroDeserializer
 from millstream.registry.client import RegistryClient
-from millstream.spark.jobs.events import Transform
-from millstream.spark.jobs.job_file import read_job, read_job_of
-from millstream.spark.jobs.progress import read_job_progress
-from millstream.spark.jobs.runner import run_job
-from millstream.spark.jobs.windows import start_windows
-from millstream.spark.jobs.windows_job import Window, WindowsJob
+from millstream.spark.jobs.description.job_file import read_job, read_job_of
+from millstream.spark.jobs.description.windows_job import Window, WindowsJob
+from millstream.spark.jobs.running.progress import read_job_progress
+from millstream.spark.jobs.running.runner import run_job
+from millstream.spark.jobs.streams.events import Transform
+from millstream.spark.jobs.streams.windows import start_windows
 from tests.brokers import Broker, StartBroker
 from tests.pipeline.site_activity import (
     MINUTE_MS,

@@ -3,8 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
-from millstream.spark.jobs.job_file import read_job_of
-from millstream.spark.jobs.windows_job import Window, WindowsJob
+from millstream.spark.jobs.description.job_file import read_job_of
+from millstream.spark.jobs.description.windows_job import Window, WindowsJob
 from tests.brokers import Broker
 from tests.pipeline.site_activity import VIEW_SCHEMA
 from tests.topics import create_topic, fresh_name

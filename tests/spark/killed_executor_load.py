@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition
 
-from millstream.spark.jobs.files_as_rows import LoadReader, LoadSource
-from millstream.spark.jobs.job_session import start_job_session
-from millstream.spark.jobs.load import start_load
-from millstream.spark.jobs.load_settings import LoadSettings
+from millstream.spark.jobs.load.files_as_rows import LoadReader, LoadSource
+from millstream.spark.jobs.load.load import start_load
+from millstream.spark.jobs.load.settings import LoadSettings
+from millstream.spark.jobs.running.job_session import start_job_session
 
 if TYPE_CHECKING:
     import pyarrow as pa

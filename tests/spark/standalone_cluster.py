@@ -39,10 +39,10 @@ def submit_command(master: str, job: Path, *arguments: str, py_files: Path | Non
     return [*command, str(job), *arguments]
 
 
-def submit(master: str, job: Path, *arguments: str, py_files: Path) -> str:
+def submit(master: str, job: Path, *arguments: str, py_files: Path, timeout_s: float = 250) -> str:
     """Run a job to its end; returns what it printed."""
     command = submit_command(master, job, *arguments, py_files=py_files)
-    done = subprocess.run(command, env=spark_environment(), capture_output=True, text=True, timeout=250, check=False)
+    done = subprocess.run(command, env=spark_environment(), capture_output=True, text=True, timeout=timeout_s, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
     return done.stdout
 

@@ -61,12 +61,14 @@ def test_the_example_loads_a_topic_into_a_lake_on_the_cluster(master: str, broke
     assert Counter(table.to_pyarrow_table()["value"].to_pylist()) == dict.fromkeys(map(str, range(ROWS)), 2)
 
 
+@pytest.mark.timeout(1000)
 def test_an_executor_that_is_killed_costs_a_load_nothing_but_time(master: str, broker: Broker, zipped: Path, tmp_path: Path) -> None:
     topic = create_topic(broker, partitions=2)
     for partition in range(2):
         produce_values(broker, topic, [b"%d" % number for number in range(ROWS)], partition=partition)
     places = [str(tmp_path / "lake"), str(tmp_path / "checkpoint")]
-    submit(master, ROOT / "tests" / "spark" / "killed_executor_load.py", broker.bootstrap_servers, topic, *places, py_files=zipped)
+    job = ROOT / "tests" / "spark" / "killed_executor_load.py"
+    submit(master, job, broker.bootstrap_servers, topic, *places, py_files=zipped, timeout_s=900)
     assert (tmp_path / "checkpoint" / "killed").exists()
     table = DeltaTable(f"{tmp_path}/lake/{topic}")
     found = table.to_pyarrow_table(columns=["kafka_partition", "kafka_offset"]).to_pylist()

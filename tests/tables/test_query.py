@@ -185,6 +185,18 @@ def test_what_a_query_cannot_do_is_said(millstream: Millstream, views: str, flag
     assert "Traceback" not in outcome.err
 
 
+def test_columns_of_one_name_are_all_in_the_json(millstream: Millstream, views: str, flags: list[str]) -> None:
+    sql = f"""select a.page, b.page, 'x' as page_1 from '{views}' a join '{views}' b using (partition, "offset") where "offset" = 0
+              and partition = 0"""
+    assert ask(millstream, sql, flags) == [{"page": "/0", "page_2": "/0", "page_1": "x"}]
+
+
+def test_what_is_wrong_with_a_topic_is_said_as_the_scan_says_it(millstream: Millstream, views: str, flags: list[str]) -> None:
+    outcome = millstream("query", f"select * from '{views}'", "--from", "999", "--value-format", "json", *flags)
+    assert outcome.code == 1
+    assert outcome.err.startswith(f"millstream: start is offset 999, and {views}-0 has the offsets from 0 up to 100")
+
+
 def test_a_topic_with_a_typo_is_found(millstream: Millstream, views: str, flags: list[str]) -> None:
     assert f"did you mean '{views}'?" in millstream("query", f"select * from '{views}s'", *flags).err
 

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
+from itertools import count
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -118,7 +119,7 @@ def _write_table(names: Sequence[str], batches: "Iterable[pa.RecordBatch]") -> N
 
 def _write_json(names: Sequence[str], batches: "Iterable[pa.RecordBatch]") -> None:
     """One list, a row on a line: a document for programs, and lines for people."""
-    before = "["
+    before, names = "[", _distinct(names)
     for row in _rows(batches):
         document = {name: plain_json(value) for name, value in zip(names, row, strict=True)}
         sys.stdout.write(before + json.dumps(document, ensure_ascii=False))
@@ -139,6 +140,15 @@ _WRITERS = {QueryOutput.TABLE: _write_table, QueryOutput.JSON: _write_json, Quer
 def _rows(batches: "Iterable[pa.RecordBatch]") -> Iterable[tuple[Any, ...]]:
     for batch in batches:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Names of which none is there twice, as members of an object: `page, page` is `page, page_1`, as DuckDB names columns of a table."""
+    found: dict[str, None] = {}
+    for name in names:
+        numbered = (f"{name}_{number}" if number else name for number in count())
+        found[next(one for one in numbered if one not in found and (one == name or one not in names))] = None
+    return list(found)
 
 
 def _cell(value: Any) -> Any:

@@ -66,9 +66,10 @@ class Follower:
             except MillstreamError as error:
                 self._wait_or_raise(error, answered_at)
                 continue
-            answered_at = monotonic()
             for fetched in answers:
                 yield from self._take(fetched)
+            # Now, and not before: however long the batches were looked at, no broker was silent meanwhile.
+            answered_at = monotonic()
 
     def _follow(self, place: TopicPartition, offset: int) -> None:
         rows = self._worker.rows(Span(place, offset, _NO_END))
@@ -140,7 +141,7 @@ class Follower:
         error = kafka_error(code, f"fetching offset {offset} of {place} failed")
         if not is_retriable(code):
             raise error
-        self._cluster.refresh([place.topic])
+        self._refresh()
 
     def _wait_or_raise(self, error: MillstreamError, answered_at: float) -> None:
         if isinstance(error, UnknownTopicOrPartition):

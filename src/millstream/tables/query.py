@@ -99,8 +99,10 @@ class TopicQuery:
         for name in sorted(set(names).intersection(self._topics)):
             if name.lower() in {other.lower() for other in self._datasets}:
                 raise UsageError(f"the query reads topics whose names differ only in case, like {name!r}: SQL does not distinguish them")
-            self._datasets[name] = TopicDataset(self._open_scan(name))
-            self._connection.register(name, self._datasets[name])
+            dataset = TopicDataset(self._open_scan(name))
+            dataset.schema  # noqa: B018 -- what cannot be read is said in the words of the scan, not in those of DuckDB
+            self._datasets[name] = dataset
+            self._connection.register(name, dataset)
 
     @contextmanager
     def _missing_topics(self, names: Iterable[str]) -> Iterator[None]:

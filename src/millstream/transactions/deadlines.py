@@ -32,9 +32,9 @@ class Deadlines:
         heappush(self._heap, (transaction.start_ms + transaction.timeout_ms + 1, transaction.transactional_id, transaction.start_ms))
 
     def take_overdue(self, now_ms: int) -> list[tuple[str, int]]:
-        """Transactional id and beginning of each transaction that takes too long, if it has not ended."""
-        taken = []
-        while self._heap and self._next_look(self._heap[0][0]) <= now_ms:
+        """Transactional id and beginning of transactions that take too long, if they have not ended; as many as one tick may abort."""
+        taken: list[tuple[str, int]] = []
+        while self._heap and len(taken) < self._settings.max_aborted_at_once and self._next_look(self._heap[0][0]) <= now_ms:
             _, transactional_id, start_ms = heappop(self._heap)
             taken.append((transactional_id, start_ms))
         return taken

@@ -18,5 +18,7 @@ class TransactionSettings:
     """`transaction.abort.timed.out.transaction.cleanup.interval.ms`"""
     expiration_interval_ms: int = 3_600_000
     """`transaction.remove.expired.transaction.cleanup.interval.ms`"""
+    max_aborted_at_once: int = 200
+    """Transactions that one tick aborts, so that others do not wait for it; Kafka aborts all."""
     max_expired_at_once: int = 1_000
     """Transactional ids that one tick forgets, so that others do not wait for it; Kafka fills one batch."""

@@ -5,7 +5,7 @@ however the broker puts it: older versions of the protocol call it a group in th
 """
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from millstream.cli.kafka_client import REQUEST_SECONDS, Cluster, plain
 from millstream.cli.position import OffsetRange
@@ -13,19 +13,10 @@ from millstream.errors import CommandFailed
 from millstream.topic_partition import TopicPartition
 
 if TYPE_CHECKING:
-    import confluent_kafka
     from confluent_kafka.admin import AdminClient
-
 
 LEFT_OUT: Final = ("UNKNOWN_TOPIC_OR_PART", "LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "_TIMED_OUT")
 """An error belongs to its partition: the others are shown all the same."""
-
-
-class Committed(NamedTuple):
-    """What a group has committed for a partition."""
-
-    offset: int
-    metadata: str
 
 
 def list_groups(cluster: Cluster, admin: "AdminClient") -> list[Any]:
@@ -57,7 +48,7 @@ def try_describe_groups(cluster: Cluster, admin: "AdminClient", *, names: Sequen
     return found
 
 
-def committed_offsets(cluster: Cluster, admin: "AdminClient", *, groups: Sequence[str]) -> dict[str, dict[TopicPartition, Committed]]:
+def committed_offsets(cluster: Cluster, admin: "AdminClient", *, groups: Sequence[str]) -> dict[str, dict[TopicPartition, int]]:
     """Every offset that each group has committed; all groups are asked for at once."""
     from confluent_kafka import ConsumerGroupTopicPartitions
 
@@ -69,21 +60,12 @@ def committed_offsets(cluster: Cluster, admin: "AdminClient", *, groups: Sequenc
         answers = {group: future.result() for group, future in futures.items()}
     return {
         group: {
-            TopicPartition(found.topic, found.partition): Committed(found.offset, _metadata(found))
+            TopicPartition(found.topic, found.partition): found.offset
             for found in answer.topic_partitions or []
             if found.error is None and found.offset >= 0
         }
         for group, answer in answers.items()
     }
-
-
-def _metadata(found: "confluent_kafka.TopicPartition") -> str:
-    """What was committed beside the offset, as far as it can be known."""
-    try:
-        return found.metadata or ""
-    except UnicodeDecodeError:
-        # Seen with confluent-kafka 2.16, rarely: bytes that were never committed. The offset beside them is right.
-        return ""
 
 
 def offset_ranges(cluster: Cluster, admin: "AdminClient", *, places: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRange]:

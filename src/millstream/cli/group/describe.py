@@ -50,8 +50,9 @@ def describe(
 def _description(groups: Groups, reader: "PartitionReader", *, group: KnownGroup) -> dict[str, Any]:
     places = group.places(groups.partitions)
     ranges = offset_ranges(groups.cluster, groups.admin, places=places)
-    behind = lags(reader, {place: at.offset if (at := group.committed.get(place)) else None for place in places}, ranges=ranges)
+    behind = lags(reader, {place: group.committed.get(place) for place in places}, ranges=ranges)
     sum_of_lags = total(behind.values())
+    notes = {} if group.is_paper else reader.commit_metadata(group.name)
     return {
         "group": group.name,
         "state": group.state,
@@ -61,7 +62,7 @@ def _description(groups: Groups, reader: "PartitionReader", *, group: KnownGroup
         "lag": sum_of_lags.messages,
         "lag_seconds": sum_of_lags.seconds,
         "members": [_member(member) for member in group.members],
-        "partitions": [_partition(group, place, ranges=ranges, behind=behind) for place in places],
+        "partitions": [{**_partition(group, place, ranges=ranges, behind=behind), "metadata": notes.get(place)} for place in places],
     }
 
 
@@ -78,16 +79,15 @@ def _member(member: Member) -> dict[str, Any]:
 def _partition(
     group: KnownGroup, place: TopicPartition, *, ranges: Mapping[TopicPartition, OffsetRange], behind: Mapping[TopicPartition, Lag]
 ) -> dict[str, Any]:
-    at, lag = group.committed.get(place), behind.get(place, UNKNOWN)
+    lag = behind.get(place, UNKNOWN)
     return {
         "topic": place.topic,
         "partition": place.partition,
-        "committed": None if at is None else at.offset,
+        "committed": group.committed.get(place),
         "latest": ranges[place].latest if place in ranges else None,
         "lag": lag.messages,
         "lag_seconds": lag.seconds,
         "member": group.owners.get(place),
-        "metadata": None if at is None else at.metadata,
     }
 
 

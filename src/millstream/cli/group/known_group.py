@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from millstream.batch_memory import is_batch_memory
-from millstream.cli.group.consumer_groups import Committed, committed_offsets, list_groups, try_describe_groups
+from millstream.cli.group.consumer_groups import committed_offsets, list_groups, try_describe_groups
 from millstream.cli.group.paper_groups import PaperGroup, PaperGroups, find_paper_groups
 from millstream.cli.kafka_client import REQUEST_SECONDS, Cluster, close_name
 from millstream.errors import CommandFailed, UsageError
@@ -47,7 +47,7 @@ class KnownGroup:
     type: str
     state: str
     members: Sequence[Member] = ()
-    committed: Mapping[TopicPartition, Committed] = field(default_factory=dict)
+    committed: Mapping[TopicPartition, int] = field(default_factory=dict)
     owners: Mapping[TopicPartition, str] = field(default_factory=dict)
     subscribed: frozenset[str] = frozenset()
     assignor: str | None = None
@@ -131,7 +131,7 @@ class Groups:
         return [None if group is None else _of_kafka(group, committed[group.group_id]) for group in described]
 
 
-def _of_kafka(group: Any, committed: Mapping[TopicPartition, Committed]) -> KnownGroup:
+def _of_kafka(group: Any, committed: Mapping[TopicPartition, int]) -> KnownGroup:
     members = [
         Member(
             member.member_id,
@@ -164,7 +164,7 @@ def _of_paper(group: PaperGroup) -> KnownGroup:
         GroupType.PAPER,
         group.state,
         [Member(name, owned[name]) for name in sorted(group.members)],
-        {place: Committed(offset, "") for place, offset in group.committed.items()},
+        group.committed,
         owners=group.owners,
         subscribed=frozenset(group.topics),
     )

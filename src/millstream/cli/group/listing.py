@@ -143,15 +143,11 @@ class GroupListing:
         ]
         places = [group.places(self._groups.partitions) for group in chosen]
         ranges = offset_ranges(self._groups.cluster, self._groups.admin, places={place for some in places for place in some})
-        committed = [
-            {place: at.offset if (at := group.committed.get(place)) is not None else None for place in some}
-            for group, some in zip(chosen, places, strict=True)
-        ]
+        committed = [{place: group.committed.get(place) for place in some} for group, some in zip(chosen, places, strict=True)]
         behind = all_lags(self._reader, committed, ranges=ranges)
         progress, groups = {}, {}
         for group, lag in zip(chosen, (total(each.values()) for each in behind), strict=True):
-            offsets = {place: at.offset for place, at in group.committed.items()}
-            progress[group.name, group.is_paper] = Progress(len(group.members), lag.messages, lag.seconds, offsets)
+            progress[group.name, group.is_paper] = Progress(len(group.members), lag.messages, lag.seconds, group.committed)
             groups[group.name, group.is_paper] = group
         return progress, groups
 

@@ -8,13 +8,16 @@ Writing an offset changes its version, so an owner notices with its next commit 
 """
 
 import asyncio
+import logging
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
+from millstream.address import parse_listen_address
 from millstream.errors import CommandFailed, StartupError, UsageError
 from millstream.topic_partition import TopicPartition
 
@@ -94,9 +97,11 @@ class PaperGroups:
                 await coordination.close()
 
         try:
-            return asyncio.run(run())
+            with _quiet():
+                return asyncio.run(run())
         except StartupError as error:
-            raise CommandFailed(f"No ZooKeeper answers at {self.address}: {error}") from error
+            what = f"What listens at {self.address} did not answer as ZooKeeper within {CONNECT_MS // 1000} s"
+            raise CommandFailed(f"{what}: is it ZooKeeper, and is it well?") from error
         except ZooKeeperError as error:
             raise CommandFailed(f"ZooKeeper at {self.address} refused: {error}.") from error
         except ValueError as error:
@@ -113,10 +118,36 @@ def find_paper_groups(zookeeper: str | None, *, brokers: str, cluster_id: str | 
             return found if found.cluster_id() == cluster_id else None
         except CommandFailed:
             return None
+    _check_reachable(zookeeper)
     theirs = found.cluster_id()
     if theirs is None or cluster_id is None or theirs == cluster_id:
         return found
     raise CommandFailed(f"ZooKeeper at {zookeeper} belongs to the cluster {theirs}, and the brokers at {brokers} to {cluster_id}.")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """What the session says while it waits is for logs; here there is one sentence, at the end."""
+    logger = logging.getLogger("millstream.coordination")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+def _check_reachable(zookeeper: str) -> None:
+    """Say at once that no server is there, which a session would try to reach for seconds."""
+    reasons = []
+    for server in zookeeper.partition("/")[0].split(","):
+        try:
+            host, port = parse_listen_address(server, "--zookeeper")
+            with socket.create_connection((host, port), timeout=CONNECT_MS / 1000):
+                return
+        except OSError as error:
+            reasons.append(f"{server.strip()}: {error.strerror or error}")
+    raise CommandFailed(f"No ZooKeeper answers at {zookeeper} ({'; '.join(reasons)}): is it running, and is the address right?")
 
 
 def _is_someone_there(brokers: str) -> bool:

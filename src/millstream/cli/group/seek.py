@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from millstream.cli.group.consumer_groups import Committed, offset_ranges, offsets_for_time
+from millstream.cli.group.consumer_groups import offset_ranges, offsets_for_time
 from millstream.cli.group.known_group import Groups, GroupType, KnownGroup
 from millstream.cli.group.paper_groups import Zookeeper
 from millstream.cli.kafka_client import REQUEST_SECONDS, Cluster, plain
@@ -129,7 +129,7 @@ def _moves_to(
     target: Position,
     *,
     places: Sequence[TopicPartition],
-    committed: Mapping[TopicPartition, Committed],
+    committed: Mapping[TopicPartition, int],
 ) -> list[Move]:
     ranges = _ranges(cluster, admin, places=places)
     if target.kind is not PositionKind.TIME:
@@ -137,14 +137,14 @@ def _moves_to(
     else:
         found = offsets_for_time(cluster, admin, places=places, timestamp_ms=target.number)
         new = {place: found[place] if found[place] >= 0 else ranges[place].latest for place in places}
-    return [Move(place, committed[place].offset if place in committed else None, new[place]) for place in places]
+    return [Move(place, committed.get(place), new[place]) for place in places]
 
 
 def _moves_by(
-    cluster: Cluster, admin: "AdminClient", shift: int, *, places: Sequence[TopicPartition], committed: Mapping[TopicPartition, Committed]
+    cluster: Cluster, admin: "AdminClient", shift: int, *, places: Sequence[TopicPartition], committed: Mapping[TopicPartition, int]
 ) -> list[Move]:
     ranges = _ranges(cluster, admin, places=places)
-    olds = {place: committed[place].offset for place in places if place in committed}
+    olds = {place: committed[place] for place in places if place in committed}
     if not olds:
         raise CommandFailed("Nothing is committed there, so there is nothing to shift: choose a position instead of --by.")
     return [Move(place, old, Position(PositionKind.OFFSET, old + shift).offset_in(ranges[place])) for place, old in olds.items()]

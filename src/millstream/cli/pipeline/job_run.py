@@ -9,8 +9,8 @@ import typer
 from millstream.cli.pipeline.extras import need_extra
 
 if TYPE_CHECKING:
-    from millstream.spark.jobs.join_job import JoinJob
-    from millstream.spark.jobs.windows_job import WindowsJob
+    from millstream.spark.jobs.description.join_job import JoinJob
+    from millstream.spark.jobs.description.windows_job import WindowsJob
 
 JobFile = Annotated[
     Path, typer.Argument(metavar="FILE.toml", help="The job: topics, formats, windows or join, output.", show_default=False)
@@ -28,7 +28,7 @@ def run(job: "WindowsJob | JoinJob", *, once: bool, final: bool, master: str | N
     need_extra("spark", "pyspark", "pyarrow")
     if _uses_delta(job):
         need_extra("lake", "deltalake")
-    from millstream.spark.jobs.job_run import run_to_its_end
+    from millstream.spark.jobs.streams.job_run import run_to_its_end
 
     raise typer.Exit(run_to_its_end(job, once=once, final=final, master=master, quiet=quiet, beginning=beginning, warn=_warn))
 

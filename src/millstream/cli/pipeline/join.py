@@ -10,7 +10,7 @@ def join(file: JobFile, *, once: Once = False, final: Final = False, master: Mas
     Events of the left side without a match appear, with type = "left", when the watermark says that none can come. A job that was stopped
     or killed goes on where it was.
     """
-    from millstream.spark.jobs.job_file import read_job_of
-    from millstream.spark.jobs.join_job import JoinJob
+    from millstream.spark.jobs.description.job_file import read_job_of
+    from millstream.spark.jobs.description.join_job import JoinJob
 
     job_run.run(read_job_of(JoinJob, file), once=once, final=final, master=master, quiet=quiet)

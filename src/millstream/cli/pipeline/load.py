@@ -3,71 +3,48 @@
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from millstream.cli.parameters import DEFAULT_BROKERS, ClientOptions
+from millstream.cli.pipeline import load_flags as flags
 from millstream.cli.pipeline.extras import need_extra
 from millstream.cli.pipeline.parameters import Master, Quiet
 from millstream.errors import UsageError
 
 if TYPE_CHECKING:
-    from millstream.spark.jobs.load_settings import LoadSettings
+    from millstream.spark.jobs.load.settings import LoadSettings
 
 _REQUIRED = {"topics": "--topics A,B", "to": "--to PATH", "checkpoint": "--checkpoint DIR"}
 
 
 def load(
-    file: Annotated[Path | None, typer.Argument(metavar="[FILE.toml]", help="The load as a file; flags count more than it.")] = None,
+    file: flags.File = None,
     *,
-    topics: Annotated[str | None, typer.Option(metavar="A,B", help="Topics to load, separated by commas.")] = None,
-    to: Annotated[str | None, typer.Option(metavar="PATH", help="Where the tables are: one per topic, PATH/TOPIC.")] = None,
-    checkpoint: Annotated[str | None, typer.Option(metavar="DIR", help="Where the load keeps how far it is.")] = None,
-    brokers: Annotated[
-        str | None,
-        typer.Option("-b", "--brokers", metavar="HOST:PORT[,...]", help="Brokers to ask first.", show_default=DEFAULT_BROKERS),
-    ] = None,
-    table: Annotated[str | None, typer.Option(metavar="delta|iceberg|parquet", help="Kind of the tables.", show_default="delta")] = None,
-    value_format: Annotated[
-        str | None, typer.Option(metavar="binary|string|json|avro", help="What the values are.", show_default="binary")
-    ] = None,
-    value_schema: Annotated[str | None, typer.Option(metavar="DDL", help="Columns of json values: 'id BIGINT, name STRING'.")] = None,
-    key_format: Annotated[
-        str | None, typer.Option(metavar="binary|string|json|avro", help="What the keys are.", show_default="binary")
-    ] = None,
-    key_schema: Annotated[str | None, typer.Option(metavar="DDL", help="Columns of json keys.")] = None,
-    registry: Annotated[str | None, typer.Option(metavar="URL", help="Schema registry, for avro.")] = None,
-    headers: Annotated[bool | None, typer.Option("--headers", help="Add a column kafka_headers.")] = None,
-    event_time: Annotated[
-        str | None, typer.Option(metavar="FIELD", help="Date and hour are those of this field. [default: of the message]")
-    ] = None,
-    sql: Annotated[str | None, typer.Option(metavar="QUERY", help="Load what this makes of them: SELECT ... FROM messages.")] = None,
-    once: Annotated[bool | None, typer.Option("--once", help="Load what is there now, and end.")] = None,
-    every: Annotated[
-        str | None, typer.Option(metavar="SECONDS", help="Without --once: how often a micro-batch begins.", show_default="10 seconds")
-    ] = None,
-    starting: Annotated[
-        str | None, typer.Option(metavar="earliest|latest", help="Where a topic without a table begins.", show_default="earliest")
-    ] = None,
-    batch_messages: Annotated[
-        int | None, typer.Option(metavar="N", help="At most about so many messages per commit.", show_default="5000000")
-    ] = None,
-    name: Annotated[
-        str | None,
-        typer.Option(help="Name of the load; its lag is that of the group millstream-pipeline-NAME. [default: after the checkpoint]"),
-    ] = None,
-    audit: Annotated[str | None, typer.Option(metavar="TIER", help="Report what was loaded to the audit, as this tier.")] = None,
-    dead_letters: Annotated[
-        str | None, typer.Option(metavar="TOPIC", help="Where messages go that cannot be read. [default: TOPIC-dead-letters]")
-    ] = None,
-    fail_on_malformed: Annotated[bool | None, typer.Option("--fail-on-malformed", help="End at a message that cannot be read.")] = None,
-    allow_data_loss: Annotated[
-        bool | None, typer.Option("--allow-data-loss", help="Go on where messages were deleted before they were loaded.")
-    ] = None,
-    catalog: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Property of the Iceberg catalog. [default: SQLite in PATH]")
-    ] = None,
+    topics: flags.Topics = None,
+    to: flags.To = None,
+    checkpoint: flags.Checkpoint = None,
+    brokers: flags.Brokers = None,
+    table: flags.Table = None,
+    value_format: flags.ValueFormat = None,
+    value_schema: flags.ValueSchema = None,
+    key_format: flags.KeyFormat = None,
+    key_schema: flags.KeySchema = None,
+    registry: flags.Registry = None,
+    headers: flags.Headers = None,
+    event_time: flags.EventTime = None,
+    sql: flags.Sql = None,
+    once: flags.Once = None,
+    every: flags.Every = None,
+    starting: flags.Starting = None,
+    batch_messages: flags.BatchMessages = None,
+    name: flags.Name = None,
+    audit: flags.Audit = None,
+    dead_letters: flags.DeadLetters = None,
+    fail_on_malformed: flags.FailOnMalformed = None,
+    allow_data_loss: flags.AllowDataLoss = None,
+    catalog: flags.Catalog = None,
     master: Master = None,
     quiet: Quiet = False,
     client_options: ClientOptions = None,
@@ -78,7 +55,7 @@ def load(
     """
     from millstream.cli.properties import parse_assignments
 
-    flags: dict[str, Any] = {
+    asked: dict[str, Any] = {
         "brokers": brokers, "to": to, "checkpoint": checkpoint, "table": table, "value_format": value_format,
         "value_schema": value_schema, "key_format": key_format, "key_schema": key_schema, "registry": registry, "headers": headers,
         "event_time": event_time, "sql": sql, "once": once, "starting": starting, "batch_messages": batch_messages, "name": name,
@@ -88,15 +65,15 @@ def load(
         "catalog": parse_assignments(catalog) if catalog else None,
         "kafka": parse_assignments(client_options) if client_options else None,
     }  # fmt: skip
-    settings = _settings(file, {name: value for name, value in flags.items() if value is not None})
+    settings = _settings(file, {name: value for name, value in asked.items() if value is not None})
     raise typer.Exit(_run(settings, master=master, quiet=quiet))
 
 
 def _settings(file: Path | None, given: dict[str, Any]) -> "LoadSettings":
-    from millstream.spark.jobs.load_settings import LoadSettings
+    from millstream.spark.jobs.load.settings import LoadSettings
 
     if file is not None:
-        from millstream.spark.jobs.job_file import read_job_of
+        from millstream.spark.jobs.description.job_file import read_job_of
 
         return replace(read_job_of(LoadSettings, file), **given)
     missing = [flag for name, flag in _REQUIRED.items() if name not in given]
@@ -110,15 +87,15 @@ def _run(settings: "LoadSettings", *, master: str | None, quiet: bool) -> int:
     need_extra("lake", "deltalake")
     if settings.table == "iceberg":
         need_extra("iceberg", "pyiceberg", "sqlalchemy")
-    from millstream.spark.jobs.load_check import check_load
+    from millstream.spark.jobs.load.check import check_load
     from millstream.spark.session import check_java
 
     check_java()
     settings = settings.located()
     check_load(settings)
-    from millstream.spark.jobs.batch_progress import BatchCounts
-    from millstream.spark.jobs.load import start_load
-    from millstream.spark.jobs.runner import run_job
+    from millstream.spark.jobs.load.load import start_load
+    from millstream.spark.jobs.running.batch_progress import BatchCounts
+    from millstream.spark.jobs.running.runner import run_job
 
     progress = BatchCounts()
     return run_job(

@@ -12,7 +12,7 @@ from millstream.cli.pipeline.job_run import JobFile
 from millstream.errors import CommandFailed, UsageError
 
 if TYPE_CHECKING:
-    from millstream.spark.jobs.windows_job import WindowsJob
+    from millstream.spark.jobs.description.windows_job import WindowsJob
 
 
 def picture(
@@ -22,13 +22,17 @@ def picture(
     measure: Annotated[str, typer.Option(metavar="NAME", help="The measure to draw.", show_default="the first")] = "",
 ) -> None:
     """Draw the results of a windows job: a line per key over time, and the figures. No Spark is started."""
-    from millstream.spark.jobs.job_file import read_job_of
-    from millstream.spark.jobs.results_picture import points_of, results_page
-    from millstream.spark.jobs.windows_job import WindowsJob
+    from millstream.spark.jobs.description.job_file import read_job_of
+    from millstream.spark.jobs.description.windows_job import WindowsJob
+    from millstream.spark.jobs.picture.results_picture import points_of, results_page
 
     job = read_job_of(WindowsJob, file)
     chosen = _measure(job, measure)
-    points = points_of(_results(job), keys=job.keys, measure=chosen)
+    results = _results(job)
+    try:
+        points = points_of(results, keys=job.keys, measure=chosen)
+    except UsageError as error:
+        raise CommandFailed(f"{job.output.topic or job.output.table} cannot be drawn: {error}") from None
     try:
         to.write_text(results_page(points, title=job.name, keys=job.keys, measure=chosen), encoding="utf-8")
     except OSError as error:
@@ -70,4 +74,11 @@ def _results(job: "WindowsJob") -> Iterable[Mapping[str, Any]]:
         options=job.kafka,
     )
     values = [value for value in table["value"].to_pylist() if value is not None]
-    return values if is_avro else map(json.loads, values)
+    return values if is_avro else map(_parsed, values)
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text  # whoever makes points of the results says what is wrong with it

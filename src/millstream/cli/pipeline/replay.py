@@ -9,7 +9,7 @@ from millstream.cli.pipeline.job_run import Final, JobFile, Master, Once, Quiet
 from millstream.cli.position import HELP, Position, PositionKind, parse_position
 
 if TYPE_CHECKING:
-    from millstream.spark.jobs.job_settings import Job
+    from millstream.spark.jobs.description.job_settings import Job
 
 
 def replay(
@@ -30,8 +30,8 @@ def replay(
 
     Without --once or --final it goes on with what comes, and can take the live job's place.
     """
-    from millstream.spark.jobs.job_file import read_job
-    from millstream.spark.jobs.replay import replayed
+    from millstream.spark.jobs.description.job_file import read_job
+    from millstream.spark.jobs.description.replay import replayed
 
     job = read_job(file)
     position = parse_position(start, "--from")
@@ -51,7 +51,7 @@ def _starts(job: "Job", position: Position) -> dict[str, str]:
     edges = {PositionKind.EARLIEST: "earliest", PositionKind.LATEST: "latest", PositionKind.TIME: f"@{position.number}"}
     if position.kind in edges:
         return dict.fromkeys(job.inputs, edges[position.kind])
-    from millstream.spark.jobs.job_topics import JobTopics
+    from millstream.spark.jobs.description.job_topics import JobTopics
 
     with JobTopics(job) as topics:
         return topics.starts_at(position.number if position.kind is PositionKind.OFFSET else -position.number)

@@ -10,7 +10,7 @@ from millstream.cli.parameters import ClientOptions, Output, OutputFormat
 from millstream.errors import MillstreamError
 
 if TYPE_CHECKING:
-    from millstream.spark.jobs.progress import JobProgress
+    from millstream.spark.jobs.running.progress import JobProgress
 
 
 def status(
@@ -23,7 +23,7 @@ def status(
     client_options: ClientOptions = None,
 ) -> None:
     """Show the last progress of a job, and how far its consumer group is behind; exit 1 if the job failed or was killed."""
-    from millstream.spark.jobs.progress import read_job_progress
+    from millstream.spark.jobs.running.progress import read_job_progress
 
     progress = read_job_progress(checkpoint)
     lag = _group_lag(progress, brokers, client_options)
@@ -50,7 +50,7 @@ def _group_lag(progress: "JobProgress", brokers: str | None, client_options: lis
         committed = committed_offsets(cluster, admin, groups=[progress.group])[progress.group]
         ranges = offset_ranges(cluster, admin, places=sorted(committed))
         with cluster.reader() as reader:
-            behind = total(lags(reader, {place: at.offset for place, at in committed.items()}, ranges=ranges).values())
+            behind = total(lags(reader, dict(committed), ranges=ranges).values())
     except MillstreamError as error:
         return {"error": str(error)}
     return {"lag": behind.messages, "lag_seconds": behind.seconds}

@@ -9,7 +9,7 @@ def windows(file: JobFile, *, once: Once = False, final: Final = False, master: 
 
     Results appear on a topic when the watermark has passed their window. A job that was stopped or killed goes on where it was.
     """
-    from millstream.spark.jobs.job_file import read_job_of
-    from millstream.spark.jobs.windows_job import WindowsJob
+    from millstream.spark.jobs.description.job_file import read_job_of
+    from millstream.spark.jobs.description.windows_job import WindowsJob
 
     job_run.run(read_job_of(WindowsJob, file), once=once, final=final, master=master, quiet=quiet)

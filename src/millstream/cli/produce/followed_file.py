@@ -68,10 +68,15 @@ class OpenFile:
         return cls(file, position=0 if place is None else place.position, head=b"" if place is None else place.head)
 
     @property
+    def identity(self) -> tuple[int, int]:
+        """Which file it is: device and inode."""
+        found = os.fstat(self.file.fileno())
+        return found.st_dev, found.st_ino
+
+    @property
     def place(self) -> FilePlace:
         """Where it is read, to be remembered."""
-        found = os.fstat(self.file.fileno())
-        return FilePlace(found.st_dev, found.st_ino, self.position, self.head)
+        return FilePlace(*self.identity, self.position, self.head)
 
     def lines(self) -> Iterator[bytes]:
         """The complete lines of the next chunk, without their newlines."""
@@ -116,17 +121,13 @@ class FollowedFile:
         if self.path.is_dir():
             raise UsageError(f"{self.path} is a directory: name its files.")
         places = {(place.device, place.inode): place for place in self.saved}
-        candidates = _present_and_rotated(self.path)
-        known = [index for index, path in enumerate(candidates) if _is(path, places)]
+        candidates = _rotated_and_present(self.path)
+        known = {path: place for path in candidates if (place := _place_in(path, places)) is not None}
         if self.saved and not known:
             self.remarks.append(f"the file that {self.path} was is not there any more: what was not read of it is lost")
-        # What was rotated away after the file that was read last has never been seen; what is older had been read, or was never asked for.
-        for path in candidates[min(known) :] if known else candidates[-1:]:
-            if path == self.path and not path.exists():
-                continue
-            self._open.append(OpenFile.at(path, _is(path, places)))
-            if path != self.path:
-                self._open[-1].rotated_at = self.clock()
+        for path, place in known.items():
+            self._add(path, place)
+        self._open_after(candidates, set(known))
         if self.from_end and not self.saved:
             for one in self._open:
                 one.position = os.fstat(one.file.fileno()).st_size
@@ -136,7 +137,9 @@ class FollowedFile:
         self._notice_rotation()
         for one in list(self._open):
             yield from one.lines()
-            if one.rotated_at is not None and one.is_at_end() and self.clock() - one.rotated_at > ROTATED_GRACE_S:
+            is_over = one.rotated_at is not None and self.clock() - one.rotated_at > ROTATED_GRACE_S
+            # The newest stays, whatever became of it: what comes after it is known by it, also after a restart.
+            if is_over and one.is_at_end() and one is not self._open[-1]:
                 if one.rest:
                     yield one.rest
                 one.file.close()
@@ -158,24 +161,51 @@ class FollowedFile:
             return
         current = self._open[-1] if self._open and self._open[-1].rotated_at is None else None
         if current is not None:
-            here = current.place
-            if (here.device, here.inode) == (found.st_dev, found.st_ino):
+            if current.identity == (found.st_dev, found.st_ino):
                 return
             current.rotated_at = self.clock()
-        self._open.append(OpenFile.at(self.path))
+        candidates = _rotated_and_present(self.path)
+        identities = {one.identity for one in self._open}
+        self._open_after(candidates, {path for path in candidates if _identity(path) in identities})
+
+    def _open_after(self, candidates: list[Path], known: set[Path]) -> None:
+        """Open what came after the newest file that is known: it has never been seen. Without one only the path itself is asked for."""
+        newest = max((index for index, path in enumerate(candidates) if path in known), default=len(candidates) - 2)
+        for path in candidates[newest + 1 :]:
+            if path != self.path or path.exists():
+                self._add(path, None)
+
+    def _add(self, path: Path, place: FilePlace | None) -> None:
+        self._open.append(OpenFile.at(path, place))
+        if path != self.path:
+            self._open[-1].rotated_at = self.clock()
 
 
-def _present_and_rotated(path: Path) -> list[Path]:
+def _rotated_and_present(path: Path) -> list[Path]:
     """Files that the path has been, the oldest first, and then the path itself."""
     try:
-        beside = [one for one in path.parent.iterdir() if _ROTATED_SUFFIX.fullmatch(one.name.removeprefix(path.name)) and one.is_file()]
+        beside = [one for one in path.parent.iterdir() if one.name.startswith(path.name) and one.is_file()]
+        rotated = [one for one in beside if _ROTATED_SUFFIX.fullmatch(one.name.removeprefix(path.name))]
+        return [*sorted(rotated, key=lambda one: _age(one, path)), path]
+    except OSError:  # one was deleted at this moment: it is too late for it
+        return [path]
+
+
+def _age(rotated: Path, path: Path) -> tuple[int, int]:
+    """Sorts the oldest first: by the time of the last write, and of the same time name.2 before name.1."""
+    suffix = rotated.name.removeprefix(path.name)[1:]
+    return rotated.stat().st_mtime_ns, -int(suffix) if suffix.isdigit() and len(suffix) <= 4 else 0
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
     except OSError:
-        beside = []
-    rotated = [one for one in beside if one.name.startswith(path.name)]
-    return [*sorted(rotated, key=lambda one: one.stat().st_mtime_ns), path]
+        return None
+    return found.st_dev, found.st_ino
 
 
-def _is(path: Path, places: dict[tuple[int, int], FilePlace]) -> FilePlace | None:
+def _place_in(path: Path, places: dict[tuple[int, int], FilePlace]) -> FilePlace | None:
     """The place in this file, if it is one of those."""
     try:
         with path.open("rb") as file:

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from millstream.cli.group import listing
-from millstream.cli.group.consumer_groups import Committed
 from millstream.cli.group.known_group import KnownGroup, Member
 from millstream.cli.group.listing import GroupListing
 from millstream.cli.group.verdict import OBSERVE_SECONDS
@@ -36,7 +35,7 @@ class World:
 
     def all(self) -> list[KnownGroup]:
         members = [Member(str(number), [PLACE]) for number in range(self.members)]
-        return [KnownGroup("reports", "classic", "stable", members, {PLACE: Committed(self.committed, "")})]
+        return [KnownGroup("reports", "classic", "stable", members, {PLACE: self.committed})]
 
     def timestamps(self, wanted: Any) -> dict[Any, int]:
         return dict.fromkeys(wanted, 0)  # long ago

@@ -1,8 +1,8 @@
 import json
 from pathlib import Path
 
-from millstream.spark.jobs.batch_progress import BatchProgress
-from millstream.spark.jobs.progress import JobProgress, write_progress
+from millstream.spark.jobs.running.batch_progress import BatchProgress
+from millstream.spark.jobs.running.progress import JobProgress, write_progress
 from tests.unit.cli.conftest import Millstream
 
 BATCH = BatchProgress(

@@ -167,6 +167,21 @@ def set_times_in_order(log: Path, rotations: int) -> None:
         os.utime(path, (second, second))
 
 
+def test_two_rotations_between_two_looks_are_noticed(log: Path, following: Following) -> None:
+    follow = following(log)
+    follow.read()
+    for number in range(2):
+        if number:
+            log.with_name("app.log.1").rename(log.with_name("app.log.2"))
+        log.rename(log.with_name("app.log.1"))
+        log.write_bytes(b"new %d\n" % number)
+    assert follow.read() == [b"new 0", b"new 1"]
+    follow.let_the_rotated_file_go()
+    assert follow.read() == []
+    follow.restart()
+    assert follow.read() == []
+
+
 def test_older_files_that_were_never_asked_for_stay_unread(log: Path, following: Following) -> None:
     log.with_name("app.log.1").write_bytes(b"ancient\n")
     follow = following(log)

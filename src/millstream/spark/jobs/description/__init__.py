@@ -1,0 +1,1 @@
+"""What jobs say before Spark starts: their files, settings and topics, checked."""

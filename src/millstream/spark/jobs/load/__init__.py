@@ -1,0 +1,1 @@
+"""Topics into tables of a lake, each message a row once."""

@@ -1,0 +1,1 @@
+"""Results as a picture that a browser shows."""

@@ -1,0 +1,1 @@
+"""Windows and joins: streams computed from topics."""

@@ -1,0 +1,100 @@
+"""A load, windows and a join for `spark-submit`, one after the other, each until what is there is processed.
+
+    spark-submit ... cluster_jobs.py BOOTSTRAP VIEWS CLICKS DIRECTORY
+
+Prints who did the work.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic, sleep
+from typing import TYPE_CHECKING
+
+from pyspark.errors import StreamingQueryException
+
+from millstream.spark.jobs.description.job_settings import JobOutput
+from millstream.spark.jobs.description.join_job import JoinJob, JoinRule
+from millstream.spark.jobs.description.topic_input import TopicInput
+from millstream.spark.jobs.description.windows_job import Window, WindowsJob
+from millstream.spark.jobs.load.load import start_load
+from millstream.spark.jobs.load.settings import LoadSettings
+from millstream.spark.jobs.running.job_session import start_job_session
+from millstream.spark.jobs.streams.join import start_join
+from millstream.spark.jobs.streams.windows import start_windows
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+Start = Callable[[], "StreamingQuery"]
+
+DEADLINE_S = 1200
+VIEW_SCHEMA = "page STRING, user STRING, bytes BIGINT, price DOUBLE, at BIGINT"
+CLICK_SCHEMA = "user STRING, page STRING, button STRING, at BIGINT"
+
+
+def make_windows(brokers: str, views: str, directory: Path) -> WindowsJob:
+    """Views per page and ten minutes, to a topic and a table."""
+    return WindowsJob(
+        name="windows", brokers=brokers, checkpoint=str(directory / "windows"),
+        input=TopicInput(views, schema=VIEW_SCHEMA, time="at", watermark="1 minute", deduplicate=True),
+        window=Window(size="10 minutes", by=("page",)), measures={"views": "count", "bytes": "sum(bytes)"},
+        output=JobOutput(f"{views}-windows", table=str(directory / "results")),
+    )  # fmt: skip
+
+
+def make_join(brokers: str, views: str, clicks: str, directory: Path) -> JoinJob:
+    """Views with the clicks on them, and those without."""
+    return JoinJob(
+        name="join", brokers=brokers, checkpoint=str(directory / "join"),
+        left=TopicInput(views, schema=VIEW_SCHEMA, time="at", watermark="1 minute"),
+        right=TopicInput(clicks, schema=CLICK_SCHEMA, time="at", watermark="1 minute"),
+        join=JoinRule(("user", "page"), type="left", within="5 minutes"), output=JobOutput(f"{views}-join"),
+    )  # fmt: skip
+
+
+def make_load(brokers: str, views: str, directory: Path) -> LoadSettings:
+    """Views into a lake, in several micro-batches."""
+    return LoadSettings(
+        brokers=brokers, topics=(views,), to=str(directory / "lake"), checkpoint=str(directory / "load"), value_format="json",
+        value_schema=VIEW_SCHEMA, once=True, batch_messages=150,
+    )  # fmt: skip
+
+
+def to_its_end(start: Start) -> None:
+    """Run a query. Spark gives the process that plans a stream ten seconds to start, which cannot be set: too few where much else runs. It
+    is safe to start it again."""
+    end = monotonic() + DEADLINE_S
+    while True:
+        query = start()
+        try:
+            assert query.awaitTermination(DEADLINE_S), "a job did not end"
+        except StreamingQueryException as failure:
+            if "connect back" not in str(failure) or monotonic() > end:
+                raise
+        else:
+            return
+
+
+def executor(_: int) -> int:
+    """The JVM that this task runs in; slow enough that one of them does not take all tasks."""
+    sleep(0.5)
+    return os.getppid()
+
+
+def main(brokers: str, views: str, clicks: str, place: str) -> None:
+    """Run all of it."""
+    session, directory = start_job_session("scale"), Path(place)
+    to_its_end(lambda: start_load(session, make_load(brokers, views, directory)))
+    to_its_end(lambda: start_windows(session, make_windows(brokers, views, directory), is_final=True))
+    to_its_end(lambda: start_join(session, make_join(brokers, views, clicks, directory), is_final=True))
+    parents = session.sparkContext.parallelize(range(4), 4).map(executor).collect()
+    shuffles = session.conf.get("spark.sql.shuffle.partitions")
+    print("OUTCOME " + json.dumps({"executors": len(set(parents)), "shuffle partitions": shuffles}))
+    session.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
