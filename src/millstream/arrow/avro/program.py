@@ -8,7 +8,7 @@ A record's own name is not compared, as in Java: only its fields count. Timestam
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeGuard
 
 import numpy as np
 
@@ -48,6 +48,8 @@ class Compiler:
 
     def add(self, writer: Schema) -> int:
         """Add the program for messages of this schema; where it begins. `BadSchema` says why there can be none."""
+        if _is_another_thing(writer, self._reader):
+            raise BadSchema(f"it is of the record {writer.fullname}, which has another name and none of the fields")
         before = len(self._operations), len(self._tables), len(self._constants), dict(self._skipped)
         try:
             entry = self._position()
@@ -281,6 +283,14 @@ class Compiler:
 
     def _position(self) -> int:
         return len(self._operations)
+
+
+def _is_another_thing(writer: Schema, reader: Schema) -> TypeGuard[Record]:
+    """Whether messages are records that have nothing to do with the reader's: read by its defaults they would be rows of nothing. A name
+    alone says little, because records are renamed."""
+    if not (isinstance(writer, Record) and isinstance(reader, Record)) or writer.fullname == reader.fullname:
+        return False
+    return bool(writer.fields) and bool(reader.fields) and not _places(writer, reader)
 
 
 def _places(writer: Record, reader: Record) -> dict[str, int]:
