@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
+from uuid import UUID
 
 from millstream.client.cluster import Cluster
 from millstream.client.errors import BrokerUnavailable
@@ -30,6 +31,7 @@ class SourceOffsets:
         self._cluster = cluster
         self._options = options
         self._has_answered = False
+        self._topic_ids: dict[str, UUID] = {}
         self._isolation = READ_COMMITTED if options.read_committed else READ_UNCOMMITTED
 
     def partitions(self, *, must_exist: bool = True) -> tuple[TopicPartition, ...]:
@@ -85,7 +87,16 @@ class SourceOffsets:
         existing = {name: topic for name, topic in wanted.items() if topic.error_code not in _MISSING}
         for topic in existing.values():
             topic.check()
+        self._check_same_topics(existing)
         return existing
+
+    def _check_same_topics(self, existing: Mapping[str, TopicMetadata]) -> None:
+        """A topic that was deleted and created again has the same name and perhaps as many messages, but others."""
+        ids = {name: topic.topic_id for name, topic in existing.items() if topic.topic_id is not None and topic.topic_id.int}
+        anew = sorted(name for name, topic_id in ids.items() if self._topic_ids.get(name, topic_id) != topic_id)
+        self._topic_ids |= ids
+        if anew:
+            self._options.report_data_loss(f"{', '.join(anew)} was deleted and created again: its offsets mean other messages now")
 
     def _ask(self, attempt: Callable[[], T]) -> T:
         """Ask any broker. One that does not answer is asked again, while there is time, only where a broker has answered before: a wrong

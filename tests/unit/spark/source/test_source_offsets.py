@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable
 from typing import Any, cast
+from uuid import UUID
 
 import pytest
 
+from millstream.arrow.data_loss import DataLoss
 from millstream.client.cluster import Cluster
 from millstream.client.list_offsets import OffsetAndTime
 from millstream.errors import KafkaError, LeaderNotAvailable, UnknownTopicOrPartition
@@ -23,12 +25,13 @@ class Answers:
     def __init__(self, *answers: dict[str, int]) -> None:
         self.answers = list(answers)
         self.asked = 0
+        self.topic_id: UUID | None = None
 
     def call(self, _: object) -> MetadataResponse:
         self.asked += 1
         codes = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         partition = MetadataResponsePartition(leader_id=1, replica_nodes=(1,), isr_nodes=(1,))
-        topics = (MetadataResponseTopic(code, name, partitions=() if code else (partition,)) for name, code in codes.items())
+        topics = (MetadataResponseTopic(code, name, self.topic_id, partitions=() if code else (partition,)) for name, code in codes.items())
         return MetadataResponse(topics=tuple(topics))
 
     def refresh(self, topics: object) -> None:
@@ -91,3 +94,22 @@ def test_topics_of_kafka_s_own_are_read_when_they_are_named_and_hidden_from_patt
     own = TopicPartition("__consumer_offsets", 0)
     assert places(Answers({"__consumer_offsets": 0}), subscribe="__consumer_offsets") == (own,)
     assert places(Answers({"__consumer_offsets": 0}), assign='{"__consumer_offsets": [0]}') == (own,)
+
+
+def test_a_topic_that_was_created_again_is_lost_data_however_much_is_in_it() -> None:
+    answers = Answers({"a": 0})
+    answers.topic_id = UUID(int=1)
+    offsets = source(answers, subscribe="a")
+    assert offsets.partitions() == offsets.partitions() == (A,)
+    answers.topic_id = UUID(int=2)
+    with pytest.raises(DataLoss, match="a was deleted and created again: its offsets mean other messages now"):
+        offsets.partitions()
+
+
+def test_whoever_goes_on_without_lost_data_reads_the_topic_that_was_created_again() -> None:
+    answers = Answers({"a": 0})
+    answers.topic_id = UUID(int=1)
+    offsets = source(answers, subscribe="a", failOnDataLoss="false")
+    offsets.partitions()
+    answers.topic_id = UUID(int=2)
+    assert offsets.partitions() == (A,)
