@@ -32,6 +32,21 @@ def check_continues(batch: LoadBatch, address: str, *, positions: Mapping[int, i
             )
 
 
+def check_repeats(batch: LoadBatch, address: str, *, positions: Mapping[int, int]) -> None:
+    """Raises `LoadConflict` if a micro-batch whose number the table has is not the one that it has: it goes further than the table.
+
+    A checkpoint that was set back plans old numbers anew, with messages that came since: left out as repetitions, these would be missing.
+    """
+    for partition, start, end in batch.ranges:
+        known = positions.get(partition)
+        if known is None or end > known:
+            raise LoadConflict(
+                f"the table {address} has micro-batch {batch.batch_id} of this load already, and not the offsets {start} to {end} of "
+                f"{batch.topic}-{partition}: the checkpoint was set back. Use the one that belongs to the table; a new, empty one goes on "
+                "where the table ends."
+            )
+
+
 def is_same(topic: object, known: object) -> bool:
     """Whether two that name a topic name the same; one that is not known may be any."""
     return None in {topic, known} or topic == known

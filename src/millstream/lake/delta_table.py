@@ -18,7 +18,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from deltalake.transaction import AddAction
 
 from millstream.lake.columns import EVENT_DATE, EVENT_HOUR, PARTITION_BY, table_schema
-from millstream.lake.continuity import check_continues, is_same
+from millstream.lake.continuity import check_continues, check_repeats, is_same
 from millstream.lake.data_file import DataFile
 from millstream.lake.errors import LoadConflict, TableMismatch
 from millstream.lake.load_batch import TOPIC_KEY, LoadBatch, offset_key, read_metadata
@@ -86,13 +86,15 @@ class DeltaWriter:
         table = self._open()
         if table is None:
             table = DeltaTable.create(self.address, DeltaSchema.from_arrow(wanted), mode="error", partition_by=list(PARTITION_BY))
-        if has_batch(table, batch.query_id, batch.batch_id):
-            return None
         found = {one.partition: table.transaction_version(offset_key(batch.topic, one.partition)) for one in batch.ranges}
+        positions = {partition: offset for partition, offset in found.items() if offset is not None}
+        if has_batch(table, batch.query_id, batch.batch_id):
+            check_repeats(batch, self.address, positions=positions)
+            return None
         check_continues(
             batch,
             self.address,
-            positions={partition: offset for partition, offset in found.items() if offset is not None},
+            positions=positions,
             is_same_topic=is_same(batch.topic_number, table.transaction_version(TOPIC_KEY)),
         )
         missing = self._missing_columns(table, wanted)

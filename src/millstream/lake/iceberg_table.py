@@ -24,7 +24,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from millstream.errors import CommandFailed
 from millstream.lake.columns import EVENT_HOUR, EVENT_TIMESTAMP, KAFKA_TIMESTAMP
-from millstream.lake.continuity import check_continues, is_same
+from millstream.lake.continuity import check_continues, check_repeats, is_same
 from millstream.lake.errors import LoadConflict, TableMismatch
 from millstream.lake.iceberg_catalog import namespace_of, open_catalog
 from millstream.lake.load_batch import LoadBatch, read_metadata
@@ -103,13 +103,15 @@ class IcebergWriter:
 
     def _try_to_commit(self, batch: LoadBatch, files: pa.Schema) -> bool:
         table = self._open() or self._create(files)
+        positions = _positions(table, batch.topic, [one.partition for one in batch.ranges])
         known = table.properties.get(_query_key(batch.query_id))
         if known is not None and int(known) >= batch.batch_id:
+            check_repeats(batch, self.address, positions=positions)
             return False
         check_continues(
             batch,
             self.address,
-            positions=_positions(table, batch.topic, [one.partition for one in batch.ranges]),
+            positions=positions,
             is_same_topic=is_same(batch.topic_id, table.properties.get(_TOPIC_KEY)),
         )
         self._check_partitions(table, files)

@@ -56,6 +56,16 @@ def test_a_micro_batch_that_comes_again_is_left_out(address: str) -> None:
     assert numbers(address) == [0, 1, 2, 3, 4]
 
 
+def test_a_checkpoint_that_was_set_back_is_refused_at_once(address: str) -> None:
+    """It gives an old number to what came since, which would be left out as a repetition."""
+    writer = DeltaWriter(address)
+    writer.commit(batch(address, 0, 0, 3), file_schema(VALUE))
+    writer.commit(batch(address, 1, 3, 5), file_schema(VALUE))
+    with pytest.raises(LoadConflict, match=r"and not the offsets 3 to 7 of clicks-0: the checkpoint was set back"):
+        writer.commit(batch(address, 1, 3, 7), file_schema(VALUE))
+    assert numbers(address) == [0, 1, 2, 3, 4]
+
+
 def test_offsets_that_do_not_continue_the_table_are_refused(address: str) -> None:
     writer = DeltaWriter(address)
     writer.commit(batch(address, 0, 0, 3), file_schema(VALUE))

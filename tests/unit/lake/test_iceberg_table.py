@@ -43,6 +43,8 @@ def test_a_micro_batch_that_comes_again_is_left_out(lake: str, writer: IcebergWr
     assert writer.commit(batch(writer.address, 1, 3, 5), FILES)
     assert not writer.commit(batch(writer.address, 1, 3, 5), FILES)
     assert not writer.commit(batch(writer.address, 0, 0, 3), FILES)
+    with pytest.raises(LoadConflict, match="the checkpoint was set back"):
+        writer.commit(batch(writer.address, 1, 3, 7), FILES)
     assert numbers(lake) == [0, 1, 2, 3, 4]
     assert writer.positions("clicks", [0, 1]) == {0: 5}
     assert [(one.batch_id, one.ranges) for one in writer.batches("q", after=0)] == [(1, ((0, 3, 5),))]

@@ -73,7 +73,7 @@ class ReadOptions:
     def report_data_loss(self, what: str) -> None:
         """Records that the query was to read are gone: raises `DataLoss`, or logs a warning, as `failOnDataLoss` says."""
         if self.fail_on_data_loss:
-            raise DataLoss(f"{what}. Some data may have been missed; failOnDataLoss = false goes on without it")
+            raise DataLoss(f"{what}. Some data may have been missed; failOnDataLoss = false (a load: --allow-data-loss) goes on without it")
         logger.warning("%s. Some data may have been missed", what)
 
 
