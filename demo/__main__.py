@@ -37,6 +37,8 @@ def main(arguments: Sequence[str]) -> int:
     except UsageError as error:
         sys.stderr.write(f"demo: {error}\n")
         return USAGE
+    except KeyboardInterrupt:
+        return INTERRUPTED  # before anything was started, or after everything was stopped
 
 
 def run(directory: Path, options: DemoOptions, narrator: Narrator) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from demo.__main__ import parse
+from demo.__main__ import INTERRUPTED, main, parse
 from demo.jobs import windows_file, write_job_files
 from demo.process import ROOT
 from millstream.spark.jobs.description.job_file import read_job
@@ -88,6 +88,15 @@ def test_a_missing_java_is_said_before_anything_is_started(tmp_path: Path) -> No
     assert "Java 17" in done.stderr
     assert "apt-get install default-jre-headless" in done.stderr
     assert not directory.exists()
+
+
+def test_an_interruption_before_anything_is_started_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("demo.__main__.raise_when_interrupted", lambda: None)
+    monkeypatch.setattr("demo.__main__.check_java", interrupted)
+    assert main([]) == INTERRUPTED
 
 
 def test_the_demo_needs_only_what_its_set_up_installs() -> None:

@@ -20,6 +20,7 @@ from millstream.spark.jobs.description.job_file import read_job, read_job_of
 from millstream.spark.jobs.description.windows_job import Window, WindowsJob
 from millstream.spark.jobs.running.progress import read_job_progress
 from millstream.spark.jobs.running.runner import run_job
+from millstream.spark.jobs.streams.closing import with_closing_row
 from millstream.spark.jobs.streams.events import Transform
 from millstream.spark.jobs.streams.windows import start_windows
 from tests.brokers import Broker, StartBroker
@@ -256,3 +257,8 @@ def has_results(broker: Broker, topic: str) -> bool:
     """Whether the topic exists and has something in it; the job creates it."""
     found = ends(broker, topic)
     return bool(found and found[0])
+
+
+def test_a_field_that_is_called_like_a_mark_stays(spark: "SparkSession", tmp_path: Path) -> None:
+    events = spark.readStream.format("rate").load().selectExpr("timestamp AS event_time", "'yes' AS is_closing")
+    assert with_closing_row(spark, events, str(tmp_path), name="input", watermark_ms=0).columns == ["event_time", "is_closing"]
