@@ -16,7 +16,7 @@ from millstream.spark.jobs.description.join_job import JoinJob, JoinRule, JoinTa
 from millstream.spark.jobs.description.replay import replayed
 from millstream.spark.jobs.description.topic_input import TopicInput
 from millstream.spark.jobs.streams.join import start_join
-from millstream.spark.jobs.streams.join_table import KeptTable
+from millstream.spark.jobs.streams.join_table import KeptTable, read_table_once
 from tests.brokers import Broker
 from tests.pipeline.site_activity import CLICK_SCHEMA, MINUTE_MS, VIEW_SCHEMA, Click, View, make_views, results, send
 from tests.spark.topic_content import Message, write
@@ -120,7 +120,11 @@ def test_a_stream_meets_a_table(spark: "SparkSession", broker: Broker, tmp_path:
         table = JoinTable(path=path, format="delta")
     else:
         topic = create_topic(broker, configs={"cleanup.policy": "compact"})
-        rows = [Message(json.dumps({"user": user, "country": "old"}).encode(), user.encode()) for user in (*COUNTRIES, "user-16")]
+        # What is written last holds, also where its time is older.
+        rows = [
+            Message(json.dumps({"user": user, "country": "old"}).encode(), user.encode(), timestamp_ms=1_700_000_001_000)
+            for user in (*COUNTRIES, "user-16")
+        ]
         rows += [Message(json.dumps({"user": user, "country": country}).encode(), user.encode()) for user, country in COUNTRIES.items()]
         write(broker, topic, [*rows, Message(None, b"user-16")])
         table = JoinTable(topic=topic, format="json", schema=USERS)
@@ -192,6 +196,16 @@ def test_a_table_is_read_again_when_it_has_changed(spark: "SparkSession", broker
         (tmp_path / "users" / "more.csv").write_text("user,country\nuser-1,e")
         with pytest.raises(UsageError, match="has 2 rows for user = 'user-1'"):
             kept.rows()
+
+
+def test_a_delta_table_has_the_columns_of_its_log(spark: "SparkSession", broker: Broker, tmp_path: Path) -> None:
+    """Its files may be older than a column, and have partitions as text."""
+    path = str(tmp_path / "users")
+    write_deltalake(path, pa.table({"user": ["user-1"], "group": ["07"]}), partition_by=["group"])
+    write_deltalake(path, pa.table({"user": ["user-2"], "group": ["08"], "age": [33]}), mode="append", schema_mode="merge")
+    table = JoinTable(path=path, format="delta")
+    rows = read_table_once(spark, join_job(broker, tmp_path, JoinRule(("user",)), table=table), table)
+    assert sorted((row["user"], row["group"], row["age"]) for row in rows.collect()) == [("user-1", "07", None), ("user-2", "08", 33)]
 
 
 def test_what_a_table_or_stream_lacks_is_said_before_anything_runs(spark: "SparkSession", broker: Broker, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ ends, files have names, lengths and times. What was read is kept by Spark, so th
 replaced. A table with other columns than at the start would make other results, and ends the job.
 """
 
+import json
 from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -106,28 +107,32 @@ def _files(session: "SparkSession", table: JoinTable) -> "DataFrame":
 
 
 def _delta_files(session: "SparkSession", path: str) -> "DataFrame":
-    """Spark reads the files of a Delta table; for its log it would need a jar."""
+    """Spark reads the files of a Delta table; for its log it would need a jar. The columns are the table's: an old file may lack some."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
+    from pyspark.sql.types import StructType
 
     try:
-        files = DeltaTable(path).file_uris()
+        table = DeltaTable(path)
+        files, columns = table.file_uris(), StructType.fromJson(json.loads(table.schema().to_json()))
     except DeltaError as error:
         raise UsageError(f"[table] path: {path} cannot be read as a Delta table: {error}") from None
     if not files:
         raise UsageError(f"[table] path: the Delta table {path} is empty: there is nothing to join with")
-    return session.read.option("basePath", path).parquet(*files)
+    return session.read.schema(columns).option("basePath", path).parquet(*files)
 
 
 def _latest_of_topic(session: "SparkSession", job: JoinJob, table: JoinTable) -> "DataFrame":
     from pyspark.sql import functions as f
 
     options = {**source_options(job), **value_options(job, table.format, table.schema), "subscribe": table.topic}
-    rows = session.read.format("millstream").options(**options, columns="key,value,offset,timestamp").load()
-    # A key is in one partition, unless the topic got more of them: then the newest is the last word. A tombstone takes the key away.
-    order = f.struct("timestamp", "offset")
-    newest = rows.where("key IS NOT NULL").groupBy("key").agg(f.max_by(f.struct("value"), order).alias("last"))
-    return flatten(newest.select(f.col("last.value").alias("value")), {})
+    rows = session.read.format("millstream").options(**options, columns="key,value,partition,offset,timestamp").load()
+    # In a partition the last word is what was written last, whatever its time, as for compaction. A key is in one partition, unless the
+    # topic got more of them: then it is the newest of these. A tombstone takes the key away.
+    by_partition = rows.where("key IS NOT NULL").groupBy("key", "partition")
+    last = by_partition.agg(f.max_by(f.struct("value", "timestamp"), "offset").alias("last"))
+    newest = last.groupBy("key").agg(f.max_by("last", f.struct("last.timestamp", "partition")).alias("newest"))
+    return flatten(newest.select(f.col("newest.value").alias("value")), {})
 
 
 def _files_of(session: "SparkSession", path: str) -> list[tuple[str, int, int]]:
