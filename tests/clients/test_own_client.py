@@ -65,7 +65,9 @@ def test_what_the_broker_refuses_is_raised_by_the_producer(broker: Broker) -> No
     topic = create_topic(broker, configs={"max.message.bytes": 1000})
     producer = Producer(broker.bootstrap_servers)
     producer.send(topic, b"x" * 5000)
-    with pytest.raises(DeliveryFailed, match=f"a message for '{topic}' was refused"):
+    with pytest.raises(
+        DeliveryFailed, match=f"a message of 5000 bytes is more than the topic '{topic}' takes: raise its max.message.bytes"
+    ):
         producer.flush(30)
     producer.send(topic, b"fine")
     producer.close()
