@@ -1,5 +1,7 @@
 """What all tests share: how hypothesis draws, how much the differential run does, what only --long runs, and the clock that tests move."""
 
+import signal
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -18,6 +20,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--seeds", type=int, default=1, help="how many seeds each scenario runs with")
     group.addoption("--first-seed", type=int, default=1, help="the first of them")
     group.addoption("--steps", type=int, default=40, help="how many steps each seed takes")
+
+
+def pytest_configure() -> None:
+    # A shell starts what it runs in the background (`scripts/test` does) with SIGINT ignored, and so would be all processes of the tests.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
