@@ -94,4 +94,4 @@ def test_taken_port_is_said_and_does_not_stop_the_broker(own_broker: PublishingB
 def test_metrics_can_be_off(own_broker: MillstreamBroker) -> None:
     own_broker.flags = ["--no-registry", "--metrics", "off"]
     own_broker.start()
-    assert "metrics" not in own_broker.stdout.read_text()
+    assert " metrics " not in own_broker.stdout.read_text()
