@@ -1,7 +1,8 @@
 """Topics as tables, without Spark: `read_table` in one thread beside a loop around confluent-kafka's `poll`, on the same topic and broker.
 
-The broker has the other core. Rates are of whole reads, looking up offsets included; the first reads, which load what was compiled, are not
-measured. What the loop gives is what people write: a tuple per message, for Avro decoded by fastavro.
+The broker has the other core. Rates are of whole reads, looking up offsets included, the best of a few in a row: the first ones load what was
+compiled, and pay for memory that the host of a virtual machine has taken back (1.0 s for the 450 MB of a table here, with any program). What
+the loop gives is what people write: a tuple per message, for Avro decoded by fastavro.
 """
 
 import io
@@ -20,7 +21,9 @@ from millstream.tables.query import TopicQuery
 from millstream.testing import Broker as InProcessBroker
 
 _WARM_UP_READS: Final = 2
-_LOOP_SHARE: Final = 4
+_READS: Final = 3
+"""So many in a row, of which the best counts."""
+_LOOP_SHARE: Final = 8
 """The loop reads a part of the topic: it is slow enough to be measured so."""
 
 
@@ -29,6 +32,10 @@ class _TableCase(Case):
 
     def __init__(self, count: int) -> None:
         self.count = count // (PARTITIONS * RECORDS_PER_BATCH) * PARTITIONS * RECORDS_PER_BATCH
+
+    def best_rate(self, context: Context, **arguments: Any) -> float:
+        """Rows per second of a `read_table` that finds memory."""
+        return max(self.table_rate(context, **arguments) for _ in range(_READS))
 
     def table_rate(self, context: Context, **arguments: Any) -> float:
         """Rows per second of one `read_table`."""
@@ -41,7 +48,7 @@ class _TableCase(Case):
 
     def loop_rate(self, context: Context, *, is_avro: bool) -> float:
         """Messages per second of a loop around `poll`."""
-        return _poll(context.broker, self.name, self.count // _LOOP_SHARE, is_avro=is_avro)
+        return max(_poll(context.broker, self.name, self.count // _LOOP_SHARE, is_avro=is_avro) for _ in range(_READS))
 
 
 class TablesRaw(_TableCase):
@@ -63,7 +70,7 @@ class TablesRaw(_TableCase):
             self.table_rate(context)
 
     def run(self, context: Context) -> Values:
-        own, both = self.table_rate(context, threads=1), self.table_rate(context)
+        own, both = self.best_rate(context, threads=1), self.best_rate(context)
         loop = self.loop_rate(context, is_avro=False)
         return {"one thread": own, "all cores": both, "poll loop": loop, "ratio": own / loop}
 
@@ -91,7 +98,7 @@ class TablesTyped(_TableCase):
             self._query_rate(context)
 
     def run(self, context: Context) -> Values:
-        own, both = self.table_rate(context, threads=1, **self._typed()), self.table_rate(context, **self._typed())
+        own, both = self.best_rate(context, threads=1, **self._typed()), self.best_rate(context, **self._typed())
         loop = self.loop_rate(context, is_avro=True)
         return {"one thread": own, "all cores": both, "query": self._query_rate(context), "poll loop": loop, "ratio": own / loop}
 
