@@ -1,8 +1,8 @@
 """Topics as tables, without Spark: `read_table` in one thread beside a loop around confluent-kafka's `poll`, on the same topic and broker.
 
-The broker has the other core. Rates are of whole reads, looking up offsets included, the best of a few in a row: the first ones load what was
-compiled, and pay for memory that the host of a virtual machine has taken back (1.0 s for the 450 MB of a table here, with any program). What
-the loop gives is what people write: a tuple per message, for Avro decoded by fastavro.
+The broker has the other core. Rates are of whole reads, looking up offsets included, the best of a few in a row: the first ones load what
+was compiled, and pay for memory that the host of a virtual machine has taken back (1.0 s for the 450 MB of a table here, with any
+program). What the loop gives is what people write: a tuple per message, for Avro decoded by fastavro.
 """
 
 import io
