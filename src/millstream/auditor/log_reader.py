@@ -175,7 +175,7 @@ class LogReader:
             ends |= {place: LogEnd(decided[place].offset, decided[place].offset >= written[place].offset) for place in places}
         return {
             topic: TopicEnds(
-                str(metadata.topic_id) if metadata.topic_id is not None and metadata.topic_id.int else None,
+                str(metadata.topic_id) if metadata.topic_id is not None else None,
                 {place: ends[place] for place in led[topic]},
                 is_whole=len(led[topic]) == len(metadata.partitions),
             )

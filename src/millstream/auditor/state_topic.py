@@ -160,7 +160,7 @@ def begin_again_if_anew(cluster: Cluster, partition: int, state: PartitionState)
 def audit_topic_id(cluster: Cluster) -> str | None:
     """The id of `_audit`, as the cluster was last asked, if it has such."""
     known = cluster.metadata.topics.get(AUDIT_TOPIC)
-    return str(known.topic_id) if known is not None and known.topic_id is not None and known.topic_id.int else None
+    return str(known.topic_id) if known is not None and known.topic_id is not None else None
 
 
 def state_entries(cluster: Cluster, partition: int, *, start: int = 0, end: int | None = None) -> Iterator[Entry]:

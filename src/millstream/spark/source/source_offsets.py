@@ -92,7 +92,7 @@ class SourceOffsets:
 
     def _check_same_topics(self, existing: Mapping[str, TopicMetadata]) -> None:
         """A topic that was deleted and created again has the same name and perhaps as many messages, but others."""
-        ids = {name: topic.topic_id for name, topic in existing.items() if topic.topic_id is not None and topic.topic_id.int}
+        ids = {name: topic.topic_id for name, topic in existing.items() if topic.topic_id is not None}
         anew = sorted(name for name, topic_id in ids.items() if self._topic_ids.get(name, topic_id) != topic_id)
         self._topic_ids |= ids
         if anew:

@@ -68,7 +68,7 @@ class JobTopics:
     def topic_ids(self) -> dict[str, str]:
         """The ids of the topics that are read: one that is created again has another."""
         found = {one.topic: self._existing(section).topic_id for section, one in self._job.inputs.items()}
-        return {topic: str(topic_id) for topic, topic_id in found.items() if topic_id is not None and topic_id.int}
+        return {topic: str(topic_id) for topic, topic_id in found.items() if topic_id is not None}
 
     def starts_at(self, offset: int) -> dict[str, str]:
         """Where each input begins that is to be read from this offset on, in each partition; below zero it is counted from the end."""

@@ -144,7 +144,7 @@ class LoadReader(StreamReader):
     def _topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         cluster = cluster_for(self._options)
         found = {topic: cluster.topic(topic).topic_id for topic in topics}
-        return {topic: str(topic_id) for topic, topic_id in found.items() if topic_id is not None and topic_id.int}
+        return {topic: str(topic_id) for topic, topic_id in found.items() if topic_id is not None}
 
 
 LoadSource.reader_class = LoadReader

@@ -113,7 +113,7 @@ class TableWriter(DataSourceStreamArrowWriter):
             query_id=query_id_at(self._settings.checkpoint),
             batch_id=batch_id,
             topic=topic,
-            topic_id=str(topic_id) if topic_id is not None and topic_id.int else None,
+            topic_id=str(topic_id) if topic_id is not None else None,
             ranges=ranges,
             counts=tuple(counts),
             files=files,
