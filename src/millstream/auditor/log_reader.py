@@ -7,11 +7,10 @@ read to its end. A topic that was deleted and created anew, which shows by its i
 """
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from math import inf
-from typing import Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeAlias
 from uuid import uuid4
 
 from millstream.audit.counter import MAX_REPORT_BYTES
@@ -22,13 +21,12 @@ from millstream.auditor.log_counter import LogCounter
 from millstream.auditor.settings import BROKER_TIER
 from millstream.client.cluster import Cluster
 from millstream.client.fetch import READ_COMMITTED, FetchFrom
+from millstream.client.portions import portions
 from millstream.errors import KafkaError, OffsetOutOfRange
 from millstream.offset import EARLIEST, LATEST
 from millstream.topic_partition import TopicPartition
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 FETCH_BYTES: Final = 8 << 20
 TOPICS_PER_REQUEST: Final = 50
@@ -156,7 +154,7 @@ class LogReader:
     def ends(self, topics: Collection[str]) -> Ends:
         """By topic, the end of each partition, as far as transactions are decided; topics that are gone are left out."""
         ends: dict[str, TopicEnds] = {}
-        for some in _in_parts(topics, TOPICS_PER_REQUEST):
+        for some in portions(topics, TOPICS_PER_REQUEST):
             ends |= self._ends_of(some)
         return ends
 
@@ -168,7 +166,7 @@ class LogReader:
             for topic, metadata in found.items()
         }
         ends: dict[TopicPartition, LogEnd] = {}
-        for places in _in_parts((place for some in led.values() for place in some), PARTITIONS_PER_REQUEST):
+        for places in portions((place for some in led.values() for place in some), PARTITIONS_PER_REQUEST):
             # In this order: what is written between the two questions does not look like a transaction.
             written = self._cluster.offsets(dict.fromkeys(places, LATEST))
             decided = self._cluster.offsets(dict.fromkeys(places, LATEST), isolation_level=READ_COMMITTED)
@@ -286,12 +284,6 @@ class LogReader:
         reading.sequence += 1
         reading.sent_ms, reading.is_waiting = now_ms, True
         return report
-
-
-def _in_parts(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    rest = iter(items)
-    while some := list(islice(rest, size)):
-        yield some
 
 
 def broker_origin(*, cluster_id: str, host: str, datacentre: str) -> Origin:

@@ -4,8 +4,7 @@ At most 500 partitions go into one request, so that no other client waits long f
 leader does not answer in time is left out, and shown as unknown. That a broker does not let us ask for sizes is no error either.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
@@ -14,7 +13,8 @@ from millstream.client.errors import SecurityOptionError
 from millstream.client.fetch import READ_UNCOMMITTED, FetchFrom
 from millstream.client.list_offsets import OffsetAndTime, list_offsets_request, read_list_offsets
 from millstream.client.metadata import NO_LEADER, ClusterMetadata
-from millstream.client.request import MessageRequest
+from millstream.client.portions import portions
+from millstream.client.request import MessageRequest, Request
 from millstream.client.security import NO_SECURITY, ClientSecurity
 from millstream.errors import MillstreamError
 from millstream.topic_partition import TopicPartition
@@ -58,35 +58,18 @@ class PartitionReader:
 
     def offsets(self, places: Iterable[TopicPartition], timestamp: int) -> dict[TopicPartition, OffsetAndTime]:
         """The first record of each partition at or after a time in ms, or at one of the words of `millstream.offset`."""
-        found: dict[TopicPartition, OffsetAndTime] = {}
-        until = monotonic() + self._timeout_s
-        for leader, wanted in self._by_leader(places).items():
-            for some in _portions(wanted):
-                if monotonic() > until:
-                    return found
-                request = list_offsets_request(dict.fromkeys(some, timestamp), isolation_level=READ_UNCOMMITTED)
-                try:
-                    answer = self._cluster.connection(leader).call(request)
-                except MillstreamError:
-                    break
-                found |= {place: offset for place, code, offset in read_list_offsets(answer) if not code}
-        return found
+        answers = self._ask_leaders(
+            places, lambda some: list_offsets_request(dict.fromkeys(some, timestamp), isolation_level=READ_UNCOMMITTED)
+        )
+        return {place: offset for answer in answers for place, code, offset in read_list_offsets(answer) if not code}
 
     def sizes(self, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The bytes that the leader of each partition keeps on its disks."""
-        found: dict[TopicPartition, int] = {}
-        until = monotonic() + self._timeout_s
-        for leader, wanted in self._by_leader(places).items():
-            for some in _portions(wanted):
-                if monotonic() > until:
-                    return found
-                request: MessageRequest[DescribeLogDirsResponse] = MessageRequest(ApiKey.DESCRIBE_LOG_DIRS, {"topics": _topics(some)})
-                try:
-                    answer = self._cluster.connection(leader).call(request)
-                except MillstreamError:
-                    break
-                found |= _sizes(answer)
-        return found
+
+        def request_for(some: list[TopicPartition]) -> "MessageRequest[DescribeLogDirsResponse]":
+            return MessageRequest(ApiKey.DESCRIBE_LOG_DIRS, {"topics": _topics(some)})
+
+        return {place: size for answer in self._ask_leaders(places, request_for) for place, size in _sizes(answer).items()}
 
     def timestamps(self, wanted: Collection[tuple[TopicPartition, int]]) -> dict[tuple[TopicPartition, int], int]:
         """The time, in ms, of the first record at or after an offset; one fetch each, as many as the time allows."""
@@ -131,6 +114,19 @@ class PartitionReader:
             return None
         return None
 
+    def _ask_leaders(self, places: Iterable[TopicPartition], request_for: Callable[[list[TopicPartition]], Request[T]]) -> Iterator[T]:
+        """What leaders answer within the time; one that fails is not asked for the rest."""
+        until = monotonic() + self._timeout_s
+        for leader, wanted in self._by_leader(places).items():
+            for some in portions(wanted, PARTITIONS_PER_REQUEST):
+                if monotonic() > until:
+                    return
+                try:
+                    answer = self._cluster.connection(leader).call(request_for(some))
+                except MillstreamError:
+                    break
+                yield answer
+
     def _by_leader(self, places: Iterable[TopicPartition]) -> dict[int, list[TopicPartition]]:
         wanted = list(places) if self._may_ask else []
         if {place.topic for place in wanted} - self._cluster.metadata.topics.keys():
@@ -145,12 +141,6 @@ class PartitionReader:
             if known is not None and known.leader != NO_LEADER:
                 by_leader.setdefault(known.leader, []).append(place)
         return by_leader
-
-
-def _portions(values: Iterable[T]) -> Iterator[list[T]]:
-    left = iter(values)
-    while some := list(islice(left, PARTITIONS_PER_REQUEST)):
-        yield some
 
 
 def _topics(places: Iterable[TopicPartition]) -> list[dict[str, object]]:

@@ -4,8 +4,7 @@ Asked by Kafka's protocol, within a few seconds. An error belongs to its partiti
 with the next sample.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterable, Mapping
 from time import monotonic
 from typing import Final
 
@@ -13,6 +12,7 @@ from millstream.client.cluster import Cluster
 from millstream.client.fetch import READ_UNCOMMITTED, FetchFrom
 from millstream.client.list_offsets import list_offsets_request, read_list_offsets
 from millstream.client.metadata import NO_LEADER
+from millstream.client.portions import portions
 from millstream.errors import MillstreamError
 from millstream.offset import LATEST
 from millstream.topic_partition import TopicPartition
@@ -36,7 +36,7 @@ class ClusterReader:
         failed: set[str] = set()
         until = monotonic() + TIMEOUT_S
         for leader, wanted in self._by_leader(list(partitions), failed).items():
-            for some in _portions(wanted):
+            for some in portions(wanted, PARTITIONS_PER_REQUEST):
                 if monotonic() > until:
                     break
                 request = list_offsets_request(dict.fromkeys(some, LATEST), isolation_level=READ_UNCOMMITTED)
@@ -88,9 +88,3 @@ class ClusterReader:
                 self._cluster.refresh(topics)
             except MillstreamError:
                 return  # no broker answers now
-
-
-def _portions(partitions: list[TopicPartition]) -> Iterator[list[TopicPartition]]:
-    left = iter(partitions)
-    while some := list(islice(left, PARTITIONS_PER_REQUEST)):
-        yield some
