@@ -2,81 +2,29 @@
 
 import asyncio
 import json
-import signal
 import subprocess
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from millstream.mirror.clusters.side import Side
 from millstream.mirror.status.mirror_topic import MirrorTopic, read_statuses
 from millstream.mirror.status.status import MirrorStatus
 from tests.batches import Header, split_batches
 from tests.brokers import Broker
+from tests.repeated_process import RepeatedProcess
 from tests.topics import EARLIEST, LATEST, fetch, list_offset
 from tests.waiting import wait_until
 
 MILLSTREAM = str(Path(sys.executable).with_name("millstream"))
 
 
-class MirrorProcess:
+class MirrorProcess(RepeatedProcess):
     """One process; it can be ended and started again."""
 
     def __init__(self, directory: Path, source: str, target: str, *arguments: str) -> None:
-        self._command = [MILLSTREAM, "mirror", "run", "--from", source, "--to", target, *arguments]
-        self._output = directory / "mirror.txt"
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.kill()
-
-    @property
-    def output(self) -> str:
-        """What all lives of it have printed."""
-        return self._output.read_text()
-
-    @property
-    def pid(self) -> int:
-        """Process id of the present or last life."""
-        assert self._process is not None
-        return self._process.pid
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the process lives."""
-        return self._process is not None and self._process.poll() is None
-
-    def start(self) -> None:
-        with self._output.open("ab") as output:
-            self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
-
-    def wait(self) -> int:
-        """Wait until it ends by itself; the exit code."""
-        assert self._process is not None
-        return self._process.wait(timeout=30)
-
-    def stop(self) -> int:
-        """Ask it to end; the exit code."""
-        return self._end(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """The end without warning."""
-        self._end(signal.SIGKILL)
-
-    def wait_for(self, text: str) -> None:
-        """Wait until it has printed this."""
-        wait_until(lambda: text in self.output, f"the mirror says {text!r}:\n{self.output}")
-
-    def _end(self, number: signal.Signals) -> int:
-        assert self._process is not None
-        if self._process.poll() is None:
-            self._process.send_signal(number)
-        return self._process.wait(timeout=30)
+        super().__init__([MILLSTREAM, "mirror", "run", "--from", source, "--to", target, *arguments], directory / "mirror.txt")
 
 
 def mirror_command(target: Broker, *words: str) -> str:

@@ -1,6 +1,8 @@
-"""What Linux says of the broker's process, under the names that every Prometheus client uses."""
+"""What Linux says of the broker's process, or of several, under the names that every Prometheus client uses."""
 
 import os
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -15,13 +17,14 @@ _RESIDENT_FIELD: Final = 21
 """Positions in /proc/PID/stat after the name of the program, which is in brackets and may contain anything."""
 
 
-def process_families(pid: int) -> str:
-    """As Prometheus' text; nothing where there is no /proc."""
-    try:
-        values = _values(Path("/proc"), pid)
-    except OSError:
-        return ""
-    return "".join(family(name, *PROCESS_FAMILIES[name], [("", value)]) for name, value in values.items())
+def process_families(processes: Mapping[str, int]) -> str:
+    """As Prometheus' text, of processes by their labels; nothing where there is no /proc, or of a process that has ended."""
+    series: dict[str, list[tuple[str, float]]] = {}
+    for label, pid in processes.items():
+        with suppress(OSError):
+            for name, value in _values(Path("/proc"), pid).items():
+                series.setdefault(name, []).append((label, value))
+    return "".join(family(name, *PROCESS_FAMILIES[name], values) for name, values in series.items())
 
 
 def _values(proc: Path, pid: int) -> dict[str, float]:

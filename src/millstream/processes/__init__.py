@@ -1,0 +1,1 @@
+"""Several brokers on one machine, each in a process of its own: `millstream serve --processes N`."""

@@ -1,0 +1,1 @@
+"""Several brokers of one machine, in processes of their own."""
