@@ -1,10 +1,12 @@
-"""Spark writes a topic: our sink beside Spark's own connector, in one session, to the same broker.
+"""Spark writes a topic: our sink beside Spark's own connector, in one session, to the same broker; and what exactly-once costs.
 
 Rates are of whole queries. The rows are made by Spark while they are written, the same for both: a key of up to seven digits and a value of
 200 bytes. Avro is ours alone: Spark's connector knows no registry. What was written is counted at the broker.
 """
 
-from time import monotonic
+import tempfile
+from statistics import median
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 from bench.case import Bar, BenchError, Case, Context, Metric, Values
@@ -21,7 +23,11 @@ if TYPE_CHECKING:
 PARTITIONS = 4
 TASKS = 4
 WARM_UP_ROWS = 100_000
+MICRO_BATCHES = 20
+MICRO_BATCH_ROWS = 1_000
+LONGEST_QUERY_S = 120
 OURS, SPARKS = "millstream", "kafka"
+GUARANTEES = ("at-least-once", "exactly-once")
 
 
 def rows(count: int) -> "DataFrame":
@@ -120,3 +126,60 @@ class SparkWriteTyped(Case):
 
     def _formats(self) -> dict[str, dict[str, str]]:
         return {"avro": {"value.format": "avro", "schema.registry.url": self._registry.registry_url}, "json": {"value.format": "json"}}
+
+
+class SparkWriteOnce(Case):
+    """Write in transactions and without, in turn: many rows at once, and micro-batches of few."""
+
+    name = "spark-write-once"
+    title = "Spark writes rows of 200 bytes, exactly once and at least once"
+    metrics = (
+        Metric("at least once", "rows/s", summary="max"),
+        Metric("exactly once", "rows/s", summary="max"),
+        Metric("ratio", "x"),
+        Metric("micro-batch at least once", "ms"),
+        Metric("micro-batch exactly once", "ms"),
+    )
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def prepare(self, context: Context) -> None:
+        for guarantee in GUARANTEES:
+            options = {"delivery.guarantee": guarantee}
+            write(context.broker, f"{self.name}-warm-{guarantee}", rows(WARM_UP_ROWS), OURS, **options)
+            micro_batch_ms(context.broker, f"{self.name}-warm-stream-{guarantee}", **options)
+
+    def run(self, context: Context) -> Values:
+        order = GUARANTEES if context.round_number % 2 else GUARANTEES[::-1]
+        values: dict[str, float] = {}
+        for guarantee in order:
+            name, options = guarantee.replace("-", " "), {"delivery.guarantee": guarantee}
+            topic = f"{context.topic(self)}-{guarantee}"
+            values[name] = self.count / write(context.broker, topic, rows(self.count), OURS, **options)
+            found = written(context.broker, topic)
+            # A transaction leaves a marker in each partition that it wrote to.
+            if not self.count <= found <= self.count + TASKS * PARTITIONS:
+                raise BenchError(f"{guarantee} wrote {found} rows instead of {self.count}")
+            values[f"micro-batch {name}"] = micro_batch_ms(context.broker, f"{topic}-stream", **options)
+        return values | {"ratio": values["exactly once"] / values["at least once"]}
+
+
+def micro_batch_ms(broker: Broker, topic: str, **options: str) -> float:
+    """How long a micro-batch of few rows takes, of some the median."""
+    create_topic(broker, topic, partitions=PARTITIONS)
+    stream = session().readStream.format("rate-micro-batch").options(rowsPerBatch=MICRO_BATCH_ROWS, numPartitions=TASKS).load()
+    values = stream.selectExpr("cast(value as string) as key", "lpad(cast(value as string), 200, 'x') as value")
+    with tempfile.TemporaryDirectory() as checkpoint:
+        sink = values.writeStream.format(OURS).options(**options).option("kafka.bootstrap.servers", broker.bootstrap_servers)
+        # With a pause after each, in which the query can be stopped.
+        paused = sink.option("topic", topic).option("checkpointLocation", checkpoint).trigger(processingTime="300 milliseconds")
+        query = paused.start()
+        deadline = monotonic() + LONGEST_QUERY_S
+        while len(query.recentProgress) < MICRO_BATCHES:
+            if query.exception() is not None or monotonic() > deadline:
+                raise BenchError(f"{len(query.recentProgress)} of {MICRO_BATCHES} micro-batches came: {query.exception()}")
+            sleep(0.05)
+        query.stop()
+        # The first ones compile.
+        return median(progress.durationMs["addBatch"] for progress in query.recentProgress[5:MICRO_BATCHES])

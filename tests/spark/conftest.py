@@ -14,12 +14,24 @@ from millstream.spark.session import NoJava, check_java, start_session
 from tests.brokers import start_broker
 from tests.record_fixtures import broker, registry, registry_url
 from tests.spark.cluster_fixtures import master, zipped
+from tests.spark.transactional_peers import peer, transactional_broker, transactional_kafka
 from tests.topics import topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["broker", "master", "registry", "registry_url", "start_broker", "topic", "zipped"]
+__all__ = [
+    "broker",
+    "master",
+    "peer",
+    "registry",
+    "registry_url",
+    "start_broker",
+    "topic",
+    "transactional_broker",
+    "transactional_kafka",
+    "zipped",
+]
 
 SPARK_OPTIONS = {
     "spark.driver.host": "127.0.0.1",

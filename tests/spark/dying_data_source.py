@@ -1,6 +1,7 @@
 """`format("millstream")` that ends Spark without warning at a chosen stage of a micro-batch: before, between and after its commits.
 
-Stages: `rows` (a task has written, the sink has not committed), `checkpoint` (the sink has committed, the checkpoint does not know).
+Stages: `rows` (a task has written, the sink has not committed), `checkpoint` (the sink has committed, the checkpoint does not know), and
+the steps of an exactly-once commit (`dying_commits`).
 """
 
 import os
@@ -14,6 +15,7 @@ from pyspark.sql.types import StructType
 
 from millstream.spark.data_source import MillstreamDataSource
 from millstream.spark.sink.writer import BatchWritten, StreamWriter
+from tests.spark.dying_commits import STEPS, die_at, kill_this_process
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,6 +34,8 @@ class DyingWriter(StreamWriter):
         return written
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 -- Spark's name
+        if os.environ[STAGE] in STEPS:
+            die_at(os.environ[STAGE], _end_all)
         super().commit(messages, batchId)
         _end_spark()
 
@@ -45,6 +49,11 @@ class DyingDataSource(MillstreamDataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 -- Spark's name
         return DyingWriter(self.options, schema)
+
+
+def _end_all() -> None:
+    _end_spark()
+    kill_this_process()
 
 
 def _end_spark() -> None:

@@ -1,6 +1,6 @@
 """A query that copies one topic to another and dies in it, at a stage that `dying_data_source` explains.
 
-python -m tests.spark.dying_query BOOTSTRAP SOURCE TARGET CHECKPOINT STAGE
+python -m tests.spark.dying_query BOOTSTRAP SOURCE TARGET CHECKPOINT STAGE GUARANTEE
 """
 
 import os
@@ -12,7 +12,7 @@ from tests.spark.conftest import SPARK_OPTIONS
 from tests.spark.dying_data_source import JVM_FILE, STAGE, DyingDataSource
 
 
-def main(bootstrap: str, source: str, target: str, checkpoint: str, stage: str) -> None:
+def main(bootstrap: str, source: str, target: str, checkpoint: str, stage: str, guarantee: str) -> None:
     """Copy a topic until the end comes."""
     pid_file = Path(checkpoint).with_suffix(".pid")
     os.environ |= {STAGE: stage, JVM_FILE: str(pid_file)}
@@ -27,6 +27,7 @@ def main(bootstrap: str, source: str, target: str, checkpoint: str, stage: str) 
         .writeStream.format("dying")
         .option("kafka.bootstrap.servers", bootstrap)
         .option("topic", target)
+        .option("delivery.guarantee", guarantee)
         .option("checkpointLocation", checkpoint)
         .trigger(availableNow=True)
         .start()

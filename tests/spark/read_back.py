@@ -3,7 +3,7 @@
 import warnings
 from typing import Any
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from tests.brokers import Broker
 from tests.clients.client import Message
@@ -71,3 +71,21 @@ def read_with_kafka_python(broker: Broker, topic: str) -> list[Message]:
 def _from_confluent(message: Any) -> Message:
     headers = tuple(message.headers() or ())
     return Message(message.value(), message.key(), headers, partition=message.partition(), offset=message.offset())
+
+
+def read_committed(broker: Broker, topic: str) -> list[Message]:
+    """What a reader of committed data gets at this moment, partition by partition, read by librdkafka."""
+    messages: list[Message] = []
+    consumer = Consumer(consumer_settings(broker) | {"isolation.level": "read_committed"})
+    try:
+        for partition in range(len(ends(broker, topic))):
+            consumer.assign([TopicPartition(topic, partition, 0)])
+            while (found := consumer.poll(DEADLINE_S)) is not None and found.error() is None:
+                messages.append(_from_confluent(found))
+            assert found is not None, f"the end of {topic}-{partition} does not come"
+            error = found.error()
+            assert error is not None
+            assert error.code() == KafkaError._PARTITION_EOF, error
+    finally:
+        consumer.close()
+    return messages

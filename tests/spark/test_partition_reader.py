@@ -10,6 +10,7 @@ from millstream.arrow.kernels.record_kernel import WITH_VALUE
 from millstream.arrow.partition_reader import PartitionReader
 from millstream.client.cluster import Cluster
 from millstream.client.list_offsets import OffsetAndTime
+from millstream.client.metadata import PartitionMetadata
 from millstream.offset import EARLIEST
 from millstream.spark.source.offset_ranges import OffsetRange
 from millstream.spark.source.read_options import parse_read_options
@@ -32,10 +33,10 @@ class Interfering(Cluster):
         self._leaders = 0
         self._beginnings = 0
 
-    def leader(self, topic: str, partition: int) -> int:
+    def led(self, topic: str, partition: int) -> PartitionMetadata:
         self._leaders += 1
         self._at_leader(self._leaders)
-        return super().leader(topic, partition)
+        return super().led(topic, partition)
 
     def offsets(self, wanted: Mapping[TopicPartition, int], **options: Any) -> dict[TopicPartition, OffsetAndTime]:
         found = super().offsets(wanted, **options)

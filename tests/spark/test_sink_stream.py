@@ -132,6 +132,17 @@ def test_a_replay_is_recognised_whatever_topics_its_rows_name(spark: "SparkSessi
         assert committed_offsets(connection, batch_memory_of(str(query.id), None)) == {even: 1, odd: 0}
 
 
+def die_in_a_query(broker: Broker, topic: str, target: str, checkpoint: str, *, stage: str, guarantee: str = "at-least-once") -> None:
+    """Copy a topic in a Spark of its own, which is killed at this stage of its first micro-batch."""
+    places = [broker.bootstrap_servers, topic, target, checkpoint]
+    command = [sys.executable, "-m", "tests.spark.dying_query", *places, stage, guarantee]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
+    died = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=250, check=False)
+    assert died.returncode != 0, died.stdout + died.stderr
+    assert sum(ends(broker, target)) >= 500, died.stderr
+    assert not any((Path(checkpoint) / "commits").glob("0"))
+
+
 @pytest.mark.parametrize(("stage", "is_exact"), [("rows", False), ("checkpoint", True)])
 def test_spark_is_killed_at_a_stage_of_a_micro_batch_and_goes_on(
     spark: "SparkSession", broker: Broker, checkpoint: str, stage: str, is_exact: bool
@@ -139,13 +150,8 @@ def test_spark_is_killed_at_a_stage_of_a_micro_batch_and_goes_on(
     topic, target = create_topic(broker, partitions=2), create_topic(broker)
     produce_values(broker, topic, numbered(0, 500))
     produce_values(broker, topic, numbered(500, 1000), partition=1)
-    command = [sys.executable, "-m", "tests.spark.dying_query", broker.bootstrap_servers, topic, target, checkpoint, stage]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
     with counting(broker, topic, first=1000) as more:
-        died = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=250, check=False)
-        assert died.returncode != 0, died.stdout + died.stderr
-        assert sum(ends(broker, target)) >= 500, died.stderr
-        assert not any((Path(checkpoint) / "commits").glob("0"))
+        die_in_a_query(broker, topic, target, checkpoint, stage=stage)
         copy(source(spark, broker, topic), broker, checkpoint, topic=target)
     copy(source(spark, broker, topic), broker, checkpoint, topic=target)
     found = values(broker, target)

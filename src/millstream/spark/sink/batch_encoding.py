@@ -17,7 +17,7 @@ from millstream.arrow.kernels.compiled import Bytes
 from millstream.buffer import Buffer
 from millstream.spark.sink.producer_options import Compression
 from millstream.topic_partition import TopicPartition
-from millstream.wire.batch import HEADER_SIZE, sealed_header
+from millstream.wire.batch import HEADER_SIZE, TRANSACTIONAL, sealed_header
 from millstream.wire.compression import Codec, compress
 from millstream.wire.records import ProducerStamp
 
@@ -38,7 +38,7 @@ class OpenBatch:
         self.end, self.record_count = write_records(rows, picked, sizes, self.buffer, (self.end, before))
         return self.record_count - before
 
-    def seal(self, producer: ProducerStamp, *, compression: Compression, timestamp_ms: int) -> Buffer:
+    def seal(self, producer: ProducerStamp, *, compression: Compression, timestamp_ms: int, is_transactional: bool = False) -> Buffer:
         """The finished batch; uncompressed it is a view of the buffer, which must then not be written any more."""
         view = self.buffer.data[: self.end]
         if compression.codec != Codec.NONE:
@@ -47,7 +47,8 @@ class OpenBatch:
             compressed[HEADER_SIZE:] = payload
             view = memoryview(compressed)
         count = self.record_count
-        fields = (compression.codec, count - 1, timestamp_ms, timestamp_ms, *producer, count)
+        attributes = compression.codec | (TRANSACTIONAL if is_transactional else 0)
+        fields = (attributes, count - 1, timestamp_ms, timestamp_ms, *producer, count)
         view[:HEADER_SIZE] = sealed_header(fields, view[HEADER_SIZE:])
         return view
 

@@ -25,13 +25,14 @@ _REFUSED: Final = {
     "value.serializer": "value.format says how values are written",
     "partitioner.class": "records go where Kafka's default partitioner would put them; set the column `partition` for anything else",
     "interceptor.classes": "there is no Java producer here whose records could be intercepted",
-    "transactional.id": "the sink does not write in transactions",
+    "transactional.id": "the sink names its transactions itself, with delivery.guarantee = exactly-once",
     "compression.lz4.level": "LZ4 has one level here",
 }
 OBEYED: Final = frozenset({
     "acks", "batch.size", "bootstrap.servers", "buffer.memory", "client.id", "compression.gzip.level", "compression.type",
     "compression.zstd.level", "delivery.timeout.ms", "enable.idempotence", "max.block.ms", "max.in.flight.requests.per.connection",
     "max.request.size", "partitioner.ignore.keys", "request.timeout.ms", "retries", "retry.backoff.max.ms", "retry.backoff.ms",
+    "transaction.timeout.ms",
 })  # fmt: skip
 _WITHOUT_EFFECT: Final = frozenset({
     "auto.include.jmx.reporter", "client.dns.lookup", "connections.max.idle.ms", "enable.metrics.push", "linger.ms", "metadata.max.age.ms",
@@ -47,6 +48,10 @@ _OF_A_READ: Final = frozenset({
     "partition.assignment.strategy", "session.timeout.ms",
 })  # fmt: skip
 """Kafka's options for consumers: they have no effect on a write, as other options of a read have none."""
+
+
+DEFAULT_TRANSACTION_TIMEOUT_MS: Final = 900_000
+"""As long as brokers allow by default: a query that died has this long to come back, and a micro-batch this long to be written."""
 
 
 class Compression(NamedTuple):
@@ -67,6 +72,7 @@ def parse_producer_settings(options: Options) -> ProducerSettings:
     delivery_timeout_ms = options.number("kafka.delivery.timeout.ms", max(default.delivery_timeout_ms, request_timeout_ms))
     if delivery_timeout_ms < request_timeout_ms:
         raise OptionError("kafka.delivery.timeout.ms", f"{delivery_timeout_ms} is less than kafka.request.timeout.ms, {request_timeout_ms}")
+    timeout_ms = options.number("kafka.transaction.timeout.ms", DEFAULT_TRANSACTION_TIMEOUT_MS)
     max_request_size = options.number("kafka.max.request.size", default.max_request_size, lowest=HEADER_SIZE + 10)
     return replace(
         default,
@@ -84,6 +90,7 @@ def parse_producer_settings(options: Options) -> ProducerSettings:
         max_block_ms=options.number("kafka.max.block.ms", default.max_block_ms, highest=LARGEST_LONG),
         retry_backoff_ms=options.number("kafka.retry.backoff.ms", default.retry_backoff_ms, lowest=0, highest=LARGEST_LONG),
         retry_backoff_max_ms=options.number("kafka.retry.backoff.max.ms", default.retry_backoff_max_ms, lowest=0, highest=LARGEST_LONG),
+        transaction_timeout_ms=timeout_ms if _is_exactly_once(options, is_idempotent=is_idempotent) else None,
     )
 
 
@@ -105,6 +112,17 @@ def _refuse_unknown(options: Options) -> None:
     for name in options.kafka():
         if name not in OBEYED | _WITHOUT_EFFECT | _OF_A_READ and not name.startswith(SECURITY_PREFIXES):
             raise OptionError(f"kafka.{name}", f"Kafka's producer has no such option. Those obeyed here are {', '.join(sorted(OBEYED))}")
+
+
+def _is_exactly_once(options: Options, *, is_idempotent: bool) -> bool:
+    guarantee = options.word("delivery.guarantee", ("at-least-once", "exactly-once"), default="at-least-once")
+    if guarantee == "exactly-once" and not is_idempotent:
+        raise OptionError(
+            "delivery.guarantee",
+            "exactly-once needs an idempotent producer: leave out kafka.enable.idempotence, kafka.acks, kafka.retries "
+            "and kafka.max.in.flight.requests.per.connection",
+        )
+    return guarantee == "exactly-once"
 
 
 def _idempotence(options: Options, acks: int) -> bool:

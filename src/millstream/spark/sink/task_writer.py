@@ -19,6 +19,8 @@ from millstream.audit.report import bucket_of
 from millstream.client.errors import DeliveryFailed
 from millstream.client.metadata import NO_LEADER
 from millstream.client.raw_producer import RawProducer
+from millstream.client.transactions import OpenTransaction
+from millstream.spark.exactly_once.task_transaction import task_transaction
 from millstream.spark.sink.batch_encoding import BatchPacker, OpenBatch, Packed
 from millstream.spark.sink.partitioner import Partitioner, PartitionOutOfRange
 from millstream.spark.sink.row_digest import RowsDigest
@@ -36,20 +38,25 @@ class Written(NamedTuple):
     topics: frozenset[str] = frozenset()
     digest: int = 0
     counts: tuple[SinkCount, ...] = ()
+    transaction: OpenTransaction | None = None
+    """The open transaction of the rows, which the driver ends."""
 
 
-def write_rows(plan: WritePlan, batches: Iterator[pa.RecordBatch], *, with_digest: bool = False) -> Written:
-    """Write all rows; they are on their topics when it returns. A task without rows opens no connection."""
+def write_rows(
+    plan: WritePlan, batches: Iterator[pa.RecordBatch], *, with_digest: bool = False, transactional_id: str | None = None
+) -> Written:
+    """Write all rows; they are on their topics when it returns, with an id in a transaction that is left open. A task without rows opens
+    neither a connection nor a transaction."""
     warn_if_slow()
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
         return Written()
-    with borrow_producer(plan.producer) as producer:
+    with borrow_producer(plan.producer) as producer, task_transaction(producer, transactional_id) as transaction:
         task = TaskWriter(plan, producer, digest=RowsDigest() if with_digest else None)
         task.write(first)
         for batch in batches:
             task.write(batch)
-        return task.finish()
+        return task.finish()._replace(transaction=transaction)
 
 
 def digest_rows(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> Written:
@@ -132,7 +139,12 @@ class TaskWriter:
         for place, batch in batches:
             timestamp_ms = int(time() * 1000)
             self._count(place.topic, timestamp_ms, batch)
-            seal = partial(batch.seal, compression=self._plan.compression, timestamp_ms=timestamp_ms)
+            seal = partial(
+                batch.seal,
+                compression=self._plan.compression,
+                timestamp_ms=timestamp_ms,
+                is_transactional=self._producer.settings.is_transactional,
+            )
             self._producer.append(place, seal, record_count=batch.record_count, size_bytes=batch.end)
 
     def _count(self, topic: str, timestamp_ms: int, batch: OpenBatch) -> None:

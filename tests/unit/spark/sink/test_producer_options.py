@@ -7,7 +7,13 @@ import pytest
 from millstream.client.produce import ALL_REPLICAS, NO_ANSWER
 from millstream.client.raw_producer import ProducerSettings
 from millstream.spark.options import WRITE, OptionError, Options
-from millstream.spark.sink.producer_options import DEFAULT_CLIENT_ID, Compression, parse_compression, parse_producer_settings
+from millstream.spark.sink.producer_options import (
+    DEFAULT_CLIENT_ID,
+    DEFAULT_TRANSACTION_TIMEOUT_MS,
+    Compression,
+    parse_compression,
+    parse_producer_settings,
+)
 from millstream.wire.compression import Codec
 
 SERVERS = "127.0.0.1:9092"
@@ -37,6 +43,20 @@ def test_settings_are_taken() -> None:
     assert settings(request_timeout_ms="200000").delivery_timeout_ms == 200_000
     assert settings(max_request_size="1000").batch_size == 1000
     assert not settings(retries="0").is_idempotent
+
+
+def test_a_write_that_is_to_be_exactly_once_has_transactions() -> None:
+    def timeout_ms(guarantee: str, **kafka: str) -> int | None:
+        given = {"delivery.guarantee": guarantee, **options(**kafka)}
+        return parse_producer_settings(Options(given, WRITE)).transaction_timeout_ms
+
+    assert timeout_ms("at-least-once", transaction_timeout_ms="5000") is None
+    assert timeout_ms("Exactly-Once") == DEFAULT_TRANSACTION_TIMEOUT_MS
+    assert timeout_ms("exactly-once", transaction_timeout_ms="5000") == 5000
+    with pytest.raises(OptionError, match="'once' is none of at-least-once, exactly-once"):
+        timeout_ms("once")
+    with pytest.raises(OptionError, match=r"option delivery.guarantee: exactly-once needs an idempotent producer"):
+        timeout_ms("exactly-once", acks="1")
 
 
 @pytest.mark.parametrize(

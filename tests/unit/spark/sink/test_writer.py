@@ -5,10 +5,23 @@ import logging
 import pytest
 
 from millstream.batch_memory import batch_memory_of
+from millstream.client.transactions import OpenTransaction
+from millstream.spark.exactly_once.driver import TakenOver
 from millstream.spark.sink.sink_progress import WrittenBatch
-from millstream.spark.sink.writer import BatchWritten, ReplayDiffers, add_up, check_replay, warn_of_rollback
+from millstream.spark.sink.writer import (
+    BatchWritten,
+    ReplayDiffers,
+    UnfinishedBatch,
+    add_up,
+    check_finished,
+    check_replay,
+    check_unchanged,
+    check_unfinished,
+    warn_of_rollback,
+)
 
 TOPICS = frozenset({"t"})
+OPENED = (OpenTransaction("millstream-sink-q-t-0-0", 7, 3),)
 LAST = WrittenBatch(7, 10, 99, TOPICS, turn=3, run="writer/2-0000000000000007", report=1)
 
 
@@ -53,6 +66,37 @@ def test_a_checkpoint_that_went_back_is_a_warning(caplog: pytest.LogCaptureFixtu
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert "micro-batch 6 was written to t after 7 had been: the checkpoint was rolled back or copied" in record.getMessage()
+
+
+@pytest.mark.parametrize("now", [None, LAST._replace(turn=4), LAST._replace(batch_id=8), LAST._replace(digest=1)])
+def test_another_record_than_the_one_that_tasks_saw_is_that_of_another_driver(now: WrittenBatch | None) -> None:
+    written = [BatchWritten("q", TOPICS, 3, remembered=LAST)]
+    check_unchanged(written, LAST)
+    check_unchanged(written, LAST._replace(transactions=OPENED))
+    with pytest.raises(TakenOver, match=r"another driver has taken this query over: .* while this one wrote another"):
+        check_unchanged(written, now)
+
+
+def test_tasks_that_saw_different_records_are_those_of_two_drivers() -> None:
+    check_unchanged([BatchWritten("q", TOPICS, 3)], None)
+    with pytest.raises(TakenOver, match="the micro-batch 7 was committed"):
+        check_unchanged([BatchWritten("q", TOPICS, 3, remembered=LAST), BatchWritten("q", TOPICS, 3)], LAST)
+
+
+def test_what_is_decided_and_not_committed_has_to_come_again_first() -> None:
+    decided = LAST._replace(transactions=OPENED)
+    for remembered, batch_id in ((None, 8), (LAST, 8), (decided, 7), (decided, 6)):
+        check_finished(remembered, batch_id)
+    with pytest.raises(UnfinishedBatch, match=r"7 with 10 rows was decided, but .* now 8 comes .*skipReplayedBatches = false"):
+        check_finished(decided, 8)
+
+
+@pytest.mark.parametrize("now", [LAST, None, LAST._replace(batch_id=8, turn=4, transactions=OPENED)])
+def test_what_another_driver_has_committed_is_not_lost(now: WrittenBatch | None) -> None:
+    decided = LAST._replace(transactions=OPENED)
+    check_unfinished(decided, decided)
+    with pytest.raises(TakenOver, match="it has committed the micro-batch 7"):
+        check_unfinished(decided, now)
 
 
 def test_the_group_carries_the_target() -> None:

@@ -1,0 +1,1 @@
+"""Writing exactly once: transactions that tasks open and the driver ends."""
