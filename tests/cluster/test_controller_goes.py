@@ -39,3 +39,4 @@ def test_topic_is_created_by_the_next_controller(brokers: list[MillstreamBroker]
         created = connection.ask(CREATE_TOPICS, 7, {"topics": [entry], "timeout_ms": 50_000}).topics[0]
         assert created.error_code == 0, created
         assert connection.ask(METADATA, 12, {"topics": []}).controller_id == 2
+    assert "broker 2 is the controller, epoch " in brokers[1].stderr.read_text()

@@ -13,7 +13,7 @@ from tests.cluster.brokers_on_tree import BrokersOnTree, brokers_on_tree
 from tests.connection import METADATA
 from tests.mirror.appending import SOURCE, mirror_append, mirrored_batch, own_connection
 from tests.mirror.mirror_process import MirrorProcess, await_same, batches_of, end_of
-from tests.topics import create_assigned_topic, create_topic, produce_values, set_option, topic_id
+from tests.topics import create_assigned_topic, create_topic, produce_to_leader, produce_values, set_option, topic_id
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(IS_KAFKA, reason="starts several brokers of its own")
@@ -92,11 +92,11 @@ def test_a_running_mirror_stops_where_an_unclean_leader_of_the_source_has_anothe
     arguments = ("--topics", f"{topic}|{safe}", "--alone", "--name", topic)
     try:
         with MirrorProcess(tmp_path, cluster.bootstrap_servers, offline.bootstrap_servers, *arguments) as mirror:
-            produce_values(cluster.nodes[victim], topic, [b"%d" % number for number in range(10)], batch_size=2)
+            produce_to_leader(cluster.nodes[victim], topic, [b"%d" % number for number in range(10)], batch_size=2)
             wait_until(lambda: end_of(offline, topic) == 10, "it is copied")
             cluster.kill(other)
             wait_until(lambda: cluster.state(topic)["in_sync_replicas"] == [victim], "one is in sync")
-            produce_values(cluster.nodes[victim], topic, [b"lost %d" % number for number in range(10)], batch_size=2)
+            produce_to_leader(cluster.nodes[victim], topic, [b"lost %d" % number for number in range(10)], batch_size=2)
             wait_until(lambda: end_of(offline, topic) == 20, "it is copied, too")
             kept = batches_of(offline, topic)
             cluster.kill(victim)
@@ -104,11 +104,11 @@ def test_a_running_mirror_stops_where_an_unclean_leader_of_the_source_has_anothe
             set_option(cluster.nodes[controller], topic, "unclean.leader.election.enable", "true")
             wait_until(lambda: cluster.leader(topic) == other, "the one leads that was not in sync")
             wait_until(lambda: end_of(cluster.nodes[other], topic) == 10, "with less")
-            produce_values(cluster.nodes[other], topic, [b"another history"] * 15, batch_size=3)
+            produce_to_leader(cluster.nodes[other], topic, [b"another history"] * 15, batch_size=3)
             wait_until(lambda: f"{topic}-0 is not mirrored" in mirror.output, mirror.output)
             reasons = ("the source has lost offsets from 10 on", "the target ends at 20 and the source at 10")
             assert any(reason in mirror.output for reason in reasons), mirror.output
-            produce_values(cluster.nodes[controller], safe, [b"goes on"])
+            produce_to_leader(cluster.nodes[controller], safe, [b"goes on"], batch_size=1)
             wait_until(lambda: end_of(offline, safe) == 1, "others go on")
             assert batches_of(offline, topic) == kept, "nothing is overwritten"
     finally:

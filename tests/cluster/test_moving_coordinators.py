@@ -1,13 +1,13 @@
 """Three brokers, everything replicated: coordinators move with the leaders of their partitions, and clients go on when a broker goes."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from kio.schema.errors import ErrorCode
 
 from millstream.paper.consumer import Consumer as PaperConsumer
@@ -15,9 +15,10 @@ from millstream.paper.producer import Producer as PaperProducer
 from millstream.registry.model.records import Key, LogRecord
 from millstream.registry.schema_log import SchemaLog
 from tests.brokers import IS_KAFKA, Broker, MillstreamBroker
+from tests.clients.group_requests import NOT_YET
 from tests.cluster.brokers import MillstreamBrokers
 from tests.connection import CREATE_TOPICS, METADATA, Connection, ConnectionEnded
-from tests.group_offsets import commit, fetch, find
+from tests.group_offsets import commit, fetch, fetch_stable, find
 from tests.topics import fresh_name
 from tests.waiting import wait_until
 
@@ -61,23 +62,25 @@ def partitions(connection: Connection, topic: str) -> Any:
     return connection.ask(METADATA, 12, {"topics": topics, "allow_auto_topic_creation": False}).topics[0].partitions
 
 
-def settled(brokers: list[Broker], group: str, topic: str) -> tuple[int, int]:
+def settled(
+    brokers: list[Broker], group: str, topic: str, *, ask: Callable[[Connection, str, str], tuple[int, int]] = fetch
+) -> tuple[int, int]:
     """What the coordinator of a group says is committed, whoever it is by now."""
     found: list[tuple[int, int]] = []
 
-    def ask() -> bool:
+    def is_answered() -> bool:
         with brokers[0].connect() as connection:
             (place,) = find(connection, group)
         if place.error_code:
             return False
         try:
             with Connection(("127.0.0.1", place.port)) as connection:
-                found[:] = [fetch(connection, group, topic)]
+                found[:] = [ask(connection, group, topic)]
         except (OSError, ConnectionEnded):
             return False
-        return found[0][0] == 0
+        return found[0][0] not in NOT_YET
 
-    wait_until(ask, f"the coordinator of {group}", deadline_s=60)
+    wait_until(is_answered, f"the coordinator of {group}", deadline_s=60)
     return found[0]
 
 
@@ -85,6 +88,15 @@ def create(broker: Broker, topic: str, *, partitions: int) -> None:
     with broker.connect() as connection:
         entry = {"name": topic, "num_partitions": partitions, "replication_factor": 3}
         assert connection.ask(CREATE_TOPICS, 7, {"topics": [entry], "timeout_ms": 30_000}).topics[0].error_code == 0
+
+
+def topic_and_group(brokers: list[Broker], node_id: int) -> tuple[str, str]:
+    """A topic of two partitions, and a group that this broker looks after."""
+    topic = fresh_name()
+    create(brokers[0], topic, partitions=2)
+    with brokers[0].connect() as connection:
+        places = coordinators(connection)
+    return topic, next(group for group in GROUPS if places.get(group) == node_id)
 
 
 def _is_committed(connection: Connection, group: str, topic: str, offset: int) -> bool:
@@ -127,11 +139,8 @@ def test_coordinators_move_with_their_partitions_and_know_what_was_committed(bro
 
 
 def test_consumers_go_on_when_their_coordinator_goes(brokers: list[Broker]) -> None:
-    topic, servers = fresh_name(), ",".join(broker.bootstrap_servers for broker in brokers)
-    create(brokers[0], topic, partitions=2)
-    with brokers[0].connect() as connection:
-        places = coordinators(connection)
-    group = next(group for group in GROUPS if places[group] == 2)
+    topic, group = topic_and_group(brokers, 2)
+    servers = ",".join(broker.bootstrap_servers for broker in brokers)
     producer = Producer({"bootstrap.servers": servers, "acks": "all", "enable.idempotence": True})
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False})
     consumer.subscribe([topic])
@@ -157,6 +166,23 @@ def test_consumers_go_on_when_their_coordinator_goes(brokers: list[Broker]) -> N
         consumer.close()
     assert set(range(200)) == {int(value or b"") for value in received}
     assert settled(brokers, group, topic)[1] == 100
+
+
+def test_offset_in_an_open_transaction_is_known_to_the_next_coordinator(brokers: list[Broker]) -> None:
+    topic, group = topic_and_group(brokers, 3)
+    servers = ",".join(broker.bootstrap_servers for broker in brokers)
+    former = settled(brokers, group, topic)[1]
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": fresh_name("copier"), "log_level": 0})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    reader = Consumer({"bootstrap.servers": servers, "group.id": group})
+    producer.send_offsets_to_transaction([TopicPartition(topic, 0, 7)], reader.consumer_group_metadata(), 60)
+    reader.close()
+    brokers[2].kill()
+    assert settled(brokers, group, topic, ask=fetch_stable) == (ErrorCode.unstable_offset_commit, -1)
+    assert settled(brokers, group, topic)[1] == former
+    producer.commit_transaction(60)
+    wait_until(lambda: settled(brokers, group, topic, ask=fetch_stable) == (0, 7), "the marker", deadline_s=60)
 
 
 def test_papers_client_goes_on_when_a_broker_goes(brokers: list[Broker]) -> None:
@@ -190,7 +216,7 @@ async def test_registry_keeps_schemas_on_all_brokers_and_goes_on_without_one(bro
     )
     log.start()
     try:
-        await log.caught_up(60)
+        await log.until_caught_up()
         with brokers[0].connect() as connection:
             (partition,) = partitions(connection, "_schemas")
         assert len(partition.replica_nodes) == 3

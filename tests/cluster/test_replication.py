@@ -104,7 +104,9 @@ def test_follower_refers_clients_to_the_leader(brokers: list[Broker], connection
             assert found.error_code == ErrorCode.not_leader_or_follower
             assert found.current_leader.leader_id == 1
             assert [(endpoint.node_id, endpoint.port) for endpoint in answer.node_endpoints] == [(1, brokers[0].address[1])]
-            assert fetch(other, name, 0).error_code == ErrorCode.not_leader_or_follower
+            assert fetch(other, name, 0, version=10).error_code == ErrorCode.not_leader_or_follower
+        assert fetch(other, elsewhere, 0).error_code == ErrorCode.not_leader_or_follower
+        assert fetch(other, topic, 0).error_code == 0, "from version 11 on consumers may read from followers (KIP-392)"
 
 
 def test_records_are_deleted_on_all_replicas_before_it_is_answered(brokers: list[Broker], connection: Connection) -> None:

@@ -83,7 +83,7 @@ async def test_credentials_come_along_after_a_reconnect(owner: KazooCoordination
 
 
 async def test_credentials_are_not_logged_at_any_level(address: str, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "millstream.coordination.kazoo_adapter.kazoo")
+    caplog.set_level(logging.DEBUG, "millstream.coordination.kazoo_client")
     session = await KazooCoordination.connect(address, credentials=CREDENTIALS)
     await session.close()
     assert "Sending request" in caplog.text

@@ -4,11 +4,11 @@ import asyncio
 import gc
 import os
 import signal
+import socket
 import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
-from time import monotonic
 
 import pytest
 
@@ -83,8 +83,8 @@ async def test_a_session_survives_the_death_of_zookeepers_leader(ensemble: Ensem
     await coordination.close()
 
 
-async def test_away_for_less_than_a_session_it_is_the_same_session_within_a_second_of_the_return(zookeeper: ServerProcess) -> None:
-    coordination = await KazooCoordination.connect(f"{zookeeper.address}/{uuid.uuid4().hex}", session_timeout_ms=20_000)
+async def test_away_for_less_than_a_session_it_is_the_same_session_after_the_return(zookeeper: ServerProcess) -> None:
+    coordination = await KazooCoordination.connect(f"{zookeeper.address}/{uuid.uuid4().hex}", session_timeout_ms=60_000)
     states, session_id = States(coordination), coordination.session_id
     zookeeper.kill()
     await states.until(SessionState.SUSPENDED)
@@ -93,9 +93,22 @@ async def test_away_for_less_than_a_session_it_is_the_same_session_within_a_seco
     assert states.seen == [SessionState.SUSPENDED]
     assert coordination.has_lease
     zookeeper.start()
-    back = monotonic()
     await states.until(SessionState.SUSPENDED, SessionState.CONNECTED)
-    assert monotonic() - back < 2
+    assert coordination.session_id == session_id
+    await coordination.close()
+
+
+async def test_a_server_that_forgets_a_connection_while_it_starts_does_not_cost_the_session(zookeeper: ServerProcess) -> None:
+    """A real one does so in one of twenty starts; here something that listens in its place makes sure of it."""
+    coordination = await KazooCoordination.connect(f"{zookeeper.address}/{uuid.uuid4().hex}", session_timeout_ms=60_000)
+    states, session_id = States(coordination), coordination.session_id
+    zookeeper.kill()
+    with socket.create_server(("127.0.0.1", zookeeper.port)) as listener:
+        forgotten, _ = await asyncio.to_thread(listener.accept)
+    with forgotten:
+        zookeeper.start()
+        async with asyncio.timeout(45):  # it is given up after 10 s; kazoo alone waits for 60 s, as long as the session
+            await states.until(SessionState.SUSPENDED, SessionState.CONNECTED)
     assert coordination.session_id == session_id
     await coordination.close()
 

@@ -130,7 +130,7 @@ class Controller:
             if len(assignments) != count - present:
                 raise InvalidReplicaAssignment(f"{count - present} new partitions, but {len(assignments)} assignments")
             given = {present + number: replicas for number, replicas in enumerate(assignments)}
-        factor = len(topic.partitions[0].replicas)
+        factor = len(topic.partitions[0].target_replicas)
         added = self._plan_partitions(topic.topic_id, count=count - present, factor=factor, assignment=given, first=present)
         return replace(topic, partitions=topic.partitions + added)
 

@@ -1,4 +1,6 @@
-"""What the controller decides when brokers come and go, and when leaders ask for other in-sync sets. Pure: states in, states out.
+"""What the controller decides when brokers come and go, when leaders ask for other in-sync sets, and when operators move partitions.
+
+Pure: states in, states out.
 
 A broker's life has a number, its *broker epoch*. Two lives of one broker are two brokers that share a disk: what the second knows of what
 the first had depends on whether the first ended well. It did if the second says so (its clean-shutdown marker names the epoch of the first)
@@ -8,12 +10,19 @@ in-sync and eligible sets before it may lead.
 Which life was last decided about is durable (`/brokers/epochs/<id>`): a controller that takes over finds what its predecessor had not done.
 Changes are computed on the states as they were read, and written over exactly these: a state that was changed meanwhile is read and decided
 about again. Only what was written is `take`n over.
+
+The reassignment of a partition (`reassignment`) is completed by the first decision that finds all of its target in sync and alive.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from millstream.admin_errors import ElectionNotNeeded, EligibleLeadersNotAvailable, PreferredLeaderNotAvailable
+from millstream.admin_errors import (
+    ElectionNotNeeded,
+    EligibleLeadersNotAvailable,
+    NoReassignmentInProgress,
+    PreferredLeaderNotAvailable,
+)
 from millstream.cluster.leader_election import ElectionRules, changed_replicas
 from millstream.coordination.partition_state import NO_LEADER, PartitionState
 from millstream.errors import FencedLeaderEpoch, InvalidRequest, NotController, UnknownTopicOrPartition
@@ -75,7 +84,7 @@ class ControllerMachine:
             stays = [replica for replica in state.in_sync_replicas if replica in registered and replica not in lost]
             is_settled = state.leader in stays and len(stays) == len(state.in_sync_replicas)
             # Whoever is eligible may have lost what made it so, or the options of the topic may have become others.
-            if is_settled and not state.eligible_leaders:
+            if is_settled and not state.eligible_leaders and not state.is_reassigning:
                 continue
             if (decided := self._decide(name, state, in_sync=stays, brokers=registered, lost=lost)) != state:
                 changed[name] = decided
@@ -92,6 +101,25 @@ class ControllerMachine:
         in_sync: Collection[int],
         brokers: Mapping[int, BrokerLife],
         lost: Collection[int] = (),
+    ) -> PartitionState:
+        """The state with these in sync, and its reassignment completed if it can be."""
+        if state.is_reassigning:
+            from millstream.cluster.reassignment import completed, with_epoch_of_removal  # as below
+
+            if (finished := completed(state, in_sync)) is not None:
+                decided = self._elected(name, finished, in_sync=in_sync, brokers=brokers, lost=lost)
+                if decided.leader != NO_LEADER:
+                    return with_epoch_of_removal(state, decided)
+        return self._elected(name, state, in_sync=in_sync, brokers=brokers, lost=lost)
+
+    def _elected(
+        self,
+        name: TopicPartition,
+        state: PartitionState,
+        *,
+        in_sync: Collection[int],
+        brokers: Mapping[int, BrokerLife],
+        lost: Collection[int],
     ) -> PartitionState:
         """The state with these in sync; a broker that is stopping leads only what no other can lead."""
         rules = self._rules(name.topic)
@@ -117,12 +145,10 @@ class ControllerMachine:
 
         One that leaves itself out resigns: it cannot write any more. (Kafka's brokers do not ask for that, and its controller refuses it.)
         """
-        state = self.partitions.get(name)
         life = self.brokers.get(leader)
         if life is None or life.epoch != broker_epoch:
             raise StaleBrokerEpoch(f"broker {leader} is not registered with the epoch {broker_epoch}")
-        if state is None:
-            raise UnknownTopicOrPartition(f"{name} does not exist")
+        state = self._known(name)
         if base.leader_epoch > state.leader_epoch or base.partition_epoch > state.partition_epoch:
             raise NotController(f"{name} is in a later epoch than this controller knows of")
         if base.leader_epoch < state.leader_epoch or state.leader != leader:
@@ -135,7 +161,8 @@ class ControllerMachine:
         decided = self._decide(name, state, in_sync=in_sync, brokers=self.brokers)
         if leader not in in_sync and decided.leader in (leader, NO_LEADER):
             raise IneligibleReplica(f"no other replica of {name} can lead")
-        if leader in in_sync and decided.leader != leader:  # it is stopping, and another one can lead
+        is_removed = leader not in decided.replicas  # its request completes the reassignment
+        if leader in in_sync and decided.leader != leader and not is_removed:  # it is stopping, and another one can lead
             raise NewLeaderElected(f"{name} is to be led by {decided.leader}")
         return decided
 
@@ -149,9 +176,7 @@ class ControllerMachine:
 
     def elect(self, name: TopicPartition, *, is_unclean: bool = False) -> PartitionState:
         """An operator asks for the preferred leader, or for any leader at all (ElectLeaders)."""
-        state = self.partitions.get(name)
-        if state is None:
-            raise UnknownTopicOrPartition(f"{name} does not exist")
+        state = self._known(name)
         alive = _able(self.brokers)
         rules = self._rules(name.topic)._replace(allows_unclean=is_unclean)
         is_needed = state.leader == NO_LEADER if is_unclean else state.leader != state.preferred_leader
@@ -163,6 +188,31 @@ class ControllerMachine:
         if not is_unclean and decided.leader != state.preferred_leader:
             raise PreferredLeaderNotAvailable(f"the preferred leader {state.preferred_leader} of {name} is not alive or not in sync")
         return decided
+
+    def reassign(self, name: TopicPartition, target: Sequence[int] | None, *, may_grow: bool = True) -> PartitionState:
+        """An operator moves a partition to these brokers, or (None) takes that back (AlterPartitionReassignments).
+
+        A broker that is away for now may be among them, as in Kafka: then it is waited for. `may_grow`: the number of replicas may change.
+        """
+        from millstream.cluster.reassignment import begun, check_target, reverted, with_epoch_of_removal  # a start is quicker without it
+
+        state = self._known(name)
+        if target is not None:
+            check_target(name, state, target, registered={*self.brokers, *self.known_lives}, may_grow=may_grow)
+            moving = begun(state, target)
+        elif state.is_reassigning:
+            moving = reverted(name, state, allows_unclean=self._rules(name.topic).allows_unclean)
+        else:
+            raise NoReassignmentInProgress(f"{name} is not being reassigned, so there is nothing to cancel")
+        if moving == state:
+            return state
+        return with_epoch_of_removal(state, self._decide(name, moving, in_sync=moving.in_sync_replicas, brokers=self.brokers))
+
+    def _known(self, name: TopicPartition) -> PartitionState:
+        state = self.partitions.get(name)
+        if state is None:
+            raise UnknownTopicOrPartition(f"{name} does not exist")
+        return state
 
     def relieve(self, broker: int, names: Iterable[TopicPartition] | None = None) -> Decision:
         """Move the leaders away from a broker that is about to stop, and let it go from the in-sync sets; what only it can lead stays.

@@ -6,12 +6,15 @@ It belongs to one leader and one leader epoch; another one begins with a new obj
 - the offset it fetches next says how far it has come, and the leader counts on it: where a flush is due (`flush.messages`), nothing is
   fetched before it is on disk (`flushed`);
 - the high watermark is the leader's, as far as the own log goes; it says where a new leader begins, and never where to truncate;
-- while a thread cuts the log (`is_truncating`) nothing else touches it, and the role stays until that is over (`Partition.settle`).
+- consumers read from it as they do from the leader (`readable_replica`, KIP-392), and are woken when the high watermark moves here;
+- while a thread cuts the log (`is_truncating`) nothing else touches it, consumers go to the leader, and the role stays until that is over
+  (`Partition.settle`).
 """
 
 import asyncio
 from typing import TYPE_CHECKING
 
+from millstream.cluster.readable_replica import ReadableReplica
 from millstream.cluster.truncation import truncation_offset
 from millstream.errors import NotLeaderOrFollower
 from millstream.log.leader_epochs import EpochEnd
@@ -22,14 +25,13 @@ if TYPE_CHECKING:
     from millstream.cluster.partition import Partition
 
 
-class Follower:
+class Follower(ReadableReplica):
     """This broker follows another one in one leader epoch."""
 
-    __slots__ = ("leader", "leader_epoch", "log", "partition")
+    __slots__ = ("leader", "leader_epoch")
 
     def __init__(self, partition: "Partition", *, leader: int, leader_epoch: int) -> None:
-        self.partition = partition
-        self.log = partition.log
+        super().__init__(partition, partition.log)
         self.leader = leader
         self.leader_epoch = leader_epoch
         self.log.forget_empty_epochs()
@@ -38,9 +40,14 @@ class Follower:
         return f"Follower({self.log.topic_partition} of broker {self.leader}, epoch {self.leader_epoch})"
 
     @property
+    def partition(self) -> "Partition":
+        """The replica that has this role."""
+        return self._partition
+
+    @property
     def is_current(self) -> bool:
         """Whether this is still the role of the partition."""
-        return self.partition.following is self
+        return self._partition.following is self
 
     @property
     def is_truncating(self) -> bool:
@@ -65,14 +72,23 @@ class Follower:
     def append(self, records: memoryview, *, high_watermark: int, leader_log_start: int) -> None:
         """Append the whole batches in `records`; CorruptMessage, and nothing is appended, if they do not follow what is here."""
         self._check_free()
-        partition, log = self.partition, self.log
+        partition, log = self._partition, self.log
         if len(records):
             log.append_as_follower(records, now_ms=partition.broker.clock.now_ms())
             if log.is_flush_required:
                 partition.broker.request_flush(partition)
-        partition.high_watermark.advance(min(high_watermark, log.log_end_offset))
+        self._advance(min(high_watermark, log.log_end_offset))
+        partition.forget_replicated_transactions()
         if leader_log_start > log.log_start_offset:
             log.delete_records_before(min(leader_log_start, partition.high_watermark.value))
+            partition.watchers.noted()
+
+    def _advance(self, high_watermark: int) -> None:
+        """Show consumers that read here what is committed."""
+        partition = self._partition
+        if high_watermark > partition.high_watermark.value:
+            partition.high_watermark.advance(high_watermark)
+            partition.watchers.committed()
 
     @property
     def awaits_flush(self) -> bool:
@@ -82,8 +98,8 @@ class Follower:
     async def flushed(self) -> None:
         """Wait until everything is on disk that was appended by now; raises if that will never be."""
         self.log.check_usable()
-        self.partition.broker.request_flush(self.partition)  # recovery, or another value of the option, may have left it to do
-        await self.partition.durable.reached(self.log.log_end_offset)
+        self._partition.broker.request_flush(self._partition)  # recovery, or another value of the option, may have left it to do
+        await self._partition.durable.reached(self.log.log_end_offset)
 
     def start_before(self, records: memoryview) -> int | None:
         """Where the log has to begin so that `records` fit: before its start, if it is empty and the leader's begins inside a batch."""
@@ -122,5 +138,5 @@ class Follower:
             raise
         finally:
             truncation.end()
-            self.partition.truncated()
+            self._partition.truncated()
         running.result()

@@ -6,14 +6,15 @@ append, fetch of a follower, change of the in-sync set and flush (`commit`), and
 
 - acks=all: at least `min.insync.replicas` in sync (or all, if there are fewer, as in Kafka), and the high watermark is waited for;
 - acks=1 and 0: the lease must be held, because nothing else says that no other leader was chosen meanwhile; with one replica none can be;
-- consumers are shown nothing at or above the high watermark, followers everything; readers of committed data nothing at or above the last
-  stable offset, which the log says. That moves only with the high watermark: what ends a transaction counts when it is replicated.
+- what readers are shown is said by `readable_replica`; the last stable offset moves only with the high watermark: what ends a transaction
+  counts when it is replicated.
 """
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from millstream.buffer import Buffer
+from millstream.cluster.readable_replica import ReadableReplica
 from millstream.cluster.replica_set import Position, ReplicaSet
 from millstream.cluster.watermark import Watermark
 from millstream.coordination.partition_state import PartitionState
@@ -27,29 +28,29 @@ from millstream.errors import (
     StorageError,
 )
 from millstream.log.log import AppendResult
+from millstream.log.producer_state import BUMPS_EPOCHS, TransactionalWrites
 from millstream.log.records.record_check import CheckedBatch, RecordCheck
-from millstream.log.region import FileRegion
+from millstream.wire.batch import read_header
 
 if TYPE_CHECKING:
     from millstream.cluster.partition import Partition
+    from millstream.cluster.verifications import Verification, Verifications
     from millstream.log.transactions.marker import Marker
     from millstream.wire.records import ProducerStamp
 
 ACKS_ALL: Final = -1
-READ_COMMITTED: Final = 1
 
 
-class Leader:
+class Leader(ReadableReplica):
     """This broker leads a partition in one epoch."""
 
-    __slots__ = ("_first_bytes", "_known_end", "_partition", "leader_epoch", "log", "low_watermark", "replica_set")
+    __slots__ = ("_first_bytes", "_known_end", "_verifications", "leader_epoch", "low_watermark", "replica_set")
 
     def __init__(self, partition: "Partition", state: PartitionState) -> None:
         """Begin to lead; the log says StorageError if it cannot be used. `commit` has to follow."""
         log, broker = partition.log, partition.broker
         log.assign_leader_epoch(state.leader_epoch)
-        self._partition = partition
-        self.log = log
+        super().__init__(partition, log)
         self.leader_epoch = state.leader_epoch
         self._first_bytes = log.bytes_written
         self._known_end = log.log_end_offset
@@ -62,6 +63,8 @@ class Leader:
             lag_ms=broker.lag_ms(),
             now_ms=broker.clock.monotonic_ms(),
         )
+        self._verifications: Verifications | None = None
+        """What coordinators are asked about transactions, before they begin here; None as long as there was none."""
         self.low_watermark = Watermark(self._low_watermark())
         """Where the log begins on all replicas that are there, for those who want records to be gone everywhere."""
 
@@ -85,21 +88,34 @@ class Leader:
         self._check_can_append(acks)
         return self.log.begin_record_check(batch, now_ms=now_ms)
 
-    def append(self, batch: Buffer, *, acks: int, now_ms: int, is_own: bool = False, checked: CheckedBatch | None = None) -> AppendResult:
+    def append(
+        self,
+        batch: Buffer,
+        *,
+        acks: int,
+        now_ms: int,
+        is_own: bool = False,
+        checked: CheckedBatch | None = None,
+        transactional: TransactionalWrites = TransactionalWrites.REFUSED,
+    ) -> AppendResult:
         """Append one batch, stamped with offset and epoch. `is_own`: the broker itself made it."""
         self._check_can_append(acks)
         try:
-            result = self.log.append_as_leader(batch, leader_epoch=self.leader_epoch, now_ms=now_ms, is_own=is_own, checked=checked)
+            result = self.log.append_as_leader(
+                batch, leader_epoch=self.leader_epoch, now_ms=now_ms, is_own=is_own, checked=checked, transactional=transactional
+            )
         except StorageError:
             self._cannot_write()
             raise
         self._appended()
         return result
 
-    def append_run(self, batches: Sequence[Buffer], *, acks: int, now_ms: int) -> Sequence[AppendResult | Exception]:
+    def append_run(
+        self, batches: Sequence[Buffer], *, acks: int, now_ms: int, transactional: TransactionalWrites = TransactionalWrites.REFUSED
+    ) -> Sequence[AppendResult | Exception]:
         """Append several batches, each as `append` would; per batch its place, or what is wrong with it."""
         self._check_can_append(acks)
-        results = self.log.append_run_as_leader(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        results = self.log.append_run_as_leader(batches, leader_epoch=self.leader_epoch, now_ms=now_ms, transactional=transactional)
         if results and type(results[-1]) is not AppendResult and isinstance(results[-1], StorageError):
             self._cannot_write()
         self._appended()
@@ -128,6 +144,7 @@ class Leader:
             self._cannot_write()
             raise
         self._appended()
+        self._partition.forget_replicated_transactions()
         if not is_ended:
             raise CoordinatorLoadInProgress(f"{log.topic_partition} has more open transactions to abort: ask again")
         return highest
@@ -147,13 +164,50 @@ class Leader:
         except StorageError:
             self._cannot_write()
             raise
+        if self._verifications is not None:
+            self._verifications.ended(*producer[:2], bumps_epochs=transaction_version >= BUMPS_EPOCHS)
         self._appended()
+        self._partition.forget_replicated_transactions()
         return offset
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
         """Whether the producer, in this epoch, has written to the partition in a transaction that is not ended here."""
         entry = self.log.producers.get(producer_id)
         return entry is not None and entry.transaction_first_offset >= 0 and entry.epoch == epoch
+
+    def begin_verification(self, producer: "ProducerStamp", *, bumps_epochs: bool) -> "Verification":
+        """The coordinator is about to be asked whether the producer may begin a transaction here, with a batch of this sequence."""
+        if self._verifications is None:
+            from millstream.cluster.verifications import Verifications  # most partitions have no transactions
+
+            self._verifications = Verifications()
+        return self._verifications.begin(producer, self.log.producers.get(producer.producer_id), bumps_epochs=bumps_epochs)
+
+    def check_verified(self, verification: "Verification", producer: "ProducerStamp") -> None:
+        """Raise if what the coordinator said is no reason to append the batch: NotLeaderOrFollower if another leader was asked for it."""
+        if self.has_open_transaction(producer.producer_id, producer.producer_epoch):
+            return
+        if verification.asked_by is not self._verifications:
+            raise NotLeaderOrFollower(f"the leader of {self.log.topic_partition} changed while a transaction was verified; send it again")
+        self._verifications.check(verification, producer, self.log.producers.get(producer.producer_id))
+
+    def append_verified(
+        self,
+        batch: Buffer,
+        producer: "ProducerStamp",
+        verification: "Verification",
+        *,
+        acks: int,
+        now_ms: int,
+        checked: CheckedBatch | None = None,
+    ) -> AppendResult:
+        """Append a transactional batch of the producer that the coordinator has confirmed, or that was written before."""
+        if self.log.producers.written_as(read_header(batch)) is None:
+            self.check_verified(verification, producer)
+        result = self.append(batch, acks=acks, now_ms=now_ms, checked=checked, transactional=TransactionalWrites.VERIFIED)
+        if self._verifications is not None and not result.is_duplicate:
+            self._verifications.begun(producer.producer_id)
+        return result
 
     def commits_at_once(self, count: int) -> bool:
         """Whether so many more records would be committed as soon as they are appended: no other replica, no flush to wait for."""
@@ -240,45 +294,10 @@ class Leader:
 
     # --- readers
 
-    def visible_end(self, isolation_level: int, *, is_replica: bool = False) -> int:
-        """Readers of this kind are shown nothing from here on."""
-        if is_replica:
-            return self.log.log_end_offset
-        partition = self._partition
-        return partition.last_stable_offset if isolation_level == READ_COMMITTED else partition.high_watermark.value
-
-    def read(self, offset: int, *, end: int, max_bytes: int, min_one_batch: bool) -> FileRegion | None:
-        """The bytes of batches from `offset` on, below the reader's `visible_end`; None where there are none yet."""
-        log = self.log
-        if offset > log.log_end_offset or offset < log.log_start_offset:
-            raise OffsetOutOfRange(f"offset {offset} of {log.topic_partition} is outside {log.log_start_offset}..{log.log_end_offset}")
-        if offset >= end or (max_bytes <= 0 and not min_one_batch):
-            return None
-        return log.read(offset, max_bytes=max_bytes, limit_offset=end, min_one_batch=min_one_batch)
-
-    def aborted_in(self, offset: int, region: FileRegion) -> list[tuple[int, int]]:
-        """Producer id and first offset of each aborted transaction that a reader of committed data at `offset` has to leave out.
-
-        Only worth asking where the log has any (`LocalLog.has_aborted`).
-        """
-        from millstream.log.transactions.committed_reads import aborted_in_region  # most logs have none
-
-        return [(aborted.producer_id, aborted.first_offset) for aborted in aborted_in_region(self.log, offset, region)]
-
     @property
     def last_stable_offset(self) -> int:
         """Where readers of committed data stop."""
         return self._partition.last_stable_offset
-
-    def find_divergence(self, last_fetched_epoch: int, offset: int) -> tuple[int, int] | None:
-        """Where a reader that last read `last_fetched_epoch` before `offset` left this log's history; None if it did not (KIP-595)."""
-        log = self.log
-        if last_fetched_epoch == log.epochs.latest and log.log_start_offset <= offset <= log.log_end_offset:
-            return None
-        epoch, end_offset = log.end_offset_for_epoch(last_fetched_epoch)
-        if epoch < 0 or offset < log.log_start_offset:
-            raise OffsetOutOfRange(f"{log.topic_partition} no longer knows epoch {last_fetched_epoch} at offset {offset}")
-        return (epoch, end_offset) if epoch < last_fetched_epoch or end_offset < offset else None
 
     @property
     def is_committed_so_far(self) -> bool:

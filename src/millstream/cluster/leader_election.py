@@ -3,7 +3,8 @@
     1. from the in-sync replicas, in the order of the replicas; who leads already goes on leading
     2. from the eligible leaders: the in-sync set became too small to commit anything, so they have everything committed
     3. if both sets are empty: the last leader. Nothing of them is left that could know more
-    4. only where unclean elections are allowed: any replica that is alive
+    4. only where unclean elections are allowed: any replica that is alive; one that is just being added, and may have next to nothing,
+       only if there is no other (Kafka asks the target of a reassignment first)
 
 The leader epoch goes up with every change of the leader, and when the leader came back without what it had; with nothing else: a change of
 the in-sync set interrupts no one.
@@ -93,5 +94,6 @@ def _leader(
         if last in alive:
             return last
     if rules.allows_unclean:
-        return next((replica for replica in state.replicas if replica in alive), NO_LEADER)
+        able = [replica for replica in state.replicas if replica in alive]
+        return min(able, key=lambda replica: replica in state.adding_replicas, default=NO_LEADER)
     return NO_LEADER

@@ -298,7 +298,7 @@ class MetadataWriter:
         self._changes = self._changes.forgetting(self._forgettable, keep=FEW_CHANGES)
 
     async def _read_changes(self, claim: ControllerClaim) -> None:
-        """Take over the list that the last controller left. After one that was lost nobody's number may be found in ours."""
+        """Take over the list that the last controller left. After a list that was lost, ours begins behind every number of it."""
         highest = max(self._changes.last, self._watcher.last_change)
         try:
             data, stat = await self._coordination.get(paths.CHANGES)

@@ -2,7 +2,8 @@
 
 The role is an object: a `Leader` (`cluster/leader`), a `Follower` (`cluster/follower`), or nothing, while the controller has not said, or
 the partition has no leader. Whoever wants something that only a leader can do asks for it (`as_leader`) and is refused otherwise; so
-nothing else asks who leads. What outlives a change of roles stands here: the log, the high watermark, and those who wait.
+nothing else asks who leads. Consumers may read in either role (`as_reader`). What outlives a change of roles stands here: the log, the
+high watermark, and those who wait.
 
 All changes are plain functions on the event loop. Invariants:
 - `high_watermark` never passes the log end, and never falls while this broker leads;
@@ -18,11 +19,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from millstream.clock import Clock
-from millstream.cluster.leader import Leader
+from millstream.cluster.leader import ACKS_ALL, Leader
 from millstream.cluster.watchers import Watchers
 from millstream.cluster.watermark import Watermark
 from millstream.coordination.partition_state import NO_LEADER, PartitionState
-from millstream.errors import FencedLeaderEpoch, KafkaError, NotLeaderOrFollower, UnknownLeaderEpoch
+from millstream.errors import FencedLeaderEpoch, KafkaError, NotEnoughReplicasAfterAppend, NotLeaderOrFollower, UnknownLeaderEpoch
 from millstream.log.log import Log
 
 if TYPE_CHECKING:
@@ -122,6 +123,12 @@ class Partition:
             return before
         return Appended(before.messages + leading.messages_in, before.size_bytes + leading.bytes_in)
 
+    def forget_replicated_transactions(self) -> None:
+        """Do not keep what only readers of committed data would ask for, and there may be none: of a follower, or of an idle topic."""
+        transactions = self.log.producers.transactions
+        if transactions is not None:
+            transactions.replicated(self.high_watermark.value)
+
     @property
     def last_stable_offset(self) -> int:
         """The offset below which every transaction is decided; the log says what holds it back."""
@@ -131,11 +138,36 @@ class Partition:
         """The role of the leader; raises unless this broker has it, in the epoch that the client believes in (if it says one)."""
         leading, state = self.leading, self.state
         if leader_epoch not in (NO_EPOCH, state.leader_epoch):
-            error = FencedLeaderEpoch if leader_epoch < state.leader_epoch else UnknownLeaderEpoch
-            raise error(f"{self.topic}-{self.index} is in leader epoch {state.leader_epoch}, the request says {leader_epoch}")
+            raise self._other_epoch(leader_epoch)
         if leading is None:
             raise NotLeaderOrFollower(f"broker {self.broker.node_id} does not lead {self.topic}-{self.index}; broker {state.leader} does")
         return leading
+
+    def as_reader(self, leader_epoch: int = NO_EPOCH) -> "Leader | Follower":
+        """The role in which consumers read here (KIP-392); raises if there is none, or the client believes in another leader epoch."""
+        leading, state = self.leading, self.state
+        if leader_epoch not in (NO_EPOCH, state.leader_epoch):
+            raise self._other_epoch(leader_epoch)
+        if leading is not None:
+            return leading
+        following = self.following
+        if following is None or following.is_truncating:
+            raise NotLeaderOrFollower(f"{self.topic}-{self.index} cannot be read on broker {self.broker.node_id} now")
+        return following
+
+    def _other_epoch(self, leader_epoch: int) -> KafkaError:
+        known = self.state.leader_epoch
+        error = FencedLeaderEpoch if leader_epoch < known else UnknownLeaderEpoch
+        return error(f"{self.topic}-{self.index} is in leader epoch {known}, the request says {leader_epoch}")
+
+    def why_not_acknowledged(self, acks: int) -> KafkaError | None:
+        """Why what was appended here with these acks, and is committed by now, must not be acknowledged; None if it may be."""
+        if acks == ACKS_ALL and self.leading is not None:
+            try:
+                self.leading.check_still_enough()
+            except NotEnoughReplicasAfterAppend as error:
+                return error
+        return None
 
     # --- roles
 
@@ -179,6 +211,8 @@ class Partition:
     def _leave_role(self) -> None:
         if self.leading is not None:
             self.fail_waiters(NotLeaderOrFollower(f"broker {self.broker.node_id} no longer leads {self.topic}-{self.index}"))
+        elif self.following is not None:
+            self.watchers.changed()
         self._before = self.appended
         self.leading = self.following = None
 
@@ -197,6 +231,7 @@ class Partition:
         self.durable.fall_to(log.durable_end)
         self.high_watermark.fall_to(log.log_end_offset)
         self.high_watermark.advance(log.log_start_offset)
+        self.watchers.changed()
         if self.settle():
             self.broker.on_follow([self])
 

@@ -2,7 +2,8 @@
 
 For the topics that the cluster itself lives by (groups, transactions, schemas): created when one broker happened to be there first, they
 would have one copy for ever. The in-sync set stays as it is: a new replica joins it when it has caught up. The order of the replicas says
-who should lead, so new ones are also put first where that spreads the leaders.
+who should lead, so new ones are also put first where that spreads the leaders. A partition that an operator has put somewhere stays as it
+is: a broker that is being drained would be given back what was taken from it.
 """
 
 from collections import Counter
@@ -21,6 +22,8 @@ def grown_replicas(
     preferred = Counter(state.replicas[0] for state in partitions.values())
     grown = {}
     for name, state in partitions.items():
+        if state.is_assigned:
+            continue
         replicas = list(state.replicas)
         while len(replicas) < replication_factor and (able := brokers.keys() - set(replicas)):
             added = _best(able, replicas, brokers, kept)

@@ -163,6 +163,21 @@ class ReplicaSet:
         """Whether it is one of the other replicas."""
         return replica in self._followers
 
+    def closest_reader(self, offset: int, *, near: Collection[int]) -> int | None:
+        """The in-sync follower among `near` that has most of those that have this offset; None if there is none (KIP-392).
+
+        Kafka's order: how much it has, how lately it had everything, its number. One that is not in sync could fall behind for ever.
+        """
+        best: tuple[int, int, int] | None = None
+        for replica in near:
+            follower = self._followers.get(replica)
+            if follower is None or replica not in self.state.in_sync_replicas:
+                continue
+            if follower.log_start_offset <= offset <= follower.log_end_offset:
+                found = follower.log_end_offset, follower.caught_up_ms, replica
+                best = found if best is None or found > best else best
+        return None if best is None else best[2]
+
     def low_watermark(self, log_start_offset: int, *, is_counted: Callable[[int], bool]) -> int:
         """Where the log begins on the leader and on all followers that count: what is before it is deleted there."""
         starts = (follower.log_start_offset for replica, follower in self._followers.items() if is_counted(replica))
@@ -236,7 +251,6 @@ class ReplicaSet:
                 # Its broker is gone, or it fell behind: it is not about to join, and nothing waits for it, until it has caught up again.
                 follower = self._followers[replica]
                 follower.leader_end_when_fetched, follower.caught_up_ms = UNKNOWN, self._too_long_before(now_ms)
-                follower.position = None
         self.state = state
         self._take_followers(now_ms)
 

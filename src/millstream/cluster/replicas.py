@@ -11,6 +11,11 @@ the log goes too. Until then its partition is answered as one that another broke
 What the view says of this broker is said of one life of it (`ClusterView.lives`). While that is not the present one, because the controller
 has not dealt with it yet, logs are opened, and the roles stay as they are.
 
+A replica that another broker has instead (a reassignment was completed or cancelled) is deleted when a view says so that is about the
+present life: then it has all that was decided before this broker was registered, and what is decided later counts only what this broker has
+by then. A log that is found at a start although it belongs elsewhere is set aside, as in Kafka, and a person decides: the znodes might be
+older than it is.
+
 A partition whose log cannot be used is offline: it is answered with a storage error, and is never begun anew and empty on another disk
 because the one that holds it failed while the logs were opened.
 """
@@ -200,7 +205,10 @@ class Replicas:
             self._unopened.forget(topic.name)
         await self._let_go(gone)
         states = [view.topics[name] for name in names if name in view.topics]
+        is_new_life = is_life_known and self._applied_life != life
         await self._move(states)
+        if is_new_life:
+            await self._set_strays_aside(view)
         self._applied_life = life if is_life_known else NO_LIFE
         for state in states:
             self._take_up(state, last)
@@ -221,13 +229,13 @@ class Replicas:
                 config = self._log_config(self._newest.topics[portion.topic])
                 self._put_to_use(portion, await _in_thread(partial(self._open_portion, portion, config)))
                 if self._unopened.done(portion):
-                    self._begin_to_follow(self._topics[portion.topic])
+                    await self._begin_to_follow(self._topics[portion.topic])
                     on_opened()
         finally:
             self._is_opening = False
 
     def _commit_what_waits(self) -> None:
-        """A follower that was about to join, and is gone, holds nothing up any more; nobody else may fetch and find that out."""
+        """A follower that was about to join, and is gone, holds nothing up any more; there may be no other fetch that notices."""
         for partition in self:
             if partition.leading is not None and partition.high_watermark.value < partition.log.log_end_offset:
                 partition.leading.commit()
@@ -237,6 +245,7 @@ class Replicas:
         follows: list[Partition] = []
         began: list[Partition] = []
         ceased: list[Partition] = []
+        gone: list[Partition] = []
         count = 0
         for state in states:
             topic = self._topics.get(state.name)
@@ -247,6 +256,8 @@ class Replicas:
                 if present.index < len(state.partitions):
                     was_leader = present.is_leader
                     self._update(present, state, config, follows)
+                    if self._is_kept_elsewhere(state, present.index) and present.state == state.partitions[present.index]:
+                        gone.append(present)
                     if present.is_leader is not was_leader:
                         (ceased if was_leader else began).append(present)
                 else:
@@ -258,8 +269,42 @@ class Replicas:
                     await asyncio.sleep(0)
         if began or ceased:
             logger.info("this broker leads %s, and no longer %s", _named(began), _named(ceased))
-        if follows:
-            self._broker.on_follow(follows)
+            ceased.clear()
+        await self._follow(follows)
+        await self._give_away(gone)
+
+    def _is_kept_elsewhere(self, state: TopicState, index: int) -> bool:
+        """Whether it is certain that this broker keeps no replica of the partition."""
+        return self._is_life_known and index < len(state.partitions) and self._broker.node_id not in state.partitions[index].replicas
+
+    async def _give_away(self, partitions: list[Partition]) -> None:
+        """Delete replicas that other brokers have instead. The list is used up: thousands are not freed in one turn of the loop."""
+        if not partitions:
+            return
+        logger.info("this broker keeps %s no longer: other brokers do", _named(partitions))
+        for count in range(1, len(partitions) + 1):
+            partition = partitions.pop()
+            topic = self._topics[partition.topic]
+            del topic.partitions[partition.index]
+            await self._end(
+                partition, NotLeaderOrFollower(f"broker {self._broker.node_id} no longer keeps {partition.topic}-{partition.index}")
+            )
+            self._delete(partition.log)
+            if count % DELETED_PER_TURN == 0:
+                await asyncio.sleep(0)
+
+    async def _set_strays_aside(self, view: ClusterView) -> None:
+        """Put the logs out of the way that this broker has, and that other brokers are to keep: it was away when that was decided."""
+        for count, log in enumerate(self._logs, 1):
+            topic, hosted = view.topics.get(log.topic), self._topics.get(log.topic)
+            is_in_use = hosted is not None and log.partition in hosted.partitions
+            if topic is not None and log.topic_id == topic.topic_id and not is_in_use and self._is_kept_elsewhere(topic, log.partition):
+                try:
+                    logger.warning("%s belongs to other brokers by now; it is kept as %s", log.path, self._logs.set_log_aside(log).name)
+                except KafkaError as error:
+                    logger.error("cannot set the log of %s aside: %s", log.topic_partition, error)
+            if count % DELETED_PER_TURN == 0:
+                await asyncio.sleep(0)
 
     def _is_older_than_the_start(self, name: str) -> bool:
         return self._applied is None or name in self._unread
@@ -284,6 +329,8 @@ class Replicas:
             topic.lost = {index for index in mine if self._logs.get(state.name, index) is None}
             for index in sorted(topic.lost):
                 logger.error("partition %s-%d is offline: its log was not found and may be on the disk that failed", state.name, index)
+        elif self._is_life_known:
+            topic.lost.intersection_update(mine)  # what other brokers keep by now would be a new replica here
         topic.offline = (topic.offline | topic.lost).intersection(mine)
         self._note_offline(topic)
         missing = [index for index in mine if index not in topic.partitions and index not in topic.lost]
@@ -295,7 +342,7 @@ class Replicas:
         (self._incomplete.add if topic.offline else self._incomplete.discard)(topic.name)
 
     def _put_to_use(self, portion: Portion, logs: Mapping[int, Log]) -> None:
-        """Begin with logs that were opened, or delete them if their topic was deleted meanwhile."""
+        """Begin with logs that were opened, or delete them if their topic, or the replica, is not wanted any more."""
         topic, state = self._topics.get(portion.topic), self._newest.topics.get(portion.topic)
         if topic is None or state is None or not portion.topic_id == topic.topic_id == state.topic_id:
             for log in logs.values():
@@ -303,10 +350,14 @@ class Replicas:
             return
         config = self._log_config(state)
         for index, log in logs.items():
+            if self._is_kept_elsewhere(state, index):
+                self._delete(log)
+                continue
             if log.config != config:
                 log.update_config(config)
             self._begin(topic, index, log, state)
-        topic.offline = topic.offline.union(portion.indexes).difference(topic.partitions)
+        missing = {index for index in portion.indexes if index not in topic.partitions and not self._is_kept_elsewhere(state, index)}
+        topic.offline = topic.offline.difference(topic.partitions) | missing
         self._note_offline(topic)
 
     @property
@@ -327,11 +378,16 @@ class Replicas:
         if not self._is_life_known or self._apply(partition, decided, []):
             topic.partitions[index] = partition
 
-    def _begin_to_follow(self, topic: HostedTopic) -> None:
+    async def _begin_to_follow(self, topic: HostedTopic) -> None:
         """Not before all logs of a new topic are open: the leaders open theirs at the same time, and would refuse most fetches."""
-        follows = [partition for partition in topic.partitions.values() if partition.following is not None]
-        if follows:
-            self._broker.on_follow(follows)
+        await self._follow([partition for partition in topic.partitions.values() if partition.following is not None])
+
+    async def _follow(self, partitions: Sequence[Partition]) -> None:
+        """Hand over those that follow another leader than before. What becomes of them meanwhile is handed over by that."""
+        for start in range(0, len(partitions), PARTITIONS_PER_TURN):
+            if start:
+                await asyncio.sleep(0)
+            self._broker.on_follow(partitions[start : start + PARTITIONS_PER_TURN])
 
     def _apply(self, partition: Partition, decided: PartitionState, follows: list[Partition]) -> bool:
         try:
@@ -352,12 +408,14 @@ class Replicas:
         return logs
 
     async def _let_go(self, topics: Iterable[HostedTopic]) -> None:
+        """Delete topics. Their partitions are used up: thousands are not freed in one turn of the loop."""
         count = 0
         for topic in topics:
             self._incomplete.discard(topic.name)
             del self._topics[topic.name]
             del self._topics[topic.topic_id.bytes]
-            for partition in topic.partitions.values():
+            while topic.partitions:
+                _, partition = topic.partitions.popitem()
                 await self._end(partition, UnknownTopicOrPartition(f"topic {topic.name!r} was deleted"))
                 self._delete(partition.log)
                 count += 1
@@ -375,7 +433,7 @@ class Replicas:
 
     async def _end(self, partition: Partition, error: KafkaError) -> None:
         """Take the partition out of use, once nothing works on its log any more."""
-        while partition.following is not None and partition.following.is_truncating:  # noqa: ASYNC110 -- milliseconds, and very rare
+        while partition.log.is_truncating or partition.log.local.is_arriving:  # noqa: ASYNC110 -- milliseconds, and very rare
             await asyncio.sleep(TRUNCATION_CHECK_S)
         is_followed = partition.following is not None
         partition.fail_waiters(error)

@@ -75,13 +75,14 @@ class ChangeLog(NamedTuple):
             return {}
         if number > self.last or not self.changes or self.changes[0].number > number + 1:
             return None
-        touched: dict[str, Touched] = {}
+        topics: set[str] = set()
+        partitions: dict[str, set[int]] = {}
         for change in self.changes:
             if change.number > number:
-                before = touched.get(change.topic, Touched(is_topic=False))
-                is_topic = before.is_topic or change.partitions is None
-                touched[change.topic] = Touched(is_topic, before.partitions.union(change.partitions or ()))
-        return touched
+                partitions.setdefault(change.topic, set()).update(change.partitions or ())
+                if change.partitions is None:
+                    topics.add(change.topic)
+        return {topic: Touched(topic in topics, frozenset(numbers)) for topic, numbers in partitions.items()}
 
     def encode(self) -> bytes:
         """The content of the znode."""

@@ -3,7 +3,8 @@
 A broker holds exactly one view at a time and swaps it whole, so whoever reads it within one callback sees one consistent picture. The
 truth is in the znodes; the classes here also know how their state is written there (JSON; topics: `topic_header`, `partition_state`):
 
-    /brokers/ids/<id>         {"host": ..., "port": ..., "rack": ..., "previous_epoch": ..., "home": ...}; "starting": no broker yet
+    /brokers/ids/<id>         {"host": ..., "port": ..., "rack": ..., "previous_epoch": ..., "home": ...}; "starting": no broker yet;
+                              "inter_broker_host", "inter_broker_port": where other brokers reach it, if not where clients do
     /brokers/epochs/<id>      decimal
     /config/brokers/<id>      {"option": "value", ...}; the id `<default>` holds for all brokers
 
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Self
 from uuid import UUID
 
+from millstream.address import Address
 from millstream.coordination.partition_state import PartitionState
 from millstream.coordination.topic_header import TopicHeader
 from millstream.coordination.topic_names import INTERNAL_TOPICS
@@ -127,11 +129,23 @@ class BrokerState(NamedTuple):
     """Where it holds the locks of its data directories: the boot of the machine, and the ids of the directories."""
     is_starting: bool = False
     """It has the number, and its logs are not open yet: it is in no view, so nothing is led by it or placed on it."""
+    inter_broker: Address | None = None
+    """Where the other brokers reach it, if that is not where clients do: all of them are in processes of one machine."""
 
     def encode(self) -> bytes:
         """The content of the broker's znode."""
-        fields = {"host": self.host, "port": self.port, "rack": self.rack, "previous_epoch": self.previous_epoch, "home": self.home}
-        return json.dumps(fields | ({"starting": True} if self.is_starting else {})).encode()
+        fields: dict[str, object] = {
+            "host": self.host,
+            "port": self.port,
+            "rack": self.rack,
+            "previous_epoch": self.previous_epoch,
+            "home": self.home,
+        }
+        if self.is_starting:
+            fields["starting"] = True
+        if self.inter_broker is not None:
+            fields |= {"inter_broker_host": self.inter_broker.host, "inter_broker_port": self.inter_broker.port}
+        return json.dumps(fields).encode()
 
     def is_in_the_place_of(self, former: "BrokerState") -> bool:
         """Whether the other one is certainly dead: it held a lock, on this run of this machine, that this one holds now."""
@@ -148,7 +162,10 @@ class BrokerState(NamedTuple):
             raise ValueError("host must not be empty")
         port, rack, home = fields.integer("port", highest=65_535), fields.optional_text("rack"), fields.text("home")
         previous_epoch = fields.integer("previous_epoch", lowest=-1, highest=2**63 - 1)
-        return cls(node_id, host, port, rack, epoch, previous_epoch, home, is_starting="starting" in fields)
+        inter_broker = None
+        if "inter_broker_host" in fields:
+            inter_broker = Address(fields.text("inter_broker_host"), fields.integer("inter_broker_port", highest=65_535))
+        return cls(node_id, host, port, rack, epoch, previous_epoch, home, is_starting="starting" in fields, inter_broker=inter_broker)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Coordination in a real ZooKeeper: the one module that imports kazoo. Loaded only where a cluster is asked for.
+"""Coordination in a real ZooKeeper, by kazoo (`kazoo_client`). Loaded only where a cluster is asked for.
 
 kazoo works in threads of its own, Millstream on an event loop. The rules that keep the two apart:
 
@@ -10,14 +10,13 @@ kazoo works in threads of its own, Millstream on an event loop. The rules that k
 - kazoo's threads need the GIL beside a busy loop, so the interpreter is set to switch more often.
 
 kazoo forgets all watches when the connection drops and gives the watchers "NONE"; the contract of `Coordination` says the same of the
-session's state, so those calls are dropped here. It tries to connect for ever (`_RETRY`), and its own log lines, one for every try, are
+session's state, so those calls are dropped here. It tries to connect for ever, and its own log lines, one for every try, are
 replaced by one when the connection breaks, one a minute while it is away, and one when it is back (`--log-level debug` shows kazoo's).
 """
 
 import asyncio
 import contextlib
 import logging
-import select
 import socket
 import sys
 from collections import deque
@@ -25,10 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final, Self
 
-from kazoo.client import KazooClient
 from kazoo.exceptions import KazooException
-from kazoo.handlers.threading import SequentialThreadingHandler
-from kazoo.protocol.serialization import Auth
 from kazoo.protocol.states import EventType, KazooState, KeeperState, WatchedEvent
 from kazoo.security import READ_ACL_UNSAFE, make_acl
 
@@ -49,6 +45,7 @@ from millstream.coordination.interface import (
     WatchKind,
     ZnodeStat,
 )
+from millstream.coordination.kazoo_client import make_client
 from millstream.coordination.lease import RENEWALS, Lease
 from millstream.coordination.loop_inbox import LoopInbox
 from millstream.coordination.unresolved_names import unresolved_names
@@ -65,14 +62,9 @@ from millstream.zookeeper.errors import (
 from millstream.zookeeper.znode import check_path
 
 logger = logging.getLogger(__name__)
-_kazoo_logger = logging.getLogger(f"{__name__}.kazoo")
-# At its level DEBUG, which an operator may set at any time, kazoo logs each request, the credentials among them.
-_kazoo_logger.addFilter(lambda record: not any(isinstance(argument, Auth) for argument in record.args or ()))
 
 MOST_UNDER_WAY: Final = 64
 _SWITCH_INTERVAL_S = 0.0005
-_RETRY: Final = {"max_tries": -1, "delay": 0.05, "max_delay": 0.4}
-"""Of the connection: for ever, and back within a second after ZooKeeper is."""
 _SILENCE: Final = 1 / 3
 """Of the session timeout without an answer, after which another server is tried: within the session, and the lease."""
 _COMPLAINT_S = 60.0
@@ -121,7 +113,13 @@ class KazooCoordination:
         self._timers: list[asyncio.TimerHandle] = []
         self._beginning_again: asyncio.Task[None] | None = None
         self._acl = None if credentials is None else [make_acl("auth", "", all=True), *READ_ACL_UNSAFE]
-        self._client = self._make_client(credentials)
+        self._client = make_client(
+            hosts,
+            session_timeout_ms=session_timeout_ms,
+            credentials=credentials,
+            on_state=lambda state: self._inbox.put(self._change_state, _STATES[state]),
+            on_negotiated=lambda timeout_ms: self._inbox.put(self._negotiated, timeout_ms),
+        )
 
     @classmethod
     async def connect(
@@ -219,37 +217,14 @@ class KazooCoordination:
 
     # --- connecting -----------------------------------------------------------------------------------------------------------------------
 
-    def _make_client(self, credentials: str | None) -> KazooClient:
-        if not _kazoo_logger.level:
-            _kazoo_logger.setLevel(logging.ERROR if logger.getEffectiveLevel() > logging.DEBUG else logging.INFO)
-        client = KazooClient(
-            hosts=self._hosts,
-            timeout=self._asked_timeout_ms / _MILLISECONDS,
-            handler=_Handler(),
-            connection_retry=dict(_RETRY),
-            auth_data=None if credentials is None else [("digest", credentials)],
-            logger=_kazoo_logger,
-        )
-        client.add_listener(lambda state: self._inbox.put(self._change_state, _STATES[state]))
-        client.handler.connect_timeout_s = self._asked_timeout_ms / _MILLISECONDS / (2 * len(client.hosts))
-        connect = client._connection._connect
-
-        def connect_and_note(*address: object) -> tuple[float, float]:
-            # kazoo keeps what was negotiated to itself, but for this: it waits for an answer for two thirds of it.
-            read_timeout_ms, connect_timeout_ms = connect(*address)
-            self._inbox.put(self._negotiated, read_timeout_ms * 3 / 2)
-            return read_timeout_ms, connect_timeout_ms
-
-        client._connection._connect = connect_and_note
-        return client
-
     async def _start(self, timeout_ms: int, timeout_option: str) -> None:
         patience = f"{timeout_ms / _MILLISECONDS:g} s ({timeout_option})"
+        said = ""
         self._client.start_async()
         try:
             async with asyncio.timeout(timeout_ms / _MILLISECONDS):
                 while not self._connected.is_set():
-                    await self._wait_for_connection(patience)
+                    said = await self._wait_for_connection(patience, said=said)
                 await self._begin()
         except TimeoutError:
             reason = await asyncio.to_thread(unresolved_names, self._client.hosts) or "is it running, and is the address right?"
@@ -270,7 +245,8 @@ class KazooCoordination:
                 self._lease.answered(sent_ms)
                 return
 
-    async def _wait_for_connection(self, patience: str) -> None:
+    async def _wait_for_connection(self, patience: str, *, said: str) -> str:
+        """Wait for a while, and then say what is waited for, unless that was said; answers with what has been said."""
         try:
             async with asyncio.timeout(_FIRST_COMPLAINT_S):
                 await self._connected.wait()
@@ -279,7 +255,11 @@ class KazooCoordination:
                 raise StartupError(f"the ZooKeeper at {self._hosts} does not take the credentials: digest authentication is off") from None
             reason = await asyncio.to_thread(unresolved_names, self._client.hosts)
             why = f" ({reason})" if reason else ""
-            logger.warning("no ZooKeeper answers at %s yet%s; waiting for it, for %s in all", self._hosts, why, patience)
+            complaint = f"no ZooKeeper answers at {self._hosts} yet{why}; waiting for it, for {patience} in all"
+            if complaint != said:
+                logger.warning("%s", complaint)
+            return complaint
+        return said
 
     async def _make_chroot(self) -> None:
         # Under its chroot kazoo would create the last level only, so it is lifted until all of them are there.
@@ -451,26 +431,6 @@ class KazooCoordination:
             case Check(path, version):
                 check_path(path)
                 transaction.check(path, version)
-
-
-class _Handler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no types
-    """kazoo's threads; a server that does not even refuse is given up in time for the others to be tried within the session."""
-
-    connect_timeout_s: float
-
-    def select(self, readers: Any, writers: Any, _others: Any, timeout: float | None = None) -> tuple[list[Any], list[Any], list[Any]]:
-        """As `select.select`, for any descriptor; kazoo calls it five times for a request, and its own makes an epoll each time."""
-        poll = select.poll()
-        for reader in readers:
-            poll.register(reader, select.POLLIN)
-        for writer in writers:
-            poll.register(writer, select.POLLOUT)
-        ready = {descriptor for descriptor, _ in poll.poll(None if timeout is None else max(timeout, 0) * _MILLISECONDS)}
-        return [one for one in readers if one.fileno() in ready], [one for one in writers if one.fileno() in ready], []
-
-    def create_connection(self, *arguments: Any, **options: Any) -> Any:
-        options["timeout"] = min(options.get("timeout") or self.connect_timeout_s, self.connect_timeout_s)
-        return super().create_connection(*arguments, **options)
 
 
 def _fail(futures: Iterable[asyncio.Future[Any]]) -> None:

@@ -9,6 +9,7 @@ written last (see `metadata_writer`), so a partition that was created after it m
 topic's znode is looked at again, and if it was written meanwhile, all of it is read again.
 """
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -204,13 +205,15 @@ class MetadataReader:
         moved = {name for name, found in zip(odd, later, strict=True) if found is None or found.stat.mzxid != headings[name].modified}
         for name, heading in headings.items():
             if name not in moved:
-                read[name] = self._topic(name, heading, states[name])
+                read[name] = await self._topic(name, heading, states[name])
         return sorted(moved)
 
-    def _topic(self, name: str, heading: _Heading, states: Mapping[int, _ReadState]) -> TopicState | None:
+    async def _topic(self, name: str, heading: _Heading, states: Mapping[int, _ReadState]) -> TopicState | None:
         header, last = heading.header, heading.last
         partitions: list[PartitionState] = list(last.partitions) if last is not None else []
-        for number in sorted(states):
+        for count, number in enumerate(sorted(states), 1):
+            if count % AT_ONCE == 0:
+                await asyncio.sleep(0)
             known = partitions[number] if number < len(partitions) else None
             state = self._partition(name, number, states[number], known)
             if state is None:

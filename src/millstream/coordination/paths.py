@@ -12,6 +12,7 @@
     /config/brokers/<id>                    configs of one broker; `<default>` for all
     /config/topics/<topic>                  reserved; topic configs live in the topic's own znode
     /producer_ids                           the next block of producer ids
+    /processes                              how many brokers of one machine share the embedded tree; absent where one always was alone
     /cluster_id                             the name of the cluster, made once
     /consumers/<group>/ids/<consumer>       ephemeral: subscription
     /consumers/<group>/owners/<topic>/<p>   ephemeral: which consumer owns the partition
@@ -32,6 +33,7 @@ CONFIG = "/config"
 BROKER_CONFIGS = "/config/brokers"
 TOPIC_CONFIGS = "/config/topics"
 PRODUCER_IDS = "/producer_ids"
+PROCESSES = "/processes"
 CLUSTER_ID = "/cluster_id"
 CONSUMERS = "/consumers"
 

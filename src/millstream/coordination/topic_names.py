@@ -7,9 +7,10 @@ from typing import Final
 from millstream.errors import InvalidTopic
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
 SCHEMAS_TOPIC: Final = "_schemas"
 """Where the schema registry keeps its schemas: to a broker a topic like any other, but one that the cluster lives by."""
-INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, "__share_group_state", "__transaction_state"})
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, "__share_group_state"})
 MAX_LENGTH = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
 

@@ -1,7 +1,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -176,6 +176,15 @@ async def test_an_assignment_may_name_brokers_that_are_gone_but_not_only_those(c
         cluster.controller.plan_partitions("orders", count=2, assignments=[[1]])
     grown = cluster.controller.plan_partitions("orders", count=4, assignments=None)
     assert [sorted(added.replicas) for added in grown.partitions] == [[1, 2]] * 4
+
+
+async def test_new_partitions_of_a_topic_that_is_being_reassigned_have_as_many_replicas_as_the_others_will_have(cluster: Cluster) -> None:
+    await with_second_broker(cluster)
+    topic = cluster.controller.plan_topic("orders", partitions=1, replication_factor=1, configs={}, assignment={0: [1]})
+    moving = topic.partitions[0]._replace(replicas=(2, 1), adding_replicas=(2,), removing_replicas=(1,))
+    await cluster.controller.create_topic(replace(topic, partitions=(moving,)), timeout_ms=LONG_MS)
+    grown = cluster.controller.plan_partitions("orders", count=2, assignments=None)
+    assert len(grown.partitions[1].replicas) == 1
 
 
 async def test_partitions_only_grow(cluster: Cluster) -> None:

@@ -82,7 +82,7 @@ def test_a_broker_whose_life_is_not_known_is_not_trusted_to_have_what_it_had() -
         assert decision.lives == {1: 21}
         state = decision.partitions[ORDERS]
         assert (state.leader, state.in_sync_replicas) == (2, (2, 3))
-    # What nobody else has it still leads, in another epoch.
+    # What no other replica has it still leads, in another epoch.
     alone = machine(PartitionState((1,), leader=1, leader_epoch=0, in_sync_replicas=(1,)))
     del alone.known_lives[1]
     state = alone.brokers_changed({1: BrokerLife(21)}).partitions[ORDERS]

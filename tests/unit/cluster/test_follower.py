@@ -8,11 +8,11 @@ import pytest
 from millstream.cluster.follower import Follower
 from millstream.cluster.partition import LocalBroker, Partition
 from millstream.coordination.partition_state import PartitionState
-from millstream.errors import CorruptMessage, NotLeaderOrFollower, StorageError
+from millstream.errors import CorruptMessage, FencedLeaderEpoch, NotLeaderOrFollower, StorageError
 from millstream.log.directories.manager import LogManager
 from millstream.log.leader_epochs import EpochEnd
 from tests.batches import encode_batch
-from tests.unit.cluster.hosting import flush, host, local_broker, started_logs
+from tests.unit.cluster.hosting import RecordingWatcher, flush, host, local_broker, started_logs
 from tests.unit.cluster.slow_disk import SlowDisk
 from tests.waiting import eventually
 
@@ -75,6 +75,34 @@ def test_the_high_watermark_is_the_leaders_as_far_as_the_log_goes(logs: LogManag
     assert partition.high_watermark.value == 2
     append(follower, high_watermark=3)
     assert partition.high_watermark.value == 3
+
+
+def test_consumers_that_read_here_are_called_when_something_is_committed_deleted_or_cut_off(logs: LogManager) -> None:
+    partition, follower = following(logs)
+    append(follower, 0, 1, 2, high_watermark=1)
+    reader = RecordingWatcher()
+    partition.watchers.add(reader, is_replica=False)
+    append(follower, 3, high_watermark=1)
+    assert reader.calls == []
+    append(follower, high_watermark=2, leader_log_start=1)
+    assert reader.calls == ["moved"], "once, until it registers again"
+    partition.watchers.add(reader, is_replica=False)
+    append(follower, high_watermark=2, leader_log_start=2)
+    partition.truncated()
+    assert reader.calls == ["moved", "marked", "moved"]
+
+
+def test_consumers_read_in_the_epoch_of_the_leader_while_the_log_is_not_cut(logs: LogManager) -> None:
+    partition, follower = following(logs)
+    assert partition.as_reader() is partition.as_reader(3) is follower
+    with pytest.raises(FencedLeaderEpoch, match="is in leader epoch 3, the request says 2"):
+        partition.as_reader(2)
+    partition.log.is_truncating = True
+    with pytest.raises(NotLeaderOrFollower, match="cannot be read on broker 1 now"):
+        partition.as_reader(3)
+    partition.log.is_truncating = False
+    partition.apply(LED_BY_1)
+    assert partition.as_reader(4) is partition.leading
 
 
 def test_the_start_of_the_leaders_log_is_followed_as_far_as_is_committed(logs: LogManager) -> None:

@@ -1,9 +1,11 @@
 """Transactions at the leader: what readers of committed data see of them, and when they are called."""
 
+import os
+
 import pytest
 
-from millstream.cluster.leader import READ_COMMITTED
 from millstream.cluster.partition import Partition
+from millstream.cluster.readable_replica import READ_COMMITTED
 from millstream.coordination.partition_state import PartitionState
 from millstream.errors import InvalidProducerEpoch, NotEnoughReplicas
 from millstream.log.directories.manager import LogManager
@@ -91,3 +93,18 @@ def test_who_begins_to_lead_knows_what_is_open(logs: LogManager) -> None:
     leader = partition.as_leader()
     assert leader.leader_epoch == 9
     assert (leader.last_stable_offset, leader.has_open_transaction(7, 0)) == (0, True)
+
+
+def test_nothing_is_kept_of_transactions_that_nobody_reads(logs: LogManager) -> None:
+    """A topic without consumers, or the log of a follower, may see millions of them."""
+    leader, follower = host(logs), host(logs, topic="copy", state=THREE._replace(leader=2))
+    for number in range(10):
+        send(leader, 7, sequence=number)
+        end(leader, 7, is_commit=True)
+    region = leader.log.read(0, max_bytes=1 << 20, limit_offset=20)
+    assert region is not None
+    copied = os.pread(region.handle.fd, region.length, region.position)
+    assert follower.following is not None
+    follower.following.append(memoryview(copied), high_watermark=19, leader_log_start=0)
+    kept = [one.log.producers.transactions for one in (leader, follower)]
+    assert [list(one.decided) for one in kept if one is not None] == [[], [(18, 19)]]

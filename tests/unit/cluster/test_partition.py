@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from millstream.cluster.leader import READ_COMMITTED
 from millstream.cluster.partition import Partition
+from millstream.cluster.readable_replica import READ_COMMITTED
 from millstream.errors import (
     FencedLeaderEpoch,
     KafkaError,

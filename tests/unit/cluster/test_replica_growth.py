@@ -38,3 +38,8 @@ def test_another_rack_comes_first() -> None:
     racks: dict[int, str | None] = {1: "a", 2: "a", 3: "b"}
     (state,) = grown_replicas(partitions(1, 1), racks, replication_factor=2).values()
     assert set(state.replicas) == {1, 3}
+
+
+def test_what_an_operator_has_placed_stays_so() -> None:
+    placed = {name: state._replace(is_assigned=True) for name, state in partitions(2, 1, 2).items()}
+    assert grown_replicas(placed, BROKERS, replication_factor=3) == {}

@@ -230,3 +230,29 @@ def test_a_follower_that_was_put_out_is_not_waited_for_because_its_session_goes_
     made.grew_from(120)
     fetch(made, 2, 130, end=130, now_ms=5_000)
     assert advance(made, 130, now_ms=5_000) == 130
+
+
+def test_a_follower_that_was_put_out_and_taken_in_again_in_one_session_stays_while_that_goes_on() -> None:
+    """An answer that comes late puts it out although it has everything by then; what it says in its session counts when it is back."""
+    made = idle(fetched_ms=9_000)
+    made.decided(STATE._replace(in_sync_replicas=(1, 2), partition_epoch=1), now_ms=4_000)
+    made.decided(STATE._replace(partition_epoch=2), now_ms=4_010)
+    made.grew_from(120)
+    assert made.wanted_change(121, able=ALL, now_ms=9_000 + LAG_MS) == {1: -1, 3: 7}
+
+
+def test_the_closest_reader_is_the_most_caught_up_in_sync_follower_that_has_the_offset() -> None:
+    made = replicas()
+    assert made.closest_reader(0, near=ALL) is None, "none has said what it has"
+    fetch(made, 2, 110, end=120, now_ms=5)
+    fetch(made, 3, 120, end=120, now_ms=4)
+    assert made.closest_reader(100, near=ALL) == 3
+    assert made.closest_reader(100, near=[1, 2]) == 2
+    assert made.closest_reader(115, near=[1, 2]) is None
+    assert made.closest_reader(121, near=ALL) is None
+    fetch(made, 2, 120, end=120, now_ms=5)
+    assert made.closest_reader(100, near=ALL) == 2, "of two that have the same, the one that had everything later"
+    made.decided(STATE._replace(in_sync_replicas=(1, 3), partition_epoch=9), now_ms=6)
+    assert made.closest_reader(100, near=ALL) == 3
+    made.fetched(3, 120, broker_epoch=7, log_start_offset=101, leader_end=120, now_ms=7)
+    assert made.closest_reader(100, near=ALL) is None, "what it has begins behind that"

@@ -1,5 +1,6 @@
 import asyncio
 import errno
+import os
 from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
@@ -8,6 +9,7 @@ import pytest
 
 from millstream.cluster.replicas import Replicas
 from millstream.coordination.cluster_view import TopicState
+from millstream.coordination.partition_state import PartitionState
 from millstream.errors import KafkaError, NotLeaderOrFollower, StorageError, UnknownTopicId, UnknownTopicOrPartition
 from millstream.files import Files
 from millstream.log.config import LogConfig
@@ -77,12 +79,96 @@ async def test_new_partitions_and_options_are_taken_up_without_touching_the_othe
     assert replicas.partition("orders", 1).log.config.max_message_bytes == first.log.config.max_message_bytes == 77
 
 
-async def test_a_partition_that_moved_away_is_no_longer_led_here(replicas: Replicas) -> None:
-    await follow(replicas, view_of(topic_state()))
-    moved = LED_BY_1._replace(replicas=(2,), leader=2, leader_epoch=4)
-    await follow(replicas, view_of(replace(topic_state(), partitions=(moved,))))
-    with pytest.raises(NotLeaderOrFollower):
-        replicas.partition("orders", 0).as_leader()
+ELSEWHERE = LED_BY_1._replace(replicas=(2,), leader=2, in_sync_replicas=(2,), leader_epoch=4, partition_epoch=1)
+
+
+async def test_a_replica_that_went_to_another_broker_is_deleted(logs: LogManager, tmp_path: Path) -> None:
+    removed: list[Path] = []
+    replicas = replicas_on(logs, log_config=config_of, remove_later=lambda path, _delay: removed.append(path))
+    await follow(replicas, view_of(topic_state(partitions=2)))
+    errors: list[KafkaError | None] = []
+    replicas.partition("orders", 0).high_watermark.wait_for(1, errors.append, token=1)
+    await follow(replicas, view_of(replace(topic_state(), partitions=(ELSEWHERE, LED_BY_1))))
+    with pytest.raises(NotLeaderOrFollower, match="keeps no replica"):
+        replicas.partition("orders", 0)
+    assert [type(error) for error in errors] == [NotLeaderOrFollower]
+    assert [path.name.startswith("orders-0.") for path in removed] == [True]
+    assert not (tmp_path / "orders-0").exists()
+    assert replicas.partition("orders", 1).is_leader
+    # It comes back, and begins with nothing.
+    back = ELSEWHERE._replace(replicas=(2, 1), adding_replicas=(1,), partition_epoch=2)
+    await follow(replicas, view_of(replace(topic_state(), partitions=(back, LED_BY_1))))
+    assert replicas.partition("orders", 0).following is not None
+    assert replicas.partition("orders", 0).log.log_end_offset == 0
+
+
+async def test_no_replica_is_deleted_by_a_view_of_another_life_or_an_older_state(logs: LogManager, tmp_path: Path) -> None:
+    life = 7
+    replicas = replicas_on(logs, log_config=config_of, life=lambda: life)
+    await follow(replicas, view_of(replace(topic_state(), partitions=(LED_BY_1._replace(partition_epoch=5, leader_epoch=9),))))
+    await follow(replicas, view_of(replace(topic_state(), partitions=(ELSEWHERE,))))
+    assert (tmp_path / "orders-0").exists(), "what is known is newer"
+    life = 8
+    gone = ELSEWHERE._replace(leader_epoch=10, partition_epoch=6)
+    await follow(replicas, view_of(replace(topic_state(), partitions=(gone,))))
+    assert (tmp_path / "orders-0").exists(), "the controller has not dealt with this life yet"
+    await follow(replicas, replace(view_of(replace(topic_state(), partitions=(gone,))), lives={1: 8}))
+    assert not (tmp_path / "orders-0").exists()
+
+
+async def test_a_log_that_went_elsewhere_while_the_broker_was_away_is_set_aside(tmp_path: Path) -> None:
+    logs = started_logs(tmp_path)
+    replicas = replicas_on(logs, log_config=config_of)
+    await follow(replicas, view_of(topic_state(partitions=2)))
+    append(replicas.partition("orders", 0), b"kept")
+    logs.close()
+    logs = LogManager([tmp_path], clock=ManualClock(NOW_MS))
+    logs.start(node_id=1, cluster_id="tests")
+    logs.load(lambda _topic: LogConfig(), topic_ids={"orders": TOPIC_ID})
+    replicas = replicas_on(logs, log_config=config_of)
+    view = view_of(replace(topic_state(), partitions=(ELSEWHERE, LED_BY_1)))
+    await follow(replicas, replace(view, lives={}))
+    assert (tmp_path / "orders-0").exists(), "the view may be older than what this broker was given"
+    await follow(replicas, view)
+    (stray,) = [name for name in os.listdir(tmp_path) if name.startswith("orders-0.") and name.endswith("-stray")]
+    assert (tmp_path / stray / f"{0:020}.log").stat().st_size > 0
+    assert not (tmp_path / "orders-0").exists()
+    assert replicas.partition("orders", 1).is_leader
+    logs.close()
+
+
+async def test_a_replica_that_is_not_wanted_any_more_when_its_log_is_open_is_deleted(
+    logs: LogManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replicas = replicas_on(logs, log_config=config_of)
+    await follow(replicas, view_of())
+    adding = ELSEWHERE._replace(replicas=(2, 1), adding_replicas=(1,))
+    await replicas.apply(view_of(replace(topic_state(), partitions=(adding,))))
+    await replicas.apply(view_of(replace(topic_state(), partitions=(ELSEWHERE._replace(partition_epoch=2),))))
+    await replicas.open_logs()
+    assert len(logs) == 0
+    assert not (tmp_path / "orders-0").exists()
+    assert replicas.shown_partitions == {}
+
+
+async def test_a_replica_on_a_failed_disk_that_went_to_another_broker_begins_anew_when_it_comes_back(tmp_path: Path) -> None:
+    """However the disk failed: at the start, when nobody saw what is on it, or while the broker runs."""
+    back = ELSEWHERE._replace(replicas=(2, 1), adding_replicas=(1,), partition_epoch=2)
+    for moment in ("at the start", "later"):
+        logs = started_logs(tmp_path / moment / "a", tmp_path / moment / "b")
+        replicas = replicas_on(logs, log_config=config_of)
+        if moment == "later":
+            await follow(replicas, view_of(topic_state()))
+        logs.directories[0].fail("reading", OSError(5, "input/output error"))
+        await follow(replicas, view_of(topic_state()))
+        with pytest.raises(StorageError):
+            replicas.partition("orders", 0).log.check_usable()
+        await follow(replicas, view_of(replace(topic_state(), partitions=(ELSEWHERE,))))
+        with pytest.raises(NotLeaderOrFollower, match="keeps no replica"):
+            replicas.partition("orders", 0)
+        await follow(replicas, view_of(replace(topic_state(), partitions=(back,))))
+        assert replicas.partition("orders", 0).following is not None, moment
+        assert replicas.partition("orders", 0).log.directory is logs.directories[1]
 
 
 async def test_partition_that_only_others_keep_is_led_elsewhere_and_not_unknown(replicas: Replicas) -> None:
@@ -113,7 +199,7 @@ async def test_roles_are_taken_only_for_the_life_that_the_controller_has_dealt_w
     assert (partition.is_leader, replicas.is_confirmed) == (True, False)
     await follow(replicas, replace(moved, lives={1: 9}))
     assert (partition.is_leader, replicas.is_confirmed) == (False, True)
-    # Somebody edited the znode: what is decided from now on would not be noticed.
+    # The znode was edited by hand: what is decided from now on would not be noticed.
     await follow(replicas, replace(moved, lives={1: 7}))
     assert not replicas.is_confirmed
 
@@ -183,12 +269,29 @@ async def test_others_have_turns_while_large_topics_are_deleted(
     monkeypatch.setattr("millstream.cluster.replicas.DELETED_PER_TURN", 2)
     topics = [topic_state(name, partitions=3, topic_id=UUID(int=number)) for number, name in enumerate(("a", "b", "c"), 1)]
     await replicas.apply(view_of(*topics))
+    hosted = [topic for name in ("a", "b", "c") if (topic := replicas.topic(name)) is not None]
     deleting = asyncio.create_task(replicas.apply(view_of()))
-    left = []
+    left, held = [], []
     while not deleting.done():
         await asyncio.sleep(0)
         left.append(len(logs))
+        held.append(sum(len(topic.partitions) for topic in hosted))
     assert left[:5] == [7, 5, 3, 1, 0]
+    assert held[:5] == left[:5], "what is deleted is let go of at once: freeing thousands takes its time, too"
+
+
+async def test_others_have_turns_while_many_partitions_begin_to_follow(logs: LogManager, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("millstream.cluster.replicas.PARTITIONS_PER_TURN", 2)
+    handed: list[list[int]] = []
+    broker = local_broker(on_follow=lambda partitions: handed.append([partition.index for partition in partitions]))
+    replicas = replicas_on(logs, log_config=config_of, broker=broker)
+    led = PartitionState(replicas=(2, 1), leader=2, leader_epoch=3, in_sync_replicas=(2, 1))
+    await follow(replicas, view_of(replace(topic_state(), partitions=(led,) * 5)))
+    assert handed == [[0, 1], [2, 3], [4]]
+    handed.clear()
+    next_leader = led._replace(replicas=(3, 1), leader=3, leader_epoch=4, in_sync_replicas=(3, 1), partition_epoch=1)
+    await follow(replicas, view_of(replace(topic_state(), partitions=(next_leader,) * 5)))
+    assert handed == [[0, 1], [2, 3], [4]]
 
 
 async def test_a_topic_that_was_deleted_and_created_again_starts_empty(replicas: Replicas) -> None:

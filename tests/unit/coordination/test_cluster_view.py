@@ -3,6 +3,7 @@ from uuid import UUID
 
 import pytest
 
+from millstream.address import Address
 from millstream.coordination.cluster_view import BrokerState, ClusterView, TopicState, decode_configs, decode_life, encode_configs
 from millstream.coordination.partition_state import PartitionState
 from millstream.coordination.topic_header import TopicHeader
@@ -25,6 +26,8 @@ def test_the_life_of_a_broker_is_a_number() -> None:
 def test_a_broker_comes_back_from_its_znode_with_the_epoch_of_its_life() -> None:
     broker = BrokerState(1, "host", 9092, "rack", epoch=17)
     assert BrokerState.decode(1, broker.encode(), epoch=17) == broker
+    among_others = broker._replace(inter_broker=Address("127.0.0.1", 9093))
+    assert BrokerState.decode(1, among_others.encode(), epoch=17) == among_others
 
 
 def test_a_new_partition_is_led_by_its_first_replica_and_all_are_in_sync() -> None:

@@ -2,12 +2,14 @@
 
 import asyncio
 import gc
+import logging
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from millstream.clock import SystemClock
+from millstream.coordination import kazoo_adapter
 from millstream.coordination.interface import SessionState, WatchEvent
 from millstream.coordination.kazoo_adapter import MOST_UNDER_WAY, KazooCoordination
 from millstream.errors import StartupError
@@ -209,3 +211,13 @@ async def test_a_chroot_is_made_and_hidden(keeper: TreeKeeper) -> None:
     assert "/millstream/test/a" in keeper.tree.nodes
     await coordination.close()
     await server.close()
+
+
+async def test_a_zookeeper_that_does_not_answer_is_not_complained_of_again_and_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(kazoo_adapter, "_FIRST_COMPLAINT_S", 0.01)
+    with caplog.at_level(logging.WARNING, logger=kazoo_adapter.__name__), pytest.raises(StartupError, match=r"within 0\.5 s"):
+        await KazooCoordination.connect("127.0.0.1:1", connect_timeout_ms=500)
+    # Once; `tests/cluster/test_bad_starts.py` has what it says. Where this machine stood still, not at all.
+    assert len([line for line in caplog.messages if " yet; waiting for it" in line]) <= 1

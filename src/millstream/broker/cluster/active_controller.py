@@ -16,7 +16,7 @@ gets the error and asks again. Nothing that happens here ends the broker.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 from millstream.broker.cluster.controller_term import ControllerTerm, InSyncChange, MetadataTree
@@ -119,6 +119,14 @@ class ActiveController:
     async def elect_leaders(self, names: Collection[TopicPartition], *, is_unclean: bool) -> Answers:
         """Elect preferred leaders, or any at all."""
         return await self._ask(lambda term: term.elect(names, is_unclean=is_unclean))
+
+    async def reassign(self, targets: Mapping[TopicPartition, Sequence[int] | None], *, may_grow: bool) -> Answers:
+        """Move partitions to other brokers, or (None) take that back."""
+        return await self._ask(lambda term: term.reassign(targets, may_grow=may_grow))
+
+    async def reassignments(self) -> Mapping[TopicPartition, PartitionState]:
+        """The partitions that are being moved."""
+        return await self._ask(lambda term: term.reassignments())
 
     async def _ask(self, work: Callable[[ControllerTerm], Awaitable[T]]) -> T:
         if self._term is None:
@@ -223,6 +231,6 @@ async def _balance(term: ControllerTerm) -> None:
 
 
 def _seen(answer: "asyncio.Future[object]") -> None:
-    """What came of it is logged by the queue; nobody else waits for it."""
+    """The queue logs what came of it; no caller waits for it."""
     if not answer.cancelled():
         answer.exception()

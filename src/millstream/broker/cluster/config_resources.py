@@ -138,7 +138,7 @@ class BrokerConfigs:
         if name and name not in self.names():
             raise InvalidRequest(f"there is no broker {name!r}")
         broker = name or DEFAULT_BROKER
-        checked = _checked(change, validate_dynamic_broker_values)
+        checked = _checked(change, _validate_broker)
         checked(self._controller.view.broker_configs.get(broker, {}))
         if not validate_only:
             await self._controller.alter_broker_configs(broker, checked, timeout_ms=SETTLE_TIMEOUT_MS)
@@ -195,6 +195,14 @@ class GroupConfigs:
 def _check_group_name(name: str) -> None:
     if not name:
         raise InvalidRequest("options are asked for and set by the name of a group, which must not be empty")
+
+
+def _validate_broker(values: Mapping[str, str]) -> None:
+    """Kafka's code: what is wrong with an option of a topic is INVALID_CONFIG, with one of a broker INVALID_REQUEST."""
+    try:
+        validate_dynamic_broker_values(values)
+    except InvalidConfig as error:
+        raise InvalidRequest(str(error)) from None
 
 
 def _no_such_topic(name: str) -> UnknownTopicOrPartition:

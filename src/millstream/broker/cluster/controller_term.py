@@ -12,14 +12,13 @@ one begins with what is in the tree.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
 from millstream.cluster.controller_machine import BrokerLife, ControllerMachine, Decision
 from millstream.cluster.leader_election import ElectionRules
-from millstream.cluster.replica_growth import grown_replicas
 from millstream.coordination.cluster_view import ClusterView, TopicState
 from millstream.coordination.partition_state import NO_LEADER, PartitionState
 from millstream.errors import KafkaError, NotController, RetriableError, UnknownTopicId, UnknownTopicOrPartition
@@ -29,8 +28,10 @@ from millstream.zookeeper.errors import BadVersion, NoNode
 
 logger = logging.getLogger(__name__)
 
-SLICE: Final = 500
+SLICE: Final = 250
 """Partitions that are looked at in one turn of the loop: a few milliseconds."""
+LISTED_SLICE: Final = 5_000
+"""Partitions of which it is looked up in one turn whether they are being moved."""
 CHUNK: Final = 500
 """Partitions that are written together: about 100 KB, a tenth of what ZooKeeper takes."""
 MAX_TRIES: Final = 5
@@ -168,6 +169,8 @@ class ControllerTerm:
                 await self._settle(lambda some, wanted=wanted: self._grown(some, racks, wanted), names)  # type: ignore[misc]
 
     def _grown(self, names: Iterable[TopicPartition], racks: Mapping[int, str | None], replication_factor: int) -> Decision:
+        from millstream.cluster.replica_growth import grown_replicas  # a broker alone never needs it
+
         states = {name: state for name in names if (state := self.machine.partitions.get(name)) is not None}
         return Decision(grown_replicas(states, racks, replication_factor=replication_factor), {})
 
@@ -186,13 +189,44 @@ class ControllerTerm:
                 raise UnknownTopicId(f"topic {name.topic!r} was deleted and created again, no topic has the id {topic_id}")
             return self.machine.in_sync_change(name, leader=broker, broker_epoch=broker_epoch, base=base, in_sync=in_sync)
 
-        return await self._decide_each(decide, changes)
+        known = self.machine.partitions
+        moving = [name for name in changes if name in known and known[name].is_reassigning]
+        answers = await self._decide_each(decide, changes)
+        if arrived := sum(isinstance(one := answers[name], PartitionState) and not one.is_reassigning for name in moving):
+            logger.info("%d partitions have arrived at the brokers that they were reassigned to", arrived)
+        return answers
 
     async def elect(
         self, names: Collection[TopicPartition], *, is_unclean: bool = False
     ) -> Mapping[TopicPartition, PartitionState | KafkaError]:
         """Elect preferred leaders, or any at all; each partition has an answer of its own."""
         return await self._decide_each(lambda name: self.machine.elect(name, is_unclean=is_unclean), names)
+
+    async def reassign(
+        self, targets: Mapping[TopicPartition, Sequence[int] | None], *, may_grow: bool = True
+    ) -> Mapping[TopicPartition, PartitionState | KafkaError]:
+        """Move partitions to other brokers, or (None) take that back; each partition has an answer of its own."""
+        known = self.machine.partitions
+        before = {name: known[name] for name in targets if name in known}
+        answers = await self._decide_each(lambda name: self.machine.reassign(name, targets[name], may_grow=may_grow), targets)
+        await asyncio.sleep(0)
+        changed = [answer for name, answer in answers.items() if isinstance(answer, PartitionState) and answer != before.get(name)]
+        if changed:
+            under_way = sum(state.is_reassigning for state in changed)
+            logger.info("%d partitions are reassigned, %d of them have to be copied first", len(changed), under_way)
+        return answers
+
+    async def reassignments(self) -> Mapping[TopicPartition, PartitionState]:
+        """The partitions that are being moved."""
+        found: dict[TopicPartition, PartitionState] = {}
+        names = list(self.machine.partitions)
+        for start in range(0, len(names), LISTED_SLICE):
+            if start:
+                await asyncio.sleep(0)
+            found |= {
+                name: state for name in names[start : start + LISTED_SLICE] if (state := self.machine.partitions[name]).is_reassigning
+            }
+        return found
 
     async def relieve(self, broker: int, broker_epoch: int) -> None:
         """Move leadership away from a broker that is about to stop; afterwards it leads only what no other can lead."""
@@ -238,6 +272,8 @@ class ControllerTerm:
             answers.update((name, self.machine.partitions[name]) for name in names)
 
         await self._settle(decide_some, names, on_written=written)
+        if len(names) > SLICE:
+            await asyncio.sleep(0)
         gone = {name: UnknownTopicOrPartition(f"{name} does not exist any more") for name in names if name not in answers}
         return {**answers, **gone}
 
@@ -277,6 +313,8 @@ class ControllerTerm:
     async def _write(self, decision: Decision, on_written: Callable[[Iterable[TopicPartition]], None]) -> None:
         names = list(decision.partitions)
         for start in range(0, max(len(names), 1), CHUNK):
+            if len(names) > SLICE:
+                await asyncio.sleep(0)
             some = {name: decision.partitions[name] for name in names[start : start + CHUNK] if self._is_still_there(name.topic)}
             lives = decision.lives if start + CHUNK >= len(names) else {}
             if not self._is_in_office(self):

@@ -102,19 +102,10 @@ class CoordinationTree:
 
     async def serve(self, *, max_connections: int) -> tuple[str, int]:
         """Let other processes use an embedded tree, on the address that was chosen or a free port; returns the address."""
-        host, port = self._options.coordination_host, self._options.coordination_port
+        port = self._options.coordination_port
         if isinstance(self.session, EmbeddedCoordination):
-            from millstream.zookeeper.server import CoordinationServer
-
-            self._server = CoordinationServer(self.session.keeper, max_connections=max_connections)
-            try:
-                port = await self._server.start(host, port)
-            except OSError as error:
-                if error.errno != errno.EADDRINUSE or self._options.coordination_port_required:
-                    reason = f"{error.strerror or error}; choose another address with --coordination"
-                    raise StartupError(f"the coordination cannot listen on {host}:{port}: {reason}") from None
-                port = await self._server.start(host, 0)
-        return host, port
+            self._server, port = await serve_tree(self.session, self._options, max_connections=max_connections)
+        return self._options.coordination_host, port
 
     async def stop_serving(self) -> None:
         """Let go of the other processes."""
@@ -148,6 +139,21 @@ class CoordinationTree:
         # In a real ZooKeeper a session that is lost is followed by the next one; the embedded tree is lost with its disk.
         if self._directory is not None and state is SessionState.LOST:
             self._on_lost(StorageError(f"the coordination tree in {self._directory.path / DIRECTORY} failed"))
+
+
+async def serve_tree(session: EmbeddedCoordination, options: ServerOptions, *, max_connections: int) -> "tuple[CoordinationServer, int]":
+    """Let other processes use the tree, on the address that was chosen or, if that may be, a free port; returns the port, too."""
+    from millstream.zookeeper.server import CoordinationServer
+
+    host, port = options.coordination_host, options.coordination_port
+    server = CoordinationServer(session.keeper, max_connections=max_connections)
+    try:
+        return server, await server.start(host, port)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE or options.coordination_port_required:
+            reason = f"{error.strerror or error}; choose another address with --coordination"
+            raise StartupError(f"the coordination cannot listen on {host}:{port}: {reason}") from None
+        return server, await server.start(host, 0)
 
 
 def read_credentials(path: Path) -> str:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from millstream.address import WILDCARDS, Address
 from millstream.broker.cluster.active_controller import ActiveController
 from millstream.broker.cluster.controlled_tree import ControlledTree
 from millstream.broker.cluster.controller_channel import ControllerChannel
@@ -27,14 +28,14 @@ from millstream.coordination.cluster_view import BrokerState, ClusterView
 from millstream.coordination.cluster_watcher import ClusterWatcher, PartitionCounts, ShownListener, ViewListener
 from millstream.coordination.election import ControllerElection
 from millstream.coordination.interface import SessionState
-from millstream.coordination.topic_names import OFFSETS_TOPIC, SCHEMAS_TOPIC
+from millstream.coordination.topic_names import OFFSETS_TOPIC, SCHEMAS_TOPIC, TRANSACTIONS_TOPIC
 from millstream.errors import NotController
 from millstream.log.directories.manager import LogManager
 
 logger = logging.getLogger(__name__)
 
 NO_CONTROLLER: Final = -1
-WILDCARDS = ("0.0.0.0", "::", "")  # noqa: S104 -- to recognise them, not to listen on them
+LONG_WAIT_MS: Final = 3_600_000
 WELCOME_MS: Final = 5_000
 """How long a broker that starts waits for the controller to deal with it before it serves clients all the same."""
 BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
@@ -103,7 +104,14 @@ class ClusterMembership:
         cluster_id = await attempt(partial(prepare_tree, session, cluster_id=logs.cluster_id))
         advertised = options.advertise or (_advertised_host(listen[0]), listen[1])
         self._settings.know(options.facts(listen=listen, advertise=advertised))
-        announced = BrokerState(options.node_id, *advertised, self._settings.current.text("broker.rack"), home=_home(logs))
+        announced = BrokerState(
+            options.node_id,
+            *advertised,
+            self._settings.current.text("broker.rack"),
+            home=_home(logs),
+            # What clients connect to may lead here only from outside, as the ports of a container do.
+            inter_broker=None if options.bootstrap is None else Address(*listen).on_this_machine,
+        )
         self.registration = Registration(session, announced, clean_epoch=logs.previous_broker_epoch)
         await attempt(self.registration.claim)
         # Before that it would be another broker of our number whose directories are missing here.
@@ -139,6 +147,15 @@ class ClusterMembership:
     def _is_dealt_with(self, view: ClusterView) -> bool:
         return view.lives.get(self._options.node_id) == self.registration.epoch
 
+    async def brokers_are_known(self, count: int) -> None:
+        """Wait until so many brokers are in the view, and the controller has dealt with each of them."""
+
+        def are_known(view: ClusterView) -> bool:
+            return len(view.brokers) >= count and all(view.lives.get(number) == broker.epoch for number, broker in view.brokers.items())
+
+        while not await self.watcher.until(are_known, timeout_ms=LONG_WAIT_MS):
+            continue
+
     async def hand_over(self) -> None:
         """Let others lead what this broker leads, while it goes on serving."""
         if self._settings.current.boolean("controlled.shutdown.enable"):
@@ -171,7 +188,12 @@ class ClusterMembership:
 
     def _own_topics(self) -> Mapping[str, int]:
         settings = self._settings.current
-        return {OFFSETS_TOPIC: settings.integer("offsets.topic.replication.factor"), SCHEMAS_TOPIC: OWN_REPLICATION}
+        return {
+            OFFSETS_TOPIC: settings.integer("offsets.topic.replication.factor"),
+            TRANSACTIONS_TOPIC: settings.integer("transaction.state.log.replication.factor"),
+            # Brokers in processes of one machine share its disks and its fate: a second copy there protects nothing.
+            SCHEMAS_TOPIC: OWN_REPLICATION if self._options.bootstrap is None else 1,
+        }
 
 
 def _home(logs: LogManager) -> str:

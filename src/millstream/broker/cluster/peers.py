@@ -1,4 +1,5 @@
-"""The other brokers of the cluster, as this one reaches them: by node id, at the addresses of the view.
+"""The other brokers of the cluster, as this one reaches them: by node id, at the addresses of the view (where clients connect, if
+it names no other for brokers).
 
 `Peer` is one broker: a connection that is opened when it is needed and opened anew after it broke, with a growing pause between attempts
 that fail. A broker that came back, on another port or in another life, is tried at once. A broker that cannot be reached is logged once,
@@ -105,7 +106,7 @@ class Peer:
         broker = self._view().brokers.get(self.node_id)
         if broker is None:
             raise BrokerUnavailable(f"broker {self.node_id} is not registered")
-        return Address(broker.host, broker.port), broker.epoch
+        return broker.inter_broker or Address(broker.host, broker.port), broker.epoch
 
     async def _open(self) -> "AsyncConnection":
         await asyncio.sleep(self._not_before - self._loop.time())

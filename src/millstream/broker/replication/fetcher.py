@@ -23,7 +23,9 @@ from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.peers import Peer
 from millstream.broker.replication.fetch_limits import fetch_limits
 from millstream.broker.replication.fetch_troubles import FetchTroubles
+from millstream.broker.replication.follower_throttle import FollowerThrottle
 from millstream.broker.replication.leader_offsets import LeaderOffsets
+from millstream.broker.replication.replication_quotas import ReplicationQuotas
 from millstream.broker.tasks import Spawn
 from millstream.client.errors import kafka_error
 from millstream.client.fetch_session import FetchSession
@@ -94,6 +96,7 @@ class Fetcher:
         broker_epoch: Callable[[], int],
         settings: LiveSettings,
         leader_offsets: LeaderOffsets,
+        quotas: ReplicationQuotas,
         cutting: asyncio.Semaphore,
         spawn: Spawn,
     ) -> None:
@@ -103,6 +106,8 @@ class Fetcher:
         self._broker_epoch = broker_epoch
         self._limits = fetch_limits(settings)
         self._leader_offsets = leader_offsets
+        self._quotas = quotas
+        self._throttle = FollowerThrottle(quotas)
         self._cutting = cutting
         self._spawn = spawn
         self._loop = asyncio.get_running_loop()
@@ -137,7 +142,14 @@ class Fetcher:
         """Fetch the partition no longer."""
         self._followed.pop(key, None)
         self._paused.pop(key, None)
+        self._throttle.forget(key)
         self._session.remove(key)
+
+    def quotas_changed(self) -> None:
+        """What waits for its quota need not, or for another time: it is asked for, and that is decided anew."""
+        for paused in self._paused.values():
+            paused.not_before = min(paused.not_before, self._loop.time())
+        self._changed.set()
 
     def _interrupt(self, waiting: object) -> None:
         """A fetch that waits for news of other partitions would keep one that came since from its leader, and its producers waiting."""
@@ -212,12 +224,13 @@ class Fetcher:
     @property
     def _has_work(self) -> bool:
         """Whether the next request can go out as it is: there is something to ask for, and nothing to be put back."""
-        return len(self._session) > 0 and not self._paused and not self._is_ended
+        return len(self._session) > 0 and not self._paused and not self._is_ended and not self._throttle.is_due
 
     async def _until_there_is_work(self) -> None:
         while not self._is_ended:
             self._changed.clear()
             self._put_back_what_is_due()
+            self._leave_out_what_is_throttled()
             if len(self._session):
                 return
             due = min((paused.not_before for paused in self._paused.values()), default=None)
@@ -240,6 +253,17 @@ class Fetcher:
                 del self._paused[key]
                 self._session.add(key)
 
+    def _leave_out_what_is_throttled(self) -> None:
+        for key, pause_s in self._throttle.left_out():
+            if key not in self._busy and key not in self._paused:
+                self._quotas.times_not_asked += 1
+                self._pause_partition(self._followed[key], pause_s)
+
+    def _pause_partition(self, followed: _Followed, pause_s: float) -> None:
+        followed.not_before = self._loop.time() + pause_s
+        self._session.remove(followed.key)
+        self._paused[followed.key] = followed
+
     def _next_request(self) -> ReplicaFetchRequest:
         limits = self._limits()
         session_id, session_epoch, named, forgotten = self._session.next_request()
@@ -260,6 +284,8 @@ class Fetcher:
         follower = followed.asked_as = followed.follower
         topic_id, index = followed.key
         epoch, offset, last_epoch = follower.leader_epoch, follower.fetch_offset, follower.last_fetched_epoch
+        if self._quotas.follower is not None:
+            max_bytes = self._throttle.share(follower, max_bytes)
         return ReplicaWanted(topic_id, index, epoch, offset, last_epoch, follower.log_start_offset, max_bytes)
 
     def _max_wait_ms(self, wait_ms: int) -> int:
@@ -330,6 +356,8 @@ class Fetcher:
             self._try_later(followed, error)
             return False
         followed.failures = 0
+        if self._quotas.follower is not None:
+            self._throttle.took(followed.key, follower, len(records), high_watermark=fetched.high_watermark)
         if (follower.fetch_offset, follower.log_start_offset) != position:
             self._session.add(followed.key)
         return True
@@ -348,9 +376,7 @@ class Fetcher:
             self._troubles.is_tried_again(followed.follower.log.topic_partition, error)
         pause_s = min(_FIRST_PAUSE_S * 2 ** min(followed.failures, 20), self._limits().backoff_s)
         followed.failures += 1
-        followed.not_before = self._loop.time() + pause_s
-        self._session.remove(followed.key)
-        self._paused[followed.key] = followed
+        self._pause_partition(followed, pause_s)
 
     def _give_up(self, followed: _Followed, error: StorageError) -> None:
         """The disk failed: until the view says something new of the partition it is offline here. Too few descriptors may pass."""

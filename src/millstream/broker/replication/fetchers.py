@@ -14,6 +14,7 @@ from zlib import crc32
 
 from millstream.broker.cluster.live_settings import LiveSettings
 from millstream.broker.cluster.peers import Peers
+from millstream.broker.replication.replication_quotas import ReplicationQuotas
 from millstream.broker.tasks import Spawn
 from millstream.cluster.partition import Partition
 from millstream.log.directories.directory import LogDirectory
@@ -29,11 +30,21 @@ CUT_AT_ONCE: Final = 4
 class Fetchers:
     """All fetchers of this broker."""
 
-    def __init__(self, peers: Peers, *, node_id: int, broker_epoch: Callable[[], int], settings: LiveSettings, spawn: Spawn) -> None:
+    def __init__(
+        self,
+        peers: Peers,
+        *,
+        node_id: int,
+        broker_epoch: Callable[[], int],
+        settings: LiveSettings,
+        quotas: ReplicationQuotas,
+        spawn: Spawn,
+    ) -> None:
         self._peers = peers
         self._node_id = node_id
         self._broker_epoch = broker_epoch
         self._settings = settings
+        self._quotas = quotas
         self._spawn = spawn
         self._fetchers: dict[tuple[int, int], Fetcher] = {}
         """By leader and number."""
@@ -57,6 +68,11 @@ class Fetchers:
         if per_leader != self._per_leader:
             self._per_leader = per_leader
             self.follow(list(self._assigned))
+
+    def quotas_changed(self) -> None:
+        """Throttled replicas may be copied faster, or slower."""
+        for fetcher in self._fetchers.values():
+            fetcher.quotas_changed()
 
     def directory_failed(self, directory: LogDirectory) -> None:
         """Fetch nothing any more that is in this directory: each fetch would say that the replica is alive and well."""
@@ -98,6 +114,7 @@ class Fetchers:
                     node_id=self._node_id,
                     timeout_s=lambda: settings.current.integer("replica.socket.timeout.ms") / 1000,
                 ),
+                quotas=self._quotas,
                 cutting=self._cutting,
                 spawn=self._spawn,
             )

@@ -6,6 +6,8 @@ another one leads then. From the moment it is asked for until it is decided a ch
 high watermark waits for the replicas of both sets. So what becomes of it decides what may happen next, as in Kafka:
 
     done           the new state holds at once; the view brings it too
+    done, and      (a reassignment is completed by it, or another one leads) it stays pending until the view brings the role in that
+    in a new epoch epoch, and is not asked for again
     refused        (INELIGIBLE_REPLICA, OPERATION_NOT_ATTEMPTED) the controller has not done it and never will: not pending any more
     anything else  no answer, another controller, another epoch: it may have been done. It stays pending, and is asked for again on the
                    same base, until the view has a newer state or another leader. A base that is no longer the newest is never done
@@ -36,8 +38,8 @@ ANSWER_S: Final = 10.0
 RETRY_S: Final = 1.0
 SLICE: Final = 500
 """Partitions that are looked at in one turn of the loop."""
-MOST_IN_ONE: Final = 2_000
-"""Partitions in one request."""
+MOST_IN_ONE: Final = 500
+"""Partitions in one request, which is put together, and looked at by the controller, in one turn each."""
 OPERATION_NOT_ATTEMPTED: Final = 55
 REFUSALS: Final = frozenset({IneligibleReplica.code, OPERATION_NOT_ATTEMPTED})
 
@@ -159,6 +161,7 @@ class InSyncChanges:
                 next_look = loop.time() + self._interval_s()
             self._resting = {name: until for name, until in self._resting.items() if until > loop.time()}
             await self._collect(self._partitions if is_due else some)
+            await asyncio.sleep(0)
             self._resigning -= some
             self._asked = {name: asked for name, asked in self._asked.items() if asked.is_pending}
             if self._asked and not await self._ask():
@@ -260,7 +263,11 @@ class InSyncChanges:
             asked.leading.refused()
             return
         is_ours = (answer.leader_id, answer.leader_epoch) == (self._node_id, asked.base.leader_epoch)
-        if answer.error_code or not is_ours or answer.partition_epoch < asked.base.partition_epoch:
+        if answer.error_code or answer.partition_epoch < asked.base.partition_epoch:
+            return
+        if not is_ours:
+            if answer.leader_epoch > asked.base.leader_epoch:
+                del self._asked[name]
             return
         del self._asked[name]
         # Who is eligible is not in the answer. Whoever left may be: until the view says who is, the high watermark stands still for them.

@@ -10,6 +10,7 @@
     cleaner-offset-checkpoint
     <topic>-<partition>/                 one log each
     <topic>-<partition>.<uuid>-delete/   a deleted one, until its files are gone
+    <topic>-<partition>.<uuid>-future/   a copy of a log that moves here from another directory, until it takes its place, see moving
 
 Checkpoints may be written in a thread, from values taken on the loop; a truncation in between wins (`lower_recovery_point`).
 
@@ -22,6 +23,7 @@ import json
 import logging
 import re
 import uuid
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,8 +42,11 @@ META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 DELETE_SUFFIX = "-delete"
 _DELETED_NAME = re.compile(r".+\.[0-9a-f]{32}" + DELETE_SUFFIX)
+FUTURE_SUFFIX = "-future"
+_FUTURE_NAME = re.compile(r"(.+)\.[0-9a-f]{32}" + FUTURE_SUFFIX)
 STRAY_SUFFIX = "-stray"
 _MAX_NAME = 255
+MOST_NOTED = 10_000
 _logger = logging.getLogger(__name__)
 
 
@@ -62,6 +67,8 @@ class LogDirectory:
         self.known = KnownDirectories()
         """The directories of the broker that this one remembers."""
         self.cluster_id: str | None = None
+        self.node_id: int | None = None
+        """The broker that `look` found named on the disk."""
         self.recovery_points: dict[TopicPartition, int] = {}
         """What the recovery point checkpoint on disk says."""
         self.cleaned_offsets: dict[TopicPartition, int] = {}
@@ -76,6 +83,10 @@ class LogDirectory:
         """Logs that began after the capture of the offsets to be written next did: what those say of them is of an older log."""
         self._lowered: dict[TopicPartition, int] = {}
         """Recovery points that truncations lowered after the capture of the points to be written next had begun."""
+        self._expected: dict[TopicPartition, Mapping[str, int]] = {}
+        """Logs that are about to move in, or have since the last capture began: what each checkpoint says of them until then."""
+        self._arrived: set[TopicPartition] = set()
+        """Those of them that have moved in."""
         self._writing = RLock()
         self._on_offline = on_offline
         self._lock: FileHandle | None = None
@@ -87,7 +98,9 @@ class LogDirectory:
 
     def look(self) -> None:
         """Before anything is touched: who is this, and what does it remember? OSError if its disk does not answer."""
-        if "directory.id" in self._read_meta():
+        meta = self._read_meta()
+        self.node_id = int(meta["node.id"]) if meta.get("node.id", "").isdigit() else None
+        if "directory.id" in meta:
             self.is_identified = True
             try:
                 self.known = KnownDirectories.decode(self.files.read_bytes(self.path / DATA_DIRECTORIES))
@@ -156,17 +169,13 @@ class LogDirectory:
         except FileNotFoundError:
             return
         self.was_clean = True
-        try:
-            self.previous_broker_epoch = int(json.loads(content)["brokerEpoch"])
-        except (ValueError, KeyError, TypeError):
-            self.previous_broker_epoch = -1
+        self.previous_broker_epoch = broker_epoch_of(content)
         self.files.unlink(path)
         self.files.fsync_directory(self.path)
 
     def mark_clean(self, *, broker_epoch: int) -> None:
         """Leave the marker of a clean stop; only after every log is closed and every checkpoint written."""
-        content = json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":"))
-        self.files.write_atomically(self.path / CLEAN_SHUTDOWN, content.encode())
+        self.files.write_atomically(self.path / CLEAN_SHUTDOWN, clean_marker(broker_epoch))
 
     def release(self) -> None:
         """Give the lock back."""
@@ -180,12 +189,13 @@ class LogDirectory:
         """Replace one of the four checkpoints, if it says something else."""
         self.check_online()
         with self._writing:
-            if name == checkpoints.RECOVERY_POINT:
-                lowered = dict(self._lowered)
-                offsets = {key: min(offset, lowered.get(key, offset)) for key, offset in offsets.items()}
             if name != checkpoints.CLEANER_OFFSET:
                 begun_anew = set(self._begun_anew)
-                offsets = {key: offset for key, offset in offsets.items() if key not in begun_anew}
+                expected = {key: values[name] for key, values in self._expected.copy().items() if name in values}
+                offsets = expected | {key: offset for key, offset in offsets.items() if key not in begun_anew}
+                if name == checkpoints.RECOVERY_POINT:
+                    lowered = dict(self._lowered)
+                    offsets = {key: min(offset, lowered.get(key, offset)) for key, offset in offsets.items()}
             else:
                 # Taken down here, not by the caller: of two writers the later one writes the later state.
                 offsets = dict(self.cleaned_offsets)
@@ -204,6 +214,28 @@ class LogDirectory:
         """Offsets are taken down from now on: what was lowered or begun before will be in them, what is from now on may not be."""
         self._lowered.clear()
         self._begun_anew.clear()
+        for topic_partition in self._arrived:
+            self._expected.pop(topic_partition, None)
+        self._arrived.clear()
+
+    def expect(self, topic_partition: TopicPartition, offsets: Mapping[str, int], *, cleaned_offset: int | None) -> None:
+        """A log is about to move in: the checkpoints, by their names, say this of it from now on. For a thread."""
+        self._expected[topic_partition] = offsets
+        for name in (checkpoints.RECOVERY_POINT, checkpoints.LOG_START_OFFSET, checkpoints.HIGH_WATERMARK):
+            with self._writing:
+                self.write_offsets(name, {key: offset for key, offset in self._written.get(name, {}).items() if key != topic_partition})
+        if cleaned_offset is not None:
+            self.cleaned_offsets[topic_partition] = cleaned_offset
+        self.write_cleaned_offsets()
+
+    def arrived(self, topic_partition: TopicPartition) -> None:
+        """The log that was expected is here: the next capture speaks of it itself."""
+        self._arrived.add(topic_partition)
+
+    def expect_no_more(self, topic_partition: TopicPartition) -> None:
+        """The log does not move in after all."""
+        self._expected.pop(topic_partition, None)
+        self.forget_cleaned_offset(topic_partition)
 
     def lower_recovery_point(self, topic_partition: TopicPartition, offset: int) -> None:
         """Make sure that recovery after a crash would start at or before `offset`; called before a log is truncated."""
@@ -231,6 +263,7 @@ class LogDirectory:
     def begin_anew(self, topic_partition: TopicPartition) -> None:
         """Before a new log is used: no checkpoint may speak of an older one, or recovery would cut the new one by it. For a thread."""
         self._begun_anew.add(topic_partition)
+        self._expected.pop(topic_partition, None)
         self.forget_cleaned_offset(topic_partition)
         with self._writing:
             for name, speaks_of in list(self._written.items()):
@@ -286,6 +319,38 @@ class LogDirectory:
         return StorageError(message)
 
 
+class NotedDirectories:
+    """A directory for each of some logs; where there are too many the oldest are forgotten. Noted on the loop, taken in any thread."""
+
+    def __init__(self) -> None:
+        self._directories = OrderedDict[TopicPartition, LogDirectory]()
+        """Ordered: the first entry of a plain one is found the more slowly, the more were taken out before it."""
+
+    def note(self, topic_partition: TopicPartition, directory: LogDirectory) -> None:
+        """Remember the directory of a log, instead of what was noted before."""
+        self._directories.pop(topic_partition, None)
+        if len(self._directories) >= MOST_NOTED:
+            self._directories.popitem(last=False)
+        self._directories[topic_partition] = directory
+
+    def take(self, topic_partition: TopicPartition) -> LogDirectory | None:
+        """What was noted of a log, and is not from now on."""
+        return self._directories.pop(topic_partition, None)
+
+
+def clean_marker(broker_epoch: int) -> bytes:
+    """The content of the marker of a clean stop."""
+    return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
+
+
+def broker_epoch_of(clean_marker: bytes) -> int:
+    """The broker epoch that the marker names; -1 if it names none."""
+    try:
+        return int(json.loads(clean_marker)["brokerEpoch"])
+    except (ValueError, KeyError, TypeError):
+        return -1
+
+
 def deleted_directory_name(topic_partition: TopicPartition) -> str:
     """A name for the directory of a deleted log."""
     return unique_name(str(topic_partition), DELETE_SUFFIX)
@@ -294,6 +359,18 @@ def deleted_directory_name(topic_partition: TopicPartition) -> str:
 def is_deleted_directory_name(name: str) -> bool:
     """Whether a directory of that name is what a deleted log left, in Millstream or Kafka; what only ends alike is not ours."""
     return _DELETED_NAME.fullmatch(name) is not None
+
+
+def future_directory_name(topic_partition: TopicPartition) -> str | None:
+    """A name for the directory of a log that moves in; None if the topic's name leaves no room for it (as in Kafka)."""
+    name = unique_name(str(topic_partition), FUTURE_SUFFIX)
+    return name if name.startswith(f"{topic_partition}.") else None
+
+
+def parse_future_name(name: str) -> TopicPartition | None:
+    """Topic and partition of a log that was moving in; None if the name is not one of such a directory."""
+    found = _FUTURE_NAME.fullmatch(name)
+    return None if found is None else parse_directory_name(found[1])
 
 
 def unique_name(name: str, ending: str) -> str:

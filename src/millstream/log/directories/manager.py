@@ -28,9 +28,11 @@ from millstream.files import Files
 from millstream.log.config import LogConfig
 from millstream.log.directories import checkpoints
 from millstream.log.directories.capture import Capture
+from millstream.log.directories.closing import close_log
 from millstream.log.directories.directory import (
     STRAY_SUFFIX,
     LogDirectory,
+    NotedDirectories,
     deleted_directory_name,
     is_deleted_directory_name,
     parse_directory_name,
@@ -39,6 +41,7 @@ from millstream.log.directories.directory import (
 from millstream.log.directories.known_directories import FoundDirectories, KnownDirectories, check, newest, renewed, unreadable
 from millstream.log.loading import LoadOrder
 from millstream.log.log import Log
+from millstream.log.moving.moved_copies import FutureCopy, find_moved, sort_futures
 from millstream.log.retention import apply_retention
 from millstream.topic_partition import TopicPartition
 
@@ -55,6 +58,8 @@ class LoadReport:
     """Directories of logs that belong to no topic: it is gone, or has another id. They are left alone."""
     deleted: list[Path] = field(default_factory=list)
     """Directories of deleted logs, to be handed to `remove_directory`."""
+    moves: Sequence[tuple[Log, FutureCopy]] = ()
+    """Logs that were moving to another directory, with the copies that were begun."""
 
 
 class LogManager:
@@ -81,6 +86,12 @@ class LogManager:
         self._captures = 0
         self._written_capture = 0
         self._writing = Lock()
+        self._preferred = NotedDirectories()
+        """Where logs are to be created that are not here yet."""
+        self._deleted_from = NotedDirectories()
+        """Where logs were deleted whose new names may not be on the disk yet."""
+        self.before_drop: Callable[[Log], None] = lambda _log: None
+        """Called on the loop before a log loses its name: a copy of it in the making has to lose its own first (`log.moving`)."""
         self.high_watermarks: dict[TopicPartition, int] = {}
         """The high watermarks as they were checkpointed before this start."""
 
@@ -112,9 +123,7 @@ class LogManager:
         A directory whose disk fails is offline, and the others go on without it. One that belongs to another broker, or is missing and not
         `forgotten` by its id, is a mistake that only a person can mend: StartupError, before anything is touched.
         """
-        self._forgotten = forgotten
-        self._found = self._look()
-        self.recall(newest(directory.known for directory in self.directories))
+        self.examine(forgotten=forgotten)
         failed: list[tuple[LogDirectory, OSError]] = []
         try:
             for directory in self.directories:
@@ -125,7 +134,7 @@ class LogManager:
             for directory, failure in failed:
                 directory.fail("opening it", failure)
                 if directory.offline is None or not self.online_directories:
-                    raise StartupError(f"the data directory {directory.path} cannot be used: {failure.strerror or failure}") from failure
+                    raise StartupError.for_directory(directory.path, failure) from failure
         except StartupError:
             self.leave_as_found()
             raise
@@ -133,6 +142,12 @@ class LogManager:
             # What was in the directory that is given up is lost, however cleanly the broker stopped: it must not stay in sync.
             for directory in self.directories:
                 directory.previous_broker_epoch = -1
+
+    def examine(self, *, forgotten: Collection[str] = ()) -> None:
+        """Find out which directories these are, and touch nothing; StartupError if one is missing and not `forgotten`."""
+        self._forgotten = forgotten
+        self._found = self._look()
+        self.recall(newest(directory.known for directory in self.directories))
 
     def leave_as_found(self) -> None:
         """Give up a start before a log was opened: no checkpoint is written, what was clean stays so, and nothing else becomes so."""
@@ -185,13 +200,23 @@ class LogManager:
         """
         report = LoadReport()
         self.is_loaded = True
+
+        def is_wanted(topic: str, topic_id: uuid.UUID | None) -> bool:
+            return topic_ids is None or topic in doubtful or _is_wanted(topic, topic_id, topic_ids)
+
+        moved = find_moved(self._files, self.directories, is_wanted)
         for directory in self.online_directories:
             try:
-                self._load_directory(directory, config_of, topic_ids, doubtful=doubtful, report=report)
+                self._load_directory(directory, config_of, is_wanted, unused=moved.unused, report=report)
             except (OSError, StorageError) as error:
                 failure = directory.fail("opening logs", error) if isinstance(error, OSError) else error
                 if directory.offline is None:
                     raise StartupError(str(failure)) from error
+        futures = sort_futures(moved.futures, self.get, None if topic_ids is None else {*topic_ids, *doubtful})
+        report.moves = futures.moves
+        report.deleted += [*moved.outdated, *futures.unneeded]
+        for path in futures.orphans if len(self.online_directories) == len(self.directories) else ():
+            _logger.warning("%s is a copy of a log that was not found; it is kept as %s", path, self.set_aside(path).name)
         return report
 
     def set_aside(self, stray: Path) -> Path:
@@ -200,6 +225,13 @@ class LogManager:
         self._files.rename(stray, target)
         self._files.fsync_directory(stray.parent)
         return target
+
+    def set_log_aside(self, log: Log) -> Path:
+        """Drop a log that belongs to other brokers, and rename its directory as above; StorageError if its disk fails."""
+        self.before_drop(log)
+        self._give_up(log)
+        with log.directory.guarded(f"setting {log.path.name} aside"):
+            return self.set_aside(log.path)
 
     def get(self, topic: str, partition: int) -> Log | None:
         """The log, if it is here."""
@@ -219,7 +251,8 @@ class LogManager:
             self._give_up(log)
             with log.directory.guarded(f"setting {log.path.name} aside"):
                 self._set_older_topic_aside(log.path, topic_id)
-        directory = self._emptiest()
+        directory = self._directory_for(topic_partition)
+        self._finish_deletion(topic_partition, directory)
         path = directory.path / str(topic_partition)
         try:
             self._set_older_topic_aside(path, topic_id)
@@ -234,20 +267,33 @@ class LogManager:
         self._add(log)
         return log
 
+    def prefer(self, topic_partition: TopicPartition, directory: LogDirectory) -> None:
+        """Should the log come to be created here, let it be in that directory. Remembered until then, or until the broker stops."""
+        self._preferred.note(topic_partition, directory)
+
     def delete(self, topic: str, partition: int) -> Path | None:
         """Drop the log; its renamed directory, to be handed to `remove_directory` after `file.delete.delay.ms`."""
         log = self.get(topic, partition)
         if log is None:
             return None
+        self.before_drop(log)
         self._give_up(log)
         target = log.path.with_name(deleted_directory_name(log.topic_partition))
         try:
             log.directory.check_online()
-            # Not synced: if the rename is lost in a crash, the next start reports the directory as a stray.
+            # Not synced: if the rename is lost in a crash, the next start finds a log that belongs to no topic, or to other brokers.
             self._files.rename(log.path, target)
         except OSError as error:
             raise log.directory.fail(f"deleting {log.path.name}", error) from error
+        self._deleted_from.note(log.topic_partition, log.directory)
         return target
+
+    def _finish_deletion(self, topic_partition: TopicPartition, new: LogDirectory) -> None:
+        """Before a log is made on another disk than the one it was deleted from: after a power cut there must not be two of them."""
+        old = self._deleted_from.take(topic_partition)
+        if old is not None and old is not new and old.offline is None:
+            with old.guarded("deleting a log"):
+                self._files.fsync_directory(old.path)
 
     def remove_directory(self, path: Path) -> None:
         """Remove the files of a deleted log and its directory. For a thread."""
@@ -329,7 +375,7 @@ class LogManager:
     def close(self, *, broker_epoch: int = -1, high_watermark_of: Callable[[Log], int] | None = None) -> None:
         """Close every log, write the checkpoints, mark the directories that are whole as cleanly stopped, give back the locks."""
         with ThreadPoolExecutor(max_workers=CLOSING_THREADS) as pool:
-            unclosed = {log.directory for log, is_closed in zip(self, pool.map(_close, self), strict=True) if not is_closed}
+            unclosed = {log.directory for log, is_closed in zip(self, pool.map(close_log, self), strict=True) if not is_closed}
         self.write_checkpoints(high_watermark_of)
         for directory in self.online_directories:
             if directory in unclosed:
@@ -371,7 +417,6 @@ class LogManager:
         directory.acquire()
         directory.identify(node_id=node_id, cluster_id=cluster_id)
         directory.begin()
-        self.high_watermarks |= directory.read_offsets(checkpoints.HIGH_WATERMARK)
 
     def _add(self, log: Log) -> None:
         self._logs[log.topic_partition] = log
@@ -390,36 +435,35 @@ class LogManager:
         log.directory.to_flush.discard(log.topic_partition)
         log.abandon()
 
-    def _emptiest(self) -> LogDirectory:
+    def _directory_for(self, topic_partition: TopicPartition) -> LogDirectory:
+        """The one that was asked for, if it works; else the one with the fewest logs."""
         online = self.online_directories
         if not online:
             raise StorageError("no log directory is online")
-        return min(online, key=lambda directory: directory.log_count)
+        preferred = self._preferred.take(topic_partition)
+        return preferred if preferred in online else min(online, key=lambda directory: directory.log_count)
 
     def _load_directory(
         self,
         directory: LogDirectory,
         config_of: Callable[[str], LogConfig],
-        topic_ids: Mapping[str, uuid.UUID] | None,
+        is_wanted: Callable[[str, uuid.UUID | None], bool],
         *,
-        doubtful: Collection[str],
+        unused: Collection[Path],
         report: LoadReport,
     ) -> None:
-        starts = directory.read_offsets(checkpoints.LOG_START_OFFSET)
+        starts, high_watermarks = (directory.read_offsets(name) for name in (checkpoints.LOG_START_OFFSET, checkpoints.HIGH_WATERMARK))
         now_ms = self._clock.now_ms()
         for name in self._files.list_directory(directory.path):
             path = directory.path / name
             topic_partition = parse_directory_name(name)
             if is_deleted_directory_name(name):
                 report.deleted.append(path)
-            elif topic_partition is not None and path.is_dir():
+            elif topic_partition is not None and path not in unused and path.is_dir():
                 topic_id = checkpoints.read_topic_id(self._files, path)
-                is_wanted = topic_ids is None or topic_partition.topic in doubtful or _is_wanted(topic_partition.topic, topic_id, topic_ids)
-                if not is_wanted:
+                if not is_wanted(topic_partition.topic, topic_id):
                     report.strays.append(path)
                     continue
-                if (other := self._logs.get(topic_partition)) is not None:
-                    raise StartupError(f"{name} is in {other.path.parent} and in {directory.path}: move one of the two elsewhere")
                 order = LoadOrder(
                     config_of(topic_partition.topic),
                     now_ms,
@@ -434,6 +478,8 @@ class LogManager:
                 # As a new one: recovery opened it, and there may be more logs than descriptors.
                 log.segments.release()
                 self._add(log)
+                if topic_partition in high_watermarks:  # another directory, from which it moved here, may still speak of it, too
+                    self.high_watermarks[topic_partition] = high_watermarks[topic_partition]
 
 
 def _call_if_alive(method: WeakMethod[Callable[[], None]]) -> None:
@@ -441,26 +487,6 @@ def _call_if_alive(method: WeakMethod[Callable[[], None]]) -> None:
     found = method()
     if found is not None:
         found()
-
-
-def _close(log: Log) -> bool:
-    """Complete the log's files, sync what is left to be synced, let go of them; whether all of it is on the disk now. For a thread."""
-    failure: StorageError | None = None
-    try:
-        flush = log.begin_close()
-        if flush is not None:
-            # Its name is in a directory that all logs share, and which is synced once for all of them.
-            flush.directories = [directory for directory in flush.directories if directory != log.directory.path]
-            flush.run()
-    except StorageError as error:
-        failure = error
-    except OSError as error:
-        failure = log.directory.fail("closing a log", error)
-    if failure is not None:
-        _logger.warning("%s was not closed cleanly: %s", log.path, failure)
-    is_closed = failure is None and log.directory.offline is None
-    log.abandon(is_durable=is_closed)
-    return is_closed
 
 
 def _is_wanted(topic: str, topic_id: uuid.UUID | None, topic_ids: Mapping[str, uuid.UUID]) -> bool:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from uuid import UUID
 
@@ -11,68 +11,13 @@ import pytest
 from millstream.broker.cluster import active_controller as module
 from millstream.broker.cluster.active_controller import ActiveController
 from millstream.broker.cluster.controller_term import CHUNK, SLICE, InSyncChange
-from millstream.cluster.leader_election import ElectionRules
-from millstream.coordination.cluster_view import TopicState
-from millstream.coordination.election import ControllerClaim
 from millstream.coordination.partition_state import NO_LEADER, PartitionState
 from millstream.errors import NotController, UnknownTopicId
 from millstream.replication_errors import InvalidUpdateVersion, StaleBrokerEpoch
 from millstream.topic_partition import TopicPartition
 from millstream.zookeeper.errors import BadVersion, ConnectionLost
-from tests.unit.broker.cluster.metadata_tree import FakeTree
+from tests.unit.broker.cluster.controlled_cluster import CLAIM, ORDERS, Cluster, rules_of
 from tests.waiting import eventually
-
-ORDERS = TopicPartition("orders", 0)
-CLAIM = ControllerClaim(1, 1, 1)
-
-
-def rules_of(topic: TopicState) -> ElectionRules:
-    return ElectionRules(int(topic.configs.get("min", "1")), allows_unclean="unclean" in topic.configs)
-
-
-class Cluster:
-    """Three brokers that keep some partitions, and the controller."""
-
-    def __init__(self, partitions: int = 1) -> None:
-        state = PartitionState((1, 2, 3), leader=1, leader_epoch=0, in_sync_replicas=(1, 2, 3))
-        self.tree = FakeTree({TopicPartition("orders", number): state for number in range(partitions)}, {1: 11, 2: 12, 3: 13})
-        for node_id in (1, 2, 3):
-            self.tree.register(node_id, 10 + node_id)
-        self.own_topics: dict[str, int] = {}
-        self.doubts = 0
-        self.controller = ActiveController(self.tree, rules=rules_of, own_topics=lambda: self.own_topics, doubt=self._doubt)
-        self.view_of_all = self.tree.view()
-        self.controller.view_changed(self.view_of_all)
-
-    def _doubt(self) -> None:
-        self.doubts += 1
-
-    def show(self) -> None:
-        self.controller.view_changed(self.tree.view())
-
-    async def elect(self) -> None:
-        self.controller.elected(CLAIM)
-        await eventually(lambda: self.controller._term is not None and self.controller._term.view is not None)
-
-    async def lose(self, *node_ids: int) -> None:
-        for node_id in node_ids:
-            del self.tree.brokers[node_id]
-        self.show()
-
-    @property
-    def orders(self) -> PartitionState:
-        return self.tree.states[ORDERS]
-
-
-@pytest.fixture
-async def cluster(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Cluster]:
-    monkeypatch.setattr(module, "RETRY_S", 0.001)
-    cluster = Cluster()
-    running = asyncio.create_task(cluster.controller.run())
-    yield cluster
-    assert not running.done()
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_brokers_that_come_and_go_are_logged_with_what_follows_from_it(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:

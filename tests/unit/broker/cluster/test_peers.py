@@ -61,6 +61,13 @@ async def test_a_broker_that_is_not_registered_is_unavailable() -> None:
             await controller_of(peers)
 
 
+async def test_a_broker_is_asked_where_brokers_reach_it_and_not_where_clients_do() -> None:
+    views = Views()
+    async with ControllerPeer(controller=7) as broker, peers_of(views) as peers:
+        views.view = ClusterView(brokers={2: BrokerState(2, *free_address(), epoch=1, inter_broker=broker.address)})
+        assert await controller_of(peers) == 7
+
+
 async def test_a_connection_that_broke_is_opened_again() -> None:
     views = Views()
     async with ControllerPeer(controller=7) as broker, peers_of(views) as peers:

@@ -20,6 +20,7 @@ from millstream.broker.network.region_loader import RegionLoader
 from millstream.broker.network.request_times import RequestTimes
 from millstream.broker.network.router import Router
 from millstream.broker.replication.fetchers import Fetchers
+from millstream.broker.replication.replication_quotas import ReplicationQuotas
 from millstream.broker.storage.flusher import Flusher
 from millstream.broker.tasks import Tasks
 from millstream.clock import SystemClock
@@ -53,8 +54,15 @@ class ReplicaBroker:
         self.logs = LogManager((data,), clock=self._clock, files=files)
         self.flusher = Flusher(self._threads, self._clock)
         self.peers = Peers(view=lambda: self.view, client_id=f"broker-{node_id}")
+        self.quotas = ReplicationQuotas(self._clock)
+        self.quotas.apply(self._settings.current)
         self.fetchers = Fetchers(
-            self.peers, node_id=node_id, broker_epoch=lambda: self.epoch, settings=self._settings, spawn=self.tasks.spawn
+            self.peers,
+            node_id=node_id,
+            broker_epoch=lambda: self.epoch,
+            settings=self._settings,
+            quotas=self.quotas,
+            spawn=self.tasks.spawn,
         )
         self.replicas = Replicas(
             self.logs,
@@ -89,6 +97,7 @@ class ReplicaBroker:
             loader=RegionLoader(self._threads),
             clock=self._clock,
             max_bytes=1 << 30,
+            quotas=self.quotas,
         )
         offsets = OffsetsFamily(self.replicas, executor=self._threads)
         spoken = [api_of(each) for each in (FetchFamily.fetch, OffsetsFamily.list_offsets, ApiVersionsFamily.api_versions)]
@@ -98,6 +107,8 @@ class ReplicaBroker:
         """Set options of this broker while it runs."""
         self._settings.apply(ClusterView(broker_configs={str(self.node_id): options}))
         self.fetchers.settings_changed()
+        if self.quotas.apply(self._settings.current):
+            self.fetchers.quotas_changed()
 
     def start(self) -> None:
         self.logs.start(node_id=self.node_id, cluster_id="tests")
@@ -131,7 +142,7 @@ class ReplicaBroker:
 
 
 def _log_config(topic: TopicState) -> LogConfig:
-    return LogConfig.of({name: int(value) for name, value in topic.configs.items()})
+    return LogConfig.of({name: int(value) if value.isdigit() else value for name, value in topic.configs.items()})
 
 
 class ReplicaCluster:

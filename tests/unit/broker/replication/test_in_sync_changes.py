@@ -236,6 +236,37 @@ async def test_no_answer_leaves_it_pending(rig: Rig, error: type[Exception]) -> 
     await eventually(lambda: rig.leading.replica_set.state.in_sync_replicas == (1, 2, 3))
 
 
+@pytest.mark.parametrize("leader", [1, 3])
+async def test_what_ended_the_epoch_is_not_asked_for_again_and_stays_pending(rig: Rig, leader: int) -> None:
+    """It completed a reassignment, and the view has not said so yet. Other partitions do not wait for that."""
+
+    def completed(fields: dict[str, Any]) -> AlterPartitionResponse:
+        return answers(fields, lambda one: PartitionData(one["partition_index"], 0, leader, 5, (3, 1), partition_epoch=6))
+
+    rig.controller.answer = completed
+    rig.catch_up()
+    await eventually(lambda: rig.controller.asked and not rig.changes._asked)
+    rig.changes.wanted(rig.partition)
+    await asyncio.sleep(0.03)
+    assert len(rig.controller.asked) == 1
+    assert rig.leading.counted == 2
+    assert rig.leading.replica_set.state == STATE
+
+
+async def test_thousands_of_changes_are_asked_for_in_portions(rig: Rig) -> None:
+    partitions = [Partition(index=number) for number in range(2 * module.MOST_IN_ONE + 1)]
+    states = (STATE,) * len(partitions)
+    rig.view = rig.view.with_topics({"orders": TopicState("orders", ID, states)})
+    rig.changes._partitions = partitions
+    for partition in partitions:
+        assert partition.leading is not None
+        partition.leading.fetched(2)
+        partition.leading.fetched(3)
+        rig.changes.wanted(partition)
+    await eventually(lambda: all(one.leading is not None and one.leading.replica_set.state.partition_epoch == 6 for one in partitions))
+    assert [len(asked["topics"][0]["partitions"]) for asked in rig.controller.asked] == [module.MOST_IN_ONE, module.MOST_IN_ONE, 1]
+
+
 async def test_what_a_former_role_asked_for_is_forgotten(rig: Rig) -> None:
     rig.controller.answer = refusing(InvalidUpdateVersion.code)
     rig.catch_up()

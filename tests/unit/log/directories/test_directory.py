@@ -11,8 +11,10 @@ import pytest
 from millstream.errors import StartupError, StorageError
 from millstream.files import Files
 from millstream.log.directories import checkpoints
+from millstream.log.directories import directory as directory_module
 from millstream.log.directories.directory import (
     LogDirectory,
+    NotedDirectories,
     deleted_directory_name,
     parse_directory_name,
 )
@@ -207,3 +209,13 @@ def test_name_of_a_deleted_log_is_new_each_time_and_never_too_long() -> None:
     assert long.endswith("-delete")
     assert deleted_directory_name(TopicPartition("a", 0)) != deleted_directory_name(TopicPartition("a", 0))
     assert deleted_directory_name(TopicPartition("a", 0)).startswith("a-0.")
+
+
+def test_of_many_noted_places_the_last_ones_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(directory_module, "MOST_NOTED", 3)
+    noted, place = NotedDirectories(), make(tmp_path)
+    names = [TopicPartition("new", number) for number in range(5)]
+    for name in [*names[:3], names[0], *names[3:]]:
+        noted.note(name, place)
+    assert [noted.take(name) for name in names] == [place, None, None, place, place]
+    assert noted.take(names[0]) is None

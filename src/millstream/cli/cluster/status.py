@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from millstream.cli.cluster_status import BrokerAddress, ClusterStatus, PartitionStatus, cluster_status
+from millstream.cli.cluster.cluster_status import BrokerAddress, ClusterStatus, PartitionStatus, cluster_status
 from millstream.cli.kafka_client import REQUEST_SECONDS, Cluster
 from millstream.cli.output import print_json, print_table
 from millstream.cli.parameters import DEFAULT_BROKERS, Brokers, ClientOptions
@@ -18,19 +18,11 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
     from confluent_kafka.admin._metadata import ClusterMetadata
 
-app = typer.Typer(help="Show how a cluster is.", no_args_is_help=True)
-
 EXIT_NOT_WELL = 3
 MOST_LISTED = 20
 TOPICS_PER_REQUEST = 500
 
 
-@app.callback()
-def _commands() -> None:
-    """Show how a cluster is."""
-
-
-@app.command("status")
 def status(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Write one JSON document, with every partition that is not well.")] = False,
@@ -111,11 +103,15 @@ def _print(found: ClusterStatus) -> None:
     _print_partitions("below min.insync.replicas: acks=all is refused", found.under_min_isr)
     _print_partitions("under-replicated: not all replicas are in sync", found.under_replicated)
     if found.unpreferred:
-        print(f"{len(found.unpreferred)} led by another broker than the preferred one (nothing is wrong; it goes back by itself)")
+        print(
+            f"{len(found.unpreferred)} led by another broker than the preferred one (nothing is wrong; brokers give it back by themselves, "
+            "unless they are told not to, and `millstream cluster elect` lets them at once)"
+        )
     if found.is_well:
         print("All is well: every partition has a leader and all its replicas in sync.")
     elif found.missing_brokers:
-        print(f"Not well: start broker {' and '.join(map(str, found.missing_brokers))} again, or replace it (docs/operations.md).")
+        missing = " and ".join(map(str, found.missing_brokers))
+        print(f"Not well: start broker {missing} again, or replace it, or move what it had to the others (`millstream cluster drain`).")
     else:
         print("Not well: replicas that came back are catching up; ask again. If the numbers stand still, see the log of that broker.")
 

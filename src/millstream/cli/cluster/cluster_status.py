@@ -1,7 +1,7 @@
 """How a cluster is, from what it says about its brokers and partitions. Pure.
 
     offline           a partition that no broker leads: it can be neither read nor written
-    under_min_isr     fewer replicas in sync than `min.insync.replicas`: acks=all is refused
+    under_min_isr     fewer replicas in sync than `min.insync.replicas` (at most the number of replicas): acks=all is refused
     under_replicated  not all replicas are in sync: one more broker that dies may be one too many
     unpreferred       led by another replica than the first one: nothing is wrong, but the work may not be spread as it was meant to be
     missing brokers   brokers that hold replicas and are not there
@@ -129,7 +129,7 @@ def cluster_status(
     for partition in known:
         if partition.leader == NO_LEADER:
             status.offline.append(partition)
-        elif len(partition.in_sync_replicas) < min_in_sync.get(partition.topic, 1):
+        elif len(partition.in_sync_replicas) < min(min_in_sync.get(partition.topic, 1), len(partition.replicas)):
             status.under_min_isr.append(partition)
         elif len(partition.in_sync_replicas) < len(partition.replicas):
             status.under_replicated.append(partition)

@@ -1,0 +1,1 @@
+"""Which broker should keep which partition: pure planners, from a layout to the replicas that partitions should have."""
